@@ -206,6 +206,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       operations: () => all,
       webhooks: webhooks.documented,
       icon: pages.icon,
+      homePage: pages.home,
       stores: stores.listed
     })
   )

@@ -22,7 +22,7 @@ export interface Presets {
 }
 
 /** What a route of the file takes of hosts, methods and paths. */
-type Taken = Pick<RouteConfig, 'match'>
+type Taken = Pick<RouteConfig, 'match'> & Partial<Pick<RouteConfig, 'upstream'>>
 
 /**
  * Whether a route takes requests for a path, whatever host it is asked at; a parameter of the path is taken by a
@@ -46,12 +46,18 @@ export function takes({ match }: Taken, method: string, path: string): boolean {
 
 /**
  * The routes of a file that go before its presets. One for everything (`/*`) does so only in a file that does not say
- * what it uses: where `use` is written, it takes what nothing else does.
+ * what it uses: where `use` is written, it takes what nothing else does, and the front page, unless it leads to the
+ * gateway itself.
  */
 export function goingFirst(routes: readonly Taken[], usesNamed: boolean): readonly Taken[] {
   if (!usesNamed) return routes
   return routes
-    .map(({ match }) => ({ match: { ...match, path: match.path.filter(path => path !== '/*') } }))
+    .map(({ match, upstream }) => ({
+      match: {
+        ...match,
+        path: match.path.flatMap(path => (path !== '/*' ? [path] : upstream?.kind === 'internal' ? [] : ['/']))
+      }
+    }))
     .filter(({ match }) => match.path.length > 0)
 }
 

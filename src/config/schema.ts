@@ -793,6 +793,12 @@ const chainEntry = Type.Unsafe<unknown>({
 
 const pages = Type.Object(
   {
+    home: Type.Union([Type.Boolean(), Type.String({ 'x-format': 'http-url' })], {
+      default: true,
+      'x-allowed': 'true, false, or an address such as https://example.com',
+      description:
+        'The page at `/`, which tells what is sold here: false for none, or an address that it leads to. A route of the file that takes `/` goes before it.'
+    }),
     name: Type.String({
       default: '',
       maxLength: 200,

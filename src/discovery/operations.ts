@@ -1,7 +1,9 @@
 import type { PriceList } from '../challenges/schema.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../gateway/openapi/openapi.ts'
-import { operationPrices, pricedRoutes } from '../gateway/openapi/paid.ts'
+import { operationPrices, pricedRoutes, type PricedRoute } from '../gateway/openapi/paid.ts'
+import { prefersJson } from '../gateway/accept.ts'
+import { notFound } from '../gateway/errors.ts'
 import { defineOperation, type AnyOperation } from '../gateway/operation.ts'
 import { PublishedDocument } from './document.ts'
 import { l402Manifest } from './manifest.ts'
@@ -11,7 +13,7 @@ import { llmsText, type ListedStore } from './llms.ts'
 export interface DiscoveryFacts {
   publicUrl(): string
   /** The configuration of the moment; another object after each reload. */
-  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery'>
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>
   /** What `/api/l402/pricing` says. */
   prices(): PriceList
   /** Every operation that is mounted; asked for when a document is first read. */
@@ -22,12 +24,24 @@ export interface DiscoveryFacts {
   stores(): Promise<readonly ListedStore[]>
   /** The gateway's picture, an SVG. */
   readonly icon: string
+  /** Writes the front page, with its headers. */
+  homePage(home: Home): { readonly body: string; readonly headers: readonly string[] }
+}
+
+/** What the front page tells of. */
+interface Home {
+  readonly seller: string
+  readonly colour: string
+  readonly routes: readonly PricedRoute[]
+  readonly stores: readonly ListedStore[]
+  readonly hasStorePages: boolean
 }
 
 const DESCRIPTION =
   'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
+const HTML_TYPE = 'text/html; charset=utf-8'
 
 /** Operations that say what is sold, how it is paid for and whether it can be reached. */
 const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
@@ -73,9 +87,57 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     })
     return JSON.stringify(document)
   }
+  const manifest = (): string => {
+    const config = facts.config()
+    return l402Manifest({
+      serviceName: config.payment.serviceName,
+      description: DESCRIPTION,
+      publicUrl: facts.publicUrl(),
+      categories: config.discovery.categories,
+      prices: facts.prices(),
+      pricedRoutes: pricedRoutes(config)
+    })
+  }
   const sale = new PublishedDocument(facts.config, () => write('sale'))
   const whole = new PublishedDocument(facts.config, () => write('whole'))
   return [
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getHome',
+      path: '/',
+      summary: 'What is sold here, for people',
+      description:
+        'A page with what is for sale and the ways of agents; for clients that prefer JSON what /.well-known/l402.json says. ' +
+        '`pages.home` turns it off, or leads elsewhere.',
+      responses: {
+        200: { description: 'The page, or the manifest.', mediaType: HTML_TYPE, also: JSON_TYPE },
+        302: { description: 'It is elsewhere, as Location says.' },
+        404: { description: 'There is no such page.' }
+      },
+      async handle({ ctx }) {
+        const config = facts.config()
+        const { home, name, colour } = config.pages
+        if (home === false) throw notFound()
+        if (typeof home === 'string')
+          return { status: 302, body: null, headers: ['Location', home, 'Cache-Control', 'no-store'] }
+        if (prefersJson(ctx.headers.all('accept').join(',')))
+          return {
+            status: 200,
+            body: manifest(),
+            mediaType: JSON_TYPE,
+            headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+          }
+        const { body, headers } = facts.homePage({
+          seller: name === '' ? config.payment.serviceName : name,
+          colour,
+          routes: pricedRoutes(config),
+          stores: await facts.stores(),
+          hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/')))
+        })
+        return { status: 200, body, headers: [...headers.slice(2), 'Vary', 'Accept'] }
+      }
+    }),
     defineOperation({
       ...common,
       id: 'getOpenApi',
@@ -124,16 +186,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       description: 'The service, its default price, and each paid route with its price.',
       responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
       handle() {
-        const config = facts.config()
-        const text = l402Manifest({
-          serviceName: config.payment.serviceName,
-          description: DESCRIPTION,
-          publicUrl: facts.publicUrl(),
-          categories: config.discovery.categories,
-          prices: facts.prices(),
-          pricedRoutes: pricedRoutes(config)
-        })
-        return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+        return { status: 200, body: manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
       }
     }),
     defineOperation({

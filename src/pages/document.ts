@@ -99,6 +99,8 @@ export interface HtmlPage {
    * which may be a secret.
    */
   readonly referrer?: 'no-referrer' | 'strict-origin'
+  /** Whether search engines may list it; not unless said. */
+  readonly isListed?: boolean
   /** Whether the browser's program is loaded. */
   readonly script: boolean
   /**
@@ -113,7 +115,7 @@ export interface HtmlPage {
  * harm.
  */
 export function document(page: HtmlPage): string {
-  const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', script, refresh } = page
+  const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', isListed = false, script, refresh } = page
   const inline = 'inline' in assets
   const text = renderToString(html`
     <html lang="en">
@@ -121,7 +123,7 @@ export function document(page: HtmlPage): string {
         <meta charset="utf-8" />
         <title>${title}</title>
         <meta name="viewport" content="width=device-width, initial-scale=1" />
-        <meta name="robots" content="noindex, nofollow" />
+        ${isListed ? null : html`<meta name="robots" content="noindex, nofollow" />`}
         <meta name="referrer" content=${referrer} />
         <meta name="color-scheme" content="light dark" />
         <link rel="icon" href=${ICON} />

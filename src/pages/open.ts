@@ -1,4 +1,5 @@
 import { ICON_SVG } from './document.ts'
+import { homePage } from './home-page.ts'
 import { pageOperations, type PageParts } from './operations.ts'
 
 export { openPaywall } from './paywall.ts'
@@ -14,6 +15,7 @@ export function openPages(parts: OpenPagesParts) {
   const { merchants, payments } = parts
   return {
     icon: ICON_SVG,
+    home: homePage,
     operations: pageOperations({ ...parts, watch: payments, merchant: id => merchants.byId(id) }),
     jobs: [],
     close: () => {}

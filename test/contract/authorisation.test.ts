@@ -222,6 +222,7 @@ const rows: Readonly<Record<string, Row>> = {
   setPrimaryKey: plain(merchant(200), '/api/merchant/primary-key', { primaryApiKey: 'sandbox-next-key' }),
   setAlternateKey: plain(merchant(200), '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-next-key' }),
   setPaymentProvider: plain(merchant(200), '/api/merchant/payment-provider', { provider: 'alternate' }),
+  getHome: plain(anyone(200), '/'),
   setColour: plain(merchant(200), '/api/merchant/colour', { colour: '#c2410c' }),
   setWebhook: plain(merchant(200), '/api/merchant/webhook-url', { webhookUrl: 'https://example.com/hook' }),
   validatePrimaryKey: plain(merchant(200), '/api/merchant/validate-primary'),

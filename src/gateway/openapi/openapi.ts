@@ -126,8 +126,7 @@ class Writer {
   /** The body of a response that an operation declares. */
   #form({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
     if (schema !== undefined) return [mediaType, this.names.write(schema)]
-    // Ready bytes of a media type: text, unless they are JSON of which no more is said.
-    return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
+    return readyForm(mediaType)
   }
 
   responses(operation: AnyOperation): Json {
@@ -149,7 +148,7 @@ class Writer {
           headers,
           content: {
             ...contentOf([own], operation.example?.responses?.[status]),
-            ...(response.also === undefined ? {} : contentOf([[response.also, { type: 'string' }]]))
+            ...(response.also === undefined ? {} : contentOf([readyForm(response.also)]))
           }
         }
     }
@@ -213,6 +212,11 @@ class Writer {
       }
     }
   }
+}
+
+/** Ready bytes of a media type: text, unless they are JSON of which no more is said. */
+function readyForm(mediaType: string): SchemaForm {
+  return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
 }
 
 type SchemaForm = readonly [mediaType: string, schema: Json]
