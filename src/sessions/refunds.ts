@@ -6,6 +6,7 @@ import { decodeInvoice } from '../lightning/bolt11.ts'
 import type { SessionRefund } from '../lightning/session-messages.ts'
 import { checkReturnInvoice } from '../lightning/session-credential.ts'
 import { ProviderUnavailable } from '../providers/errors.ts'
+import type { ProviderSlot } from '../providers/account.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
 import {
@@ -31,7 +32,7 @@ export interface SessionRefundsParts {
   readonly balances: Pick<BalanceStore, 'close' | 'refunded'>
   readonly ledger: Pick<Ledger, 'letGo'>
   readonly database: Database
-  readonly payees: Pick<Payees, 'platform'>
+  readonly payees: Pick<Payees, 'maker'>
   readonly news: SessionNews
   readonly counters: SessionCounters
   readonly clock: Clock
@@ -291,10 +292,11 @@ export class SessionRefunds {
 
   /** What took the deposit gives it back: another kind in its place is another account, which knows nothing of it. */
   #payee(session: PrepaidSession): Payee {
-    const payee = this.#parts.payees.platform()
-    if (payee.kind === session.providerKind && payee.slot === session.providerSlot) return payee
+    // What was written there came from a payee's own slot.
+    const payee = this.#parts.payees.maker(null, session.providerSlot as ProviderSlot, session.providerKind)
+    if (payee !== null) return payee
     throw new ProviderUnavailable(
-      `The deposit came through ${session.providerKind}, and the ${session.providerSlot} provider is ${payee.kind} now.`
+      `The deposit came through ${session.providerKind}, which is no provider of the ${session.providerSlot} slot any more.`
     )
   }
 
