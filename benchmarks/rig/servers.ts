@@ -17,6 +17,8 @@ export interface Reachable {
 /** A private PostgreSQL and Redis of the run. Their CPU is not the gateway's; the pids are there to tell it apart. */
 export interface Servers extends Reachable {
   readonly postgresPid: number
+  /** Of the Redis at `redisUrl`. */
+  readonly redisPid: number
   /** A database of this PostgreSQL and a Redis for a gateway that is to share neither with another. */
   another(name: string): Promise<Reachable>
   stop(): Promise<void>
@@ -90,7 +92,7 @@ export async function startServers(folder: string, core: Core): Promise<Servers>
   const stop = async (): Promise<void> => {
     await Promise.all(children.map(child => child.stop()))
   }
-  const startRedis = async (name: string): Promise<string> => {
+  const startRedis = async (name: string): Promise<{ readonly url: string; readonly pid: number }> => {
     const redisPort = await freePort()
     const child = start(name, folder, core, [
       redis,
@@ -107,7 +109,7 @@ export async function startServers(folder: string, core: Core): Promise<Servers>
     ])
     children.push(child)
     await until(name, child, 30, () => listening(redisPort))
-    return `redis://127.0.0.1:${redisPort}`
+    return { url: `redis://127.0.0.1:${redisPort}`, pid: child.pid }
   }
   const at = (database: string): string => `postgres://postgres@127.0.0.1:${port}/${database}`
   try {
@@ -130,7 +132,7 @@ export async function startServers(folder: string, core: Core): Promise<Servers>
       ])
     )
     children.push(postgres)
-    const redisUrl = await startRedis('redis')
+    const shared = await startRedis('redis')
     // PostgreSQL takes connections before it takes statements.
     await until('postgres', postgres, 30, () =>
       run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', String(port)]).then(
@@ -140,11 +142,12 @@ export async function startServers(folder: string, core: Core): Promise<Servers>
     )
     return {
       databaseUrl: at('postgres'),
-      redisUrl,
+      redisUrl: shared.url,
       postgresPid: postgres.pid,
+      redisPid: shared.pid,
       async another(name) {
         await run(join(bin, 'createdb'), ['-h', '127.0.0.1', '-p', String(port), '-U', 'postgres', name])
-        return { databaseUrl: at(name), redisUrl: await startRedis(`redis-${name}`) }
+        return { databaseUrl: at(name), redisUrl: (await startRedis(`redis-${name}`)).url }
       },
       stop
     }

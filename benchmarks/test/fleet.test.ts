@@ -35,6 +35,7 @@ function starters(log: string[]): Starters {
       return {
         ...reachable('first'),
         postgresPid: 0,
+        redisPid: 0,
         another: async name => reachable(name),
         stop: async () => {
           log.push('stop servers')
