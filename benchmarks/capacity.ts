@@ -111,7 +111,7 @@ async function measured(
   port: number,
   request: LoadRequest,
   requests: number,
-  pids: Readonly<Partial<Record<(typeof PARTS)[number], number>>>
+  pids: { readonly [part in (typeof PARTS)[number]]?: number | undefined }
 ): Promise<Found> {
   const found: Found = { cpu: { gateway: [], PostgreSQL: [], Redis: [] }, rate: [] }
   const read = (): number[] => PARTS.map(part => (pids[part] === undefined ? 0 : cpuOfTree(pids[part])))
@@ -142,7 +142,7 @@ async function main(servers: Servers, upstream: string): Promise<void> {
   const load = createLoad(folder, null)
   try {
     const plain = await measured(load, yardstick.port, plainGet('/passed/quote', ACCEPT), count * 20, {
-      ...(yardstick.pid === null ? {} : { gateway: yardstick.pid })
+      gateway: yardstick.pid ?? undefined
     })
     process.stdout.write(
       '| CPU µs of one request | gateway | PostgreSQL | Redis | gateway process full at | PostgreSQL, each core | Redis full at | seen here |\n|---|---|---|---|---|---|---|---|\n'
