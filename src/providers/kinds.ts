@@ -1,4 +1,5 @@
 import type { ProviderKind } from './kind.ts'
+import { blink } from './blink/kind.ts'
 import { btcpay } from './btcpay/kind.ts'
 import { cln } from './cln/kind.ts'
 import { lnbits } from './lnbits/kind.ts'
@@ -21,5 +22,6 @@ export const providerKinds: readonly ProviderKind[] = [
   lnbits,
   lnurl,
   btcpay,
-  nwc
+  nwc,
+  blink
 ]

@@ -77,7 +77,7 @@ t.test('init refuses what would not run, and writes nothing over', async t => {
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
     code: 2,
-    err: /--provider is sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay or nwc, not "cash"/
+    err: /--provider is sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc or blink, not "cash"/
   })
   t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
     code: 0,

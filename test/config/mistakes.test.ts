@@ -534,13 +534,13 @@ const refused: readonly (readonly [name: string, from: string, to: string, line:
     'the sandbox',
     'kind: strike',
     'kind: sandbox',
-    'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc [BG_CONFIG_PRODUCTION]'
+    'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink [BG_CONFIG_PRODUCTION]'
   ],
   [
     'a sandbox that stands there by default',
     '  alternate: { kind: opennode }\n',
     '',
-    'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc [BG_CONFIG_PRODUCTION]'
+    'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink [BG_CONFIG_PRODUCTION]'
   ],
   [
     'a provider that is called over plain HTTP',

@@ -36,8 +36,14 @@ export async function startNodeServer(
   handle: (request: NodeRequest) => NodeReply,
   {
     port = 0,
-    tls = null
-  }: { readonly port?: number; readonly tls?: { readonly cert: string; readonly key: string } | null } = {}
+    tls = null,
+    labelOf
+  }: {
+    readonly port?: number
+    readonly tls?: { readonly cert: string; readonly key: string } | null
+    /** Tells requests apart that all go to one path; it stands behind `METHOD /path`. */
+    readonly labelOf?: (request: NodeRequest) => string
+  } = {}
 ): Promise<NodeServer> {
   const faults: Array<{ readonly fault: NodeFault; readonly on: RegExp }> = []
   const listener = (request: IncomingMessage, response: ServerResponse): void => {
@@ -61,7 +67,8 @@ export async function startNodeServer(
       text: Buffer.concat(pieces).toString('utf8')
     }
     made.requests.push(seen)
-    const at = faults.findIndex(({ on }) => on.test(`${seen.method} ${url.pathname}`))
+    const name = `${seen.method} ${url.pathname}${labelOf === undefined ? '' : ` ${labelOf(seen)}`}`
+    const at = faults.findIndex(({ on }) => on.test(name))
     const fault = at === -1 ? null : (faults.splice(at, 1)[0]?.fault ?? null)
     if (fault === 'hang') return made.onHang()
     if (fault === 'lost before') {

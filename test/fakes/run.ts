@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { startFakeBlink } from './blink.ts'
 import { startFakeBtcpay } from './btcpay.ts'
 import { startFakeCln } from './cln.ts'
 import { startFakeLnbits } from './lnbits.ts'
@@ -40,13 +41,15 @@ const lnbits = await startFakeLnbits({ port: port(7) })
 const lnurl = await startFakeLnurl({ port: port(8) })
 const btcpay = await startFakeBtcpay({ port: port(9) })
 const nwc = await startFakeNwc({ port: port(10) })
+const blink = await startFakeBlink({ port: port(11) })
 const wallets = {
   phoenixd: phoenixd.wallet,
   cln: cln.wallet,
   lnbits: lnbits.wallet,
   lnurl: lnurl.wallet,
   btcpay: btcpay.wallet,
-  nwc: nwc.wallet
+  nwc: nwc.wallet,
+  blink: blink.wallet
 }
 const receiver = await startReceiver({
   answer: ({ method, path, text }) => {
@@ -73,6 +76,7 @@ lnbits    ${lnbits.url}   key ${lnbits.key()}
 lnurl     ${lnurl.url}   key ${lnurl.key()}
 btcpay    ${btcpay.url}   key ${btcpay.key()}
 nwc       ${nwc.relay.url}   key ${nwc.key()}
+blink     ${blink.url}   key ${blink.key()}   with its address as url
 prices    ${prices.url}
 shopify   ${shopify.url}   store ${shopify.shop.domain}   client id ${shopify.clientId}   client secret ${shopify.clientSecret}
 receiver  ${receiver.url}   prints the webhooks that a merchant gets
@@ -124,7 +128,7 @@ async function end(): Promise<void> {
   clearInterval(deliveries)
   input.close()
   await Promise.all(
-    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, nwc, receiver].map(fake =>
+    [strike, opennode, lnd, prices, shopify, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, receiver].map(fake =>
       fake.close()
     )
   )

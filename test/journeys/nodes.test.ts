@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { main } from '../../src/main.ts'
 import type { ProviderNotification } from '../../src/providers/provider.ts'
+import { startFakeBlink } from '../fakes/blink.ts'
 import { startFakeBtcpay } from '../fakes/btcpay.ts'
 import { startFakeCln } from '../fakes/cln.ts'
 import { startFakeLnbits } from '../fakes/lnbits.ts'
@@ -34,7 +35,8 @@ const nodes: Readonly<Record<string, () => Promise<Node>>> = {
   lnbits: () => startFakeLnbits(),
   lnurl: () => startFakeLnurl(),
   btcpay: () => startFakeBtcpay(),
-  nwc: () => startFakeNwc()
+  nwc: () => startFakeNwc(),
+  blink: () => startFakeBlink()
 }
 
 for (const [kind, start] of Object.entries(nodes)) {
@@ -44,7 +46,8 @@ for (const [kind, start] of Object.entries(nodes)) {
     const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold').listen()
     t.teardown(() => upstream.close())
     const gateway = await startGateway(t, {
-      yaml: await written(t, kind, upstream.origin),
+      // A kind at a service of its own is called there unless the file says otherwise.
+      yaml: (await written(t, kind, upstream.origin)).replace('{ kind: blink,', `{ kind: blink, url: "${node.url}",`),
       env: { LIGHTNING_KEY: node.key() }
     })
     const first = await gateway.send('GET', '/v1/hello')

@@ -133,16 +133,16 @@ t.test('its keys, its name and its place in the documents come from the list too
   )
   t.equal(
     await problems('tpy'),
-    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
   )
   t.match(
     referencePage([], kinds),
-    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `nwc`, `toy` |'
+    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `nwc`, `blink`, `toy` |'
   )
   t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
   t.match(
     JSON.stringify(jsonSchema([], kinds)),
-    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","nwc","toy"]'
+    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","nwc","blink","toy"]'
   )
 })
 

@@ -1,6 +1,8 @@
+import { blink } from '../../../src/providers/blink/kind.ts'
 import { btcpay } from '../../../src/providers/btcpay/kind.ts'
 import { lnurl } from '../../../src/providers/lnurl/kind.ts'
 import { nwc } from '../../../src/providers/nwc/kind.ts'
+import { startFakeBlink } from '../../fakes/blink.ts'
 import { startFakeBtcpay } from '../../fakes/btcpay.ts'
 import { startFakeLnurl } from '../../fakes/lnurl.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
@@ -95,6 +97,37 @@ export const wallets: readonly SubjectKind[] = [
             receiveOnly: { key: secret(receiving), scope: 'pay_invoice', isToldByCheck: true },
             paysAmountless: true,
             failsAtEnd: true
+          }
+        )
+      }
+    }
+  },
+  {
+    kind: blink,
+    start: async (t, parts) => {
+      const fake = await startFakeBlink({ clock: parts.clock })
+      t.teardown(() => fake.close())
+      fake.onHang = () => {
+        parts.clock.advance(TIMEOUT)
+      }
+      const text = fake.key()
+      return {
+        provider: openKind(t, blink, parts, fake.url),
+        clock: parts.clock,
+        key: secret(text),
+        foreign: secret('blink_nobody_knows_it'),
+        secrets: [text],
+        ...ofNode(
+          fake,
+          {
+            create: /LnInvoiceCreate/,
+            lookUp: /ChargeByHash/,
+            pay: /LnInvoicePaymentSend/,
+            find: /PaymentsByHash/
+          },
+          {
+            receiveOnly: { key: secret(fake.key(['READ', 'RECEIVE'])), scope: 'WRITE', isToldByCheck: true },
+            paysAmountless: true
           }
         )
       }

@@ -1,0 +1,73 @@
+import type { BlinkOperation } from './graphql.ts'
+
+/** What Blink is asked, each document under its own name. */
+
+/** Which wallets the account has. */
+export const WALLETS: BlinkOperation = {
+  name: 'Wallets',
+  scope: 'READ',
+  document: 'query Wallets { me { defaultAccount { wallets { id walletCurrency } } } }'
+}
+
+/** What a key may do. */
+export const SCOPES: BlinkOperation = {
+  name: 'Scopes',
+  scope: 'READ',
+  document: 'query Scopes { authorization { scopes } }'
+}
+
+/** A new invoice. */
+export const CREATE: BlinkOperation = {
+  name: 'LnInvoiceCreate',
+  scope: 'RECEIVE',
+  document:
+    'mutation LnInvoiceCreate($input: LnInvoiceCreateInput!) { lnInvoiceCreate(input: $input) { invoice { paymentRequest paymentHash } errors { code message } } }'
+}
+
+/** How an invoice stands, and what came in for it. */
+export const CHARGE: BlinkOperation = {
+  name: 'ChargeByHash',
+  scope: 'READ',
+  document:
+    'query ChargeByHash($walletId: WalletId!, $paymentHash: PaymentHash!) { me { defaultAccount { walletById(walletId: $walletId) { invoiceByPaymentHash(paymentHash: $paymentHash) { paymentStatus } transactionsByPaymentHash(paymentHash: $paymentHash) { direction status createdAt settlementAmount } } } } }'
+}
+
+/** What was sent for an invoice. */
+export const PAYMENTS: BlinkOperation = {
+  name: 'PaymentsByHash',
+  scope: 'READ',
+  document:
+    'query PaymentsByHash($walletId: WalletId!, $paymentHash: PaymentHash!) { me { defaultAccount { walletById(walletId: $walletId) { transactionsByPaymentHash(paymentHash: $paymentHash) { direction status createdAt settlementFee } } } } }'
+}
+
+/** A page of what came and went, newest first. */
+export const TRANSACTIONS: BlinkOperation = {
+  name: 'Transactions',
+  scope: 'READ',
+  document:
+    'query Transactions($walletId: WalletId!, $first: Int!, $after: String) { me { defaultAccount { walletById(walletId: $walletId) { transactions(first: $first, after: $after) { edges { node { direction status createdAt settlementAmount initiationVia { ... on InitiationViaLn { paymentHash } } } } pageInfo { endCursor hasNextPage } } } } } }'
+}
+
+/** Pays an invoice that has an amount. */
+export const PAY: BlinkOperation = {
+  name: 'LnInvoicePaymentSend',
+  scope: 'WRITE',
+  document:
+    'mutation LnInvoicePaymentSend($input: LnInvoicePaymentInput!) { lnInvoicePaymentSend(input: $input) { status errors { code message } } }'
+}
+
+/** Pays one that leaves it to us. */
+export const PAY_AMOUNT: BlinkOperation = {
+  name: 'LnNoAmountInvoicePaymentSend',
+  scope: 'WRITE',
+  document:
+    'mutation LnNoAmountInvoicePaymentSend($input: LnNoAmountInvoicePaymentInput!) { lnNoAmountInvoicePaymentSend(input: $input) { status errors { code message } } }'
+}
+
+/** Has Blink call us. */
+export const SUBSCRIBE: BlinkOperation = {
+  name: 'CallbackEndpointAdd',
+  scope: 'WRITE',
+  document:
+    'mutation CallbackEndpointAdd($input: CallbackEndpointAddInput!) { callbackEndpointAdd(input: $input) { id errors { code message } } }'
+}
