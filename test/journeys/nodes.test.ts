@@ -47,7 +47,10 @@ for (const [kind, start] of Object.entries(nodes)) {
     t.teardown(() => upstream.close())
     const gateway = await startGateway(t, {
       // A kind at a service of its own is called there unless the file says otherwise.
-      yaml: (await written(t, kind, upstream.origin)).replace('{ kind: blink,', `{ kind: blink, url: "${node.url}",`),
+      yaml: (await written(t, kind, upstream.origin)).replace(
+        '{ kind: blink,',
+        `{ kind: blink, url: "${node.url ?? ''}",`
+      ),
       env: { LIGHTNING_KEY: node.key() }
     })
     const first = await gateway.send('GET', '/v1/hello')
