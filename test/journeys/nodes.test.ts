@@ -15,7 +15,7 @@ import { temporaryFolder } from '../support/database.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
-type Node = { readonly wallet: NodeWallet; key(): string; close(): Promise<void> }
+type Node = { readonly wallet: NodeWallet; readonly url?: string; key(): string; close(): Promise<void> }
 
 /** What `boltgate init` writes for a kind. */
 async function written(t: T, kind: string, upstream: string): Promise<string> {
