@@ -35,8 +35,18 @@ import {
   readScopes,
   readWallet
 } from './answers.ts'
-import { CHARGE, CREATE, PAY, PAY_AMOUNT, PAYMENTS, SCOPES, SUBSCRIBE, TRANSACTIONS, WALLETS } from './documents.ts'
-import { askBlink, blinkMessage, mutationOf, payloadOf, refusalOf, type BlinkOperation } from './graphql.ts'
+import {
+  CHARGE,
+  CREATE,
+  PAY,
+  PAY_AMOUNT,
+  PAYMENTS,
+  KEY_SCOPES,
+  ADD_ENDPOINT,
+  TRANSACTIONS,
+  WALLETS
+} from './documents.ts'
+import { askBlink, blinkMessage, mutationOf, payloadOf, blinkRefusal, type BlinkOperation } from './graphql.ts'
 
 /** Blink's public service. Its test service, on signet, is https://api.staging.blink.sv. */
 export const BLINK_LIVE = 'https://api.blink.sv'
@@ -149,7 +159,7 @@ export class BlinkProvider implements Provider {
     try {
       return await this.#within(key, async (call, walletId) => {
         await newInvoice({ amountSats: 1, description: 'Key check', expirySeconds: 60 })(call, walletId)
-        const pays = readScopes((await askBlink(call, SCOPES)).data).includes(PAY.scope)
+        const pays = readScopes((await askBlink(call, KEY_SCOPES)).data).includes(PAY.scope)
         return {
           isValid: true,
           message: pays
@@ -192,7 +202,9 @@ export class BlinkProvider implements Provider {
   ): Promise<{ readonly subscriptionId: string }> {
     return await this.#within(key, async call => {
       const input = { url: `${url}${url.includes('?') ? '&' : '?'}token=${tokenOf(secret)}` }
-      const id = jsonText(payloadOf(await askBlink(call, SUBSCRIBE, { input }), 'callbackEndpointAdd', SUBSCRIBE)['id'])
+      const id = jsonText(
+        payloadOf(await askBlink(call, ADD_ENDPOINT, { input }), 'callbackEndpointAdd', ADD_ENDPOINT)['id']
+      )
       if (id === null) throw unusableAnswer('an endpoint without an id')
       return { subscriptionId: id }
     })
@@ -259,7 +271,7 @@ const newInvoice =
 function walletOf({ data, errors: [error] }: Awaited<ReturnType<typeof askBlink>>): JsonMembers {
   const wallet = readWallet(data)
   if (wallet !== null) return wallet
-  throw error === undefined ? unusableAnswer('no wallet') : refusalOf(error)
+  throw error === undefined ? unusableAnswer('no wallet') : blinkRefusal(error)
 }
 
 async function find(call: CallProvider, walletId: string, invoice: string): Promise<SentPayment | null> {

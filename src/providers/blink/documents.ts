@@ -10,7 +10,7 @@ export const WALLETS: BlinkOperation = {
 }
 
 /** What a key may do. */
-export const SCOPES: BlinkOperation = {
+export const KEY_SCOPES: BlinkOperation = {
   name: 'Scopes',
   scope: 'READ',
   document: 'query Scopes { authorization { scopes } }'
@@ -65,7 +65,7 @@ export const PAY_AMOUNT: BlinkOperation = {
 }
 
 /** Has Blink call us. */
-export const SUBSCRIBE: BlinkOperation = {
+export const ADD_ENDPOINT: BlinkOperation = {
   name: 'CallbackEndpointAdd',
   scope: 'WRITE',
   document:

@@ -62,7 +62,7 @@ export async function askBlink(
 /** The payload of a mutation. @throws ProviderRefused, ProviderUnavailable for its errors */
 export function payloadOf({ data, errors }: BlinkAnswer, field: string, { scope }: BlinkOperation): JsonMembers {
   const { payload, refused } = mutationOf({ data, errors }, field, scope)
-  if (refused !== null) throw refusalOf(refused)
+  if (refused !== null) throw blinkRefusal(refused)
   if (payload === null) throw unusableAnswer('no payload of a mutation')
   return payload
 }
@@ -83,7 +83,7 @@ export function mutationOf(
 }
 
 /** What an error of Blink's means for who asked. */
-export function refusalOf({ message }: BlinkError): ProviderRefused {
+export function blinkRefusal({ message }: BlinkError): ProviderRefused {
   return new ProviderRefused('request', `Blink refused the request: ${message}`)
 }
 
