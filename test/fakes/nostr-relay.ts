@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { schnorr } from '@noble/curves/secp256k1.js'
 import { WebSocketServer, type RawData, type WebSocket } from 'ws'
@@ -16,7 +18,7 @@ interface Filter {
 
 /** A fake relay. */
 export interface FakeRelay {
-  /** `ws://127.0.0.1:port`. */
+  /** `ws://127.0.0.1:port`, or wss. */
   readonly url: string
   /** How many connections there are, and were in all. */
   readonly connections: { now: number; ever: number }
@@ -54,8 +56,15 @@ const HEX = /^[0-9a-f]{64}$/
 const MEMBERS = ['content', 'created_at', 'id', 'kind', 'pubkey', 'sig', 'tags']
 
 /** Starts a relay on loopback, strict in what it takes (NIP-01); it keeps nothing of ephemeral kinds. */
-export async function startFakeRelay(take: Take, port = 0): Promise<FakeRelay> {
-  const server = new WebSocketServer({ port, host: '127.0.0.1', maxPayload: 128 * 1024 })
+export async function startFakeRelay(
+  take: Take,
+  {
+    port = 0,
+    tls = null
+  }: { readonly port?: number; readonly tls?: { readonly cert: string; readonly key: string } | null } = {}
+): Promise<FakeRelay> {
+  const listening = tls === null ? createServer() : createTlsServer(tls)
+  const server = new WebSocketServer({ server: listening, maxPayload: 128 * 1024 })
   const subscriptions = new Map<WebSocket, Map<string, readonly Filter[]>>()
   const read = new Map<string, () => void>()
 
@@ -129,10 +138,11 @@ export async function startFakeRelay(take: Take, port = 0): Promise<FakeRelay> {
       }
     })
   })
-  await once(server, 'listening')
+  listening.listen(port, '127.0.0.1')
+  await once(listening, 'listening')
   const relay: FakeRelay = {
     // A server that listens on TCP has an address object.
-    url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${tls === null ? 'ws' : 'wss'}://127.0.0.1:${(listening.address() as AddressInfo).port}`,
     connections: { now: 0, ever: 0 },
     most: 20,
     peak: 0,
@@ -157,7 +167,8 @@ export async function startFakeRelay(take: Take, port = 0): Promise<FakeRelay> {
     close: async () => {
       for (const socket of server.clients) socket.terminate()
       await new Promise<void>(resolve => {
-        server.close(() => {
+        server.close()
+        listening.close(() => {
           resolve()
         })
       })

@@ -65,7 +65,9 @@ class Refusal extends Error {
 }
 
 /** Starts a wallet without Lightning and a relay on loopback: NIP-47 over NIP-44 alone. */
-export async function startFakeNwc(options: { clock?: Clock; port?: number } = {}): Promise<FakeNwc> {
+export async function startFakeNwc(
+  options: { clock?: Clock; port?: number; tls?: { readonly cert: string; readonly key: string } } = {}
+): Promise<FakeNwc> {
   const clock = options.clock ?? systemClock
   const wallet = new NodeWallet(clock, 'regtest')
   const secret = randomBytes(32).toString('hex')
@@ -237,7 +239,7 @@ export async function startFakeNwc(options: { clock?: Clock; port?: number } = {
     relay.publish(sign(kind, tags, content))
   }
 
-  const relay = await startFakeRelay(take, options.port)
+  const relay = await startFakeRelay(take, options)
   const fake: FakeNwc = {
     relay,
     wallet,

@@ -8,6 +8,7 @@ import { KINDS, signEvent } from '../../src/providers/nwc/event.ts'
 import { readNwcKey } from '../../src/providers/nwc/key.ts'
 import { NwcProvider, type NwcOptions } from '../../src/providers/nwc/nwc.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
+import { selfSigned } from '../fakes/certificate.ts'
 import { startFakeNwc } from '../fakes/nwc.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -402,3 +403,13 @@ t.test(
     t.match(await placed.validateKey(merchants), { isValid: true }, 'a relay that gateway.yaml names')
   }
 )
+
+t.test('a relay whose certificate nobody vouches for is told as what is wrong with the key, each time', async t => {
+  const { provider } = await setUp(t)
+  const { certificate: cert, key } = selfSigned({ names: ['127.0.0.1'] })
+  const fake = await startFakeNwc({ tls: { cert, key } })
+  t.teardown(() => fake.close())
+  const text = new Secret(fake.key())
+  for (let count = 0; count < 4; count++)
+    t.match(await provider.validateKey(text), { isValid: false, message: /No authority that is trusted here signed/ })
+})

@@ -1,5 +1,6 @@
 import type { Timer } from '../../system/clock.ts'
 import { NothingSent } from '../errors.ts'
+import { KeyUnusable } from '../keyed-calls.ts'
 import { jsonHash } from '../json-members.ts'
 import { RelayConnection, type RelayConnectionOptions } from './relay-connection.ts'
 import { isGenuine, KINDS, readNostrEvent, type NostrEvent } from './event.ts'
@@ -75,6 +76,8 @@ export class Relay {
   #isClosed = false
   #failures = 0
   #restsUntil = 0
+  /** What broke or prevented the last connection. */
+  #fault: Error | null = null
   #idleSince = 0
   #retry: Timer | null = null
 
@@ -228,7 +231,8 @@ export class Relay {
     if (this.#connection !== null) return this.#connection.isOpen
     const left = this.#restsUntil - this.#options.clock.monotonic()
     if (left > 0) {
-      this.#refuse(relayAway(Math.ceil(left / 1000)))
+      // What is wrong with a key stays wrong while the relay rests.
+      this.#refuse(this.#fault instanceof KeyUnusable ? this.#fault : relayAway(Math.ceil(left / 1000)))
       return false
     }
     const connection = new RelayConnection(this.#options, {
@@ -379,6 +383,7 @@ export class Relay {
   /** The connection broke, or none came about (`isUnreached`): what the relay has not taken may go out once more. */
   #lost(fault: Error, isUnreached: boolean): void {
     this.#connection = null
+    this.#fault = fault
     this.#subscriptions.clear()
     this.#isNewsStale = true
     // Set back by the first word of a relay.
