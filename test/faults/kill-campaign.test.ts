@@ -121,7 +121,9 @@ for (const kind of ['embedded', 'PostgreSQL'] as const) {
           [
             'mode: development',
             'payment: { leaseTimeout: 1s, maxOutstanding: { address: 10000, place: 10000 } }\nmode: development'
-          ]
+          ],
+          // What is handed out was made ahead: a kill must not make one invoice two buyers'.
+          ['  primary:   { kind: sandbox }', '  primary:   { kind: sandbox, invoicesAhead: 50 }']
         ]
       })
       const data = temporaryFolder(t)
