@@ -154,7 +154,7 @@ const mistakes: readonly Mistake[] = [
     name: 'rechallenge, which helped no client',
     from: 'price: 10 sats',
     to: 'price: 10 sats\n    rechallenge: true',
-    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, free, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash and 4 more [BG_CONFIG_UNKNOWN_KEY]'
+    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, free, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash and 5 more [BG_CONFIG_UNKNOWN_KEY]'
   },
   {
     name: "a grace for prices that are merchants' own",
