@@ -1,7 +1,7 @@
 import type { Sql } from '../../src/database/database.ts'
 
 /** Rows that a gateway at work would have, made by SQL. Sizes are those of the sandbox; times are before `now`. */
-interface Filling {
+export interface Filling {
   readonly table: 'challenges' | 'payments'
   /** The statement that writes the rows numbered from $1 to $2, as seen at the moment $3. */
   readonly insert: string

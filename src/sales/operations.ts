@@ -107,7 +107,7 @@ const EarningsView = Type.Object(
         at: isoTime('Begin of the step; steps without sales are left out.'),
         key: nullable(
           'string',
-          'What it is the sum of: a source (payment for merchants’ invoices), a proxy, a resource, a scheme (invoice for payments, none where no credential was shown), or a merchant. Empty for what has none; null for all but the 50 that earned most.'
+          'What it is the sum of: a source (payment for merchants’ invoices), a proxy, a resource, a scheme (invoice for payments, none where no credential was shown), or a merchant. Empty for what has none; null for all but the 20 that earned most.'
         ),
         name: nullable('string', 'Of a proxy or a merchant, as it is now.'),
         sales: Type.Integer(),

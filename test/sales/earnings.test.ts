@@ -162,10 +162,10 @@ await eachDatabase(
         from: MIDNIGHT,
         to: MIDNIGHT + 24 * HOUR
       })
-      t.equal(points.length, 51)
+      t.equal(points.length, 21)
       t.match(
         points.find(({ key }) => key === null),
-        { sales: 10, sats: 55 }
+        { sales: 40, sats: 820 }
       )
       t.equal(
         points.reduce((sum, { sats }) => sum + sats, 0),

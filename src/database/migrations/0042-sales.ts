@@ -6,7 +6,8 @@ import type { Migration } from '../migrations.ts'
  * of versions before have that moment alone.
  *
  * `earnings` has the sums of what was sold before `earnings_until`: of each owner (a merchant's id, nothing for the
- * gateway itself, `*` for all of them) by hour and by day, for each thing that sums are asked by. None of the columns
+ * gateway itself, `*` for all of them) by hour, day and month, for each thing that sums are asked by; the index has all of them,
+ * so that a year is read from it alone. None of the columns
  * that the indexes name changes with a spend, a release or a heartbeat, as migration 0016 asks.
  */
 export const soldRows: Migration = {
@@ -33,8 +34,8 @@ export const soldRows: Migration = {
         key text not null,
         sales bigint not null,
         sats bigint not null,
-        primary key (owner, dimension, grain, at, key)
-      ) with (fillfactor = 80)`
+        primary key (owner, dimension, grain, at, key) include (sales, sats)
+      )`
     await sql`create table earnings_until (id boolean primary key default true check (id), at timestamptz not null)`
     await sql`create index payments_newest on payments (created_at, invoice_id)`
   }
