@@ -65,7 +65,7 @@ async function timed(label: string, times: number, run: () => Promise<unknown>):
   const [first = 0] = taken
   taken.sort((a, b) => a - b)
   const at = (part: number): string => (taken[Math.floor(part * (taken.length - 1))] ?? 0).toFixed(1)
-  console.log(`${label.padEnd(64)} p50 ${at(0.5)} ms, largest ${at(1)} ms, first ${first.toFixed(1)} ms`)
+  process.stdout.write(`${label.padEnd(64)} p50 ${at(0.5)} ms, largest ${at(1)} ms, first ${first.toFixed(1)} ms\n`)
 }
 
 const database = await opened()
@@ -73,10 +73,10 @@ const earnings = new Earnings(database)
 const store = new SaleStore(database)
 const begun = performance.now()
 await earnings.roll(Date.now())
-console.log(`what was not in the sums yet was added in ${(ms(begun) / 1000).toFixed(1)} s`)
+process.stdout.write(`what was not in the sums yet was added in ${(ms(begun) / 1000).toFixed(1)} s\n`)
 await database.sql`analyze earnings`
 const [held] = await database.sql<Array<{ rows: number }>>`select count(*)::int as rows from earnings`
-console.log(`${held?.rows} rows of sums`)
+process.stdout.write(`${held?.rows} rows of sums\n`)
 
 const now = Date.now()
 const year = { from: now - 364 * 86_400_000, to: now }

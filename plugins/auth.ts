@@ -54,7 +54,7 @@ function presentedKey(ctx: Context): string | null {
 export default definePlugin({
   name: 'auth',
   description:
-    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
+    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. A key that only reads is refused with 403 by everything but GET. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
   config: Type.Object(
     {
       as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
@@ -81,8 +81,10 @@ export default definePlugin({
 
     const find = async (key: string): Promise<Principal | null> => {
       if (config.as === 'admin') return adminKey.matches(key) ? admin : null
-      const merchant = await merchants.byApiKey(key)
-      return merchant === null ? null : principalOfKey(merchant)
+      const holder = await merchants.holderOf(key)
+      return holder === null
+        ? null
+        : principalOfKey(holder.merchant, holder.keyId, holder.isReadOnly ? 'viewer' : 'owner')
     }
 
     const fail = async (address: string, verdict: LongError): Promise<never> => {

@@ -125,6 +125,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       ...ground,
       adminKey: secrets.adminKey,
       payees,
+      slotFacts: providers.slotFacts,
       keyIsGood: accounts.keyIsGood,
       countProxies: merchantId => countProxies(database.sql, merchantId),
       hasPaidPayment: merchantId => hasPaidPayment(database.sql, merchantId),

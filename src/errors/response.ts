@@ -200,6 +200,23 @@ export const responseErrors = {
     cause: 'Whoever is signed in, or a key that only reads, may not do this in the account.',
     cure: 'An owner of the account changes the role; `required_role` says which one it takes.'
   },
+  BG_API_KEY_NOT_FOUND: {
+    status: 404,
+    error: 'API key not found',
+    cause: 'The account has no API key with this id, or it has ended.',
+    cure: 'See `GET /api/merchant/keys`.'
+  },
+  BG_API_KEY_FIRST: {
+    status: 409,
+    error: 'The first key cannot be removed; replace it',
+    cause: 'Every account has one API key at least.',
+    cure: 'Replace it: `POST /api/merchant/regenerate-key`, or `POST /api/merchant/keys/{keyId}/rotate`.'
+  },
+  BG_API_KEYS_FULL: {
+    status: 409,
+    cause: 'The account has as many further API keys as there may be; one that goes on after its rotation counts.',
+    cure: 'Remove one that nobody uses any more: `DELETE /api/merchant/keys/{keyId}`.'
+  },
   BG_FORBIDDEN: {
     status: 403,
     error: 'Forbidden',

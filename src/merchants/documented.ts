@@ -31,6 +31,64 @@ const account = {
 }
 const done = (message: string) => ({ 200: { success: true, message } })
 
+const key = {
+  keyId: 'k3v9q2m8xa',
+  name: 'Bookkeeping',
+  isFirst: false,
+  isReadOnly: true,
+  createdAt: '2026-11-22T10:00:00.000Z',
+  lastUsedAt: null,
+  endsAt: null
+}
+const newKey = { ...key, apiKey: 'bg_k3v9q2m8xa_the-new-key-shown-once' }
+
+/** What OpenAPI says of an account's API keys. */
+export const keyTexts: Readonly<Record<string, OperationText>> = {
+  listApiKeys: {
+    description: 'To tell which key is used by whom, and which by nobody any more.',
+    example: { responses: { 200: [key] } }
+  },
+  createApiKey: {
+    description:
+      'Give each program a key of its own, so that one can be removed alone; and one that only reads to whoever only looks.',
+    example: { body: { name: 'Bookkeeping', isReadOnly: true }, responses: { 201: newKey } }
+  },
+  rotateApiKey: {
+    description:
+      'Of the first key too. While both work, have whatever uses the old one take the new one; lastUsedAt tells whether ' +
+      'somebody still uses it. POST /api/merchant/regenerate-key replaces the first key without such a time.',
+    example: { params: { keyId: key.keyId }, body: { overlapSeconds: 86_400 }, responses: { 200: newKey } }
+  },
+  removeApiKey: {
+    description: 'Also one that was replaced and goes on for a while.',
+    example: { params: { keyId: key.keyId } }
+  }
+}
+
+/** What OpenAPI says of an account's settings. */
+export const settingsTexts: Readonly<Record<string, OperationText>> = {
+  getSettings: {
+    description: 'Keys and secrets are told to be there, and never shown.',
+    example: {
+      responses: {
+        200: {
+          webhook: { url: 'https://shop.example.com/webhooks', hasSecret: true },
+          paymentProvider: { slot: 'primary', chosenBy: 'choice', isReady: true },
+          providers: [
+            {
+              slot: 'primary',
+              kind: 'node',
+              hasKey: true,
+              scopes: [{ scope: 'invoices', purpose: 'Make invoices' }]
+            },
+            { slot: 'alternate', kind: 'custodian', hasKey: false, scopes: [] }
+          ]
+        }
+      }
+    }
+  }
+}
+
 /** What OpenAPI says of the operations of merchants' own accounts. */
 export const merchantTexts: Readonly<Record<string, OperationText>> = {
   getMerchant: {
@@ -108,6 +166,16 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
       body: { alternateApiKey: 'your-provider-key' },
       responses: done('The key for the alternate provider was saved.')
     }
+  },
+  removePrimaryKey: {
+    description:
+      'What was made with it can be neither looked up nor refunded by us from then on. The choice of a provider stays.',
+    example: { responses: done('The key for the primary provider was removed.') }
+  },
+  removeAlternateKey: {
+    description:
+      'What was made with it can be neither looked up nor refunded by us from then on. The choice of a provider stays.',
+    example: { responses: done('The key for the alternate provider was removed.') }
   },
   setPaymentProvider: {
     description: 'Payments made before stay with the provider that made them, and so do their refunds.',

@@ -5,10 +5,14 @@ import type { ProviderSlot } from '../providers/account.ts'
 import type { Payees } from '../providers/payees.ts'
 import type { State } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
 import { AdminKey } from './admin-key.ts'
+import { ApiKeys, KeyUses } from './api-keys.ts'
 import { AuthThrottle } from './auth-throttle.ts'
+import { apiKeyOperations } from './key-operations.ts'
 import { merchantOperations, type MerchantOperationParts } from './operations.ts'
 import { Merchants } from './service.ts'
+import { settingsOperation, type SlotFacts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 
 /** What the accounts are opened with. */
@@ -20,8 +24,11 @@ export interface OpenMerchantsParts extends Pick<
   readonly clock: Clock
   readonly database: Database
   readonly payees: Payees
+  readonly log: Log
   readonly sealer: Sealer
   readonly state: State
+  /** What is known of a slot without a key. */
+  slotFacts(slot: ProviderSlot): SlotFacts
   config(): Pick<GatewayConfig, 'plans'>
   /** An account's key was saved or has proved good. It must not reject. */
   keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>
@@ -31,28 +38,38 @@ export interface OpenMerchantsParts extends Pick<
 export function openMerchants(parts: OpenMerchantsParts) {
   const { adminKey, clock, config, database, keyIsGood, payees, sealer, state } = parts
   const plans = (): GatewayConfig['plans'] => config().plans
+  const uses = new KeyUses(parts)
+  const apiKeys = new ApiKeys({ database, clock })
   const merchants = new Merchants({
     store: new SqlMerchantStore(database),
     sealer,
     clock,
     plans,
-    keySaved: keyIsGood
+    keySaved: keyIsGood,
+    keyUsed: keyId => {
+      uses.note(keyId)
+    }
   })
   return {
     merchants,
+    apiKeys,
     adminKey: new AdminKey(adminKey),
     authThrottle: new AuthThrottle(state, clock),
-    operations: merchantOperations({
-      ...parts,
-      merchants,
-      plans,
-      validate: async (merchant, slot) => {
-        const verdict = await payees.validate(merchant, slot)
-        if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
-        return verdict
-      }
-    }),
+    operations: [
+      ...merchantOperations({
+        ...parts,
+        merchants,
+        plans,
+        validate: async (merchant, slot) => {
+          const verdict = await payees.validate(merchant, slot)
+          if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
+          return verdict
+        }
+      }),
+      ...apiKeyOperations(apiKeys),
+      ...settingsOperation(slot => parts.slotFacts(slot))
+    ],
     jobs: [],
-    close: () => {}
+    close: () => uses.drained()
   }
 }

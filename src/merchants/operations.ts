@@ -6,7 +6,7 @@ import { defineOperation, documented, type OperationResponse, type AnyOperation 
 import { merchantTexts } from './documented.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../gateway/validation.ts'
 import { Secret } from '../keys/secrets.ts'
-import type { ProviderSlot } from '../providers/account.ts'
+import { providerOf, type ProviderSlot } from '../providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { KeyVerdict } from '../providers/provider.ts'
 import {
@@ -94,6 +94,8 @@ export function merchantOperations(parts: MerchantOperationParts): AnyOperation[
     ...accountReads(parts),
     keyOperation(parts, 'primary'),
     keyOperation(parts, 'alternate'),
+    removalOperation(parts, 'primary'),
+    removalOperation(parts, 'alternate'),
     providerOperation(parts),
     webhookOperation(parts),
     colourOperation(parts),
@@ -208,6 +210,27 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
       const key = (body as Record<typeof member, string>)[member]
       there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, new Secret(key)))
       return done(`The key for the ${slot} provider was saved.`)
+    }
+  })
+}
+
+/** `DELETE …/primary-key` and `DELETE …/alternate-key`. */
+function removalOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: `remove${slots[slot].word}Key`,
+    role: 'owner',
+    method: 'DELETE',
+    path: `/api/merchant/${slot}-key`,
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: `Remove the key for the ${slot} provider`,
+    responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx }) => {
+      const merchant = there(await parts.merchants.removeProviderKey(merchantOf(ctx).id, slot))
+      const isUsed = providerOf(merchant) === slot
+      return done(
+        `The key for the ${slot} provider was removed.${isUsed ? ' No invoices can be made until another is saved or chosen.' : ''}`
+      )
     }
   })
 }

@@ -33,6 +33,8 @@ export interface MerchantsOptions {
   readonly random?: Random
   /** Told of each provider key that was saved, outside of any transaction; it must not reject. */
   readonly keySaved?: (id: number, slot: ProviderSlot) => Promise<void>
+  /** Told of each API key that was good, by its id; answers at once and never throws. */
+  readonly keyUsed?: (keyId: string) => void
 }
 
 /** A new account. */
@@ -56,6 +58,14 @@ export interface CreateMerchant {
 export interface Issued {
   readonly merchant: Merchant
   readonly apiKey: Secret<string>
+}
+
+/** Whose a key is. */
+export interface KeyHolder {
+  readonly merchant: Merchant
+  /** The part of the key that is no secret. */
+  readonly keyId: string
+  readonly isReadOnly: boolean
 }
 
 /** What is to be written of an account's webhooks; left out stays, null clears. */
@@ -147,16 +157,25 @@ export class Merchants {
   }
 
   /**
-   * The account of an API key as a client sent it; null for a malformed, unknown, replaced or deactivated one, which
-   * nothing tells apart, not even the time it takes (contract, Authentication 5).
+   * Who holds an API key as a client sent it; null for a malformed, unknown, replaced or ended one and for that of a
+   * deactivated account, which nothing tells apart, not even the time it takes (contract, Authentication 5).
    * @throws Unavailable when the database is away: that is never a verdict on the key
    */
-  async byApiKey(text: string): Promise<Merchant | null> {
+  async holderOf(text: string): Promise<KeyHolder | null> {
     const parsed = parseApiKey(text)
     if (parsed === null) return null
     const found = await this.#store.byKeyId(parsed.id)
     const matches = matchesApiKey(parsed, found?.keyDigest ?? nobody)
-    return matches && found !== null && found.merchant.isActive ? found.merchant : null
+    if (!matches || found === null || !found.merchant.isActive) return null
+    if (found.endsAt !== null && found.endsAt <= this.#clock.now()) return null
+    this.#options.keyUsed?.(parsed.id)
+    return { merchant: found.merchant, keyId: parsed.id, isReadOnly: found.isReadOnly }
+  }
+
+  /** The account of an API key that may change it; null for all others. @throws as `holderOf` */
+  async byApiKey(text: string): Promise<Merchant | null> {
+    const holder = await this.holderOf(text)
+    return holder === null || holder.isReadOnly ? null : holder.merchant
   }
 
   /** The account whose key has this id, whatever its state; null for none. @throws Unavailable */
@@ -217,6 +236,14 @@ export class Merchants {
     )
     if (merchant !== null) await this.keySaved(id, slot)
     return merchant
+  }
+
+  /**
+   * Removes a provider key. The choice of a provider stays, also where it is of this slot; what was made with the key
+   * can be neither looked up nor refunded from then on.
+   */
+  removeProviderKey(id: number, slot: ProviderSlot): Promise<Merchant | null> {
+    return this.#store.clearKey(id, slot, this.#clock.now())
   }
 
   /** Tells that a provider key was saved; for keys that were saved within a transaction, once that is committed. */

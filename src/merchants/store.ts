@@ -2,6 +2,7 @@ import { isUniqueViolation, type Database, type Sql, type TransactionSql } from 
 import { overRows } from '../database/given-rows.ts'
 import { sharedLook } from '../database/shared-look.ts'
 import {
+  bytes,
   column,
   dateOrNull,
   flag,
@@ -69,11 +70,14 @@ export interface WebhookColumns {
   readonly spare: string
 }
 
-/** An account with the digest that its key is checked against. */
+/** An account with what a key of it is checked against. */
 export interface StoredMerchant {
   readonly merchant: Merchant
   /** 32 bytes. */
   readonly keyDigest: Uint8Array
+  readonly isReadOnly: boolean
+  /** When the key ends, in milliseconds since the epoch; null for never. */
+  readonly endsAt: number | null
 }
 
 /**
@@ -92,7 +96,7 @@ export interface MerchantStore {
   /** Those of the ids that stand. */
   byIds(ids: readonly number[]): Promise<Merchant[]>
   byEmail(email: string): Promise<Merchant | null>
-  /** By the id part of an API key; whether the key is right is for the caller to check. */
+  /** By the id part of any API key of it; whether the key is right is for the caller to check. */
   byKeyId(keyId: string): Promise<StoredMerchant | null>
   /**
    * Replaces the key: the old one is unknown from the moment this resolves, and of two at once the later stands alone.
@@ -103,6 +107,8 @@ export interface MerchantStore {
    * statement, so that a choice made meanwhile is never overwritten.
    */
   setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  /** Removes a slot's key; the choice of a provider stays. */
+  clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
   /**
    * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without
    * one, so that of two at once both find the same secret.
@@ -174,9 +180,21 @@ const changeRows: Records<Required<MerchantChanges>> = records({
   colour: optional(text())
 })
 
+const usedKeyRows = records({
+  keyDigest: bytes('used_digest'),
+  isReadOnly: flag('used_read_only'),
+  endsAt: optional(moment('used_until'))
+})
+
 const BY_KEY_ID = overRows<string>(
   { wanted: ['text', keyId => keyId] },
-  given => `select merchants.*, given.nth from ${given} join merchants on merchants.key_id = given.wanted`
+  given => `
+    with asked as (select * from ${given})
+    select asked.nth, merchants.*, merchants.key_digest as used_digest, false as used_read_only, null::timestamptz as used_until
+    from asked join merchants on merchants.key_id = asked.wanted
+    union all
+    select asked.nth, merchants.*, api_keys.key_digest, api_keys.is_read_only, api_keys.ends_at
+    from asked join api_keys on api_keys.key_id = asked.wanted join merchants on merchants.id = api_keys.merchant_id`
 )
 
 /** Accounts in the database's table `merchants`. */
@@ -261,6 +279,13 @@ export class SqlMerchantStore implements MerchantStore {
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
+  async clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    return this.#write(this.#sql`
+      update merchants set ${this.#sql(`${slot}_key`)} = null, updated_at = ${new Date(now)}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
   async setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     const sql = this.#sql
@@ -299,6 +324,5 @@ function isRowId(id: number): boolean {
 }
 
 function storedMerchant(row: Row): StoredMerchant {
-  // The client reads bytea as a Buffer, and the column is never null.
-  return { merchant: merchantRows.read(row), keyDigest: row['key_digest'] as Buffer }
+  return { merchant: merchantRows.read(row), ...usedKeyRows.read(row) }
 }

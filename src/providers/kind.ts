@@ -26,6 +26,8 @@ export interface ProviderKind {
    * What is called over the network; null where nothing is. Such a kind has no budget, no breaker, and is not polled.
    */
   readonly calls: KindCalls | null
+  /** What a key must be allowed to do, as its provider spells it; left out where keys have no scopes. */
+  readonly scopes?: readonly KeyScope[]
   /** It pays nothing out, so that nothing that came in through it can be refunded: `boltgate check` says so. */
   readonly onlyReceives?: true
   /**
@@ -44,6 +46,13 @@ export interface ProviderKind {
   open(options: KindOptions): Provider
   /** Background jobs of a kind that keeps something in our database; declared once, however many slots it stands in. */
   jobs?(options: Pick<KindOptions, 'clock' | 'database'>): readonly JobDeclaration[]
+}
+
+/** Something that a key must be allowed to do. */
+export interface KeyScope {
+  readonly scope: string
+  /** What it is for, to whoever makes the key. */
+  readonly purpose: string
 }
 
 /** What a key is made from, on the machine of the node. */

@@ -4,6 +4,7 @@ import type { Sealer } from '../keys/secrets.ts'
 import type { State } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import type { ProviderSlot } from './account.ts'
 import { Budgets } from './budgets.ts'
 import { InvoiceNews } from './invoice-news.ts'
 import { Recoveries } from './recoveries.ts'
@@ -72,6 +73,11 @@ export function openProviders({
     payees,
     /** Who makes the operator's invoices where there are several to do so. */
     makers: () => payees.report(),
+    /** What is known of a slot without a key: its kind, and what a key of it must be allowed to do. */
+    slotFacts: (slot: ProviderSlot) => {
+      const { kind } = lightning[slot]
+      return { kind, scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? [] }
+    },
     /** Pays invoices of the sandbox, in development alone; null where there is none. */
     wallet:
       mode === 'production' || sandbox === null

@@ -86,6 +86,8 @@ interface Setting {
   challenge(): Promise<Readonly<Record<'invoice' | 'macaroon' | 'paymentHash' | 'resource' | 'mppChallenge', string>>>
   refund(): Promise<Readonly<Record<'invoiceId' | 'refundId', string>>>
   pending(): Promise<number>
+  /** Id of a further API key of the owner's. */
+  key(): Promise<string>
   /** Slug of the owner's new store. */
   store(): Promise<string>
   /** Id of a new order in a new store of the owner's. */
@@ -231,6 +233,14 @@ const rows: Readonly<Record<string, Row>> = {
     path: '/api/merchant/regenerate-key',
     mine: `"merchantId":${f.owner.id},`
   })),
+
+  removePrimaryKey: plain(merchant(200), '/api/merchant/primary-key'),
+  removeAlternateKey: plain(merchant(200), '/api/merchant/alternate-key'),
+  getSettings: plain(merchant(200), '/api/merchant/settings'),
+  listApiKeys: row(merchant(200), async f => ({ path: '/api/merchant/keys', mine: await f.key() })),
+  createApiKey: plain(merchant(201), '/api/merchant/keys', { name: 'a' }),
+  rotateApiKey: row(merchant(200, 404), async f => ({ path: `/api/merchant/keys/${await f.key()}/rotate`, body: {} })),
+  removeApiKey: row(merchant(204, 404), async f => ({ path: `/api/merchant/keys/${await f.key()}` })),
 
   createPayment: row(merchant(201), () => ({
     path: '/api/payments',
@@ -678,6 +688,27 @@ t.test(
   }
 )
 
+t.test('a key that only reads is refused by every operation that changes anything, and by no other', async t => {
+  const { gateway, operations, ask, account } = await open(t)
+  for (const { id, method, access, role } of operations) {
+    const known = rows[id]
+    if (known === undefined || (access !== 'merchant' && role === undefined)) continue
+    const [owner, other] = (await Promise.all(['owner', 'other'].map(account))) as [Account, Account] /* one for each */
+    const f = setting(gateway, owner, other, ask)
+    const { apiKey } = await f.asOwner('POST', '/api/merchant/keys', { name: 'reader', isReadOnly: true })
+    const asked = await known.ask(f)
+    const before = await stored(gateway, owner.id)
+    const answer = await ask(method, asked, String(apiKey), known.header)
+    if (method === 'GET') {
+      t.equal(answer.status, known.verdicts.owner, `${id}: reads`)
+      continue
+    }
+    t.equal(answer.status, 403, `${id}: ${answer.text}`)
+    t.match(answer.json(), { error: 'Role required', role: 'viewer' }, `${id}: says why`)
+    t.same(await stored(gateway, owner.id), before, `${id}: changes nothing`)
+  }
+})
+
 /** Those that answer without the database, or say themselves that it is away. */
 const WITHOUT_DATABASE = new Set(['getHealth', 'getReady'])
 /**
@@ -788,6 +819,7 @@ async function stored(gateway: TestGateway, merchantId: number): Promise<unknown
     'proxies',
     'challenges',
     'producer_endpoints',
+    'api_keys',
     'storefronts',
     'storefront_orders',
     'bitcoin_subscriptions',
@@ -866,6 +898,7 @@ function setting(
         amountSatoshis: 1
       })) as Awaited<ReturnType<Setting['refund']>>
     },
+    key: async () => String((await asOwner('POST', '/api/merchant/keys', { name: 'another' }))['keyId']),
     pending: async () => {
       const subscription = {
         email: `buyer-${unique()}@example.com`,

@@ -19,6 +19,7 @@ import { ManualClock } from '../support/manual-clock.ts'
 import { principalOfKey } from '../../src/merchants/principal.ts'
 
 const goodKey = 'the right merchant key'
+const readingKey = 'a key that only reads'
 const adminText = 'the admin key'
 const acme = aMerchant()
 
@@ -36,12 +37,13 @@ async function setUp(
   const clock = new ManualClock()
   const looked: string[] = []
   const state = different.state ?? new MemoryState(clock)
-  const find = different.byApiKey ?? (async key => (key === goodKey ? acme : null))
+  const find = different.byApiKey ?? (async key => (key === goodKey || key === readingKey ? acme : null))
   // Only what the plugin calls.
   const merchants = {
-    byApiKey: (key: string) => {
+    holderOf: async (key: string) => {
       looked.push(key)
-      return find(key)
+      const merchant = await find(key)
+      return merchant === null ? null : { merchant, keyId: merchant.keyId, isReadOnly: key === readingKey }
     }
   } as unknown as Merchants
   const admin = different.adminKey === undefined ? adminText : different.adminKey
@@ -68,6 +70,7 @@ t.test('a right key sets the merchant as principal', async t => {
   const { status, ctx } = await chain.run(withKey(goodKey))
   t.equal(status, 200)
   t.same(ctx.principal, principalOfKey(acme))
+  t.same((await chain.run(withKey(readingKey))).ctx.principal, principalOfKey(acme, acme.keyId, 'viewer'))
 })
 
 t.test('the key that was asked for is not sent on to the upstream, unless that is set', async t => {

@@ -33,6 +33,7 @@ import { sessions } from './0039-sessions.ts'
 import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { providersOfASlot } from './0041-providers-of-a-slot.ts'
 import { soldRows } from './0042-sales.ts'
+import { apiKeys } from './0043-api-keys.ts'
 import { merchantColour } from './0047-merchant-colour.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
 import { members } from './0050-members.ts'
@@ -79,6 +80,7 @@ export const migrations: readonly Migration[] = [
   lnurlCharges,
   providersOfASlot,
   soldRows,
+  apiKeys,
   merchantColour,
   smallIndexes,
   members,

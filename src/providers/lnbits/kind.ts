@@ -17,6 +17,10 @@ export const lnbits: ProviderKind = {
     polling: () => ({ perMinute: 30, isShared: false, costs: { list: 1, lookUp: 1 } }),
     hostOf: addressKeyHost('lnbits', readLnbitsKey)
   },
+  scopes: [
+    { scope: 'Invoice/read key', purpose: 'Make invoices, and see whether they were paid' },
+    { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
+  ],
   keyFault: addressKeyFault(readLnbitsKey),
   open: options => new LnbitsProvider(options)
 }

@@ -19,6 +19,14 @@ export const lnd: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: lndHost
   },
+  scopes: [
+    { scope: 'invoices:write', purpose: 'Make invoices' },
+    { scope: 'invoices:read', purpose: 'See whether they were paid' },
+    { scope: 'offchain:read', purpose: 'See whether the node has announced channels, and what became of refunds' },
+    { scope: 'offchain:write', purpose: 'Refunds to Lightning invoices' },
+    { scope: 'onchain:read', purpose: 'See what became of refunds to Bitcoin addresses' },
+    { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
+  ],
   keyFault: addressKeyFault(readLndConnect),
   onMachine: { folder: '.lnd', keyOf: keyOfFolder },
   open: options => new LndProvider(options)

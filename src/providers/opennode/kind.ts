@@ -20,6 +20,11 @@ export const opennode: ProviderKind = {
     },
     polling: () => ({ perMinute: 20, isShared: true, costs: { list: 1, lookUp: 1 } })
   },
+  scopes: [
+    { scope: 'Read', purpose: 'See whether invoices were paid' },
+    { scope: 'Invoices', purpose: 'Make invoices' },
+    { scope: 'Withdrawals', purpose: 'Refunds' }
+  ],
   keyFault: headerKeyFault,
   open: options => new OpenNodeProvider(options)
 }

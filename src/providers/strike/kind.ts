@@ -36,6 +36,15 @@ export const strike: ProviderKind = {
     // A fifth of the calls that lock an address out: charges and look-ups count too.
     polling: url => ({ perMinute: hostOf(url) === LIVE_HOST ? 20 : 7, isShared: true, costs: { list: 2, lookUp: 2 } })
   },
+  scopes: [
+    { scope: 'partner.receive-request.create', purpose: 'Make invoices' },
+    { scope: 'partner.receive-request.read', purpose: 'See whether they were paid' },
+    { scope: 'partner.webhooks.manage', purpose: 'Be told of payments at once; without it they are asked for' },
+    { scope: 'partner.payment-quote.lightning.create', purpose: 'Refunds to Lightning invoices' },
+    { scope: 'partner.payment-quote.onchain.create', purpose: 'Refunds to Bitcoin addresses' },
+    { scope: 'partner.payment-quote.execute', purpose: 'Send refunds' },
+    { scope: 'partner.payment.read', purpose: 'See what became of refunds' }
+  ],
   keyFault: headerKeyFault,
   open: options => new StrikeProvider(options)
 }

@@ -1,0 +1,81 @@
+import { Type } from 'typebox'
+import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
+import { resolveProvider, type ProviderSlot } from '../providers/account.ts'
+import type { KeyScope } from '../providers/kind.ts'
+import { settingsTexts } from './documented.ts'
+import { merchantOf } from './principal.ts'
+import type { Merchant } from './schema.ts'
+
+/** What is known of a slot without a key. */
+export interface SlotFacts {
+  /** Name of the kind of provider that the operator put there. */
+  readonly kind: string
+  /** What a key needs; none where the kind's keys have no scopes. */
+  readonly scopes: readonly KeyScope[]
+}
+
+const SettingsView = Type.Object(
+  {
+    webhook: Type.Object({
+      url: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+      hasSecret: Type.Boolean()
+    }),
+    paymentProvider: Type.Object({
+      slot: Type.Enum(['primary', 'alternate'], { description: 'Makes the invoices.' }),
+      chosenBy: Type.Enum(['choice', 'only-key', 'default'], {
+        description:
+          'choice: you chose it, or saved a primary key first. only-key: no other key is saved. default: neither, so it is the primary.'
+      }),
+      isReady: Type.Boolean({ description: 'Its key is saved; whether it works POST …/validate-… tells.' })
+    }),
+    providers: Type.Array(
+      Type.Object({
+        slot: Type.Enum(['primary', 'alternate']),
+        kind: Type.String({ description: 'What the operator put there.' }),
+        hasKey: Type.Boolean(),
+        scopes: Type.Array(
+          Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),
+          { description: 'What a key needs; empty where its keys have no scopes.' }
+        )
+      })
+    )
+  },
+  { title: 'MerchantSettings' }
+)
+
+/** What an account has set, without any secret. */
+export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => SlotFacts) {
+  const keyed = { primary: merchant.primaryKey !== null, alternate: merchant.alternateKey !== null }
+  const { providerChoice } = merchant
+  const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
+  return {
+    webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
+    paymentProvider: {
+      slot,
+      chosenBy:
+        providerChoice !== null ? 'choice' : keyed.primary !== keyed.alternate ? 'only-key' : ('default' as const),
+      isReady: keyed[slot]
+    },
+    providers: (['primary', 'alternate'] as const).map(each => {
+      const { kind, scopes } = slotFacts(each)
+      return { slot: each, kind, hasKey: keyed[each], scopes }
+    })
+  }
+}
+
+/** `GET /api/merchant/settings`. */
+export function settingsOperation(slotFacts: (slot: ProviderSlot) => SlotFacts): AnyOperation[] {
+  return documented(settingsTexts, [
+    defineOperation({
+      id: 'getSettings',
+      method: 'GET',
+      path: '/api/merchant/settings',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What is set: where webhooks go, which provider makes the invoices and why, and what its key needs',
+      tag: 'Merchant',
+      access: 'merchant',
+      responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
+      handle: ({ ctx }) => ({ status: 200, body: merchantSettings(merchantOf(ctx), slotFacts) })
+    })
+  ])
+}
