@@ -52,6 +52,41 @@ const pending = {
 const byMerchant = { merchantId: '7' }
 const byPending = { id: '3' }
 
+/** What OpenAPI says of the operator's overview. */
+export const overviewTexts: Readonly<Record<string, OperationText>> = {
+  adminGetOverview: {
+    description: 'What is not 0 under waiting wants somebody to look; each member names the list that shows it.',
+    example: {
+      responses: {
+        200: {
+          at: '2026-11-22T10:00:00.000Z',
+          merchants: { total: 12, active: 11 },
+          earned: { today: { sales: 340, sats: 3_400 }, thirtyDays: { sales: 9_120, sats: 91_200 } },
+          waiting: { pendingSubscriptions: 1, lostRefunds: 0, openRefunds: 2, refusedOrders: 0 },
+          lastDay: { failedWebhooks: 0, ambiguousLeases: 0 }
+        }
+      }
+    }
+  },
+  adminGetProviders: {
+    description:
+      'Budgets are shared by all processes; hosts that do not answer are what the one process has seen that answers this.',
+    example: {
+      responses: {
+        200: [
+          {
+            slot: 'primary',
+            kind: 'node',
+            hasKey: true,
+            budgets: [{ limit: 'others', exhausted: false, retryAfter: null }],
+            hosts: [{ host: 'node.example.com:8080', failures: 5, isLeftAlone: true, retryAfter: 8 }]
+          }
+        ]
+      }
+    }
+  }
+}
+
 /** What OpenAPI says of the operator's operations on accounts. */
 export const adminTexts: Readonly<Record<string, OperationText>> = {
   adminListMerchants: {

@@ -6,11 +6,12 @@ import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../system/clock.ts'
 import { dashboardOperations } from './jobs-dashboard.ts'
 import { adminOperations } from './operations.ts'
+import { overviewOperations, type OverviewParts } from './overview.ts'
 import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
 /** What administration is opened with. */
-export interface OpenAdminParts {
+export interface OpenAdminParts extends Pick<OverviewParts, 'earnedSince' | 'providers'> {
   /** Called in this order for each approval, in its transaction. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -29,13 +30,16 @@ export function openAdmin({
   config,
   countProxies,
   database,
+  earnedSince,
   jobs,
   merchants,
-  production
+  production,
+  providers
 }: OpenAdminParts) {
   return {
     operations: [
       ...dashboardOperations({ jobs, clock }),
+      ...overviewOperations({ clock, database, earnedSince, providers }),
       ...adminOperations({
         database,
         store: new SqlAdminStore(database),

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import type { GatewayError, ValidationError } from '../gateway/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { adminTexts } from './documented.ts'
@@ -68,8 +68,7 @@ function accounts(administration: Administration): AnyOperation[] {
       },
       handle: async ({ query }) => {
         const { list, total, next } = await administration.merchants(query)
-        const link =
-          next === null ? [] : ['Link', `</api/admin/merchants?limit=${next.limit}&after=${next.after}>; rel="next"`]
+        const link = next === null ? [] : ['Link', `</api/admin/merchants?${nextQuery(query, next)}>; rel="next"`]
         return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link] }
       }
     }),
@@ -133,6 +132,18 @@ function accounts(administration: Administration): AnyOperation[] {
       })
     })
   ]
+}
+
+/** The query of the next page of the same list. */
+function nextQuery(
+  query: Static<typeof MerchantQuery>,
+  next: { readonly limit: number; readonly after: number }
+): string {
+  const { search, isActive, planTier } = query
+  const members = { limit: next.limit, after: next.after, search, isActive, planTier }
+  return new URLSearchParams(
+    Object.entries(members).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]))
+  ).toString()
 }
 
 function acts(administration: Administration): AnyOperation[] {

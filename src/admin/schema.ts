@@ -85,6 +85,19 @@ export const MerchantChange = Type.Object(
       })
     ),
     isActive: Type.Optional(Type.Boolean()),
+    subscriptionStatus: Type.Optional(
+      Type.Enum(['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete', 'incomplete_expired'], {
+        description: 'Stands until billing says otherwise.'
+      })
+    ),
+    currentPeriodEnd: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        'x-openapi': { format: 'date-time' },
+        description:
+          'ISO 8601; until when the plan is paid. Null: no end is on file. Stands until billing says otherwise.'
+      })
+    ),
     features: Type.Optional(
       Type.Object(
         {
@@ -119,7 +132,15 @@ export const MerchantQuery = Type.Object({
       maximum: 2_147_483_647,
       description: 'merchantId of the last row of the page before; Link has the address of the next page.'
     })
-  )
+  ),
+  search: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'Stands in name or address, in upper or lower case; or is the merchantId.'
+    })
+  ),
+  isActive: Type.Optional(Type.Boolean()),
+  planTier: Type.Optional(Type.Enum(['free', 'individual', 'l402']))
 })
 export type MerchantQuery = Static<typeof MerchantQuery>
 
@@ -149,6 +170,7 @@ export const MerchantDetail = Type.Object(
     hasAlternateKey: Type.Boolean(),
     hasPrimaryKey: Type.Boolean(),
     hasWebhookUrl: Type.Boolean(),
+    currentPeriodEnd: isoTimeOrNull('Until when the plan is paid; null where no end is on file.'),
     billingCustomerId: nullableText,
     billingSubscriptionId: nullableText
   },

@@ -1,4 +1,6 @@
 import { ShortError } from '../gateway/errors.ts'
+import { readIsoTime } from '../gateway/iso-time.ts'
+import { invalidField } from '../gateway/validation.ts'
 import type { AccountView } from '../merchants/account.ts'
 import { parseTier, planFeatures } from '../merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
@@ -62,15 +64,17 @@ export class Administration {
     readonly next: { readonly limit: number; readonly after: number } | null
   }> {
     const { store } = this.#parts
-    if (query.limit === undefined && query.after === undefined) {
-      const list = (await store.merchants()).map(summary)
+    const { search = null, isActive = null, planTier: tier = null } = query
+    const filter = { search, isActive, tier }
+    if (Object.keys(query).length === 0) {
+      const list = (await store.merchants(filter)).map(summary)
       return { list, total: list.length, next: null }
     }
     const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
     // One more than is shown tells whether there is a next page.
     const [found, total] = await Promise.all([
-      store.merchants({ limit: limit + 1, after: query.after ?? null }),
-      store.countMerchants()
+      store.merchants(filter, { limit: limit + 1, after: query.after ?? null }),
+      store.countMerchants(filter)
     ])
     const list = found.slice(0, limit).map(summary)
     const last = list.at(-1)
@@ -88,6 +92,7 @@ export class Administration {
       hasAlternateKey: merchant.alternateKey !== null,
       hasPrimaryKey: merchant.primaryKey !== null,
       hasWebhookUrl: merchant.webhookUrl !== null,
+      currentPeriodEnd: merchant.currentPeriodEnd === null ? null : time(merchant.currentPeriodEnd),
       billingCustomerId: merchant.billingCustomerId,
       billingSubscriptionId: merchant.billingSubscriptionId
     }
@@ -112,10 +117,12 @@ export class Administration {
     const id = known(idOf(idText))
     const settings = this.#settings(change)
     const tier = change.planTier === undefined ? null : parseTier(change.planTier)
+    const subscription = subscriptionOf(change)
     const changed = await this.#parts.database.transaction(async tx => {
       const merchants = this.#parts.merchants.within(tx)
       known(await merchants.rename(id, picked(change, 'name', 'email')))
       if (tier !== null) await merchants.setTier(id, tier)
+      if (subscription !== null) await merchants.setSubscription(id, subscription)
       if (change.features !== undefined)
         await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
       if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
@@ -369,4 +376,16 @@ function knownPending<T>(found: T | null): T {
 function facts(subscription: PendingSubscription): SubscriptionFacts {
   const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = subscription
   return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
+}
+
+/** What a change says of the subscription; null for nothing. @throws ValidationError for an end that is no time */
+function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantChange): Partial<SubscriptionFacts> | null {
+  if (subscriptionStatus === undefined && currentPeriodEnd === undefined) return null
+  const end = currentPeriodEnd === undefined || currentPeriodEnd === null ? null : readIsoTime(currentPeriodEnd)
+  if (typeof currentPeriodEnd === 'string' && end === null)
+    throw invalidField('/currentPeriodEnd', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+  return {
+    ...(subscriptionStatus === undefined ? {} : { subscriptionStatus }),
+    ...(currentPeriodEnd === undefined ? {} : { currentPeriodEnd: end })
+  }
 }

@@ -1,6 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { column, dateOrNull, flag, integer, optional, records, text, moment, type Records } from '../database/rows.ts'
-import { resolveTier } from '../merchants/plans.ts'
+import { resolveTier, storedTiers, type PlanTier } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
 
@@ -22,15 +22,24 @@ export interface MerchantPage {
   readonly after: number | null
 }
 
+/** Which accounts are listed; null for all. */
+export interface MerchantFilter {
+  /** Stands in name or address, in either case; or is the id. */
+  readonly search: string | null
+  readonly isActive: boolean | null
+  /** What the stored plan resolves to. */
+  readonly tier: PlanTier | null
+}
+
 /** Where administrators read the accounts as a list, and where pending subscriptions are kept. */
 export interface AdminStore {
   /**
    * Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account
    * `after`.
    */
-  merchants(page?: MerchantPage): Promise<ListedMerchant[]>
+  merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]>
   /** How many there are. */
-  countMerchants(): Promise<number>
+  countMerchants(filter: MerchantFilter): Promise<number>
   /**
    * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
    * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period
@@ -83,20 +92,36 @@ export class SqlAdminStore implements AdminStore {
     this.#sql = database.sql
   }
 
-  async countMerchants(): Promise<number> {
-    const [row] = await this.#sql<Array<{ count: bigint }>>`select count(*) from merchants`
+  async countMerchants(filter: MerchantFilter): Promise<number> {
+    const [row] = await this.#sql<Array<{ count: bigint }>>`select count(*) from merchants where ${this.#which(filter)}`
     return Number(row?.count ?? 0n)
   }
 
-  async merchants(page?: MerchantPage): Promise<ListedMerchant[]> {
+  async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]> {
     const sql = this.#sql
     const following =
       page === undefined || page.after === null
         ? sql``
-        : sql`where (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
+        : sql`and (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
     return await listedRows.all(sql`
-      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants ${following}
+      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants
+      where ${this.#which(filter)} ${following}
       order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
+  }
+
+  #which({ search, isActive, tier: wanted }: MerchantFilter) {
+    const sql = this.#sql
+    const like = search === null ? null : `%${search.replaceAll(/[\\%_]/g, '\\$&')}%`
+    return sql`true
+      ${like === null ? sql`` : sql`and (name ilike ${like} or email ilike ${like} or id::text = ${search})`}
+      ${isActive === null ? sql`` : sql`and is_active = ${isActive}`}
+      ${
+        wanted === null
+          ? sql``
+          : wanted === 'free'
+            ? sql`and (plan_tier is null or plan_tier <> all(${[...storedTiers('individual'), ...storedTiers('l402')]}::text[]))`
+            : sql`and plan_tier = any(${[...storedTiers(wanted)]}::text[])`
+      }`
   }
 
   async insert(subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {

@@ -148,7 +148,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     })
   )
   const { challenges } = sale
-  opened(openSales(ground))
+  const { earnings } = opened(openSales(ground))
   const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
   const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
@@ -159,6 +159,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
     openAdmin({
       ...known,
       approved: [billing.approved, signIn.invite],
+      earnedSince: from => earnings.since(from, clock.now()),
+      providers: providers.report,
       countProxies: merchantId => countProxies(database.sql, merchantId)
     })
   )

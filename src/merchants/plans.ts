@@ -35,6 +35,11 @@ export function resolveTier(stored: string | null): PlanTier {
   return stored === null ? 'free' : (known.get(stored) ?? 'free')
 }
 
+/** What is stored for a plan: its own id and retired ones. None and unknown ones stand for the free plan as well. */
+export function storedTiers(tier: PlanTier): readonly string[] {
+  return [...known].flatMap(([stored, meant]) => (meant === tier ? [stored] : []))
+}
+
 /**
  * `current_plan` of an error: the resolved plan, an unknown stored id as it stands, null when none is on file
  * (contract, Errors).

@@ -1,7 +1,7 @@
 import type { Clock } from '../system/clock.ts'
 import type { Secret } from '../keys/secrets.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import type { Provider } from './provider.ts'
+import type { HostReport, Provider } from './provider.ts'
 import { NothingSent } from './provider-call.ts'
 
 /** Failures in a row after which a host is left alone. */
@@ -65,6 +65,16 @@ class Breakers {
   isOpen(host: string): boolean {
     const trouble = this.#hosts.get(host)
     return trouble !== undefined && trouble.pause > 0
+  }
+
+  /** Hosts that do not answer, as this process knows them. */
+  report(): HostReport[] {
+    return [...this.#hosts].map(([host, { failures, pause, until }]) => ({
+      host: host === '' ? null : host,
+      failures,
+      isLeftAlone: pause > 0,
+      retryAfter: pause > 0 ? Math.max(0, Math.ceil((until - this.#clock.monotonic()) / 1000)) : null
+    }))
   }
 
   /** Runs a call. @throws ProviderUnavailable at once, without a call, while the host is left alone */
@@ -195,6 +205,7 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
     isLeftAlone: key => breakers.isOpen(hostOf(key)),
     hostOf,
+    troubles: () => breakers.report(),
     close: () => provider.close()
   }
 }

@@ -73,6 +73,20 @@ export function openProviders({
     payees,
     /** Who makes the operator's invoices where there are several to do so. */
     makers: () => payees.report(),
+    /** How both slots stand: calls that are left, and hosts that do not answer, as this process knows them. */
+    report: async () => {
+      const all = await budgets.report()
+      return (['primary', 'alternate'] as const).map(slot => {
+        const { kind } = lightning[slot]
+        return {
+          slot,
+          kind,
+          hasKey: seats[slot].key !== null,
+          budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
+          hosts: [...(seats[slot].provider.troubles?.() ?? [])]
+        }
+      })
+    },
     /** What is known of a slot without a key: its kind, and what a key of it must be allowed to do. */
     slotFacts: (slot: ProviderSlot) => {
       const { kind } = lightning[slot]

@@ -164,6 +164,18 @@ export interface Capabilities {
   readonly payout: { readonly lightning: boolean; readonly chain: boolean }
 }
 
+/** How a host stands that did not answer. */
+export interface HostReport {
+  /** Null for the one that the configuration names; a host of a merchant's own else. */
+  readonly host: string | null
+  /** Calls in a row that failed. */
+  readonly failures: number
+  /** Nobody calls it for the moment, but for one call that tries it after the pause. */
+  readonly isLeftAlone: boolean
+  /** Seconds to the next try; null while it is called. */
+  readonly retryAfter: number | null
+}
+
 /**
  * One kind of provider at one address. It holds no merchant's key: every call is given the key it acts with, opened
  * just before and dropped after. Every call ends within the configured timeout.
@@ -224,6 +236,8 @@ export interface Provider {
   isLeftAlone?(key: Secret<string> | null): boolean
   /** Names the host that is called with this key, empty where all are called at one; there only behind circuit breakers. */
   hostOf?(key: Secret<string> | null): string
+  /** Hosts that did not answer of late, in this process; there only behind circuit breakers. */
+  troubles?(): readonly HostReport[]
   /** Ends connections and threads; calls that are under way fail with `ProviderUnavailable`. */
   close(): Promise<void>
 }

@@ -137,6 +137,15 @@ export class Earnings {
       on conflict (owner, dimension, grain, at, key) do update set sales = held.sales + excluded.sales, sats = held.sats + excluded.sats`
   }
 
+  /** What all owners together earned from a moment on that begins a day. @throws Unavailable when the database is away */
+  async since(from: number, now: number): Promise<{ readonly sales: number; readonly sats: number }> {
+    const points = await this.sums({ owner: 'all', by: 'day', of: 'source', from, to: now + 1 })
+    return points.reduce((sum, { sales, sats }) => ({ sales: sum.sales + sales, sats: sum.sats + sats }), {
+      sales: 0,
+      sats: 0
+    })
+  }
+
   /** Sums in the order of their steps, those that earned most first. @throws Unavailable when the database is away */
   async sums({ owner, by, of, from, to }: EarningsQuery): Promise<Earned[]> {
     const { sql } = this.#database

@@ -468,6 +468,8 @@ const rows: Readonly<Record<string, Row>> = {
     body: { outcome: 'sent', settledBy: 'Ada', reason: 'seen' }
   })),
   adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
+  adminGetOverview: plain(admin(200), '/api/admin/overview'),
+  adminGetProviders: plain(admin(200), '/api/admin/providers'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({
     path: '/api/admin/merchants',

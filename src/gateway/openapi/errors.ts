@@ -243,7 +243,9 @@ export function refusalOf(operation: AnyOperation, status: number): RefusalName 
     case 402:
       return access === 'credential' ? 'PaymentRequired' : 'PlanCap'
     case 403:
-      return access === 'credential' ? 'TokenForbidden' : access === 'merchant' ? 'AccountRefused' : 'Forbidden'
+      if (access === 'credential') return 'TokenForbidden'
+      // What anybody may do can ask for a role of who comes with a key.
+      return access === 'merchant' || operation.role !== undefined ? 'AccountRefused' : 'Forbidden'
     case 404:
       return 'NotFound'
     case 409:
@@ -274,7 +276,7 @@ export function impliedStatuses(operation: AnyOperation): number[] {
   const { access, method } = operation
   const list = [400, 429, 500, 503]
   if (access !== 'public') list.push(401)
-  if (access !== 'public') list.push(403)
+  if (access !== 'public' || operation.role !== undefined) list.push(403)
   if (access === 'credential') list.push(402, 414)
   if (operation.path.includes(':')) list.push(404)
   if (method !== 'GET') list.push(413)
