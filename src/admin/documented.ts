@@ -24,6 +24,7 @@ const detail = {
   hasAlternateKey: false,
   hasPrimaryKey: true,
   hasWebhookUrl: false,
+  currentPeriodEnd: null,
   billingCustomerId: null,
   billingSubscriptionId: null
 }

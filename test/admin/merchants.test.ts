@@ -309,6 +309,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
           hasAlternateKey: false,
           hasPrimaryKey: true,
           hasWebhookUrl: true,
+          currentPeriodEnd: null,
           billingCustomerId: 'cus_9',
           billingSubscriptionId: 'sub_9'
         })
@@ -550,7 +551,6 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         merchantId: 1,
         keyId: 'x',
         providerChoice: 'alternate',
-        subscriptionStatus: 'canceled',
         billingCustomerId: 'cus_x',
         flags: { refundsEnabled: true },
         features: {
