@@ -28,7 +28,7 @@ export interface OpenMerchantsParts extends Pick<
   readonly sealer: Sealer
   readonly state: State
   /** What is known of a slot without a key. */
-  slotFacts(slot: ProviderSlot): SlotFacts
+  slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   config(): Pick<GatewayConfig, 'plans'>
   /** An account's key was saved or has proved good. It must not reject. */
   keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>

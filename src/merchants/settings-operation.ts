@@ -32,7 +32,7 @@ const SettingsView = Type.Object(
       Type.Object({
         slot: Type.Enum(['primary', 'alternate']),
         kind: Type.String({ description: 'What the operator put there.' }),
-        hasKey: Type.Boolean(),
+        hasKey: Type.Boolean({ description: 'Whether a key is saved for the slot.' }),
         scopes: Type.Array(
           Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),
           { description: 'What a key needs; empty where its keys have no scopes.' }
@@ -44,7 +44,7 @@ const SettingsView = Type.Object(
 )
 
 /** What an account has set, without any secret. */
-export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => SlotFacts) {
+export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
   const keyed = { primary: merchant.primaryKey !== null, alternate: merchant.alternateKey !== null }
   const { providerChoice } = merchant
   const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
@@ -56,15 +56,14 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
         providerChoice !== null ? 'choice' : keyed.primary !== keyed.alternate ? 'only-key' : ('default' as const),
       isReady: keyed[slot]
     },
-    providers: (['primary', 'alternate'] as const).map(each => {
-      const { kind, scopes } = slotFacts(each)
-      return { slot: each, kind, hasKey: keyed[each], scopes }
-    })
+    providers: (['primary', 'alternate'] as const).flatMap(each =>
+      slotFacts(each).map(({ kind, scopes }) => ({ slot: each, kind, hasKey: keyed[each], scopes }))
+    )
   }
 }
 
 /** `GET /api/merchant/settings`. */
-export function settingsOperation(slotFacts: (slot: ProviderSlot) => SlotFacts): AnyOperation[] {
+export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]): AnyOperation[] {
   return documented(settingsTexts, [
     defineOperation({
       id: 'getSettings',

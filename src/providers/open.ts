@@ -76,22 +76,22 @@ export function openProviders({
     /** How both slots stand: calls that are left, and hosts that do not answer, as this process knows them. */
     report: async () => {
       const all = await budgets.report()
-      return (['primary', 'alternate'] as const).map(slot => {
-        const { kind } = lightning[slot]
-        return {
+      return (['primary', 'alternate'] as const).flatMap(slot =>
+        seats[slot].map(({ provider: { kind, troubles }, name = kind, key }) => ({
           slot,
-          kind,
-          hasKey: seats[slot].key !== null,
+          kind: name,
+          hasKey: key !== null,
           budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
-          hosts: [...(seats[slot].provider.troubles?.() ?? [])]
-        }
-      })
+          hosts: [...(troubles?.() ?? [])]
+        }))
+      )
     },
-    /** What is known of a slot without a key: its kind, and what a key of it must be allowed to do. */
-    slotFacts: (slot: ProviderSlot) => {
-      const { kind } = lightning[slot]
-      return { kind, scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? [] }
-    },
+    /** What is known of a slot without a key: the kinds in it, and what a key of each must be allowed to do. */
+    slotFacts: (slot: ProviderSlot) =>
+      lightning[slot].map(({ kind }) => ({
+        kind,
+        scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? []
+      })),
     /** Pays invoices of the sandbox, in development alone; null where there is none. */
     wallet:
       mode === 'production' || sandbox === null

@@ -103,6 +103,8 @@ export class Earnings {
 
   /** Whether there is more to add. */
   async #rollOnce(tx: TransactionSql, end: number): Promise<boolean> {
+    // After an upgrade there may be years to add.
+    if (this.#database.kind === 'postgres') await tx`set local statement_timeout = 0`
     await tx`insert into earnings_until (at) values (${new Date(0)}) on conflict do nothing`
     const [held] = await tx<Array<{ at: Date }>>`select at from earnings_until for update`
     const [found] = await tx<Array<{ at: Date | null }>>`
