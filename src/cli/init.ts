@@ -97,7 +97,7 @@ async function complete(given: Readonly<Partial<Record<keyof Wishes, string>>>):
 }
 
 /** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
-function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
+export function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
   const lightning =
     provider === 'sandbox'

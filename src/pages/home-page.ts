@@ -68,10 +68,12 @@ function unlessUnlisted(_value: string, at: number, flat: readonly string[]): bo
 function soldLine({ path, methods, price, description }: PricedRoute): VNode {
   // A browser opens what needs no more than its address.
   const opens = !path.includes('{') && (methods.length === 0 || methods.includes('get'))
+  // A route that says nothing of itself has its pattern in the place of words.
+  const words = /^(?:\*|[A-Z,]+) \//.test(description) ? null : description
   const shown = path.replace(/\{path\}$/, '…')
   return html`
     <li>
-      <p class="what"><bdi dir="auto">${description}</bdi><code>${methods.length === 0 || opens ? '' : `${methods.join(', ').toUpperCase()} `}${opens ? html`<a href=${path.slice(1)}>${shown}</a>` : shown}</code></p>
+      <p class="what">${words === null ? null : html`<bdi dir="auto">${words}</bdi>`}<code>${methods.length === 0 || opens ? '' : `${methods.join(', ').toUpperCase()} `}${opens ? html`<a href=${path.slice(1)}>${shown}</a>` : shown}</code></p>
       <p class="price">${price === null ? 'varies' : priceWords(price)}</p>
     </li>`
 }
