@@ -108,17 +108,24 @@ export interface Shop {
   get(authorization?: string, path?: string, headers?: Record<string, string>): Promise<Answer>
   /** Asks without a credential. */
   ask(path?: string): Promise<SessionOffer>
-  /** Pays for a deposit and opens a session with it. */
+  /** Pays for a deposit, of which the credentials are not shown yet. */
+  deposit(more?: { invoice?: string; path?: string }): Promise<Deposited>
+  /** The same, and opens a session with it. */
   open(more?: { invoice?: string; path?: string }): Promise<Opened>
 }
 
-export interface Opened {
+/** A deposit that was paid, with the values of Authorization for its session. */
+export interface Deposited {
   readonly id: string
   readonly preimage: string
-  readonly credential: string
-  readonly answer: Answer
+  readonly open: string
   readonly bearer: string
   readonly close: string
+}
+
+/** The session that it opened. */
+export interface Opened extends Deposited {
+  readonly answer: Answer
 }
 
 export function sessionYaml(
@@ -147,6 +154,22 @@ export async function openShop(
       headers: { ...(authorization === undefined ? {} : { authorization }), ...headers }
     })
   const ask: Shop['ask'] = async path => offerOf(await get(undefined, path))
+  const deposit: Shop['deposit'] = async ({
+    invoice = returnInvoice({ at: options.clock?.now() ?? Date.now() }),
+    path
+  } = {}) => {
+    const { challenge, request } = await ask(path)
+    const preimage = await gateway.pay(request['depositInvoice'] ?? '')
+    const id = request['paymentHash'] ?? ''
+    const proof = { sessionId: id, preimage }
+    return {
+      id,
+      preimage,
+      open: token(challenge, { action: 'open', preimage, returnInvoice: invoice }),
+      bearer: token(challenge, { action: 'bearer', ...proof }),
+      close: token(challenge, { action: 'close', ...proof })
+    }
+  }
   return {
     gateway,
     upstream,
@@ -154,21 +177,10 @@ export async function openShop(
     balances: new SqlBalanceStore(gateway.database),
     get,
     ask,
-    open: async ({ invoice = returnInvoice({ at: options.clock?.now() ?? Date.now() }), path } = {}) => {
-      const { challenge, request } = await ask(path)
-      const preimage = await gateway.pay(request['depositInvoice'] ?? '')
-      const credential = token(challenge, { action: 'open', preimage, returnInvoice: invoice })
-      const answer = await get(credential, path)
-      const id = request['paymentHash'] ?? ''
-      const proof = { sessionId: id, preimage }
-      return {
-        id,
-        preimage,
-        credential,
-        answer,
-        bearer: token(challenge, { action: 'bearer', ...proof }),
-        close: token(challenge, { action: 'close', ...proof })
-      }
+    deposit,
+    open: async more => {
+      const deposited = await deposit(more)
+      return { ...deposited, answer: await get(deposited.open, more?.path) }
     }
   }
 }

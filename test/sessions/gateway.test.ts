@@ -83,11 +83,11 @@ t.test('a deposit opens a session, which serves until it is closed and what is l
 t.test('a repeated open gets the first response, and another request by it is served as bearer', async t => {
   const shop = await openShop(t)
   const session = await shop.open()
-  const again = await shop.get(session.credential)
+  const again = await shop.get(session.open)
   t.match(again, { status: 200, text: session.answer.text })
   t.same(receiptOf(again), receiptOf(session.answer))
   t.equal(shop.upstream.requests.length, 1, 'nothing is served twice')
-  t.equal((await shop.get(session.credential, '/v1/else')).text, '{"served":2}')
+  t.equal((await shop.get(session.open, '/v1/else')).text, '{"served":2}')
   t.equal(await left(shop, session.bearer, 96_000), 96_000)
 })
 

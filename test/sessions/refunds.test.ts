@@ -1,0 +1,248 @@
+import { randomBytes } from 'node:crypto'
+import t, { type Test as T } from 'tap'
+import { Ledger } from '../../src/balances/ledger.ts'
+import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
+import type { Database } from '../../src/database/database.ts'
+import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
+import type { Payee } from '../../src/providers/payees.ts'
+import type { Payout, PayoutRequest } from '../../src/providers/provider.ts'
+import { SessionNews } from '../../src/sessions/news.ts'
+import { SessionRefunds } from '../../src/sessions/refunds.ts'
+import { SessionStore } from '../../src/sessions/store.ts'
+import { systemRandom } from '../../src/system/ids.ts'
+import { silentLog } from '../../src/telemetry/log.ts'
+import { newBalance, passing, reserved, settled, use, written } from '../balances/fixture.ts'
+import { errorLike } from '../support/error-like.ts'
+import { eachDatabase } from '../support/database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+import { returnInvoice } from './fixture.ts'
+
+const PAID: Payout = { payoutId: 'p1', status: 'confirmed', feeSats: 1, transactionHash: null, processedAt: 1 }
+
+/** A provider that answers what the test says, and writes down what it was asked. */
+class Provider {
+  readonly sent: PayoutRequest[] = []
+  readonly looked: PayoutRequest[] = []
+  pay: () => Promise<Payout> = () => Promise.resolve(PAID)
+  known: () => Promise<Payout | null> = () => Promise.resolve(null)
+
+  get payee(): Payee {
+    const parts: Partial<Payee> = {
+      slot: 'primary',
+      kind: 'sandbox',
+      payOut: request => {
+        this.sent.push(request)
+        return this.pay()
+      },
+      lookUpPayout: request => {
+        this.looked.push(request)
+        return this.known()
+      }
+    }
+    return parts as Payee // No more of it is asked for.
+  }
+}
+
+const NOTHING = (): void => {}
+const UNCOUNTED = {
+  opened: NOTHING,
+  toppedUp: NOTHING,
+  closed: NOTHING,
+  refund: NOTHING,
+  paused: NOTHING,
+  timedOut: NOTHING
+}
+
+function setting(t: T, database: Database) {
+  const clock = new ManualClock()
+  const provider = new Provider()
+  const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
+  const gateway = () => {
+    const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog })
+    t.teardown(() => ledger.close())
+    const refunds = new SessionRefunds({
+      store,
+      balances,
+      ledger,
+      database,
+      payees: { platform: () => provider.payee },
+      news: new SessionNews(database, silentLog),
+      counters: UNCOUNTED,
+      clock,
+      random: systemRandom,
+      log: silentLog
+    })
+    return { ledger, refunds }
+  }
+  const open = async (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })): Promise<string> => {
+    const balance = newBalance(clock, { kind: 'session', depositedMsat })
+    await balances.open(balance)
+    await store.open(database.sql, {
+      id: balance.id,
+      openChallenge: randomBytes(8).toString('hex'),
+      network: 'regtest',
+      chargeId: 'charge',
+      providerSlot: 'primary',
+      providerKind: 'sandbox',
+      openedAt: clock.now(),
+      idleMs: 300_000,
+      returnInvoice: invoice,
+      returnHash: decodeInvoice(invoice, { zeroAmount: true }).paymentHash
+    })
+    return balance.id
+  }
+  return { clock, provider, store, balances, open, ...gateway(), other: gateway() }
+}
+
+void eachDatabase(t, 'a session that rests is closed after its idle time and paid back, once', async (t, database) => {
+  const { clock, provider, store, refunds, other, open } = setting(t, database)
+  const [idle, used] = [await open(), await open()]
+  clock.advance(200_000)
+  await store.touch(used, clock.now())
+  clock.advance(131_000)
+  await Promise.all([refunds.sweep(), other.refunds.sweep(), refunds.sweep()])
+  t.match(await store.find(idle), { closedBy: 'idle', refundStatus: 'confirmed', refundSats: 100, refundFeeSats: 1 })
+  t.match(await store.find(idle), { depositedMsat: 100_000, spentMsat: 0, refundedMsat: 100_000 })
+  t.match(await store.find(used), { closedAt: null })
+  t.equal(provider.sent.length, 1)
+  clock.advance(200_000)
+  await refunds.sweep()
+  t.match(await store.find(used), { closedBy: 'idle' })
+  t.equal(provider.sent.length, 2)
+})
+
+void eachDatabase(
+  t,
+  'a session is not idle while a request of it is under way, and ends before its invoice',
+  async (t, database) => {
+    const { clock, ledger, refunds, store, open } = setting(t, database)
+    const id = await open()
+    const held = await reserved(ledger, id, 5_000)
+    await written(clock, [ledger], 400_000)
+    await refunds.sweep()
+    t.match(await store.find(id), { closedAt: null })
+    await settled(ledger, held, 5_000)
+    await written(clock, [ledger], 20_000)
+    await store.touch(id, clock.now())
+    clock.leap(30 * 86_400_000)
+    await store.touch(id, clock.now())
+    await refunds.sweep()
+    t.match(await store.find(id), { closedBy: 'end', refundSats: 95 })
+  }
+)
+
+void eachDatabase(t, 'of any number of closers one closes, and one refund is sent', async (t, database) => {
+  const { clock, provider, refunds, other, ledger, store, open } = setting(t, database)
+  const id = await open()
+  const held = await reserved(ledger, id, 7_000)
+  const closed = Promise.all([
+    refunds.close(id, 'client', 'c1'),
+    other.refunds.close(id, 'client', 'c2'),
+    other.refunds.close(id, 'operator')
+  ])
+  t.equal((await closed).filter(Boolean).length, 1)
+  t.match(await other.ledger.reserve(id, 1), { kind: 'refused', why: 'closed' })
+  const told = [refunds.refund(id), other.refunds.refund(id), refunds.begin(), other.refunds.begin()]
+  await ledger.settle(held, 6_500, use())
+  await passing(t, clock, Promise.all(told))
+  t.equal(provider.sent.length, 1, 'once all gateways have let go of it')
+  t.match(provider.sent[0], { amountSats: 93, destination: { type: 'ln' } }, 'in whole satoshis')
+  t.match(await store.find(id), { spentMsat: 6_500, refundedMsat: 93_000, refundStatus: 'confirmed', heldMsat: 0 })
+  t.match(await refunds.refund(id), { refundSats: 93, refundStatus: 'succeeded' })
+})
+
+void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
+  const { clock, provider, refunds, store, open } = setting(t, database)
+  const id = await open()
+  provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+  await refunds.close(id, 'client', 'c')
+  t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other word')
+  t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
+  await refunds.begin()
+  await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+  await t.rejects(refunds.settle(id, { outcome: 'not-sent', settledBy: 'Ada', reason: 'x' }), errorLike({ status: 409 }))
+  clock.advance(61_000)
+  provider.known = () => Promise.reject(new ProviderUnavailable('away'))
+  await refunds.followUp()
+  t.match(await store.find(id), { refundStatus: 'pending' })
+  clock.advance(61_000)
+  provider.known = () => Promise.resolve({ ...PAID, status: 'processing' })
+  await refunds.followUp()
+  t.match(await store.find(id), { refundStatus: 'processing', refundPayoutId: 'p1' })
+  provider.known = () => Promise.resolve(PAID)
+  clock.advance(1_000_000)
+  await refunds.followUp()
+  t.match(await store.find(id), { refundStatus: 'confirmed', refundedMsat: 100_000 })
+  t.equal(provider.sent.length, 1)
+  t.ok(provider.looked.every(({ reference }) => reference === provider.sent[0]?.reference))
+})
+
+void eachDatabase(
+  t,
+  'what a provider never heard of is failed after ten minutes, and stuck until somebody sends it again',
+  async (t, database) => {
+    const { clock, provider, refunds, store, open } = setting(t, database)
+    const id = await open()
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    await refunds.close(id, 'client', 'c')
+    await refunds.refund(id)
+    clock.advance(61_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'pending' })
+    clock.advance(600_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'failed', refundFault: /never heard/, refundedMsat: 0 })
+    const lost = clock.now() - 600_000
+    t.match(await store.list('stuck', lost, { skip: 0, take: 10 }), [{ id }])
+    t.match(await store.counts(lost), { open: 0, stuck: 1 })
+    await refunds.begin()
+    t.equal(provider.sent.length, 1, 'nobody does so by himself')
+    provider.pay = () => Promise.resolve(PAID)
+    const invoice = returnInvoice({ at: clock.now() })
+    await t.rejects(refunds.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })), errorLike({ status: 400 }))
+    t.match(await refunds.sendAgain(id, invoice), {
+      refundStatus: 'confirmed',
+      refundSats: 100,
+      returnInvoice: invoice
+    })
+    t.not(provider.sent[1]?.reference, provider.sent[0]?.reference)
+    await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+    t.equal(provider.sent.length, 2)
+  }
+)
+
+void eachDatabase(
+  t,
+  'a refund that is refused is told as failed; one that was lost can be settled by hand',
+  async (t, database) => {
+    const { clock, provider, refunds, store, open } = setting(t, database)
+    const [refused, lost] = [await open(), await open()]
+    provider.pay = () => Promise.reject(new ProviderRefused('request', 'No route.'))
+    await refunds.close(refused, 'client', 'c')
+    t.same(await refunds.refund(refused), { refundSats: 100, refundStatus: 'failed' })
+    t.match(await store.find(refused), { refundStatus: 'failed', refundFault: 'No route.' })
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    await refunds.close(lost, 'idle')
+    await refunds.refund(lost)
+    clock.advance(601_000)
+    const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
+    t.match(await refunds.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
+    await t.rejects(refunds.settle(lost, word), errorLike({ status: 409 }))
+  }
+)
+
+void eachDatabase(
+  t,
+  'a gateway that dies between closing and paying back leaves it to another',
+  async (t, database) => {
+    const { provider, refunds, other, store, open } = setting(t, database)
+    const [closed, poor] = [await open(), await open(900)]
+    await refunds.close(closed, 'client', 'c')
+    await refunds.close(poor, 'client', 'd')
+    await Promise.all([other.refunds.begin(), refunds.begin()])
+    t.match(await store.find(closed), { refundStatus: 'confirmed' })
+    t.match(await store.find(poor), { refundStatus: 'skipped', refundedMsat: 0 })
+    t.equal(provider.sent.length, 1)
+  }
+)

@@ -1,0 +1,123 @@
+import { request } from 'undici'
+import t, { type Test as T } from 'tap'
+import { openShop, startUpstream, token, type Shop } from './fixture.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+/** An event stream of so many events and a `[DONE]`, whose pieces end anywhere. */
+async function streamUpstream(t: T, events: number, piece = 7) {
+  const upstream = await startUpstream(t)
+  upstream.answer = (_request, response) => {
+    response.setHeader('content-type', 'text/event-stream')
+    let text = ''
+    for (let n = 0; n < events; n++) text += `data: {"n":${n}}\n\n`
+    text += 'data: [DONE]\n\n'
+    for (let at = 0; at < text.length; at += piece) response.write(text.slice(at, at + piece))
+    response.end()
+  }
+  return upstream
+}
+
+interface Event {
+  readonly event: string
+  readonly data: string
+}
+
+/** The events of a response as they come. */
+async function* eventsOf(shop: Shop, authorization: string): AsyncGenerator<Event> {
+  const { body, statusCode } = await request(`${shop.gateway.url}/v1/stream`, { headers: { authorization } })
+  if (statusCode !== 200) throw new Error(`${statusCode}: ${await body.text()}`)
+  body.setEncoding('utf8')
+  let rest = ''
+  for await (const piece of body) {
+    rest += String(piece)
+    for (let end = rest.indexOf('\n\n'); end >= 0; end = rest.indexOf('\n\n')) {
+      const lines = rest.slice(0, end).split('\n')
+      rest = rest.slice(end + 2)
+      const field = (name: string) =>
+        lines.find(line => line.startsWith(`${name}: `))?.slice(name.length + 2) ?? (name === 'event' ? 'message' : '')
+      yield { event: field('event'), data: field('data') }
+    }
+  }
+}
+
+async function topUp(shop: Shop, sessionId: string): Promise<void> {
+  const { challenge, request: said } = await shop.ask()
+  const topUpPreimage = await shop.gateway.pay(said['depositInvoice'] ?? '')
+  const answer = await shop.get(token(challenge, { action: 'topUp', sessionId, topUpPreimage }))
+  if (answer.status !== 200) throw new Error(answer.text)
+}
+
+t.test('each event of a stream is a unit, and the receipt stands before its end', async t => {
+  const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 10) })
+  const session = await shop.open()
+  const text = session.answer.text
+  t.match(text, /data: \{"n":9\}\n\nevent: payment-receipt\ndata: \{.*\}\n\ndata: \[DONE\]\n\n$/)
+  const receipt = JSON.parse(/event: payment-receipt\ndata: (.*)\n/.exec(text)?.[1] ?? '{}') as unknown
+  t.match(receipt, { method: 'lightning', reference: session.id, status: 'success', spent: 20, units: 10 })
+  t.match((await shop.get(session.close)).json(), { refundSats: 80, refundStatus: 'succeeded' })
+})
+
+t.test(
+  'a stream that has used up its balance waits for a deposit and goes on, with no event lost or twice',
+  async t => {
+    const shop = await openShop(t, undefined, { upstream: await streamUpstream(t, 120) })
+    const first = await shop.deposit()
+    const seen: Event[] = []
+    let pauses = 0
+    for await (const event of eventsOf(shop, first.open)) {
+      seen.push(event)
+      if (event.event !== 'payment-need-topup') continue
+      pauses++
+      t.match(JSON.parse(event.data), { sessionId: first.id, balanceRequired: 2 })
+      await topUp(shop, first.id)
+    }
+    t.ok(pauses >= 1)
+    const numbers = seen.filter(({ event }) => event === 'message').map(({ data }) => data)
+    t.same(numbers, [...Array.from({ length: 120 }, (_, n) => `{"n":${n}}`), '[DONE]'])
+    t.match(JSON.parse(seen.find(({ event }) => event === 'payment-receipt')?.data ?? '{}'), { spent: 240, units: 120 })
+  }
+)
+
+t.test('a stream that waits in vain ends after a minute, and pays for what came', async t => {
+  const clock = new ManualClock(Date.now())
+  const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
+    upstream: await streamUpstream(t, 10),
+    clock
+  })
+  const pump = setInterval(() => {
+    clock.advance(500)
+  }, 5)
+  t.teardown(() => {
+    clearInterval(pump)
+  })
+  const session = await shop.open()
+  const events = session.answer.text.split('\n\n')
+  t.match(events.slice(0, 3), ['data: {"n":0}', 'data: {"n":1}', 'data: {"n":2}'])
+  t.match(events[3], /^event: payment-need-topup\ndata: .*"balanceSpent":90,"balanceRequired":30/)
+  t.match(events[4], /^event: session-timeout\ndata: .*"balanceSpent":90,"balanceRequired":30/)
+  t.match((await shop.get(session.close)).json(), { refundSats: 10, refundStatus: 'succeeded' })
+})
+
+t.test('a client that leaves while its stream waits pays for what it got', async t => {
+  const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
+    upstream: await streamUpstream(t, 10)
+  })
+  const { open, close } = await shop.deposit()
+  for await (const { event } of eventsOf(shop, open)) if (event === 'payment-need-topup') break
+  t.match((await shop.get(close)).json(), { refundSats: 10, refundStatus: 'succeeded' })
+})
+
+t.test('a session that is closed while a stream waits ends the stream', async t => {
+  const shop = await openShop(t, 'price: 30 sats\n    sessions: { deposit: 100 sats }', {
+    upstream: await streamUpstream(t, 10)
+  })
+  const { open, close } = await shop.deposit()
+  const names: string[] = []
+  let closed: unknown = null
+  for await (const { event } of eventsOf(shop, open)) {
+    names.push(event)
+    if (event === 'payment-need-topup') closed = shop.get(close)
+  }
+  t.same(names, ['message', 'message', 'message', 'payment-need-topup', 'payment-receipt'])
+  t.match(((await closed) as { json(): unknown }).json(), { refundSats: 10, refundStatus: 'succeeded' })
+})
