@@ -1,5 +1,6 @@
 import { routeCallPrices } from '../config/call-prices.ts'
 import { meterWords } from '../config/meter.ts'
+import { sessionWords } from '../config/sessions.ts'
 import { isFree, isTable, priceWords, type PriceConfig } from '../config/price.ts'
 import { routePrice, type Priced } from '../config/sale.ts'
 import { routePlace } from './offer.ts'
@@ -55,7 +56,7 @@ export function priceList(config: Priced): PriceList {
       endpoints.push({
         pathPattern,
         ...listed(price),
-        ...(route.meter === undefined ? {} : { price: `${priceWords(price)} for ${meterWords(route.meter)}` }),
+        ...(route.meter === undefined && route.sessions === undefined ? {} : { price: pricedWords(price, route) }),
         description: route.description ?? route.name
       })
     }
@@ -73,6 +74,12 @@ export function priceList(config: Priced): PriceList {
     endpoints,
     tokenValiditySeconds: Math.floor(payment.tokenValidity / 1000)
   }
+}
+
+/** What a route sells beside single requests, in words. */
+function pricedWords(price: PriceConfig, { meter, sessions }: Priced['routes'][number]): string {
+  const first = meter === undefined ? priceWords(price) : `${priceWords(price)} for ${meterWords(meter)}`
+  return sessions === undefined ? first : `${first}. ${sessionWords(sessions, meter !== undefined)}`
 }
 
 function listed(price: PriceConfig): Pick<PriceList['endpoints'][number], 'priceSats' | 'price'> {

@@ -3,7 +3,9 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { rootFolder, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
+import { offerOf, returnInvoice, token } from '../sessions/fixture.ts'
+import { loadText, rootFolder, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
 /** A block of the page, by the name in its first line. */
@@ -132,6 +134,29 @@ t.test('seeing first what it would earn', async t => {
   const metrics = (await gateway.send('GET', '/metrics')).text
   t.match(metrics, /boltgate_challenges_observed_total\{source="route"\} 3\n/)
   t.match(metrics, /boltgate_satoshis_observed_total\{source="route"\} 30\n/)
+})
+
+t.test('prepaid sessions', async t => {
+  const { gateway, upstream } = await stand(t, shown('sessions.yaml'))
+  const { challenge, request } = offerOf(await gateway.send('GET', '/v1/oslo'))
+  t.match(request, { amount: '2', depositAmount: '500', unitType: 'word', idleTimeout: '300' })
+  const preimage = await gateway.pay(request['depositInvoice'] ?? '')
+  const act = async (payload: object): Promise<Answer> =>
+    await gateway.send('GET', '/v1/oslo', { headers: { authorization: token(challenge, payload) } })
+  const proof = { sessionId: request['paymentHash'], preimage }
+  t.equal((await act({ action: 'open', preimage, returnInvoice: returnInvoice() })).text, 'ok')
+  t.equal((await act({ action: 'bearer', ...proof })).text, 'ok')
+  t.same((await act({ action: 'close', ...proof })).json(), {
+    status: 'closed',
+    refundSats: 496,
+    refundStatus: 'succeeded'
+  })
+  t.equal(upstream.requests.length, 2)
+  const receives = shown('sessions.yaml').replace('routes:', 'lightning: { primary: { kind: KIND } }\nroutes:')
+  for (const kind of providerKinds.filter(({ onlyReceives }) => onlyReceives === true))
+    await t.rejects(loadText(receives.replace('KIND', kind.name), {}), {
+      message: /only receives, and what is left of a session is paid back/
+    })
 })
 
 t.test("a price of a plugin's own, as docs/plugins.md names it", async t => {

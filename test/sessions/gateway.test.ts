@@ -191,3 +191,35 @@ t.test('a payment for one thing is no key to another', async t => {
   t.equal((await shop.get(token(parameters, { preimage }))).status, 200, 'and is still good for what it bought')
   t.equal(shop.upstream.requests.length, 2)
 })
+
+t.test('whoever asks what is for sale is told of sessions', async t => {
+  const shop = await openShop(t)
+  const told = async (path: string) => await shop.gateway.send('GET', path)
+  const words =
+    /Also from a prepaid session \(Payment scheme, lightning\/session\): 100 sats as a deposit, and what is left is paid back when it is closed, at the latest after 5m at rest/
+  t.match((await told('/openapi.json')).json(), {
+    paths: {
+      '/v1/{path}': {
+        get: {
+          'x-payment-info': {
+            offers: [
+              { intent: 'charge', amount: '2' },
+              {
+                intent: 'session',
+                amount: '2',
+                currency: 'sat',
+                unitType: 'chunk',
+                depositAmount: '100',
+                idleTimeout: '300'
+              }
+            ]
+          }
+        }
+      }
+    }
+  })
+  t.match((await told('/llms.txt')).text, words)
+  t.match((await told('/api/l402/pricing')).json(), {
+    endpoints: [{ pathPattern: '/v1/*', priceSats: 2, price: words }]
+  })
+})

@@ -161,7 +161,10 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
   t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
   await refunds.begin()
   await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
-  await t.rejects(refunds.settle(id, { outcome: 'not-sent', settledBy: 'Ada', reason: 'x' }), errorLike({ status: 409 }))
+  await t.rejects(
+    refunds.settle(id, { outcome: 'not-sent', settledBy: 'Ada', reason: 'x' }),
+    errorLike({ status: 409 })
+  )
   clock.advance(61_000)
   provider.known = () => Promise.reject(new ProviderUnavailable('away'))
   await refunds.followUp()
@@ -200,7 +203,10 @@ void eachDatabase(
     t.equal(provider.sent.length, 1, 'nobody does so by himself')
     provider.pay = () => Promise.resolve(PAID)
     const invoice = returnInvoice({ at: clock.now() })
-    await t.rejects(refunds.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })), errorLike({ status: 400 }))
+    await t.rejects(
+      refunds.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })),
+      errorLike({ status: 400 })
+    )
     t.match(await refunds.sendAgain(id, invoice), {
       refundStatus: 'confirmed',
       refundSats: 100,

@@ -1,5 +1,6 @@
 import { routeCallPrices, type CallPrice } from '../../config/call-prices.ts'
 import { meterWords, type MeterConfig } from '../../config/meter.ts'
+import { sessionWords, type SessionsConfig } from '../../config/sessions.ts'
 import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../../config/price.ts'
 import { routePrice, type Priced } from '../../config/sale.ts'
 import type { FiatText } from '../../config/money-text.ts'
@@ -17,6 +18,8 @@ export interface DocumentedPrice {
   readonly calls?: readonly CallPrice[]
   /** What is taken from the balance that the price buys; left out where the price is for one request. */
   readonly meter?: MeterConfig
+  /** Prepaid sessions that are sold too; left out where there are none. */
+  readonly sessions?: SessionsConfig
 }
 
 /** A route that costs something. */
@@ -55,11 +58,14 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
         description:
           calls !== null
             ? `${about}. ${callsInWords(calls)}`
-            : route.meter === undefined
-              ? about
-              : `${about}. The price buys ${meterWords(route.meter)}`,
+            : [
+                about,
+                ...(route.meter === undefined ? [] : [`The price buys ${meterWords(route.meter)}`]),
+                ...(route.sessions === undefined ? [] : [sessionWords(route.sessions, route.meter !== undefined)])
+              ].join('. '),
         ...(calls === null ? {} : { calls }),
         ...(route.meter === undefined ? {} : { meter: route.meter }),
+        ...(route.sessions === undefined ? {} : { sessions: route.sessions }),
         own: route.upstream.kind === 'internal'
       })
     }
@@ -98,10 +104,11 @@ export function fixedSats(price: PriceConfig | null): number | null {
  * `x-payment-info` of a priced operation: one offer, or one for each call that is sold inside it. The amount is null
  * where it is no fixed number of satoshis; `price` says then what it hangs on, as far as it is known.
  */
-export function paymentInfo({ price, description, calls, meter }: DocumentedPrice): Json {
+export function paymentInfo({ price, description, calls, meter, sessions }: DocumentedPrice): Json {
   return {
     offers: calls?.map(call => offerJson(call.amount, call.operation)) ?? [
-      { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) }
+      { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) },
+      ...(sessions === undefined ? [] : [sessionJson(price, description, meter !== undefined, sessions)])
     ]
   }
 }
@@ -111,6 +118,23 @@ function offerJson(price: PriceConfig | null, description: string): Json {
   const offer = { intent: 'charge', method: 'lightning', amount: sats === null ? null : String(sats), currency: 'sat' }
   if (price === null || sats !== null) return { ...offer, description }
   return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
+}
+
+/** The offer of a session: what a unit costs, and the deposit where it is a fixed number of satoshis. */
+function sessionJson(
+  price: PriceConfig | null,
+  description: string,
+  isMetered: boolean,
+  { deposit, idle, unit }: SessionsConfig
+): Json {
+  const offer = isMetered ? { ...offerJson(1, description), unitType: 'satoshi' } : offerJson(price, description)
+  return {
+    unitType: unit,
+    ...offer,
+    intent: 'session',
+    ...(typeof deposit === 'number' ? { depositAmount: String(deposit) } : {}),
+    idleTimeout: String(Math.floor(idle / 1000))
+  }
 }
 
 /** A price that is no fixed number of satoshis, for programs. */
