@@ -1,16 +1,16 @@
 import t from 'tap'
+import { eventually } from '../support/gateway-process.ts'
 import { type Echo, openShop, offerOf, paymentLines, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
 
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
 
 /** What is left of a session as its rows say, once what was settled is written. */
-async function left({ gateway }: Shop, authorization: string, msat: number): Promise<unknown> {
-  for (let tries = 0; ; tries++) {
-    const told = (await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as {
-      balanceMsat: number
-    }
-    if (told.balanceMsat === msat || tries > 100) return told.balanceMsat
-  }
+async function left({ gateway }: Shop, authorization: string, msat: number): Promise<number> {
+  return await eventually(`${msat} millisatoshis are left`, 10_000, async () => {
+    const told = (await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json()
+    const { balanceMsat } = told as { balanceMsat: number }
+    return balanceMsat === msat ? msat : null
+  })
 }
 
 t.test('a 402 offers a session behind the charge, with a deposit of its own', async t => {

@@ -66,7 +66,7 @@ function setting(t: T, database: Database) {
       balances,
       ledger,
       database,
-      payees: { platform: () => provider.payee },
+      payees: { maker: () => provider.payee },
       news: new SessionNews(database, silentLog),
       counters: UNCOUNTED,
       clock,
