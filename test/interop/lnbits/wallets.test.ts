@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/bolt11.ts'
+import { startFakeBlink } from '../../fakes/blink.ts'
 import { startFakeCln } from '../../fakes/cln.ts'
 import type { NodeWallet } from '../../fakes/node-wallet.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
@@ -49,20 +50,21 @@ async function receiveAndPay(
   t: T,
   ask: Ask,
   fake: { readonly wallet: NodeWallet },
-  tell: (paymentHash: string) => void = () => {}
+  tell: (paymentHash: string) => void = () => {},
+  look = 'get_invoice_status'
 ): Promise<void> {
   const made = await ask('create_invoice', { amount: 21, memo: 'Tea', expiry: 600 })
   t.match(made, { ok: true, error_message: null })
   const { paymentHash, amountSats } = decodeInvoice(String(made['payment_request']))
   t.equal(made['checking_id'], paymentHash)
   t.equal(amountSats, 21)
-  t.match(await ask('get_invoice_status', { checking_id: paymentHash }), { paid: null })
+  t.match(await ask(look, { checking_id: paymentHash }), { paid: null })
   fake.wallet.settle(paymentHash)
   tell(paymentHash)
-  let status = await ask('get_invoice_status', { checking_id: paymentHash })
+  let status = await ask(look, { checking_id: paymentHash })
   // What it was told comes on another way than its question.
   for (let tries = 0; tries < 100 && status['paid'] === null; tries++)
-    status = await ask('get_invoice_status', { checking_id: paymentHash })
+    status = await ask(look, { checking_id: paymentHash })
   t.match(status, { paid: true })
   const { destination } = refundOf(new ManualClock(Date.now()), 40)
   const bolt11 = destination.type === 'ln' ? destination.invoice : ''
@@ -107,4 +109,17 @@ t.test("LNbits' client for Nostr Wallet Connect takes our fake for a wallet", { 
   await receiveAndPay(t, ask, fake, paymentHash => {
     fake.notify(paymentHash)
   })
+})
+
+t.test("LNbits' client for Blink takes our fake for it", { skip }, async t => {
+  const fake = await startFakeBlink()
+  t.teardown(() => fake.close())
+  const ask = walletOf(t, join(folder ?? '', 'bin/python'), 'blink', 'BlinkWallet', {
+    blink_api_endpoint: `${fake.url}/graphql`,
+    blink_ws_endpoint: `${fake.url.replace('http', 'ws')}/graphql`,
+    blink_token: fake.key()
+  })
+  t.match(await ask('status'), { error_message: null, balance_msat: 50_000_000 })
+  // The public method keeps what it was told of an unpaid one for a while.
+  await receiveAndPay(t, ask, fake, undefined, '_fetch_invoice_status')
 })
