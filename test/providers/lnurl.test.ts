@@ -254,3 +254,9 @@ t.test('an invoice for something else than the address says is none', async t =>
   fake.terms = { metadata: '[["text/plain","other"]]' }
   await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'server' }))
 })
+
+t.test('a bound of all the bitcoin there will ever be is one, as LNbits has it', async t => {
+  const { fake, provider, key } = await setUp(t)
+  fake.terms = { maxSendable: 2_100_000_000_000_000_000 }
+  t.match(await provider.validateKey(key), { isValid: true })
+})

@@ -41,8 +41,8 @@ export function readLnurlTerms(body: unknown): LnurlTerms | null {
   const callback = jsonText(read?.['callback'])
   const place = callback === null ? null : lnurlPlace(callback)
   const metadata = jsonText(read?.['metadata'])
-  const least = Math.max(1, Math.ceil(jsonWhole(read?.['minSendable']) / 1000))
-  const most = Math.floor(jsonWhole(read?.['maxSendable']) / 1000)
+  const least = Math.max(1, Math.ceil(millisatoshis(read?.['minSendable']) / 1000))
+  const most = Math.floor(millisatoshis(read?.['maxSendable']) / 1000)
   if (read?.['tag'] !== 'payRequest' || place === null || metadata === null || most < least) return null
   const wanted = Object.entries(jsonMembers(read['payerData']) ?? {})
   return {
@@ -80,6 +80,11 @@ export function readLnurlVerify(body: unknown, paymentHash: string): { readonly 
     if (!fits) return null
   }
   return { isSettled: read['settled'] }
+}
+
+/** A bound; LNbits names all the bitcoin there will ever be, which is more than counts exactly. */
+function millisatoshis(value: unknown): number {
+  return typeof value === 'number' && value > 0 ? Math.min(value, Number.MAX_SAFE_INTEGER) : 0
 }
 
 function hashOf(invoice: string): string | null {
