@@ -198,8 +198,11 @@ t.test('a page of another origin cannot ride a session', { skip: noBrowser }, as
   ] as const) {
     await page.goto(evil)
     const answered = page.waitForResponse(`${gateway.url}${path}`)
+    // The next page must not begin before this one has come.
+    const arrived = page.waitForURL(`${gateway.url}${path}`)
     await page.evaluate(`(() => { ${run} })()`)
     t.equal((await answered).status(), expected, what)
+    await arrived
   }
   t.equal(
     (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status,
