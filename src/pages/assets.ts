@@ -38,6 +38,8 @@ export class PageAssets {
   readonly #jobsStyle = readAsset('css', 'tokens', 'jobs')
   readonly #script = readAsset('js', 'invoice', 'pay')
   readonly #shopScript = readAsset('js', 'shop')
+  readonly #consoleStyle = readAsset('css', 'tokens', 'console')
+  readonly #consoleScript = readAsset('js', 'console')
 
   get names(): AssetNames {
     return {
@@ -53,18 +55,27 @@ export class PageAssets {
     return this.#jobsStyle.name
   }
 
+  /** The names of the consoles' style and program. */
+  get consoleStyle(): string {
+    return this.#consoleStyle.name
+  }
+
+  get consoleScript(): string {
+    return this.#consoleScript.name
+  }
+
   /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
   operations(): AnyOperation[] {
     return [
       assetOperation(
-        [this.#style, this.#shopStyle, this.#jobsStyle],
+        [this.#style, this.#shopStyle, this.#jobsStyle, this.#consoleStyle],
         'css',
         'text/css; charset=utf-8',
         'getPageStyle',
         'The style of the pages'
       ),
       assetOperation(
-        [this.#script, this.#shopScript],
+        [this.#script, this.#shopScript, this.#consoleScript],
         'js',
         'text/javascript; charset=utf-8',
         'getPageScript',

@@ -1,0 +1,71 @@
+import type { VNode } from 'preact'
+import type { QuickstartView } from '../../merchants/quickstart.ts'
+import { html } from '../../pages/document.ts'
+import { earningsSection } from '../earnings.ts'
+import type { Asked, ConsolePage, Shown } from '../page.ts'
+import { table } from '../parts.ts'
+import type { PaymentItem, SaleItem } from '../views.ts'
+import { moment, sats } from '../words.ts'
+
+/** What an account earned, what it lately sold, and what stands in the way of selling more. */
+export const overview: ConsolePage = {
+  id: 'getConsole',
+  console: 'merchant',
+  path: '',
+  summary: 'What the account earned, what it lately sold, and what stands in its way',
+  async show(asked: Asked): Promise<Shown> {
+    const { api, link } = asked
+    const [earned, { sales }, { payments }, quickstart] = await Promise.all([
+      earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
+      api.get<{ readonly sales: readonly SaleItem[] }>('/api/merchant/sales?limit=5'),
+      api.get<{ readonly payments: readonly PaymentItem[] }>('/api/payments?limit=5'),
+      api.get<QuickstartView>('/api/merchant/quickstart')
+    ])
+    return {
+      title: 'Overview',
+      content: html`
+        ${next(quickstart)}
+        ${earned}
+        <section aria-labelledby="sold">
+          <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
+          ${table(
+            'What was lately sold',
+            [
+              { title: 'What', cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi>` },
+              { title: 'When', cell: sale => moment(sale.soldAt) },
+              { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+            ],
+            sales,
+            html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
+          )}
+        </section>
+        <section aria-labelledby="paid">
+          <div class="heading"><h2 id="paid">Latest payments</h2><a href=${link('payments')}>All payments</a></div>
+          ${table(
+            'The latest payments',
+            [
+              {
+                title: 'Order',
+                cell: (payment: PaymentItem) =>
+                  html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+              },
+              { title: 'Status', cell: payment => payment.status },
+              { title: 'Made', cell: payment => moment(payment.createdAt) },
+              { title: 'Amount', cell: payment => `${payment.amount} ${payment.currency}`, isNumber: true }
+            ],
+            payments,
+            html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
+          )}
+        </section>`
+    }
+  }
+}
+
+function next({ steps }: QuickstartView): VNode | null {
+  const open = steps.filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
+  return open.length === 0
+    ? null
+    : html`<section class="notice wait" aria-labelledby="next"><h2 id="next">What is still to do</h2><ol>${open.map(
+        ({ title, description }) => html`<li><strong>${title}.</strong> ${description}</li>`
+      )}</ol></section>`
+}

@@ -1,0 +1,195 @@
+import type { VNode } from 'preact'
+import { html } from '../../pages/document.ts'
+import { queryOf } from '../api.ts'
+import type { Asked, ConsolePage, GoTo, Shown } from '../page.ts'
+import { badge, choice, copyable, facts, field, pager, table, type Tone } from '../parts.ts'
+import type { PaymentItem, RefundItem } from '../views.ts'
+import { moment, sats, short } from '../words.ts'
+
+const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
+
+const TONES: Readonly<Record<string, Tone>> = {
+  paid: 'good',
+  confirmed: 'good',
+  processing: 'wait',
+  unpaid: 'wait',
+  pending: 'wait',
+  underpaid: 'bad',
+  failed: 'bad'
+}
+
+/** The status of a payment or a refund. */
+export function status(name: string): VNode {
+  return badge(name, TONES[name] ?? 'quiet')
+}
+
+/** An amount in its currency, and in satoshis where that is another. */
+function amount({ amount: value, currency, amountSats }: PaymentItem): string {
+  return amountSats === null || currency === 'BTC'
+    ? `${value} ${currency}`
+    : `${value} ${currency} (${sats(amountSats)})`
+}
+
+/** Payments, newest first, by status, time and text. */
+export const payments: ConsolePage = {
+  id: 'getConsolePayments',
+  console: 'merchant',
+  path: 'payments',
+  summary: 'Payments, by status, time and text',
+  async show({ api, query, link, root }) {
+    const after = query.get('after')
+    const filter = {
+      status: STATUSES.find(name => name === query.get('status')),
+      text: query.get('text'),
+      from: query.get('from'),
+      to: query.get('to')
+    }
+    const page = await api.get<{ readonly payments: readonly PaymentItem[]; readonly next: string | null }>(
+      `/api/payments${queryOf({ ...filter, after })}`
+    )
+    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+    return {
+      title: 'Payments',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Payments">
+          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
+          ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${field({ name: 'from', label: 'From', value: filter.from ?? '', attributes: { type: 'date' } })}
+          ${field({ name: 'to', label: 'Before', value: filter.to ?? '', attributes: { type: 'date' } })}
+          <button class="button small" type="submit">Show</button>
+          <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} data-csv download="payments.csv">CSV</a>
+        </form>
+        ${table(
+          'Payments',
+          [
+            {
+              title: 'Order',
+              cell: (payment: PaymentItem) =>
+                html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+            },
+            { title: 'Status', cell: payment => status(payment.status) },
+            { title: 'Made', cell: payment => moment(payment.createdAt) },
+            {
+              title: 'Customer',
+              cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
+            },
+            { title: 'Amount', cell: amount, isNumber: true }
+          ],
+          page.payments,
+          isFiltered
+            ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
+            : html`<p>No payments yet. A shop or a program makes one with <code>POST /api/payments</code>; its customer pays on a page of its own, and it appears here.</p>`
+        )}
+        ${pager(link(`payments${queryOf(filter)}`), page.next, after === null)}`
+    }
+  }
+}
+
+/** One payment: what became of it, and its refunds. */
+export const payment: ConsolePage = {
+  id: 'getConsolePayment',
+  console: 'merchant',
+  path: 'payments/:invoiceId',
+  summary: 'One payment as it went, with its refunds',
+  async show(asked): Promise<Shown> {
+    const { api, params } = asked
+    const id = encodeURIComponent(params['invoiceId'] ?? '')
+    const found = await api.get<PaymentItem>(`/api/payments/${id}`)
+    const refunds = await api.get<readonly RefundItem[]>(`/api/refunds/invoice/${id}`)
+    return {
+      title: `Payment ${found.orderId}`,
+      content: html`
+        ${facts([
+          ['Status', status(found.status)],
+          ['Amount', amount(found)],
+          ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
+          ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
+          ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
+          ['Invoice id', html`<code>${found.invoiceId}</code>`],
+          ['Payment hash', short(found.paymentHash)]
+        ])}
+        <section aria-labelledby="went"><h2 id="went">How it went</h2>
+          <ol class="timeline">${timeline(found, refunds).map(
+            ({ at, words }) => html`<li>${moment(at)} <span>${words}</span></li>`
+          )}</ol>
+        </section>
+        ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
+        <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
+          ${table(
+            'Refunds',
+            [
+              { title: 'Made', cell: (refund: RefundItem) => moment(refund.createdAt) },
+              {
+                title: 'Status',
+                cell: refund =>
+                  html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
+              },
+              { title: 'To', cell: refund => short(refund.refundAddress) },
+              { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+            ],
+            refunds,
+            html`<p>None.</p>`
+          )}
+          ${['paid', 'underpaid', 'refunded'].includes(found.status) ? refundForm(asked, found) : null}
+        </section>`
+    }
+  },
+  async act({ api, form, params }): Promise<GoTo> {
+    const refundAddress = (form.get('refundAddress') ?? '').trim()
+    const typed = (form.get('amountSatoshis') ?? '').trim()
+    await api.send({
+      method: 'POST',
+      target: '/api/refunds',
+      // The form's own key: a second click, or a page that is sent again, asks for the same refund.
+      headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
+      body: {
+        invoiceId: params['invoiceId'],
+        refundAddress,
+        refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
+        // What is no number is sent as it was typed, for the API to say so.
+        ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
+        ...(form.get('reason') ? { reason: form.get('reason') } : {})
+      }
+    })
+    return { to: `payments/${params['invoiceId']}`, done: 'refunded' }
+  }
+}
+
+function timeline(found: PaymentItem, refunds: readonly RefundItem[]): ReadonlyArray<{ at: string; words: string }> {
+  const steps = [{ at: found.createdAt, words: 'The invoice was made.' }]
+  if (typeof found.paidAt === 'string') steps.push({ at: found.paidAt, words: 'It was paid.' })
+  else if (found.status === 'expired') steps.push({ at: found.expiresAt, words: 'It expired without a payment.' })
+  for (const refund of refunds) {
+    steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
+    if (refund.processedAt !== null)
+      steps.push({ at: refund.processedAt, words: `That refund ${refund.status === 'failed' ? 'failed' : 'arrived'}.` })
+  }
+  return steps.sort((one, other) => one.at.localeCompare(other.at))
+}
+
+function refundForm({ ctx, form, problem }: Asked, { amountSats }: PaymentItem): VNode {
+  return html`
+    <details open=${problem !== null}>
+      <summary>Give money back</summary>
+      <form method="post" class="form">
+        <input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
+        ${field({
+          name: 'refundAddress',
+          label: 'To: a Lightning invoice, or a bitcoin address',
+          value: form.get('refundAddress') ?? '',
+          problem: problem?.fields['refundAddress'],
+          hint: 'Ask the customer for an invoice of the amount.',
+          attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
+        })}
+        ${field({
+          name: 'amountSatoshis',
+          label: 'Satoshis',
+          value: form.get('amountSatoshis') ?? (amountSats === null ? '' : String(amountSats)),
+          problem: problem?.fields['amountSatoshis'],
+          attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
+        })}
+        ${field({ name: 'reason', label: 'Reason, for yourself', value: form.get('reason') ?? '', attributes: { maxlength: 500 } })}
+        <button class="button" type="submit">Refund</button>
+      </form>
+    </details>`
+}

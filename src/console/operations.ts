@@ -1,0 +1,144 @@
+import { Type } from 'typebox'
+import type { Context } from '../gateway/context.ts'
+import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
+import type { Wire } from '../gateway/wire.ts'
+import { html, HTML_TYPE } from '../pages/document.ts'
+import { PageApi, Refused } from './api.ts'
+import { framed, homeOf } from './frame.ts'
+import { CONSOLE_HEADERS } from './headers.ts'
+import { DONE, type Asked, type Console, type ConsolePage, type GoTo, type Problem, type Shown } from './page.ts'
+import { FORM_TYPE, readForm } from '../pages/form.ts'
+
+/** What the consoles need of others. */
+export interface ConsoleParts {
+  /** Asks the gateway itself. */
+  handle(ctx: Context, wire: Wire): void
+  /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
+  signedIn(ctx: Context, console: Console): { readonly who: string; readonly form: string | null }
+  readonly assets: { readonly style: string; readonly script: string }
+}
+
+/** Longest form that is read, in bytes: a list of prices is the longest. */
+const MOST_FORM = 65_536
+
+const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
+
+/** The operations of pages: one to read each, and one for its forms. */
+export function consoleOperations(parts: ConsoleParts, pages: readonly ConsolePage[]): AnyOperation[] {
+  return pages.flatMap(page => operationsOf(parts, page))
+}
+
+function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
+  const home = homeOf(page.console)
+  const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
+  const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
+  const common = {
+    path,
+    tag: 'pages',
+    access: ACCESS[page.console],
+    mount: { use: page.console === 'merchant' ? 'pages' : 'operator-api', chain: home },
+    ...(names.length === 0
+      ? {}
+      : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
+  } as const
+  const html = (description: string) => ({ description, mediaType: HTML_TYPE })
+  const failed = { 404: html('There is no such page.'), 502: html('What the page shows could not be read.') }
+  const read = defineOperation({
+    ...common,
+    id: page.id,
+    method: 'GET',
+    summary: page.summary,
+    responses: { 200: html('The page.'), 303: { description: 'Nobody is signed in.' }, ...failed },
+    handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
+  })
+  const { act } = page
+  if (act === undefined) return [read]
+  const change = defineOperation({
+    ...common,
+    id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
+    method: 'POST',
+    // What a form asks for is asked of the API, which says itself who may do it.
+    ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
+    summary: `What the forms of that page are sent to: ${page.summary}`,
+    form: { mediaType: FORM_TYPE, schema: Type.Object({}) },
+    responses: {
+      200: html('The page with what the change has given.'),
+      303: { description: 'Done; the browser goes on to the page at `Location`.' },
+      422: html('The page again, with what was wrong.'),
+      ...failed
+    },
+    handle: async ({ ctx, params }) => {
+      const request = asked(parts, page, ctx, params, await readForm(ctx, MOST_FORM))
+      try {
+        const result = await act.call(page, request)
+        return 'to' in result ? go(request, result) : await written(parts, page, request, result, 200)
+      } catch (error) {
+        if (!(error instanceof Refused)) throw error
+        const problem: Problem = { message: error.message, fields: error.fields }
+        return await shown(parts, page, { ...request, problem }, 422)
+      }
+    }
+  })
+  return [read, change]
+}
+
+function asked(
+  { handle }: ConsoleParts,
+  page: ConsolePage,
+  ctx: Context,
+  params: unknown,
+  form: URLSearchParams | null
+): Asked {
+  const root = rootOf(ctx.path)
+  return {
+    ctx,
+    api: new PageApi(handle, ctx),
+    // Checked against the schema that was made of the path's own names, all of them texts.
+    params: (params ?? {}) as Readonly<Record<string, string>>,
+    query: new URLSearchParams(ctx.query),
+    form: form ?? new URLSearchParams(),
+    root,
+    link: to => `${root}${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    problem: null
+  }
+}
+
+/** The way up from a raw path, whatever prefix stands in front of the gateway. */
+function rootOf(path: string): string {
+  return '../'.repeat(path.split('/').length - 2) || './'
+}
+
+async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {
+  try {
+    return await written(parts, page, request, await page.show(request), status)
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error
+    const isMissing = error.status === 404
+    const content = html`<p>${isMissing ? 'It may have been removed, or the address is not whole.' : error.message}</p>`
+    const title = isMissing ? 'There is no such page' : 'This cannot be shown now'
+    return await written(parts, page, { ...request, problem: null }, { title, content }, isMissing ? 404 : 502)
+  }
+}
+
+async function written(
+  { assets, signedIn }: ConsoleParts,
+  { console, path }: ConsolePage,
+  { ctx, query, problem, root }: Asked,
+  content: Shown,
+  status: number
+): Promise<Result> {
+  const { who, form } = signedIn(ctx, console)
+  const named = query.get('done')
+  const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
+  return {
+    status: content.status ?? status,
+    body: framed(content, { console, path, root, who, assets, problem, done, signOut: form }),
+    headers: CONSOLE_HEADERS
+  }
+}
+
+function go({ link }: Asked, { to, done }: GoTo): Result {
+  const address = link(to)
+  const query = done === undefined ? '' : `${address.includes('?') ? '&' : '?'}done=${done}`
+  return { status: 303, body: null, headers: ['Location', `${address}${query}`, ...CONSOLE_HEADERS] }
+}

@@ -1,0 +1,114 @@
+import type { ComponentChildren, VNode } from 'preact'
+import { html } from '../pages/document.ts'
+
+/** One column of a table of `T`. */
+export interface Column<T> {
+  readonly title: string
+  readonly cell: (row: T) => ComponentChildren
+  /** Numbers stand to the right. */
+  readonly isNumber?: true
+}
+
+/** A table; on a narrow screen each row is a card. `empty` is what stands in the place of no rows, and says what to do. */
+export function table<T>(caption: string, columns: ReadonlyArray<Column<T>>, rows: readonly T[], empty: VNode): VNode {
+  if (rows.length === 0) return html`<div class="empty">${empty}</div>`
+  return html`
+    <table class="rows">
+      <caption class="unseen">${caption}</caption>
+      <thead><tr>${columns.map(
+        ({ title, isNumber }) => html`<th scope="col" class=${isNumber === true ? 'number' : null}>${title}</th>`
+      )}</tr></thead>
+      <tbody>${rows.map(
+        row =>
+          html`<tr>${columns.map(({ title, cell, isNumber }, at) =>
+            at === 0
+              ? html`<th scope="row">${cell(row)}</th>`
+              : html`<td data-label=${title} class=${isNumber === true ? 'number' : null}>${cell(row)}</td>`
+          )}</tr>`
+      )}</tbody>
+    </table>`
+}
+
+/** The way to the next page of a list, and back to its beginning. */
+export function pager(address: string, next: string | null, isFirst: boolean): VNode | null {
+  if (next === null && isFirst) return null
+  const to = (after: string): string =>
+    `${address}${address.includes('?') ? '&' : '?'}after=${encodeURIComponent(after)}`
+  return html`
+    <nav class="pager" aria-label="Pages">
+      ${isFirst ? null : html`<a href=${address}>Newest</a>`}
+      ${next === null ? null : html`<a rel="next" href=${to(next)}>Older</a>`}
+    </nav>`
+}
+
+/** Names with their values. */
+export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
+  return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+}
+
+/** A number with what it counts. */
+export function figure(name: string, value: string, beside: ComponentChildren = null): VNode {
+  return html`<div class="figure"><dt>${name}</dt><dd>${value}${
+    beside === null ? null : html`<span class="soft">${beside}</span>`
+  }</dd></div>`
+}
+
+/** How a state looks: `good`, `wait`, `bad`, or `quiet` for what is over. */
+export type Tone = 'good' | 'wait' | 'bad' | 'quiet'
+
+/** A state in one word, told by more than its colour. */
+export function badge(word: string, tone: Tone): VNode {
+  return html`<span class=${`badge ${tone}`}>${word}</span>`
+}
+
+/** A field of a form. */
+export interface Field {
+  readonly name: string
+  readonly label: string
+  readonly value?: string
+  /** What is wrong with what was typed. */
+  readonly problem?: string | undefined
+  readonly hint?: ComponentChildren
+  /** Attributes of the input: `type`, `required`, `maxlength`, … */
+  readonly attributes?: Readonly<Record<string, string | number | boolean | null>>
+}
+
+/** A label with its input, the hint, and what is wrong. */
+export function field({ name, label, value = '', problem, hint, attributes = {} }: Field): VNode {
+  const about = [hint === undefined ? null : `${name}-hint`, problem === undefined ? null : `${name}-problem`]
+    .filter(id => id !== null)
+    .join(' ')
+  return html`
+    <div class=${problem === undefined ? 'input' : 'input wrong'}>
+      <label for=${name}>${label}</label>
+      <input id=${name} name=${name} value=${value} ...${attributes} aria-invalid=${problem === undefined ? null : 'true'}
+        aria-describedby=${about === '' ? null : about} />
+      ${hint === undefined ? null : html`<p id=${`${name}-hint`} class="soft">${hint}</p>`}
+      ${problem === undefined ? null : html`<p id=${`${name}-problem`} class="error">${problem}</p>`}
+    </div>`
+}
+
+/** One of several values. */
+export function choice(
+  name: string,
+  label: string,
+  options: ReadonlyArray<readonly [value: string, text: string]>,
+  chosen: string
+): VNode {
+  return html`
+    <div class="input">
+      <label for=${name}>${label}</label>
+      <select id=${name} name=${name}>${options.map(
+        ([value, text]) => html`<option value=${value} selected=${value === chosen}>${text}</option>`
+      )}</select>
+    </div>`
+}
+
+/** A text to take away, with a button for it where the page's program runs. */
+export function copyable(id: string, label: string, text: string): VNode {
+  return html`
+    <div class="copy">
+      <label for=${id}>${label}</label>
+      <div><output id=${id} tabindex="0"><code>${text}</code></output><button class="button small" type="button" data-copy=${id} hidden>Copy</button></div>
+    </div>`
+}
