@@ -27,7 +27,7 @@ export async function compose(config: GatewayConfig, around: Surroundings): Prom
 
 async function build(config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
   const { clock, log } = around
-  const running: Running = { config, serving: false }
+  const running: Running = { config, serving: false, gateway: null }
   const parts = await openParts(running, around, closers)
   const internals = new Map(
     Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations, parts.trail)])
@@ -48,6 +48,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     })
   }
   const gateway = closers.add(new Gateway(await compileFor(config, around.plugins, 1)), part => part.close())
+  running.gateway = gateway
   parts.offer(config)
   const listener = createListener({
     limits: config.server.limits,

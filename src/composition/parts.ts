@@ -5,9 +5,11 @@ import { openBilling } from '../billing/open.ts'
 import { countEndpoints, hasChallenge, openChallenges } from '../challenges/open.ts'
 import type { Problem } from '../config/diagnose.ts'
 import type { GatewayConfig } from '../config/schema.ts'
+import { openConsole } from '../console/open.ts'
 import type { Database } from '../database/database.ts'
 import { openDemo } from '../demo/open.ts'
 import { openDiscovery } from '../discovery/open.ts'
+import type { Gateway } from '../gateway/gateway.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import type { Plugin } from '../gateway/plugin.ts'
 import type { Services } from '../gateway/services.ts'
@@ -63,6 +65,8 @@ export interface Surroundings {
 export interface Running {
   config: GatewayConfig
   serving: boolean
+  /** Takes requests as the listener's; null until the routes are compiled. */
+  gateway: Gateway | null
 }
 
 /** What plugins are given for as long as the gateway runs. */
@@ -197,6 +201,15 @@ export async function openParts(running: Running, around: Surroundings, closers:
   )
   const pages = opened(
     openPages({ ...known, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet })
+  )
+  opened(
+    openConsole({
+      handle(ctx, wire) {
+        if (running.gateway === null) throw new TypeError('a page is asked for before there are routes')
+        running.gateway.handle(ctx, wire)
+      },
+      sessions: signIn.sessions
+    })
   )
   const all: AnyOperation[] = []
   opened(

@@ -3,14 +3,14 @@ import { askWithin, type LoopbackRequest, type LoopbackResponse } from '../gatew
 import type { Wire } from '../gateway/wire.ts'
 
 /** The API refused what a page asked of it, and why, in words for people. */
-export class Refused extends Error {
+export class ApiRefusal extends Error {
   readonly status: number
   /** Words by member of the body, where single members are wrong. */
   readonly fields: Readonly<Record<string, string>>
 
   constructor(status: number, message: string, fields: Readonly<Record<string, string>> = {}) {
     super(message)
-    this.name = 'Refused'
+    this.name = 'ApiRefusal'
     this.status = status
     this.fields = fields
   }
@@ -34,22 +34,22 @@ export class PageApi {
     this.#page = page
   }
 
-  /** What a GET gives. `T` is the type of the operation's view. @throws Refused */
+  /** What a GET gives. `T` is the type of the operation's view. @throws ApiRefusal */
   async get<T>(target: string): Promise<T> {
     return await this.send<T>({ method: 'GET', target })
   }
 
-  /** The same, and null for what is not there. @throws Refused */
+  /** The same, and null for what is not there. @throws ApiRefusal */
   async find<T>(target: string): Promise<T | null> {
     try {
       return await this.get<T>(target)
     } catch (error) {
-      if (error instanceof Refused && error.status === 404) return null
+      if (error instanceof ApiRefusal && error.status === 404) return null
       throw error
     }
   }
 
-  /** What a change gives. @throws Refused */
+  /** What a change gives. @throws ApiRefusal */
   async send<T>(request: LoopbackRequest): Promise<T> {
     const response = await askWithin(this.#handle, this.#page, request)
     if (response.status < 200 || response.status > 299) throw refusalOf(response)
@@ -67,7 +67,7 @@ function exactly(_key: string, value: unknown, { source }: { readonly source: st
 }
 
 /** What an error's body tells people, in each of its shapes (contract, Errors). */
-function refusalOf({ status, text }: LoopbackResponse): Refused {
+function refusalOf({ status, text }: LoopbackResponse): ApiRefusal {
   const body = membersOf(text)
   const fields: Record<string, string> = {}
   const { errors } = body
@@ -77,7 +77,7 @@ function refusalOf({ status, text }: LoopbackResponse): Refused {
   const words = [body['message'], body['detail'], body['error'], body['title']].find(
     (each): each is string => typeof each === 'string' && each !== ''
   )
-  return new Refused(status, words ?? `The gateway answered ${status}.`, fields)
+  return new ApiRefusal(status, words ?? `The gateway answered ${status}.`, fields)
 }
 
 function membersOf(text: string): Readonly<Record<string, unknown>> {

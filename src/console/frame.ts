@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import { html, ICON } from '../pages/document.ts'
-import type { Console, Problem, Shown } from './page.ts'
+import type { Console, FormProblem, PageContent } from './page.ts'
 
 /** One entry of the menu. */
 interface Entry {
@@ -52,7 +52,7 @@ export interface Frame {
   readonly assets: { readonly style: string; readonly script: string }
   /** What the change before has done, in words; null for none. */
   readonly done: string | null
-  readonly problem: Problem | null
+  readonly problem: FormProblem | null
   /** Every page's form to sign out; null where there is no session to end. */
   readonly signOut: string | null
 }
@@ -63,7 +63,7 @@ export function homeOf(console: Console): string {
 }
 
 /** The whole document of a console's page. */
-export function framed({ title, content }: Shown, frame: Frame): string {
+export function framed({ title, content }: PageContent, frame: Frame): string {
   const { console, path, root, who, assets, done, problem } = frame
   const home = `${root}${homeOf(console)}`
   const here = path.split('/', 1)[0] ?? ''
@@ -117,7 +117,7 @@ function signOut({ root, signOut: form }: Frame): VNode | null {
       </form>`
 }
 
-function problemNotice({ message, fields }: Problem): VNode {
+function problemNotice({ message, fields }: FormProblem): VNode {
   const single = Object.entries(fields)
   return html`
     <div class="notice bad" role="alert">

@@ -1,28 +1,41 @@
 import type { Context } from '../gateway/context.ts'
 import type { Wire } from '../gateway/wire.ts'
 import { PageAssets } from '../pages/assets.ts'
-import { overview } from './merchant/overview.ts'
-import { payment, payments } from './merchant/payments.ts'
+import { formToken } from '../sign-in/cookie.ts'
+import type { Sessions } from '../sign-in/sessions.ts'
+import { overviewPage } from './merchant/overview.ts'
+import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { consoleOperations } from './operations.ts'
-import type { Console, ConsolePage } from './page.ts'
+import type { ConsolePage } from './page.ts'
 
 /** Every page of both consoles. */
-const PAGES: readonly ConsolePage[] = [overview, payments, payment]
+const PAGES: readonly ConsolePage[] = [overviewPage, paymentsPage, paymentPage]
 
 /** What the consoles are opened with. */
 export interface OpenConsoleParts {
   /** Asks the gateway itself. */
   handle(ctx: Context, wire: Wire): void
-  /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
-  signedIn(ctx: Context, console: Console): { readonly who: string; readonly form: string | null }
+  readonly sessions: Pick<Sessions, 'tokenOf'>
 }
 
 /** Opens the consoles of merchants and of the operator. They have nothing of their own: all they show is the API's. */
 export function openConsole(parts: OpenConsoleParts) {
+  const signedIn = (ctx: Context) => {
+    const token = parts.sessions.tokenOf(ctx)
+    return { who: whoIs(ctx), form: token === null ? null : formToken(token) }
+  }
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   return {
-    operations: consoleOperations({ ...parts, assets: { style, script } }, PAGES),
+    operations: consoleOperations({ handle: parts.handle, signedIn, assets: { style, script } }, PAGES),
     jobs: [],
     close: () => {}
   }
+}
+
+/** The account, and who acts in it where that is a person; or the operator. */
+function whoIs({ principal }: Context): string {
+  if (principal?.kind === 'admin') return principal.id === 'admin' ? 'The operator' : principal.id
+  if (principal?.kind !== 'merchant') return ''
+  const { merchant, by, role } = principal
+  return by.kind === 'member' ? `${merchant.name} · ${by.email} (${role})` : merchant.name
 }

@@ -3,18 +3,18 @@ import type { Context } from '../gateway/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../gateway/operation.ts'
 import type { Wire } from '../gateway/wire.ts'
 import { html, HTML_TYPE } from '../pages/document.ts'
-import { PageApi, Refused } from './api.ts'
+import { PageApi, ApiRefusal } from './api.ts'
 import { framed, homeOf } from './frame.ts'
 import { CONSOLE_HEADERS } from './headers.ts'
-import { DONE, type Asked, type Console, type ConsolePage, type GoTo, type Problem, type Shown } from './page.ts'
-import { FORM_TYPE, readForm } from '../pages/form.ts'
+import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
+import { FORM_TYPE, sentForm } from '../pages/form.ts'
 
 /** What the consoles need of others. */
 export interface ConsoleParts {
   /** Asks the gateway itself. */
   handle(ctx: Context, wire: Wire): void
   /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
-  signedIn(ctx: Context, console: Console): { readonly who: string; readonly form: string | null }
+  signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
   readonly assets: { readonly style: string; readonly script: string }
 }
 
@@ -36,7 +36,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     path,
     tag: 'pages',
     access: ACCESS[page.console],
-    mount: { use: page.console === 'merchant' ? 'pages' : 'operator-api', chain: home },
+    mount: { use: page.console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
     ...(names.length === 0
       ? {}
       : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
@@ -68,13 +68,13 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ...failed
     },
     handle: async ({ ctx, params }) => {
-      const request = asked(parts, page, ctx, params, await readForm(ctx, MOST_FORM))
+      const request = asked(parts, page, ctx, params, await sentForm(ctx, MOST_FORM))
       try {
         const result = await act.call(page, request)
         return 'to' in result ? go(request, result) : await written(parts, page, request, result, 200)
       } catch (error) {
-        if (!(error instanceof Refused)) throw error
-        const problem: Problem = { message: error.message, fields: error.fields }
+        if (!(error instanceof ApiRefusal)) throw error
+        const problem: FormProblem = { message: error.message, fields: error.fields }
         return await shown(parts, page, { ...request, problem }, 422)
       }
     }
@@ -112,7 +112,7 @@ async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, sta
   try {
     return await written(parts, page, request, await page.show(request), status)
   } catch (error) {
-    if (!(error instanceof Refused)) throw error
+    if (!(error instanceof ApiRefusal)) throw error
     const isMissing = error.status === 404
     const content = html`<p>${isMissing ? 'It may have been removed, or the address is not whole.' : error.message}</p>`
     const title = isMissing ? 'There is no such page' : 'This cannot be shown now'
@@ -124,10 +124,10 @@ async function written(
   { assets, signedIn }: ConsoleParts,
   { console, path }: ConsolePage,
   { ctx, query, problem, root }: Asked,
-  content: Shown,
+  content: PageContent,
   status: number
 ): Promise<Result> {
-  const { who, form } = signedIn(ctx, console)
+  const { who, form } = signedIn(ctx)
   const named = query.get('done')
   const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
   return {

@@ -19,17 +19,17 @@ export interface Asked {
   /** The address of another page of the console, below the console's own: ``, `payments/1`. */
   link(to: string): string
   /** What went wrong with the form, to be shown above it. */
-  readonly problem: Problem | null
+  readonly problem: FormProblem | null
 }
 
 /** What a form's change was refused with. */
-export interface Problem {
+export interface FormProblem {
   readonly message: string
   readonly fields: Readonly<Record<string, string>>
 }
 
 /** A page to be shown. */
-export interface Shown {
+export interface PageContent {
   readonly title: string
   readonly content: VNode
   /** 200 unless said. */
@@ -62,8 +62,8 @@ export interface ConsolePage {
   /** Below the console's own address, as an operation writes it: ``, `payments`, `payments/:invoiceId`. */
   readonly path: string
   readonly summary: string
-  /** @throws Refused */
-  show(asked: Asked): Promise<Shown>
-  /** Left out for a page without forms. @throws Refused */
-  act?(asked: Asked): Promise<GoTo | Shown>
+  /** @throws ApiRefusal */
+  show(asked: Asked): Promise<PageContent>
+  /** Left out for a page without forms. @throws ApiRefusal */
+  act?(asked: Asked): Promise<GoTo | PageContent>
 }

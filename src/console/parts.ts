@@ -2,7 +2,7 @@ import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../pages/document.ts'
 
 /** One column of a table of `T`. */
-export interface Column<T> {
+export interface TableColumn<T> {
   readonly title: string
   readonly cell: (row: T) => ComponentChildren
   /** Numbers stand to the right. */
@@ -10,7 +10,12 @@ export interface Column<T> {
 }
 
 /** A table; on a narrow screen each row is a card. `empty` is what stands in the place of no rows, and says what to do. */
-export function table<T>(caption: string, columns: ReadonlyArray<Column<T>>, rows: readonly T[], empty: VNode): VNode {
+export function table<T>(
+  caption: string,
+  columns: ReadonlyArray<TableColumn<T>>,
+  rows: readonly T[],
+  empty: VNode
+): VNode {
   if (rows.length === 0) return html`<div class="empty">${empty}</div>`
   return html`
     <table class="rows">
@@ -62,7 +67,7 @@ export function badge(word: string, tone: Tone): VNode {
 }
 
 /** A field of a form. */
-export interface Field {
+export interface FormField {
   readonly name: string
   readonly label: string
   readonly value?: string
@@ -74,7 +79,7 @@ export interface Field {
 }
 
 /** A label with its input, the hint, and what is wrong. */
-export function field({ name, label, value = '', problem, hint, attributes = {} }: Field): VNode {
+export function field({ name, label, value = '', problem, hint, attributes = {} }: FormField): VNode {
   const about = [hint === undefined ? null : `${name}-hint`, problem === undefined ? null : `${name}-problem`]
     .filter(id => id !== null)
     .join(' ')

@@ -19,10 +19,10 @@ export function percent(part: number, whole: number): string {
 }
 
 /**
- * A moment: UTC as it is sent, the reader's own time once the page's program has run.
+ * A timeOf: UTC as it is sent, the reader's own time once the page's program has run.
  * @param at ISO 8601, or milliseconds since the epoch; null shows a dash
  */
-export function moment(at: string | number | null): VNode {
+export function timeOf(at: string | number | null): VNode {
   if (at === null) return html`<span class="soft">–</span>`
   const iso = new Date(at).toISOString()
   return html`<time datetime=${iso}>${iso.slice(0, 16).replace('T', ' ')} UTC</time>`

@@ -4,7 +4,7 @@ import type { Context } from '../gateway/context.ts'
 export const FORM_TYPE = 'application/x-www-form-urlencoded'
 
 /** What a form holds; nothing where there is none, or one of more bytes than a form of ours can have. */
-export async function readForm(ctx: Context, most: number): Promise<URLSearchParams> {
+export async function sentForm(ctx: Context, most: number): Promise<URLSearchParams> {
   const type = ctx.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
   if (type !== FORM_TYPE || (ctx.body.length ?? 0) > most) return new URLSearchParams()
   const bytes = await ctx.body.bytes()

@@ -2,18 +2,18 @@ import type { VNode } from 'preact'
 import type { QuickstartView } from '../../merchants/quickstart.ts'
 import { html } from '../../pages/document.ts'
 import { earningsSection } from '../earnings.ts'
-import type { Asked, ConsolePage, Shown } from '../page.ts'
+import type { Asked, ConsolePage, PageContent } from '../page.ts'
 import { table } from '../parts.ts'
 import type { PaymentItem, SaleItem } from '../views.ts'
-import { moment, sats } from '../words.ts'
+import { timeOf, sats } from '../words.ts'
 
 /** What an account earned, what it lately sold, and what stands in the way of selling more. */
-export const overview: ConsolePage = {
+export const overviewPage: ConsolePage = {
   id: 'getConsole',
   console: 'merchant',
   path: '',
   summary: 'What the account earned, what it lately sold, and what stands in its way',
-  async show(asked: Asked): Promise<Shown> {
+  async show(asked: Asked): Promise<PageContent> {
     const { api, link } = asked
     const [earned, { sales }, { payments }, quickstart] = await Promise.all([
       earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
@@ -32,7 +32,7 @@ export const overview: ConsolePage = {
             'What was lately sold',
             [
               { title: 'What', cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi>` },
-              { title: 'When', cell: sale => moment(sale.soldAt) },
+              { title: 'When', cell: sale => timeOf(sale.soldAt) },
               { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
             ],
             sales,
@@ -50,7 +50,7 @@ export const overview: ConsolePage = {
                   html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
               },
               { title: 'Status', cell: payment => payment.status },
-              { title: 'Made', cell: payment => moment(payment.createdAt) },
+              { title: 'Made', cell: payment => timeOf(payment.createdAt) },
               { title: 'Amount', cell: payment => `${payment.amount} ${payment.currency}`, isNumber: true }
             ],
             payments,

@@ -1,10 +1,10 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
-import type { Asked, ConsolePage, GoTo, Shown } from '../page.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { badge, choice, copyable, facts, field, pager, table, type Tone } from '../parts.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
-import { moment, sats, short } from '../words.ts'
+import { timeOf, sats, short } from '../words.ts'
 
 const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
 
@@ -31,7 +31,7 @@ function amount({ amount: value, currency, amountSats }: PaymentItem): string {
 }
 
 /** Payments, newest first, by status, time and text. */
-export const payments: ConsolePage = {
+export const paymentsPage: ConsolePage = {
   id: 'getConsolePayments',
   console: 'merchant',
   path: 'payments',
@@ -68,7 +68,7 @@ export const payments: ConsolePage = {
                 html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
             },
             { title: 'Status', cell: payment => status(payment.status) },
-            { title: 'Made', cell: payment => moment(payment.createdAt) },
+            { title: 'Made', cell: payment => timeOf(payment.createdAt) },
             {
               title: 'Customer',
               cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
@@ -86,12 +86,12 @@ export const payments: ConsolePage = {
 }
 
 /** One payment: what became of it, and its refunds. */
-export const payment: ConsolePage = {
+export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
   console: 'merchant',
   path: 'payments/:invoiceId',
   summary: 'One payment as it went, with its refunds',
-  async show(asked): Promise<Shown> {
+  async show(asked): Promise<PageContent> {
     const { api, params } = asked
     const id = encodeURIComponent(params['invoiceId'] ?? '')
     const found = await api.get<PaymentItem>(`/api/payments/${id}`)
@@ -110,7 +110,7 @@ export const payment: ConsolePage = {
         ])}
         <section aria-labelledby="went"><h2 id="went">How it went</h2>
           <ol class="timeline">${timeline(found, refunds).map(
-            ({ at, words }) => html`<li>${moment(at)} <span>${words}</span></li>`
+            ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
         ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
@@ -118,7 +118,7 @@ export const payment: ConsolePage = {
           ${table(
             'Refunds',
             [
-              { title: 'Made', cell: (refund: RefundItem) => moment(refund.createdAt) },
+              { title: 'Made', cell: (refund: RefundItem) => timeOf(refund.createdAt) },
               {
                 title: 'Status',
                 cell: refund =>
