@@ -16,26 +16,16 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'payments', name: 'Payments' },
     { to: 'sales', name: 'Sales' },
     { to: 'apis', name: 'APIs' },
-    { to: 'tokens', name: 'Tokens' },
     { to: 'webhooks', name: 'Webhooks' },
-    { to: 'store', name: 'Store' },
     { to: 'plan', name: 'Plan' },
-    { to: 'settings', name: 'Settings' },
-    { to: 'audit', name: 'Changes' }
+    { to: 'settings', name: 'Settings' }
   ],
   operator: [
     { to: '', name: 'Overview' },
-    { to: 'routes', name: 'Routes' },
     { to: 'merchants', name: 'Merchants' },
     { to: 'sales', name: 'Sales' },
     { to: 'subscriptions', name: 'Subscriptions' },
-    { to: 'orders', name: 'Orders' },
-    { to: 'refunds', name: 'Refunds' },
-    { to: 'jobs', name: 'Jobs' },
-    { to: 'providers', name: 'Providers' },
-    { to: 'configuration', name: 'Configuration' },
-    { to: 'health', name: 'Health' },
-    { to: 'audit', name: 'Changes' }
+    { to: 'refunds', name: 'Refunds' }
   ]
 }
 

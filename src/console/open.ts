@@ -3,13 +3,30 @@ import type { Wire } from '../gateway/wire.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
+import { apiPage, apisPage } from './merchant/apis.ts'
 import { overviewPage } from './merchant/overview.ts'
 import { paymentPage, paymentsPage } from './merchant/payments.ts'
+import { planPage } from './merchant/plan.ts'
+import { merchantSales } from './merchant/sales.ts'
+import { settingsPage } from './merchant/settings.ts'
+import { webhooksPage } from './merchant/webhooks.ts'
+import { OPERATOR_PAGES } from './operator/pages.ts'
 import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 
 /** Every page of both consoles. */
-const PAGES: readonly ConsolePage[] = [overviewPage, paymentsPage, paymentPage]
+const PAGES: readonly ConsolePage[] = [
+  overviewPage,
+  paymentsPage,
+  paymentPage,
+  merchantSales,
+  apisPage,
+  apiPage,
+  webhooksPage,
+  planPage,
+  settingsPage,
+  ...OPERATOR_PAGES
+]
 
 /** What the consoles are opened with. */
 export interface OpenConsoleParts {

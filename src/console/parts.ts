@@ -117,3 +117,23 @@ export function copyable(id: string, label: string, text: string): VNode {
       <div><output id=${id} tabindex="0"><code>${text}</code></output><button class="button small" type="button" data-copy=${id} hidden>Copy</button></div>
     </div>`
 }
+
+/** A button that changes something: a form with nothing to fill in. `what` says what, to those who only hear the button. */
+export function action(
+  name: string,
+  values: Readonly<Record<string, string>>,
+  options: { readonly what?: string; readonly isDanger?: boolean } = {}
+): VNode {
+  return html`
+    <form method="post">
+      ${Object.entries(values).map(([key, value]) => html`<input type="hidden" name=${key} value=${value} />`)}
+      <button class=${`button small ${options.isDanger === true ? 'danger' : 'second'}`} type="submit">${name}${
+        options.what === undefined ? null : html`<span class="unseen"> ${options.what}</span>`
+      }</button>
+    </form>`
+}
+
+/** What cannot be taken back, behind a step that says so. */
+export function danger(summary: string, words: string, button: VNode): VNode {
+  return html`<details class="danger-zone"><summary>${summary}</summary><p>${words}</p>${button}</details>`
+}

@@ -2,26 +2,12 @@ import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { badge, choice, copyable, facts, field, pager, table, type Tone } from '../parts.ts'
+import { choice, copyable, facts, field, pager, table } from '../parts.ts'
+import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
 import { timeOf, sats, short } from '../words.ts'
 
 const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
-
-const TONES: Readonly<Record<string, Tone>> = {
-  paid: 'good',
-  confirmed: 'good',
-  processing: 'wait',
-  unpaid: 'wait',
-  pending: 'wait',
-  underpaid: 'bad',
-  failed: 'bad'
-}
-
-/** The status of a payment or a refund. */
-export function status(name: string): VNode {
-  return badge(name, TONES[name] ?? 'quiet')
-}
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats }: PaymentItem): string {

@@ -1,0 +1,195 @@
+import type { VNode } from 'preact'
+import { html } from '../../pages/document.ts'
+import type { ProbeView, ProxyView } from '../../proxies/schema.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
+import { earningsSection } from '../earnings.ts'
+import { sats } from '../words.ts'
+
+/** The APIs of an account, and the form that makes another one. */
+export const apisPage: ConsolePage = {
+  id: 'getConsoleApis',
+  console: 'merchant',
+  path: 'apis',
+  summary: 'APIs that the account sells, and the form that makes another one',
+  async show(asked) {
+    const { api, form, link, problem } = asked
+    const proxies = await api.get<readonly ProxyView[]>('/api/proxy')
+    return {
+      title: 'APIs',
+      content: html`
+        ${table(
+          'APIs',
+          [
+            {
+              title: 'Name',
+              cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
+            },
+            { title: 'State', cell: stateOf },
+            { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
+            { title: 'Price', cell: priceOf, isNumber: true }
+          ],
+          proxies,
+          html`<p>None yet. Name an address that answers over https, and what a request costs; buyers pay at an address of ours and are forwarded to yours.</p>`
+        )}
+        <section aria-labelledby="make">
+          <h2 id="make">Make an API</h2>
+          <form method="post" class="form">
+            ${field({ name: 'name', label: '1. Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
+            ${field({
+              name: 'targetBaseUrl',
+              label: '2. Address of your API',
+              value: form.get('targetBaseUrl') ?? '',
+              problem: problem?.fields['targetBaseUrl'],
+              hint: 'https, and reachable from the internet.',
+              attributes: { type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' }
+            })}
+            ${field({
+              name: 'defaultPriceSats',
+              label: '3. Satoshis for a request',
+              value: form.get('defaultPriceSats') ?? '10',
+              problem: problem?.fields['defaultPriceSats'],
+              attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
+            })}
+            <button class="button" type="submit">Make it</button>
+          </form>
+        </section>`
+    }
+  },
+  async act({ api, form }): Promise<GoTo> {
+    const price = (form.get('defaultPriceSats') ?? '').trim()
+    const { proxyId } = await api.send<ProxyView>({
+      method: 'POST',
+      target: '/api/proxy',
+      body: {
+        name: (form.get('name') ?? '').trim(),
+        targetBaseUrl: (form.get('targetBaseUrl') ?? '').trim(),
+        defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price
+      }
+    })
+    return { to: `apis/${proxyId}`, done: 'made' }
+  }
+}
+
+/** One API: whether it answers, how it is paid, what it costs where, and what it earned. */
+export const apiPage: ConsolePage = {
+  id: 'getConsoleApi',
+  console: 'merchant',
+  path: 'apis/:proxyId',
+  summary: 'One API: its test, how buyers pay it, its prices and earnings',
+  show: asked => shown(asked, null),
+  async act(asked): Promise<GoTo | PageContent> {
+    const { api, form, params } = asked
+    const target = addressOf(params)
+    switch (form.get('do')) {
+      case 'test':
+        return await shown(asked, await api.send<ProbeView>({ method: 'POST', target: `${target}/test` }))
+      case 'pause':
+      case 'resume':
+        await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+      case 'price': {
+        const price = (form.get('defaultPriceSats') ?? '').trim()
+        await api.send({
+          method: 'PUT',
+          target,
+          body: { defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
+        })
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+      }
+      case 'revoke':
+        await api.send({ method: 'DELETE', target: `${target}/tokens` })
+        return { to: `apis/${params['proxyId']}`, done: 'revoked' }
+      case 'remove':
+        await api.send({ method: 'DELETE', target })
+        return { to: 'apis', done: 'removed' }
+      default:
+        return await shown(asked, null)
+    }
+  }
+}
+
+function addressOf(params: Asked['params']): string {
+  return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
+}
+
+function stateOf({ isActive }: ProxyView): VNode {
+  return isActive ? badge('sells', 'good') : badge('paused', 'quiet')
+}
+
+function priceOf({ defaultPriceSats, defaultPrice, endpoints }: ProxyView): string {
+  const usual =
+    typeof defaultPrice === 'string' ? defaultPrice : defaultPrice === undefined ? sats(defaultPriceSats) : 'by request'
+  return endpoints.length === 0 ? usual : `${usual}, and ${endpoints.length} more`
+}
+
+async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
+  const { api, params, form, problem } = asked
+  const proxy = await api.get<ProxyView>(addressOf(params))
+  const earned = await earningsSection(asked, `/api/merchant/earnings?proxyId=${encodeURIComponent(proxy.proxyId)}`, [
+    'endpoint',
+    'scheme'
+  ]).catch(() => null)
+  return {
+    title: proxy.name,
+    content: html`
+      ${facts([
+        ['State', stateOf(proxy)],
+        ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
+        ['Price', priceOf(proxy)],
+        ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`]
+      ])}
+      <section aria-labelledby="test"><h2 id="test">Does it answer?</h2>
+        ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
+        ${action('Test it now', { do: 'test' })}
+      </section>
+      <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
+        ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
+        ${copyable('curl', 'What it asks for', `curl -i '${proxy.proxyUrl}'`)}
+        <details><summary>From TypeScript and Python</summary>
+          <pre>${`import { Mppx, lightning } from 'mppx/client'   // npm install mppx
+await fetch('${proxy.proxyUrl}')               // 402: pay, then ask again with the credential
+
+# pip install requests
+requests.get('${proxy.proxyUrl}')              # 402: WWW-Authenticate has the invoice
+requests.get('${proxy.proxyUrl}', headers={'Authorization': f'L402 {macaroon}:{preimage}'})`}</pre>
+        </details>
+      </section>
+      <section aria-labelledby="prices"><h2 id="prices">Prices</h2>
+        ${table(
+          'Prices by address',
+          [
+            {
+              title: 'Address',
+              cell: (endpoint: ProxyView['endpoints'][number]) =>
+                html`<code>${endpoint.method ?? 'any'} ${endpoint.pathPattern}</code>`
+            },
+            { title: 'Description', cell: endpoint => html`<bdi>${endpoint.description ?? '–'}</bdi>` },
+            {
+              title: 'Price',
+              cell: endpoint =>
+                typeof endpoint.price === 'string'
+                  ? endpoint.price
+                  : endpoint.price === undefined
+                    ? sats(endpoint.priceSats)
+                    : 'by request',
+              isNumber: true
+            }
+          ],
+          proxy.endpoints,
+          html`<p>Every address costs the same. <code>PUT /api/proxy/${proxy.proxyId}</code> with <code>endpoints</code> gives some a price of their own.</p>`
+        )}
+        <form method="post" class="filter">
+          <input type="hidden" name="do" value="price" />
+          ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? String(proxy.defaultPriceSats), problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
+          <button class="button small" type="submit">Save</button>
+        </form>
+      </section>
+      ${earned}
+      <section aria-labelledby="more"><h2 id="more">More</h2>
+        ${proxy.isActive ? action('Pause it', { do: 'pause' }) : action('Sell again', { do: 'resume' })}
+        ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+        ${danger('Remove it', 'Its address answers 404 from then on, and is never used again. What it earned stays in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
+      </section>`
+  }
+}

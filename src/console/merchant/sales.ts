@@ -1,0 +1,19 @@
+import type { ConsolePage } from '../page.ts'
+import { action } from '../parts.ts'
+import { salesPage } from '../sales.ts'
+
+/** What was sold, and taking a token back that fell into the wrong hands. */
+export const merchantSales: ConsolePage = {
+  id: 'getConsoleSales',
+  console: 'merchant',
+  path: 'sales',
+  summary: 'What was sold, and revoking what was sold',
+  show: asked =>
+    salesPage(asked, '/api/merchant/sales', ({ isRevoked, paymentHash }) =>
+      isRevoked ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
+    ),
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: 'sales', done: 'revoked' }
+  }
+}

@@ -1,0 +1,102 @@
+import { html } from '../../pages/document.ts'
+import type { AccountView } from '../../merchants/account.ts'
+import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
+import { queryOf } from '../api.ts'
+import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, choice, copyable, field, table, type Tone } from '../parts.ts'
+import { timeOf } from '../words.ts'
+
+const STATUSES = ['pending', 'delivered', 'failed'] as const
+const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
+/** Rows of a page. */
+const PAGE = 50
+
+/** Where events are told, what became of each delivery, and sending one again. */
+export const webhooksPage: ConsolePage = {
+  id: 'getConsoleWebhooks',
+  console: 'merchant',
+  path: 'webhooks',
+  summary: 'Where events are told, and what became of each delivery',
+  async show({ api, form, link, problem, query }): Promise<PageContent> {
+    const status = STATUSES.find(name => name === query.get('status'))
+    const offset = Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
+    const [account, page] = await Promise.all([
+      api.get<AccountView>('/api/merchant/me'),
+      api.get<DeliveryPage>(`/api/merchant/webhooks/deliveries${queryOf({ status, limit: PAGE, offset })}`)
+    ])
+    const goOn = (to: number) => link(`webhooks${queryOf({ status, offset: to })}`)
+    return {
+      title: 'Webhooks',
+      content: html`
+        <section aria-labelledby="where"><h2 id="where">Where events are told</h2>
+          <p>${account.onboarding.hasWebhookUrl ? 'An address is set. Another takes its place.' : 'No address is set, so nobody is told.'}</p>
+          <form method="post" class="form">
+            <input type="hidden" name="do" value="url" />
+            ${field({ name: 'webhookUrl', label: 'Address', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            <button class="button" type="submit">Save</button>
+          </form>
+        </section>
+        <section aria-labelledby="deliveries">
+          <div class="heading"><h2 id="deliveries">Deliveries</h2>
+            <form method="get" class="filter">
+              ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], status ?? '')}
+              <button class="button small second" type="submit">Show</button>
+            </form>
+          </div>
+          ${table(
+            'Deliveries',
+            [
+              {
+                title: 'Event',
+                cell: (delivery: DeliveryView) =>
+                  html`${delivery.event}<span class="soft"> ${delivery.invoiceId ?? ''}</span>`
+              },
+              { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
+              {
+                title: 'Status',
+                cell: delivery =>
+                  html`${badge(delivery.status, TONES[delivery.status] ?? 'quiet')} <span class="soft">${delivery.attempts} attempts</span>`
+              },
+              { title: 'Answered', cell: answered },
+              {
+                title: 'Again',
+                cell: delivery => action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+              }
+            ],
+            page.deliveries,
+            html`<p>No deliveries yet. Each change of a payment is told to the address above.</p>`
+          )}
+          <nav class="pager" aria-label="Pages">
+            ${offset === 0 ? null : html`<a href=${goOn(Math.max(0, offset - PAGE))}>Newer</a>`}
+            ${offset + PAGE >= page.total ? null : html`<a href=${goOn(offset + PAGE)}>Older</a>`}
+          </nav>
+        </section>`
+    }
+  },
+  async act({ api, form }): Promise<GoTo | PageContent> {
+    if (form.get('do') === 'resend') {
+      await api.send({
+        method: 'POST',
+        target: `/api/merchant/webhooks/deliveries/${encodeURIComponent(form.get('id') ?? '')}/resend`
+      })
+      return { to: 'webhooks', done: 'sent' }
+    }
+    const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
+      method: 'PUT',
+      target: '/api/merchant/webhook-url',
+      body: { webhookUrl: (form.get('webhookUrl') ?? '').trim() }
+    })
+    if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
+    return {
+      title: 'Keep this secret',
+      content: html`<p>It signs every event, and is shown this once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href="webhooks">I have kept it</a></p>`
+    }
+  }
+}
+
+function answered({ responseStatus, responseBody, error }: DeliveryView) {
+  const words = responseStatus === null ? (error ?? '–') : String(responseStatus)
+  return responseBody === null || responseBody === ''
+    ? words
+    : html`<details><summary>${words}</summary><pre>${responseBody}</pre></details>`
+}

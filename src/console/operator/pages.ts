@@ -1,0 +1,299 @@
+import type { AdminMerchantView } from './views.ts'
+import { html } from '../../pages/document.ts'
+import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
+import { queryOf } from '../api.ts'
+import { earningsSection } from '../earnings.ts'
+import { salesPage } from '../sales.ts'
+import { status } from '../status.ts'
+import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, choice, copyable, danger, facts, field, table } from '../parts.ts'
+import type { RefundItem } from '../views.ts'
+import { sats, short, timeOf } from '../words.ts'
+
+/** What all merchants and the gateway's own routes earned. */
+const overview: ConsolePage = {
+  id: 'getOperator',
+  console: 'operator',
+  path: '',
+  summary: "What all merchants and the gateway's own routes earned, and what needs the operator",
+  async show(asked) {
+    const { api, link } = asked
+    const [earned, lost, pending] = await Promise.all([
+      earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
+      api.get<readonly RefundItem[]>('/api/admin/refunds?view=lost'),
+      api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
+    ])
+    const open = [
+      lost.length === 0 ? null : html`<li><a href=${link('refunds')}>${lost.length} refunds</a> whose answer was lost</li>`,
+      pending.length === 0 ? null : html`<li><a href=${link('subscriptions')}>${pending.length} subscriptions</a> that wait for a decision</li>`
+    ].filter(item => item !== null)
+    return {
+      title: 'Overview',
+      content: html`
+        ${open.length === 0 ? html`<p class="notice good">Nothing waits for you.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">What waits for you</h2><ul>${open}</ul></section>`}
+        ${earned}`
+    }
+  }
+}
+
+const sales: ConsolePage = {
+  id: 'getOperatorSales',
+  console: 'operator',
+  path: 'sales',
+  summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
+  show: asked =>
+    salesPage(asked, '/api/admin/sales', ({ isRevoked, paymentHash }) =>
+      isRevoked ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
+    ),
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/admin/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: 'sales', done: 'revoked' }
+  }
+}
+
+/** Rows of the list of merchants. */
+const MERCHANTS = 50
+
+const merchants: ConsolePage = {
+  id: 'getOperatorMerchants',
+  console: 'operator',
+  path: 'merchants',
+  summary: 'Accounts, and the form that makes another one',
+  async show({ api, form, link, problem, query }) {
+    const after = query.get('after')
+    const list = await api.get<readonly MerchantSummary[]>(`/api/admin/merchants${queryOf({ limit: MERCHANTS, after })}`)
+    return {
+      title: 'Merchants',
+      content: html`
+        ${table(
+          'Merchants',
+          [
+            { title: 'Name', cell: (merchant: MerchantSummary) => html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>` },
+            { title: 'Email', cell: merchant => merchant.email },
+            { title: 'Plan', cell: merchant => merchant.planTier },
+            { title: 'State', cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('deactivated', 'bad')) },
+            { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
+          ],
+          list,
+          html`<p>No accounts yet. Make one below, or let merchants buy a plan.</p>`
+        )}
+        <nav class="pager" aria-label="Pages">
+          ${after === null ? null : html`<a href=${link('merchants')}>First</a>`}
+          ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants?after=${list.at(-1)?.merchantId}`)}>Next</a>`}
+        </nav>
+        <section aria-labelledby="make"><h2 id="make">Make an account</h2>
+          <form method="post" class="form">
+            ${field({ name: 'name', label: 'Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
+            ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
+            <button class="button" type="submit">Make it</button>
+          </form>
+        </section>`
+    }
+  },
+  async act({ api, form }) {
+    const made = await api.send<{ readonly merchantId: number; readonly apiKey: string }>({
+      method: 'POST',
+      target: '/api/admin/merchants',
+      body: { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
+    })
+    return keyPage(made.apiKey, `merchants/${made.merchantId}`)
+  }
+}
+
+const merchant: ConsolePage = {
+  id: 'getOperatorMerchant',
+  console: 'operator',
+  path: 'merchants/:merchantId',
+  summary: 'One account, and what the operator can do about it',
+  async show(asked) {
+    const { api, params } = asked
+    const found = await api.get<AdminMerchantView>(`/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`)
+    const earned = await earningsSection(asked, `/api/admin/earnings?merchantId=${found.merchantId}`, ['source', 'proxy', 'endpoint', 'scheme'])
+    return {
+      title: found.name,
+      content: html`
+        ${facts([
+          ['Email', found.email],
+          ['Plan', found.planTier],
+          ['State', found.isActive ? badge('active', 'good') : badge('deactivated', 'bad')],
+          ['Subscription', found.subscriptionStatus ?? 'none'],
+          ['Keys of providers', [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null].filter(slot => slot !== null).join(', ') || 'none'],
+          ['Webhooks', found.hasWebhookUrl ? 'set' : 'not set']
+        ])}
+        ${earned}
+        <section aria-labelledby="can"><h2 id="can">What you can do</h2>
+          <form method="post" class="filter">
+            <input type="hidden" name="do" value="plan" />
+            ${choice('planTier', 'Plan', [['free', 'free'], ['individual', 'individual'], ['l402', 'l402']], found.planTier)}
+            <button class="button small" type="submit">Set</button>
+          </form>
+          ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate' }, { isDanger: true })) : action('Activate again', { do: 'reactivate' })}
+          ${danger('Replace its API key', 'The old key stops working at once. The new one is shown once.', action('Replace it', { do: 'key' }, { isDanger: true }))}
+          ${danger('Revoke all that it sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+        </section>`
+    }
+  },
+  async act({ api, form, params }): Promise<GoTo | PageContent> {
+    const id = params['merchantId'] ?? ''
+    const target = `/api/admin/merchants/${encodeURIComponent(id)}`
+    const back: GoTo = { to: `merchants/${id}`, done: 'saved' }
+    switch (form.get('do')) {
+      case 'plan':
+        await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
+        return back
+      case 'deactivate':
+      case 'reactivate':
+        await api.send({ method: 'POST', target: `${target}/${form.get('do')}` })
+        return back
+      case 'revoke':
+        await api.send({ method: 'DELETE', target: `${target}/tokens` })
+        return { ...back, done: 'revoked' }
+      case 'key':
+        return keyPage((await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey, id)
+      default:
+        return back
+    }
+  }
+}
+
+/** The page that shows a key once. `to` goes on from there. */
+function keyPage(apiKey: string, to: string): PageContent {
+  return {
+    title: 'The API key',
+    content: html`<p>It is shown this once. Give it to the merchant on a safe way.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have kept it</a></p>`
+  }
+}
+
+const subscriptions: ConsolePage = {
+  id: 'getOperatorSubscriptions',
+  console: 'operator',
+  path: 'subscriptions',
+  summary: 'Subscriptions that wait for a decision',
+  async show({ api }) {
+    const list = await api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
+    return {
+      title: 'Subscriptions',
+      content: table(
+        'Subscriptions that wait',
+        [
+          { title: 'Email', cell: (one: PendingSubscriptionView) => one.email },
+          { title: 'Plan', cell: one => one.planTier },
+          { title: 'Since', cell: one => timeOf(one.createdAt) },
+          { title: 'Approve', cell: one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email }) },
+          { title: 'Reject', cell: one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true }) }
+        ],
+        list,
+        html`<p>None waits. Whoever buys a plan without having an account appears here.</p>`
+      )
+    }
+  },
+  async act({ api, form }) {
+    const change = form.get('do') === 'reject' ? 'reject' : 'approve'
+    const made = await api.send<{ readonly apiKey?: string }>({
+      method: 'POST',
+      target: `/api/admin/pending-subscriptions/${encodeURIComponent(form.get('id') ?? '')}/${change}`
+    })
+    return typeof made.apiKey === 'string' ? keyPage(made.apiKey, 'subscriptions') : { to: 'subscriptions', done: 'saved' }
+  }
+}
+
+const VIEWS = [
+  ['lost', 'Whose answer was lost'],
+  ['open', 'Under way'],
+  ['settled', 'Settled by hand']
+] as const
+
+interface StuckRefund extends RefundItem {
+  readonly merchantId: number
+  readonly provider: string
+  readonly lookedUpUntil: string
+  readonly settlement: null | { readonly outcome: string; readonly settledBy: string; readonly reason: string; readonly settledAt: string }
+}
+
+const refunds: ConsolePage = {
+  id: 'getOperatorRefunds',
+  console: 'operator',
+  path: 'refunds',
+  summary: 'Refunds that nobody knows the fate of',
+  async show({ api, link, query }) {
+    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
+    const list = await api.get<readonly StuckRefund[]>(`/api/admin/refunds?view=${view}`)
+    return {
+      title: 'Refunds',
+      content: html`
+        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${table(
+          'Refunds',
+          [
+            { title: 'Refund', cell: (refund: StuckRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>` },
+            { title: 'Merchant', cell: refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>` },
+            { title: 'Status', cell: refund => status(refund.status) },
+            { title: 'Provider', cell: refund => refund.provider },
+            { title: 'Made', cell: refund => timeOf(refund.createdAt) },
+            { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+          ],
+          list,
+          html`<p>None.</p>`
+        )}`
+    }
+  }
+}
+
+const refund: ConsolePage = {
+  id: 'getOperatorRefund',
+  console: 'operator',
+  path: 'refunds/:refundId',
+  summary: 'One refund, and settling it by hand',
+  async show({ api, ctx, form, params, problem }) {
+    const found = await api.get<StuckRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
+    const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
+    const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
+    return {
+      title: `Refund ${found.refundId}`,
+      content: html`
+        ${facts([
+          ['Status', status(found.status)],
+          ['Amount', sats(found.amountSatoshis)],
+          ['To', short(found.refundAddress)],
+          ['Provider', found.provider],
+          ['Made', timeOf(found.createdAt)],
+          ['Asked about until', timeOf(found.lookedUpUntil)],
+          ['Advice', found.message ?? '–'],
+          ...(found.settlement === null
+            ? []
+            : ([['Settled', html`${found.settlement.outcome} by <bdi>${found.settlement.settledBy}</bdi>: <bdi>${found.settlement.reason}</bdi>`]] as const))
+        ])}
+        ${
+          isOpen
+            ? html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
+                <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened.</p>
+                <form method="post" class="form">
+                  ${choice('outcome', 'What happened', [['sent', 'It was sent'], ['not-sent', 'It was not sent']], form.get('outcome') ?? 'sent')}
+                  ${field({ name: 'providerRefundId', label: "The provider's id of it, where it was sent", value: form.get('providerRefundId') ?? '', problem: problem?.fields['providerRefundId'], attributes: { maxlength: 200 } })}
+                  ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
+                  ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
+                  <button class="button" type="submit">Settle</button>
+                </form></section>`
+            : null
+        }`
+    }
+  },
+  async act({ api, form, params }) {
+    const id = params['refundId'] ?? ''
+    const provider = (form.get('providerRefundId') ?? '').trim()
+    await api.send({
+      method: 'POST',
+      target: `/api/admin/refunds/${encodeURIComponent(id)}/settle`,
+      body: {
+        outcome: form.get('outcome'),
+        settledBy: form.get('settledBy') ?? '',
+        reason: form.get('reason') ?? '',
+        ...(provider === '' ? {} : { providerRefundId: provider })
+      }
+    })
+    return { to: `refunds/${id}`, done: 'saved' }
+  }
+}
+
+/** The pages of the operator's console. */
+export const OPERATOR_PAGES: readonly ConsolePage[] = [overview, sales, merchants, merchant, subscriptions, refunds, refund]

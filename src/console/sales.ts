@@ -1,0 +1,68 @@
+import type { VNode } from 'preact'
+import { html } from '../pages/document.ts'
+import { queryOf } from './api.ts'
+import type { Asked, PageContent } from './page.ts'
+import { badge, choice, field, pager, table } from './parts.ts'
+import type { SaleItem } from './views.ts'
+import { sats, short, timeOf } from './words.ts'
+
+const SOURCES = ['route', 'proxy', 'producer', 'storefront', 'bundle', 'session', 'subscription', 'ping'] as const
+const STATES = ['settled', 'paid', 'leased', 'spent'] as const
+
+const STATE_WORDS: Readonly<Record<string, string>> = {
+  settled: 'paid, not used yet',
+  paid: 'good',
+  leased: 'in use',
+  spent: 'used up'
+}
+
+/** What was sold, newest first. `address`: the list's operation; `act`: what can be done to one of them. */
+export async function salesPage(
+  { api, query, link, root }: Asked,
+  address: string,
+  act: (sale: SaleItem) => VNode | null
+): Promise<PageContent> {
+  const after = query.get('after')
+  const filter = {
+    source: SOURCES.find(name => name === query.get('source')),
+    state: STATES.find(name => name === query.get('state')),
+    text: query.get('text')
+  }
+  const page = await api.get<{ readonly sales: readonly SaleItem[]; readonly next: string | null }>(
+    `${address}${queryOf({ ...filter, after })}`
+  )
+  return {
+    title: 'Sales',
+    content: html`
+      <form method="get" class="filter" role="search" aria-label="Sales">
+        ${choice('source', 'Sold by', [['', 'All'], ...SOURCES.map(name => [name, name] as const)], filter.source ?? '')}
+        ${choice('state', 'State', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
+        ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        <button class="button small" type="submit">Show</button>
+        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
+      </form>
+      ${table(
+        'Sales',
+        [
+          {
+            title: 'What',
+            cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
+          },
+          { title: 'When', cell: sale => timeOf(sale.soldAt) },
+          { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
+          {
+            title: 'State',
+            cell: sale =>
+              sale.isRevoked
+                ? badge('revoked', 'bad')
+                : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
+          },
+          { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
+          { title: 'Revoke', cell: act }
+        ],
+        page.sales,
+        html`<p>Nothing was sold that is like this. <a href=${link('sales')}>Show all</a></p>`
+      )}
+      ${pager(link(`sales${queryOf(filter)}`), page.next, after === null)}`
+  }
+}

@@ -1,0 +1,17 @@
+import type { VNode } from 'preact'
+import { badge, type Tone } from './parts.ts'
+
+const TONES: Readonly<Record<string, Tone>> = {
+  paid: 'good',
+  confirmed: 'good',
+  processing: 'wait',
+  unpaid: 'wait',
+  pending: 'wait',
+  underpaid: 'bad',
+  failed: 'bad'
+}
+
+/** The status of a payment or a refund. */
+export function status(name: string): VNode {
+  return badge(name, TONES[name] ?? 'quiet')
+}
