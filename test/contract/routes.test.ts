@@ -39,7 +39,7 @@ const RULES: readonly Rule[] = [
   [/GET/, /^\/api\/auth\/sessions?$/, { policy: 'read' }],
   [/PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
   [/./, /^\/api\/webhooks\//, { policy: 'webhook' }],
-  [/./, /^(\/api\/admin\/|\/jobs)/, { policy: 'admin' }],
+  [/./, /^(\/api\/admin\/|\/jobs|\/operator)/, { policy: 'admin' }],
   // Payments and refunds; a pay page asks for the state without a key.
   [/POST/, /^\/api\/payments$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
   // Decision 168: its policy and idempotency stand with payments.
@@ -85,7 +85,7 @@ function expected({ method, path, access }: AnyOperation): Way {
 }
 
 /** Paths that need no X-API-Key and that browsers of other sites have nothing to do with all the same. */
-const SAME_SITE = /^\/(storefront|pay|assets|billing|sign-in|jobs|api\/auth|api\/webhooks)(\/|$)/
+const SAME_SITE = /^\/(storefront|pay|assets|billing|sign-in|jobs|console|operator|api\/auth|api\/webhooks)(\/|$)/
 
 type Settings = Readonly<Record<string, unknown>>
 

@@ -24,8 +24,12 @@ const overview: ConsolePage = {
       api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
     ])
     const open = [
-      lost.length === 0 ? null : html`<li><a href=${link('refunds')}>${lost.length} refunds</a> whose answer was lost</li>`,
-      pending.length === 0 ? null : html`<li><a href=${link('subscriptions')}>${pending.length} subscriptions</a> that wait for a decision</li>`
+      lost.length === 0
+        ? null
+        : html`<li><a href=${link('refunds')}>${lost.length} refunds</a> whose answer was lost</li>`,
+      pending.length === 0
+        ? null
+        : html`<li><a href=${link('subscriptions')}>${pending.length} subscriptions</a> that wait for a decision</li>`
     ].filter(item => item !== null)
     return {
       title: 'Overview',
@@ -61,17 +65,26 @@ const merchants: ConsolePage = {
   summary: 'Accounts, and the form that makes another one',
   async show({ api, form, link, problem, query }) {
     const after = query.get('after')
-    const list = await api.get<readonly MerchantSummary[]>(`/api/admin/merchants${queryOf({ limit: MERCHANTS, after })}`)
+    const list = await api.get<readonly MerchantSummary[]>(
+      `/api/admin/merchants${queryOf({ limit: MERCHANTS, after })}`
+    )
     return {
       title: 'Merchants',
       content: html`
         ${table(
           'Merchants',
           [
-            { title: 'Name', cell: (merchant: MerchantSummary) => html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>` },
+            {
+              title: 'Name',
+              cell: (merchant: MerchantSummary) =>
+                html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>`
+            },
             { title: 'Email', cell: merchant => merchant.email },
             { title: 'Plan', cell: merchant => merchant.planTier },
-            { title: 'State', cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('deactivated', 'bad')) },
+            {
+              title: 'State',
+              cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('deactivated', 'bad'))
+            },
             { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
           ],
           list,
@@ -107,8 +120,15 @@ const merchant: ConsolePage = {
   summary: 'One account, and what the operator can do about it',
   async show(asked) {
     const { api, params } = asked
-    const found = await api.get<AdminMerchantView>(`/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`)
-    const earned = await earningsSection(asked, `/api/admin/earnings?merchantId=${found.merchantId}`, ['source', 'proxy', 'endpoint', 'scheme'])
+    const found = await api.get<AdminMerchantView>(
+      `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
+    )
+    const earned = await earningsSection(asked, `/api/admin/earnings?merchantId=${found.merchantId}`, [
+      'source',
+      'proxy',
+      'endpoint',
+      'scheme'
+    ])
     return {
       title: found.name,
       content: html`
@@ -117,14 +137,28 @@ const merchant: ConsolePage = {
           ['Plan', found.planTier],
           ['State', found.isActive ? badge('active', 'good') : badge('deactivated', 'bad')],
           ['Subscription', found.subscriptionStatus ?? 'none'],
-          ['Keys of providers', [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null].filter(slot => slot !== null).join(', ') || 'none'],
+          [
+            'Keys of providers',
+            [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null]
+              .filter(slot => slot !== null)
+              .join(', ') || 'none'
+          ],
           ['Webhooks', found.hasWebhookUrl ? 'set' : 'not set']
         ])}
         ${earned}
         <section aria-labelledby="can"><h2 id="can">What you can do</h2>
           <form method="post" class="filter">
             <input type="hidden" name="do" value="plan" />
-            ${choice('planTier', 'Plan', [['free', 'free'], ['individual', 'individual'], ['l402', 'l402']], found.planTier)}
+            ${choice(
+              'planTier',
+              'Plan',
+              [
+                ['free', 'free'],
+                ['individual', 'individual'],
+                ['l402', 'l402']
+              ],
+              found.planTier
+            )}
             <button class="button small" type="submit">Set</button>
           </form>
           ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate' }, { isDanger: true })) : action('Activate again', { do: 'reactivate' })}
@@ -149,7 +183,10 @@ const merchant: ConsolePage = {
         await api.send({ method: 'DELETE', target: `${target}/tokens` })
         return { ...back, done: 'revoked' }
       case 'key':
-        return keyPage((await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey, id)
+        return keyPage(
+          (await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
+          id
+        )
       default:
         return back
     }
@@ -179,8 +216,14 @@ const subscriptions: ConsolePage = {
           { title: 'Email', cell: (one: PendingSubscriptionView) => one.email },
           { title: 'Plan', cell: one => one.planTier },
           { title: 'Since', cell: one => timeOf(one.createdAt) },
-          { title: 'Approve', cell: one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email }) },
-          { title: 'Reject', cell: one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true }) }
+          {
+            title: 'Approve',
+            cell: one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email })
+          },
+          {
+            title: 'Reject',
+            cell: one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true })
+          }
         ],
         list,
         html`<p>None waits. Whoever buys a plan without having an account appears here.</p>`
@@ -193,7 +236,9 @@ const subscriptions: ConsolePage = {
       method: 'POST',
       target: `/api/admin/pending-subscriptions/${encodeURIComponent(form.get('id') ?? '')}/${change}`
     })
-    return typeof made.apiKey === 'string' ? keyPage(made.apiKey, 'subscriptions') : { to: 'subscriptions', done: 'saved' }
+    return typeof made.apiKey === 'string'
+      ? keyPage(made.apiKey, 'subscriptions')
+      : { to: 'subscriptions', done: 'saved' }
   }
 }
 
@@ -207,7 +252,12 @@ interface StuckRefund extends RefundItem {
   readonly merchantId: number
   readonly provider: string
   readonly lookedUpUntil: string
-  readonly settlement: null | { readonly outcome: string; readonly settledBy: string; readonly reason: string; readonly settledAt: string }
+  readonly settlement: null | {
+    readonly outcome: string
+    readonly settledBy: string
+    readonly reason: string
+    readonly settledAt: string
+  }
 }
 
 const refunds: ConsolePage = {
@@ -225,8 +275,14 @@ const refunds: ConsolePage = {
         ${table(
           'Refunds',
           [
-            { title: 'Refund', cell: (refund: StuckRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>` },
-            { title: 'Merchant', cell: refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>` },
+            {
+              title: 'Refund',
+              cell: (refund: StuckRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`
+            },
+            {
+              title: 'Merchant',
+              cell: refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>`
+            },
             { title: 'Status', cell: refund => status(refund.status) },
             { title: 'Provider', cell: refund => refund.provider },
             { title: 'Made', cell: refund => timeOf(refund.createdAt) },
@@ -261,14 +317,27 @@ const refund: ConsolePage = {
           ['Advice', found.message ?? '–'],
           ...(found.settlement === null
             ? []
-            : ([['Settled', html`${found.settlement.outcome} by <bdi>${found.settlement.settledBy}</bdi>: <bdi>${found.settlement.reason}</bdi>`]] as const))
+            : ([
+                [
+                  'Settled',
+                  html`${found.settlement.outcome} by <bdi>${found.settlement.settledBy}</bdi>: <bdi>${found.settlement.reason}</bdi>`
+                ]
+              ] as const))
         ])}
         ${
           isOpen
             ? html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
                 <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened.</p>
                 <form method="post" class="form">
-                  ${choice('outcome', 'What happened', [['sent', 'It was sent'], ['not-sent', 'It was not sent']], form.get('outcome') ?? 'sent')}
+                  ${choice(
+                    'outcome',
+                    'What happened',
+                    [
+                      ['sent', 'It was sent'],
+                      ['not-sent', 'It was not sent']
+                    ],
+                    form.get('outcome') ?? 'sent'
+                  )}
                   ${field({ name: 'providerRefundId', label: "The provider's id of it, where it was sent", value: form.get('providerRefundId') ?? '', problem: problem?.fields['providerRefundId'], attributes: { maxlength: 200 } })}
                   ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
                   ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
@@ -296,4 +365,12 @@ const refund: ConsolePage = {
 }
 
 /** The pages of the operator's console. */
-export const OPERATOR_PAGES: readonly ConsolePage[] = [overview, sales, merchants, merchant, subscriptions, refunds, refund]
+export const OPERATOR_PAGES: readonly ConsolePage[] = [
+  overview,
+  sales,
+  merchants,
+  merchant,
+  subscriptions,
+  refunds,
+  refund
+]

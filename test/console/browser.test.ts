@@ -1,0 +1,168 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { LOW_CONTRAST, noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
+import { buy, startGateway } from '../support/gateway.ts'
+import { countingUpstream } from '../security/shop.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const PATIENCE = { timeout: 60_000 }
+/** Bytes of a page with what it loads. */
+const MOST = 60_000
+
+/** What axe finds, as `rule: element`. */
+async function faultsOf(page: Page): Promise<readonly string[]> {
+  // The page's policy lets no script in that is written into it; this is run from outside, as the browser's own tools are.
+  await page.evaluate(AXE)
+  // What axe.run gives, as far as it is read.
+  const found = (await page.evaluate('axe.run(document)')) as {
+    violations: Array<{ id: string; nodes: Array<{ html: string }> }>
+  }
+  return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
+}
+
+t.test('the console in a browser', { skip: noBrowser }, async t => {
+  const gateway = await startGateway(t)
+  const upstream = await countingUpstream(t)
+  const browser = await openBrowser(t)
+  const signIn = async (page: Page, key: string): Promise<void> => {
+    await page.goto(`${gateway.url}/sign-in`)
+    await page.getByLabel('API key').fill(key)
+    await page.getByLabel('API key').press('Enter')
+    await page.waitForURL('**/sign-in/account', PATIENCE)
+  }
+
+  await t.test('without a program: an API is made, sells a request, is paused and removed', async t => {
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByLabel('1. Name').fill('Wetter <b> 🦊')
+    await page.getByLabel('2. Address of your API').fill('https://api.example.com')
+    await page.getByLabel('3. Satoshis for a request').fill('0x')
+    await page
+      .getByLabel('3. Satoshis for a request')
+      .evaluate('node => node.removeAttribute("pattern")')
+      .catch(() => null)
+    await page.getByLabel('3. Satoshis for a request').fill('21')
+    await page.getByLabel('2. Address of your API').fill(upstream.origin)
+    await page.getByRole('button', { name: 'Make it' }).click()
+    await page.getByRole('heading', { name: 'Wetter <b> 🦊' }).waitFor(PATIENCE)
+    t.ok(await page.getByText('Made.').isVisible())
+    const address = new URL((await page.locator('#url').textContent()) ?? '').pathname
+    const token = await buy(gateway, `${address}x`)
+    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).text, 'sold')
+    await page.goto(`${gateway.url}/console`)
+    t.ok(await page.getByText('21 sats').first().isVisible(), 'it has earned')
+    await page.goto(`${gateway.url}/console/sales`)
+    await page
+      .getByRole('button', { name: /^Revoke/ })
+      .first()
+      .click()
+    t.ok(await page.getByText('Revoked. Nobody can use it any more.').isVisible())
+    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).status, 401)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByRole('link', { name: 'Wetter' }).click()
+    await page.getByRole('button', { name: 'Pause it' }).click()
+    t.equal((await gateway.send('GET', `${address}x`)).status, 404)
+    await page.getByText('Remove it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Remove', exact: true }).click()
+    t.ok(await page.getByText('None yet. Name an address').isVisible())
+    t.same(faults, [])
+  })
+
+  await t.test('what is wrong is said where it was typed, and what was typed stays', async t => {
+    const { page } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByLabel('1. Name').fill('mine')
+    await page.getByLabel('2. Address of your API').fill('ftp://example.com')
+    await page.getByRole('button', { name: 'Make it' }).click()
+    await page.getByRole('alert').waitFor(PATIENCE)
+    t.equal(await page.getByLabel('1. Name').inputValue(), 'mine')
+  })
+
+  await t.test(
+    'every page of both consoles: axe finds nothing, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
+    async t => {
+      for (let at = 1; at <= 3; at++)
+        await gateway.merchantSend('POST', '/api/payments', {
+          orderId: `order ${at} <script>alert(1)</script>`,
+          amount: '0.00012345',
+          currency: 'BTC',
+          customerName: 'עברית 🦊'
+        })
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+      const proxies = (await gateway.merchantSend('GET', '/api/proxy')).json() as Array<{ proxyId: string }>
+      const { payments } = (await gateway.merchantSend('GET', '/api/payments')).json() as {
+        payments: Array<{ invoiceId: string }>
+      }
+      const ids: Readonly<Record<string, string>> = {
+        invoiceId: payments[0]?.invoiceId ?? '',
+        proxyId: proxies[0]?.proxyId ?? '',
+        merchantId: String(gateway.merchant.id)
+      }
+      for (const [console, key] of [
+        ['console', gateway.merchant.apiKey],
+        ['operator', gateway.adminKey]
+      ] as const) {
+        const paths = gateway.operations
+          .filter(({ method, path }) => method === 'GET' && new RegExp(`^/${console}(/|$)`).test(path))
+          .map(({ path }) => path.replaceAll(/:(\w+)/g, (_whole, name: string) => ids[name] ?? '1'))
+        for (const options of [
+          { colorScheme: 'light' },
+          { colorScheme: 'dark', viewport: { width: 320, height: 640 } }
+        ] as const) {
+          const { page, faults } = await openPage(t, browser, options)
+          await signIn(page, key)
+          for (const path of paths) {
+            let bytes = 0
+            const others: string[] = []
+            const count = (response: { url(): string; body(): Promise<Buffer> }): void => {
+              if (!response.url().startsWith(gateway.url)) others.push(response.url())
+              void response.body().then(
+                body => (bytes += body.byteLength),
+                () => 0
+              )
+            }
+            page.on('response', count)
+            await page.goto(`${gateway.url}${path}`, { waitUntil: 'networkidle' })
+            page.off('response', count)
+            const name = `${path} (${options.colorScheme})`
+            t.same(await faultsOf(page), [], `${name}: axe`)
+            t.same(await page.evaluate(LOW_CONTRAST), [], `${name}: contrast`)
+            t.ok(bytes < MOST, `${name}: ${bytes} bytes`)
+            t.same(others, [], `${name}: nobody else is asked`)
+            if ('viewport' in options)
+              t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, `${name}: width`)
+            if (path === '/console') await picture(page, `console-${options.colorScheme}`)
+          }
+          t.same(
+            faults.filter(text => !text.includes('404')),
+            []
+          )
+        }
+      }
+    }
+  )
+
+  await t.test('by keyboard alone: from signing in to the payments', async t => {
+    const { page } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console`)
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'To the content')
+    await page.keyboard.press('Enter')
+    t.equal(await page.evaluate('document.activeElement.id'), 'content')
+    for (let at = 0; at < 30; at++) {
+      await page.keyboard.press('Shift+Tab')
+      if ((await page.evaluate('document.activeElement.textContent')) === 'Payments') break
+    }
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/console/payments', PATIENCE)
+  })
+})
