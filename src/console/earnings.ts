@@ -26,11 +26,12 @@ const KINDS: Readonly<Record<string, string>> = {
 export async function earningsSection(
   { api, query }: Asked,
   address: string,
-  kinds: readonly string[]
+  kinds: readonly string[],
+  whose: Readonly<Record<string, number>> = {}
 ): Promise<VNode> {
   const by = STEPS.find(([name]) => name === query.get('by'))?.[0] ?? 'day'
   const of = kinds.find(kind => kind === query.get('of')) ?? kinds[0] ?? 'source'
-  const target = `${address}${queryOf({ by, of })}`
+  const target = `${address}${queryOf({ ...whose, by, of })}`
   const sums = await api.get<EarningsSums>(target)
   const times = timesOf(sums)
   return html`

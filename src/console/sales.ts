@@ -26,7 +26,8 @@ export async function salesPage(
   const filter = {
     source: SOURCES.find(name => name === query.get('source')),
     state: STATES.find(name => name === query.get('state')),
-    text: query.get('text')
+    text: query.get('text'),
+    proxyId: query.get('proxyId')
   }
   const page = await api.get<{ readonly sales: readonly SaleItem[]; readonly next: string | null }>(
     `${address}${queryOf({ ...filter, after })}`

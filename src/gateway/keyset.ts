@@ -1,4 +1,4 @@
-import { Type, type TInteger, type TOptional, type TString } from 'typebox'
+import { Type, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
 import { isoTimeQuery, readIsoTime } from './iso-time.ts'
 import { invalidField } from './validation.ts'
 
@@ -27,11 +27,19 @@ export interface TimeSpan {
 
 /** Members of a list's query. */
 export const keysetQuery: {
+  readonly format: TOptional<TUnsafe<'json' | 'csv'>>
   readonly after: TOptional<TString>
   readonly limit: TOptional<TInteger>
   readonly from: TOptional<TString>
   readonly to: TOptional<TString>
 } = {
+  format: Type.Optional(
+    Type.Unsafe<'json' | 'csv'>({
+      type: 'string',
+      enum: ['json', 'csv'],
+      description: 'For links, which send no Accept.'
+    })
+  ),
   after: Type.Optional(Type.String({ maxLength: 200, description: '`next` of the page before.' })),
   limit: Type.Optional(
     Type.Integer({ description: `${PAGE} unless said; clamped to 1 to ${LARGEST_PAGE}. A CSV has all rows.` })

@@ -24,11 +24,11 @@ export interface Listing<T> {
  */
 export async function listed<T>(
   ctx: Context,
-  query: { readonly after?: string; readonly limit?: number },
+  query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv' },
   { name, columns, read, keyOf, view }: Listing<T>
 ): Promise<Result> {
   const page = keysetPage(query)
-  if (prefersCsv(ctx.headers.get('accept'))) {
+  if (query.format === 'csv' || (query.format === undefined && prefersCsv(ctx.headers.get('accept')))) {
     const body = csvStream(columns, () => allPages(page.after, read, keyOf))
     return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${name}.csv`) }
   }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 /** The cookie of a session that a key opens. */
 async function sessionOf(gateway: Awaited<ReturnType<typeof startGateway>>, key: string): Promise<string> {
@@ -12,7 +12,9 @@ async function sessionOf(gateway: Awaited<ReturnType<typeof startGateway>>, key:
 }
 
 t.test('every page of the consoles is for who is signed in to it, and asks all others to sign in', async t => {
-  const gateway = await startGateway(t)
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({ replace: [['  publicUrl:', '  trustedProxies: [ 127.0.0.1 ]\n  publicUrl:']] })
+  })
   const sessions = {
     merchant: await sessionOf(gateway, gateway.merchant.apiKey),
     admin: await sessionOf(gateway, gateway.adminKey)
@@ -26,7 +28,7 @@ t.test('every page of the consoles is for who is signed in to it, and asks all o
     const ask = (headers: Record<string, string>) =>
       gateway.send(method, path.replaceAll(/:\w+/g, '1'), {
         headers: {
-          'x-forwarded-for': `10.1.0.${++from}`,
+          'x-forwarded-for': `10.1.${++from >> 8}.${from & 255}`,
           'sec-fetch-site': 'same-origin',
           'content-type': 'application/x-www-form-urlencoded',
           ...headers

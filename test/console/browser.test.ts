@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 import t from 'tap'
-import { LOW_CONTRAST, noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
+import { noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
 import { buy, startGateway } from '../support/gateway.ts'
 import { countingUpstream } from '../security/shop.ts'
 
@@ -39,11 +39,6 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await page.goto(`${gateway.url}/console/apis`)
     await page.getByLabel('1. Name').fill('Wetter <b> 🦊')
     await page.getByLabel('2. Address of your API').fill('https://api.example.com')
-    await page.getByLabel('3. Satoshis for a request').fill('0x')
-    await page
-      .getByLabel('3. Satoshis for a request')
-      .evaluate('node => node.removeAttribute("pattern")')
-      .catch(() => null)
     await page.getByLabel('3. Satoshis for a request').fill('21')
     await page.getByLabel('2. Address of your API').fill(upstream.origin)
     await page.getByRole('button', { name: 'Make it' }).click()
@@ -134,7 +129,6 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
             page.off('response', count)
             const name = `${path} (${options.colorScheme})`
             t.same(await faultsOf(page), [], `${name}: axe`)
-            t.same(await page.evaluate(LOW_CONTRAST), [], `${name}: contrast`)
             t.ok(bytes < MOST, `${name}: ${bytes} bytes`)
             t.same(others, [], `${name}: nobody else is asked`)
             if ('viewport' in options)

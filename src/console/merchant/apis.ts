@@ -3,7 +3,6 @@ import { html } from '../../pages/document.ts'
 import type { ProbeView, ProxyView } from '../../proxies/schema.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
-import { earningsSection } from '../earnings.ts'
 import { sats } from '../words.ts'
 
 /** The APIs of an account, and the form that makes another one. */
@@ -126,10 +125,6 @@ function priceOf({ defaultPriceSats, defaultPrice, endpoints }: ProxyView): stri
 async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
   const { api, params, form, problem } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
-  const earned = await earningsSection(asked, `/api/merchant/earnings?proxyId=${encodeURIComponent(proxy.proxyId)}`, [
-    'endpoint',
-    'scheme'
-  ]).catch(() => null)
   return {
     title: proxy.name,
     content: html`
@@ -137,7 +132,8 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         ['State', stateOf(proxy)],
         ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
         ['Price', priceOf(proxy)],
-        ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`]
+        ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`],
+        ['Sold', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>What it sold</a>`]
       ])}
       <section aria-labelledby="test"><h2 id="test">Does it answer?</h2>
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
@@ -185,7 +181,6 @@ requests.get('${proxy.proxyUrl}', headers={'Authorization': f'L402 {macaroon}:{p
           <button class="button small" type="submit">Save</button>
         </form>
       </section>
-      ${earned}
       <section aria-labelledby="more"><h2 id="more">More</h2>
         ${proxy.isActive ? action('Pause it', { do: 'pause' }) : action('Sell again', { do: 'resume' })}
         ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}

@@ -123,12 +123,9 @@ const merchant: ConsolePage = {
     const found = await api.get<AdminMerchantView>(
       `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
     )
-    const earned = await earningsSection(asked, `/api/admin/earnings?merchantId=${found.merchantId}`, [
-      'source',
-      'proxy',
-      'endpoint',
-      'scheme'
-    ])
+    const earned = await earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], {
+      merchantId: found.merchantId
+    })
     return {
       title: found.name,
       content: html`
