@@ -1,0 +1,33 @@
+/** A Lightning address of a real LNbits, whose own addresses do not say what was paid: all of it is read, and it is refused for that alone. */
+import t from 'tap'
+import { Secret } from '../../../src/keys/secrets.ts'
+import { LnurlProvider } from '../../../src/providers/lnurl/lnurl.ts'
+import { systemClock } from '../../../src/system/clock.ts'
+import { AddressGuard } from '../../../src/upstream/guard.ts'
+import { openTestDatabase } from '../../support/database.ts'
+import { findLnbits, startLnbits } from './instance.ts'
+
+const folder = findLnbits()
+const skip = folder === null ? 'LNbits is not at hand: see test/interop/lnbits/install.sh' : false
+
+t.test('an address of a real LNbits', { skip }, async t => {
+  const instance = await startLnbits(t, folder ?? '', {
+    LNBITS_BACKEND_WALLET_CLASS: 'FakeWallet',
+    FAKE_WALLET_SECRET: 'a secret of a test',
+    LNBITS_ALLOW_CUSTOM_WALLET_LIGHTNING_ADDRESSES: 'true'
+  })
+  const seller = await instance.wallet('seller')
+  await seller.api('PATCH', '/api/v1/wallet', { lightning_address: 'myshop' })
+  const provider = new LnurlProvider({
+    guard: new AddressGuard({ production: false }),
+    timeout: 20_000,
+    clock: systemClock,
+    ownKey: null,
+    url: null,
+    database: await openTestDatabase(t, {})
+  })
+  t.teardown(() => provider.close())
+  const address = (name: string) => new Secret(`lnurlp+${instance.url}/.well-known/lnurlp/${name}`)
+  t.match(await provider.validateKey(address('myshop')), { isValid: false, message: /gives no verify address, LUD-21/ })
+  t.match(await provider.validateKey(address('nobody')), { isValid: false, message: /Lightning address not found/ })
+})
