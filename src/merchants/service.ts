@@ -14,7 +14,8 @@ import {
   sealedMerchantColumn,
   type MerchantChanges,
   type MerchantStore,
-  type MerchantSealedColumn
+  type MerchantSealedColumn,
+  type StoredMerchant
 } from './store.ts'
 
 declare module '../gateway/services.ts' {
@@ -166,10 +167,15 @@ export class Merchants {
     if (parsed === null) return null
     const found = await this.#store.byKeyId(parsed.id)
     const matches = matchesApiKey(parsed, found?.keyDigest ?? nobody)
-    if (!matches || found === null || !found.merchant.isActive) return null
+    const holder = matches ? this.#holder(parsed.id, found) : null
+    if (holder !== null) this.#options.keyUsed?.(parsed.id)
+    return holder
+  }
+
+  #holder(keyId: string, found: StoredMerchant | null): KeyHolder | null {
+    if (found === null || !found.merchant.isActive) return null
     if (found.endsAt !== null && found.endsAt <= this.#clock.now()) return null
-    this.#options.keyUsed?.(parsed.id)
-    return { merchant: found.merchant, keyId: parsed.id, isReadOnly: found.isReadOnly }
+    return { merchant: found.merchant, keyId, isReadOnly: found.isReadOnly }
   }
 
   /** The account of an API key that may change it; null for all others. @throws as `holderOf` */
@@ -178,9 +184,9 @@ export class Merchants {
     return holder === null || holder.isReadOnly ? null : holder.merchant
   }
 
-  /** The account whose key has this id, whatever its state; null for none. @throws Unavailable */
-  async byKeyId(keyId: string): Promise<Merchant | null> {
-    return (await this.#store.byKeyId(keyId))?.merchant ?? null
+  /** Who holds the key with this id, as long as it stands as `holderOf` has it. @throws Unavailable */
+  async holderOfId(keyId: string): Promise<KeyHolder | null> {
+    return this.#holder(keyId, await this.#store.byKeyId(keyId))
   }
 
   /** @throws Unavailable when the database is away */

@@ -112,9 +112,9 @@ export class Sessions {
     const { adminKey, database, merchants } = this.#parts
     if (adminKey.matches(key))
       return await database.transaction(sql => this.open(sql, { kind: 'admin', mark: adminKey.mark }, browser))
-    const merchant = await merchants.byApiKey(key)
-    if (merchant === null) return null
-    const opener = { kind: 'key', merchantId: merchant.id, keyId: merchant.keyId } as const
+    const holder = await merchants.holderOf(key)
+    if (holder === null) return null
+    const opener = { kind: 'key', merchantId: holder.merchant.id, keyId: holder.keyId } as const
     return await database.transaction(sql => this.open(sql, opener, browser))
   }
 
@@ -225,9 +225,9 @@ export class Sessions {
   async #account({ merchantId, keyId, role, email }: FoundSession): Promise<CurrentSession['account']> {
     const { merchants } = this.#parts
     if (keyId !== null) {
-      const merchant = await merchants.byKeyId(keyId)
-      if (merchant === null || !merchant.isActive || merchant.id !== merchantId) return null
-      return principalOfKey(merchant, keyId)
+      const holder = await merchants.holderOfId(keyId)
+      if (holder === null || holder.merchant.id !== merchantId) return null
+      return principalOfKey(holder.merchant, keyId, holder.isReadOnly ? 'viewer' : 'owner')
     }
     if (merchantId === null || role === null || email === null) return null
     const merchant = await merchants.byId(merchantId)

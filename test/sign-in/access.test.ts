@@ -147,6 +147,21 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     t.equal((await as(session, 'GET', '/api/admin/merchants')).status, 401)
     t.equal((await as(session, 'POST', '/api/merchant/regenerate-key')).status, 200)
     t.equal((await as(session, 'GET', '/api/merchant/me')).status, 401)
+    const other = await account(gateway, 'keyring')
+    const keys = { 'x-api-key': other.apiKey }
+    const make = async (name: string, isReadOnly: boolean) =>
+      (await gateway.send('POST', '/api/merchant/keys', { headers: keys, body: { name, isReadOnly } })).json() as {
+        apiKey: string
+        keyId: string
+      }
+    const [second, reading] = [await make('second', false), await make('reading', true)]
+    const reader = cookieOf(await byKey(reading.apiKey))
+    t.match((await as(reader, 'GET', '/api/auth/session')).json(), { merchantId: other.merchantId, role: 'viewer' })
+    t.match((await as(reader, 'POST', '/api/merchant/regenerate-key')).json(), { error: 'Role required' })
+    const named = cookieOf(await byKey(second.apiKey))
+    t.equal((await as(named, 'GET', '/api/merchant/me')).status, 200)
+    t.equal((await gateway.send('DELETE', `/api/merchant/keys/${second.keyId}`, { headers: keys })).status, 204)
+    t.equal((await as(named, 'GET', '/api/merchant/me')).status, 401, 'it ends with the very key that opened it')
     t.equal((await byKey('nonsense')).status, 401)
     t.equal((await byKey(apiKey, { 'sec-fetch-site': 'cross-site' })).status, 403)
     const admin = cookieOf(await byKey(gateway.adminKey))
