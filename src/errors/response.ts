@@ -693,7 +693,7 @@ export const responseErrors = {
   BG_WEBHOOK_URL_MISSING: {
     status: 400,
     error: 'No webhook URL is set',
-    cause: 'There is nowhere to send a delivery again.',
+    cause: 'There is nowhere to send it.',
     cure: 'Set one with `PUT /api/merchant/webhook-url`.'
   },
   BG_DELIVERY_NOT_FOUND: {

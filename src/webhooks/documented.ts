@@ -59,6 +59,16 @@ const StoreOrderFailedEvent = Type.Object(
   { title: 'StoreOrderFailedEvent' }
 )
 
+const TestEvent = Type.Object(
+  {
+    event: Type.Enum(['webhook.test']),
+    id: Type.String({ description: 'A UUID; also in X-Correlation-Id.' }),
+    merchantId: Type.Integer(),
+    createdAt: Type.String({ format: 'date-time' })
+  },
+  { title: 'TestEvent' }
+)
+
 const HASH = '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123'
 
 /** The requests that are sent to a merchant's webhook URL, for OpenAPI (contract, Events). */
@@ -120,6 +130,17 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
       paidAt: '2026-11-22T10:15:30.000Z',
       failedAt: '2026-11-22T10:20:00.000Z'
     }
+  },
+  'webhook.test': {
+    summary: 'Somebody tries the webhook',
+    description: 'Sent once for each POST /api/merchant/webhooks/test, and never again. It tells of nothing.',
+    schema: TestEvent,
+    example: {
+      event: 'webhook.test',
+      id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
+      merchantId: 1,
+      createdAt: '2026-11-22T10:15:00.000Z'
+    }
   }
 })
 
@@ -153,6 +174,24 @@ export const webhookTexts: Readonly<Record<string, OperationText>> = {
     example: {
       params: { id: delivery.id },
       responses: { 202: { ...delivery, status: 'pending', nextAttemptAt: '2026-11-22T11:00:00.000Z' } }
+    }
+  },
+  testWebhook: {
+    description:
+      'The response comes when your server has answered, after 10 seconds at the latest. The event is signed with the secret that is set now, ' +
+      'is in no list of deliveries, and is not sent again.',
+    example: {
+      responses: {
+        200: {
+          id: delivery.id,
+          isDelivered: false,
+          url: delivery.url,
+          responseStatus: 401,
+          responseBody: 'bad signature',
+          error: 'The endpoint answered 401.',
+          sentAt: '2026-11-22T10:15:00.000Z'
+        }
+      }
     }
   }
 }

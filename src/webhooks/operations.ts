@@ -2,13 +2,13 @@ import { Type } from 'typebox'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { webhookTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
-import { DeliveryPage, DeliveryQuery, DeliveryView } from './schema.ts'
+import { DeliveryPage, DeliveryQuery, DeliveryView, TestView } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
 const ErrorBody = Type.Object({ error: Type.String() })
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 
-/** The history of a merchant's webhooks, and resending by hand (decision 161). */
+/** The history of a merchant's webhooks, resending by hand (decision 161), and trying them (decision 305). */
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   return documented(webhookTexts, [
@@ -49,6 +49,19 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         503: away
       },
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'testWebhook',
+      method: 'POST',
+      path: '/api/merchant/webhooks/test',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: 'Send a signed test event now, and see what your server answers',
+      responses: {
+        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        400: { description: 'No webhook URL is set.', schema: ErrorBody }
+      },
+      handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx)) })
     })
   ])
 }

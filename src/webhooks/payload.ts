@@ -91,6 +91,11 @@ export function storeOrderPayload(order: FailedStoreOrder): string {
   })
 }
 
+/** The body of a test event: flat, with the event's name, and nothing in it that could be taken for a sale. */
+export function testPayload(merchantId: number, id: string, sentAt: number): string {
+  return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt) })
+}
+
 function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }

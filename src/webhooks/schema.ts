@@ -98,6 +98,21 @@ export const DeliveryPage = Type.Object(
 )
 export type DeliveryPage = Static<typeof DeliveryPage>
 
+/** What came of a test event. */
+export const TestView = Type.Object(
+  {
+    id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
+    isDelivered: Type.Boolean({ description: 'Your server answered 2xx within 10 seconds.' }),
+    url: Type.String({ description: 'Where it was sent.' }),
+    responseStatus: nullable('integer', 'What your server answered; null when nobody did.'),
+    responseBody: nullable('string', "The first KiB of that answer's body."),
+    error: nullable('string', 'Why it was not delivered.'),
+    sentAt: isoTime()
+  },
+  { title: 'WebhookTest' }
+)
+export type TestView = Static<typeof TestView>
+
 function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }

@@ -14,9 +14,9 @@ import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import { UnsealError } from '../keys/secrets.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 import { answered, KEPT_RESPONSE_BYTES, unanswered, type Sent } from './delivery.ts'
-import { challengePayload, paymentPayload, storeOrderPayload, type FailedStoreOrder } from './payload.ts'
+import { challengePayload, paymentPayload, storeOrderPayload, testPayload, type FailedStoreOrder } from './payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
-import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView } from './schema.ts'
+import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView, type TestView } from './schema.ts'
 import { signatureHeader } from './signature.ts'
 import { isDeliveryId, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
@@ -245,6 +245,24 @@ export class Webhooks {
     return deliveryView(resent.delivery)
   }
 
+  /**
+   * Sends a test event to the account's webhook URL now, signed as every other, and tells what came of it. It is no
+   * delivery: nothing is kept of it, and it is not sent again (decision 305).
+   * @throws ShortError 400 without a webhook URL
+   */
+  async test(merchant: Merchant): Promise<TestView> {
+    const { clock, random } = this.#parts
+    const url = merchant.webhookUrl
+    if (url === null) throw new ShortError(400, 'No webhook URL is set')
+    const sentAt = clock.now()
+    const id = rowId(sentAt, random)
+    const { error, responseStatus, responseBody } = await this.#post(url, merchant, {
+      id,
+      body: testPayload(merchant.id, id, sentAt)
+    })
+    return { id, isDelivered: error === null, url, responseStatus, responseBody, error, sentAt: iso(sentAt) }
+  }
+
   /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
   async recover(): Promise<void> {
     const { database, store, clock } = this.#parts
@@ -289,10 +307,20 @@ export class Webhooks {
 
   /** @throws the reason of `signal`; what reading the merchant throws */
   async #send(id: string, { merchantId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
-    const { merchants, call, clock, log } = this.#parts
-    const merchant = await merchants.byId(merchantId)
+    const merchant = await this.#parts.merchants.byId(merchantId)
     const url = merchant?.webhookUrl ?? null
     if (merchant === null || url === null) return given('No webhook URL is set any more.', null, true)
+    return await this.#post(url, merchant, { id, body }, signal)
+  }
+
+  /** One request to a merchant's server, signed with the secret of this moment. @throws the reason of `signal` */
+  async #post(
+    url: string,
+    merchant: Merchant,
+    { id, body }: { readonly id: string; readonly body: string },
+    signal?: AbortSignal
+  ): Promise<Verdict> {
+    const { merchants, call, clock, log } = this.#parts
     const bytes = Buffer.from(body, 'utf8')
     let signature: string
     try {
@@ -301,7 +329,7 @@ export class Webhooks {
       signature = signatureHeader(secret, clock.now(), bytes)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+      log.error({ err: error, merchantId: merchant.id }, 'a webhook secret cannot be opened')
       return given('The webhook secret cannot be read.', url, false)
     }
     const headers = [
@@ -322,11 +350,11 @@ export class Webhooks {
         body: bytes,
         timeout: this.#times.timeout,
         keep: KEPT_RESPONSE_BYTES,
-        signal
+        ...(signal === undefined ? {} : { signal })
       })
       return { ...answered(answer), url, final: false }
     } catch (error) {
-      signal.throwIfAborted()
+      signal?.throwIfAborted()
       return { ...unanswered(error), url, final: false }
     }
   }
@@ -373,6 +401,10 @@ export class Webhooks {
 
 function given(error: string, url: string | null, final: boolean): Verdict {
   return { error, url, final, responseStatus: null, responseBody: null }
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
 }
 
 function notFound(): ShortError {

@@ -287,6 +287,10 @@ const rows: Readonly<Record<string, Row>> = {
   resendWebhookDelivery: row(merchant(202, 404), async f => ({
     path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend`
   })),
+  testWebhook: row(merchant(200, 400), async f => {
+    await f.delivery()
+    return { path: '/api/merchant/webhooks/test', mine: 'http://localhost:9000/' }
+  }),
   // The sandbox sends no notifications; what real kinds send is judged by its signature.
   receivePrimaryNotification: plain(anyone(400), '/api/webhooks/primary', {}),
   receiveAlternateNotification: plain(anyone(400), '/api/webhooks/alternate', {}),

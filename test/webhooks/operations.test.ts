@@ -250,3 +250,72 @@ await t.test(
     t.equal(endpoint.received.length, 8, 'what is delivered is not sent again by its job')
   }
 )
+
+const TEST = '/api/merchant/webhooks/test'
+
+await t.test('a test event goes out at once, signed, and what the endpoint said comes back', async t => {
+  const { call, clock, jobs, merchant, receiver, rows } = await fixture(t)
+  const endpoint = await receiver({ answer: () => ({ status: 202, body: 'thanks' }) })
+  const account = await merchant(endpoint.url)
+  const { status, data } = await call(account, 'POST', TEST)
+  const [sent] = endpoint.received
+  if (sent === undefined) throw new Error('nothing was sent')
+  t.equal(status, 200)
+  t.same(data, {
+    id: data['id'],
+    isDelivered: true,
+    url: endpoint.url,
+    responseStatus: 202,
+    responseBody: 'thanks',
+    error: null,
+    sentAt: new Date(clock.now()).toISOString()
+  })
+  t.ok(isAuthentic(sent, secretText, clock.now()))
+  t.equal(sent.headers['x-correlation-id'], data['id'])
+  t.same(JSON.parse(sent.text), {
+    event: 'webhook.test',
+    id: data['id'],
+    merchantId: account.id,
+    createdAt: new Date(clock.now()).toISOString()
+  })
+  t.same(await rows(account), [], 'it is no delivery')
+  t.same(await jobs.waiting(), [])
+})
+
+await t.test('a test event that is refused, or that nobody takes, is told and not sent again', async t => {
+  const { call, clock, jobs, merchant, receiver, rows, paid } = await fixture(t)
+  const endpoint = await receiver({ answer: () => ({ status: 401, body: 'bad signature' }) })
+  const account = await merchant(endpoint.url)
+  await paid(account)
+  await jobs.run()
+  const before = await rows(account)
+  t.match((await call(account, 'POST', TEST)).data, {
+    isDelivered: false,
+    responseStatus: 401,
+    responseBody: 'bad signature',
+    error: 'The endpoint answered 401.'
+  })
+  endpoint.answer(() => 'reset')
+  t.match((await call(account, 'POST', TEST)).data, {
+    isDelivered: false,
+    responseStatus: null,
+    responseBody: null,
+    error: /^The endpoint could not be reached/
+  })
+  t.same(await rows(account), before, 'the retries of deliveries are as they were')
+  clock.advance(30_000)
+  await jobs.run()
+  t.equal(endpoint.received.length, 4, 'one attempt of the delivery, two tests, the next attempt of the delivery')
+})
+
+await t.test('a test event goes to no address that the guard refuses, and nowhere without a webhook URL', async t => {
+  const { call, merchant } = await fixture(t, { production: true })
+  t.match((await call(await merchant('http://127.0.0.1:9/'), 'POST', TEST)).data, {
+    isDelivered: false,
+    responseStatus: null,
+    error: /^The address was refused/
+  })
+  const { status, data } = await call(await merchant(null), 'POST', TEST)
+  t.equal(status, 400)
+  t.same(data, { error: 'No webhook URL is set' })
+})

@@ -1,6 +1,6 @@
 import { html } from '../../pages/document.ts'
 import type { AccountView } from '../../merchants/account.ts'
-import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
+import type { DeliveryPage, DeliveryView, TestView } from '../../webhooks/schema.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, field, table, type Tone } from '../parts.ts'
@@ -35,6 +35,7 @@ export const webhooksPage: ConsolePage = {
             ${field({ name: 'webhookUrl', label: 'Address', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
+          ${account.onboarding.hasWebhookUrl ? action('Send a test event', { do: 'test' }) : null}
         </section>
         <section aria-labelledby="deliveries">
           <div class="heading"><h2 id="deliveries">Deliveries</h2>
@@ -80,6 +81,16 @@ export const webhooksPage: ConsolePage = {
         target: `/api/merchant/webhooks/deliveries/${encodeURIComponent(form.get('id') ?? '')}/resend`
       })
       return { to: 'webhooks', done: 'sent' }
+    }
+    if (form.get('do') === 'test') {
+      const sent = await api.send<TestView>({ method: 'POST', target: '/api/merchant/webhooks/test' })
+      return {
+        title: sent.isDelivered ? 'The test event arrived' : 'The test event did not arrive',
+        content: html`
+          <p>${sent.url}: ${sent.error ?? `The endpoint answered ${sent.responseStatus ?? ''}.`}</p>
+          ${sent.responseBody === null || sent.responseBody === '' ? null : html`<pre>${sent.responseBody}</pre>`}
+          <p><a class="button" href="webhooks">Back to webhooks</a></p>`
+      }
     }
     const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
       method: 'PUT',
