@@ -101,7 +101,7 @@ t.test('the short document prices what is for sale, and the whole one everything
     }
     t.same(
       Object.keys(whole.webhooks ?? {}),
-      ['payment.status', 'l402.challenge.paid', 'storefront.order.failed'],
+      ['payment.status', 'l402.challenge.paid', 'storefront.order.failed', 'webhook.test'],
       'every request that merchants are sent'
     )
   })
