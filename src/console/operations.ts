@@ -21,6 +21,14 @@ export interface ConsoleParts {
 /** Longest form that is read, in bytes: a list of prices is the longest. */
 const MOST_FORM = 65_536
 
+/** What OpenAPI shows for the parts of pages' paths. */
+const SHOWN: Readonly<Record<string, string>> = {
+  merchantId: '7',
+  refundId: '731940582617304',
+  invoiceId: '482910573648201',
+  proxyId: 'weather-3fa9c1'
+}
+
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
 /** The operations of pages: one to read each, and one for its forms. */
@@ -41,6 +49,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ? {}
       : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
   } as const
+  const example = { params: Object.fromEntries(names.map(name => [name, SHOWN[name] ?? name])) }
   const html = (description: string) => ({ description, mediaType: HTML_TYPE })
   const failed = { 404: html('There is no such page.'), 502: html('What the page shows could not be read.') }
   const read = defineOperation({
@@ -48,6 +57,8 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     id: page.id,
     method: 'GET',
     summary: page.summary,
+    description: 'For people who are signed in. Whatever it shows, programs read from the API.',
+    example,
     responses: { 200: html('The page.'), 303: { description: 'Nobody is signed in.' }, ...failed },
     handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
   })
@@ -60,7 +71,9 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     // What a form asks for is asked of the API, which says itself who may do it.
     ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
     summary: `What the forms of that page are sent to: ${page.summary}`,
-    form: { mediaType: FORM_TYPE, schema: Type.Object({}) },
+    description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
+    example: { ...example, body: { do: 'save' } },
+    form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
     responses: {
       200: html('The page with what the change has given.'),
       303: { description: 'Done; the browser goes on to the page at `Location`.' },
