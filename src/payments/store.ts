@@ -75,8 +75,8 @@ export interface PaymentFilter {
 export interface PaymentStore {
   /**
    * Holds an order id that no payment of the merchant has and that no create of now holds. Of any number of creates
-   * with one order id at once, one at most holds it; one whose time is over is replaced. A payment that is written in
-   * this very moment may be overlooked: `insert` then answers `taken`. Never inside a transaction, as `insert`.
+   * with one order id at once, one at most holds it; one whose time is over is replaced. Never inside a transaction, as
+   * `insert`.
    */
   reserve(reservation: Reservation, now: number): Promise<CreateOutcome>
   /** Gives the order id back; nothing when the reservation is no longer this one. */
@@ -318,11 +318,21 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async reserve(reservation: Reservation, now: number): Promise<CreateOutcome> {
-    if (await this.#reservations.add({ ...reservation, now })) return 'done'
+    if (await this.#hold(reservation, now)) return 'done'
     const { merchantId, idempotency = null } = reservation
     const [active] = await this.#database.sql`select 1 from merchants where id = ${merchantId} and is_active`
     if (active === undefined) return 'inactive'
     return idempotency === null ? 'taken' : await this.#heldBy(reservation, idempotency, now)
+  }
+
+  async #hold(reservation: Reservation, now: number): Promise<boolean> {
+    try {
+      return await this.#reservations.add({ ...reservation, now })
+    } catch (error) {
+      // Its payment was written in this very moment (migration 0055).
+      if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return false
+      throw error
+    }
   }
 
   /** Whether the request that holds an order id is this one's first. */

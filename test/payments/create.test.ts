@@ -487,6 +487,51 @@ void t.test('order ids', async t => {
   })
 
   await t.test(
+    'an order id whose payment is written while another create waits for it is not held again',
+    { skip: process.env['TEST_DATABASE_URL'] === undefined && 'the embedded database runs one statement at a time' },
+    async t => {
+      const acme = await merchant()
+      const made = await payments.create(acme, anInput())
+      const { orderId } = anInput()
+      const hold = (reservationId: string) => ({
+        merchantId: acme.id,
+        orderId,
+        reservationId,
+        heldUntil: clock.now() + 120_000
+      })
+      t.equal(await store.reserve(hold('first'), clock.now()), 'done')
+      const payment = {
+        ...made,
+        orderId,
+        invoiceId: '999999999999999',
+        payToken: 'B'.repeat(43),
+        paymentHash: 'cd'.repeat(32)
+      }
+      const waiting = async (count: number): Promise<void> => {
+        const seen = () => database.sql`
+          select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        while ((await seen()).count < count);
+      }
+      const [locked, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const locking = database.transaction(async sql => {
+        await sql`select from merchants where id = ${acme.id} for update`
+        locked.resolve()
+        await go.promise
+      })
+      await locked.promise
+      // It drops its reservation, and then waits for the account's row.
+      const written = store.insert(payment, hold('first'))
+      await waiting(1)
+      const reserved = store.reserve(hold('second'), clock.now())
+      await waiting(2)
+      go.resolve()
+      await locking
+      t.equal(await written, 'done')
+      t.equal(await reserved, 'taken')
+    }
+  )
+
+  await t.test(
     'while a create waits for its provider the order id is taken; when the provider fails it is free',
     async t => {
       const acme = await merchant()

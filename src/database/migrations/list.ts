@@ -40,6 +40,7 @@ import { members } from './0050-members.ts'
 import { audit } from './0051-audit.ts'
 import { firstKeys } from './0052-first-keys.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
+import { reservedOrders } from './0055-reserved-orders.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -86,5 +87,6 @@ export const migrations: readonly Migration[] = [
   members,
   audit,
   firstKeys,
-  proxyPrices
+  proxyPrices,
+  reservedOrders
 ]
