@@ -16,6 +16,18 @@ export class ApiRefusal extends Error {
   }
 }
 
+/**
+ * Refuses a change of what somebody else has changed since the form was made; its `was` holds the value that it showed.
+ * @throws ApiRefusal
+ */
+export function expectUnchanged(form: URLSearchParams, now: string): void {
+  if (form.get('was') !== now)
+    throw new ApiRefusal(
+      409,
+      `Somebody has changed this since you opened the page: it is ${now === '' ? 'not set' : now} now. Nothing was changed; look at it and send it again.`
+    )
+}
+
 /** Writes a query, without the parameters that have no value: `?a=1`, or nothing. */
 export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
   const query = new URLSearchParams()

@@ -18,14 +18,17 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'apis', name: 'APIs' },
     { to: 'webhooks', name: 'Webhooks' },
     { to: 'plan', name: 'Plan' },
-    { to: 'settings', name: 'Settings' }
+    { to: 'settings', name: 'Settings' },
+    { to: 'keys', name: 'Keys' },
+    { to: 'changes', name: 'Changes' }
   ],
   operator: [
     { to: '', name: 'Overview' },
     { to: 'merchants', name: 'Merchants' },
     { to: 'sales', name: 'Sales' },
     { to: 'subscriptions', name: 'Subscriptions' },
-    { to: 'refunds', name: 'Refunds' }
+    { to: 'refunds', name: 'Refunds' },
+    { to: 'changes', name: 'Changes' }
   ]
 }
 

@@ -4,12 +4,15 @@ import { PageAssets } from '../pages/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
 import { apiPage, apisPage } from './merchant/apis.ts'
+import { merchantChanges } from './merchant/changes.ts'
+import { keysPage } from './merchant/keys.ts'
 import { overviewPage } from './merchant/overview.ts'
 import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
 import { settingsPage } from './merchant/settings.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
+import { operatorChanges } from './operator/changes.ts'
 import { OPERATOR_PAGES } from './operator/pages.ts'
 import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
@@ -25,7 +28,10 @@ const PAGES: readonly ConsolePage[] = [
   webhooksPage,
   planPage,
   settingsPage,
-  ...OPERATOR_PAGES
+  keysPage,
+  merchantChanges,
+  ...OPERATOR_PAGES,
+  operatorChanges
 ]
 
 /** What the consoles are opened with. */

@@ -73,6 +73,7 @@ export const settingsTexts: Readonly<Record<string, OperationText>> = {
       responses: {
         200: {
           webhook: { url: 'https://shop.example.com/webhooks', hasSecret: true },
+          colour: '#c2410c',
           paymentProvider: { slot: 'primary', chosenBy: 'choice', isReady: true },
           providers: [
             {

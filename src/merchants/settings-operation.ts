@@ -20,6 +20,10 @@ const SettingsView = Type.Object(
       url: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
       hasSecret: Type.Boolean()
     }),
+    colour: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Of the pages on which people pay; null for the usual one.'
+    }),
     paymentProvider: Type.Object({
       slot: Type.Enum(['primary', 'alternate'], { description: 'Makes the invoices.' }),
       chosenBy: Type.Enum(['choice', 'only-key', 'default'], {
@@ -50,6 +54,7 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
   const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
   return {
     webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
+    colour: merchant.colour,
     paymentProvider: {
       slot,
       chosenBy:

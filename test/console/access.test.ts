@@ -1,15 +1,6 @@
 import t from 'tap'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
-
-/** The cookie of a session that a key opens. */
-async function sessionOf(gateway: Awaited<ReturnType<typeof startGateway>>, key: string): Promise<string> {
-  const answer = await gateway.send('POST', '/sign-in/key', {
-    headers: { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' },
-    body: `key=${encodeURIComponent(key)}`
-  })
-  const [cookie = ''] = [answer.headers['set-cookie'] ?? ''].flat()
-  return cookie.split(';', 1)[0] ?? ''
-}
+import { sessionOf } from './session.ts'
 
 t.test('every page of the consoles is for who is signed in to it, and asks all others to sign in', async t => {
   const gateway = await startGateway(t, {

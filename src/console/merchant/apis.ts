@@ -1,8 +1,10 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import type { ProbeView, ProxyView } from '../../proxies/schema.ts'
+import { expectUnchanged } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
+import { forRole, may } from '../role.ts'
 import { sats } from '../words.ts'
 
 /** The APIs of an account, and the form that makes another one. */
@@ -33,7 +35,10 @@ export const apisPage: ConsolePage = {
         )}
         <section aria-labelledby="make">
           <h2 id="make">Make an API</h2>
-          <form method="post" class="form">
+          ${forRole(
+            asked,
+            'editor',
+            html`<form method="post" class="form">
             ${field({ name: 'name', label: '1. Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
             ${field({
               name: 'targetBaseUrl',
@@ -51,7 +56,8 @@ export const apisPage: ConsolePage = {
               attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
             })}
             <button class="button" type="submit">Make it</button>
-          </form>
+          </form>`
+          )}
         </section>`
     }
   },
@@ -88,6 +94,7 @@ export const apiPage: ConsolePage = {
         await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       case 'price': {
+        expectUnchanged(form, String((await api.get<ProxyView>(target)).defaultPriceSats))
         const price = (form.get('defaultPriceSats') ?? '').trim()
         await api.send({
           method: 'PUT',
@@ -137,7 +144,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
       ])}
       <section aria-labelledby="test"><h2 id="test">Does it answer?</h2>
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
-        ${action('Test it now', { do: 'test' })}
+        ${forRole(asked, 'editor', action('Test it now', { do: 'test' }))}
       </section>
       <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
@@ -175,16 +182,25 @@ requests.get('${proxy.proxyUrl}', headers={'Authorization': f'L402 {macaroon}:{p
           proxy.endpoints,
           html`<p>Every address costs the same. <code>PUT /api/proxy/${proxy.proxyId}</code> with <code>endpoints</code> gives some a price of their own.</p>`
         )}
-        <form method="post" class="filter">
+        ${forRole(
+          asked,
+          'editor',
+          html`<form method="post" class="filter">
           <input type="hidden" name="do" value="price" />
+          <input type="hidden" name="was" value=${proxy.defaultPriceSats} />
           ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? String(proxy.defaultPriceSats), problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
           <button class="button small" type="submit">Save</button>
-        </form>
+        </form>`
+        )}
       </section>
-      <section aria-labelledby="more"><h2 id="more">More</h2>
+      ${
+        may(asked, 'editor')
+          ? html`<section aria-labelledby="more"><h2 id="more">More</h2>
         ${proxy.isActive ? action('Pause it', { do: 'pause' }) : action('Sell again', { do: 'resume' })}
         ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
         ${danger('Remove it', 'Its address answers 404 from then on, and is never used again. What it earned stays in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
       </section>`
+          : null
+      }`
   }
 }

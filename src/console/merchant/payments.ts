@@ -3,6 +3,7 @@ import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { choice, copyable, facts, field, pager, table } from '../parts.ts'
+import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
 import { timeOf, sats, short } from '../words.ts'
@@ -116,7 +117,7 @@ export const paymentPage: ConsolePage = {
             refunds,
             html`<p>None.</p>`
           )}
-          ${['paid', 'underpaid', 'refunded'].includes(found.status) ? refundForm(asked, found) : null}
+          ${['paid', 'underpaid', 'refunded'].includes(found.status) && may(asked, 'editor') ? refundForm(asked, found) : null}
         </section>`
     }
   },

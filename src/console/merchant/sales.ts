@@ -1,5 +1,6 @@
 import type { ConsolePage } from '../page.ts'
 import { action } from '../parts.ts'
+import { may } from '../role.ts'
 import { salesPage } from '../sales.ts'
 
 /** What was sold, and taking a token back that fell into the wrong hands. */
@@ -10,7 +11,7 @@ export const merchantSales: ConsolePage = {
   summary: 'What was sold, and revoking what was sold',
   show: asked =>
     salesPage(asked, '/api/merchant/sales', ({ isRevoked, paymentHash }) =>
-      isRevoked ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
+      isRevoked || !may(asked, 'editor') ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
     ),
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })

@@ -1,9 +1,9 @@
 import { html } from '../../pages/document.ts'
-import type { AccountView } from '../../merchants/account.ts'
 import type { DeliveryPage, DeliveryView, TestView } from '../../webhooks/schema.ts'
-import { queryOf } from '../api.ts'
+import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, field, table, type Tone } from '../parts.ts'
+import { forRole, may } from '../role.ts'
 import { timeOf } from '../words.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
@@ -11,17 +11,22 @@ const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'goo
 /** Rows of a page. */
 const PAGE = 50
 
+interface WebhookSettings {
+  readonly webhook: { readonly url: string | null }
+}
+
 /** Where events are told, what became of each delivery, and sending one again. */
 export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
   console: 'merchant',
   path: 'webhooks',
   summary: 'Where events are told, and what became of each delivery',
-  async show({ api, form, link, problem, query }): Promise<PageContent> {
+  async show(asked): Promise<PageContent> {
+    const { api, form, link, problem, query } = asked
     const status = STATUSES.find(name => name === query.get('status'))
     const offset = Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
-    const [account, page] = await Promise.all([
-      api.get<AccountView>('/api/merchant/me'),
+    const [{ webhook }, page] = await Promise.all([
+      api.get<WebhookSettings>('/api/merchant/settings'),
       api.get<DeliveryPage>(`/api/merchant/webhooks/deliveries${queryOf({ status, limit: PAGE, offset })}`)
     ])
     const goOn = (to: number) => link(`webhooks${queryOf({ status, offset: to })}`)
@@ -29,13 +34,18 @@ export const webhooksPage: ConsolePage = {
       title: 'Webhooks',
       content: html`
         <section aria-labelledby="where"><h2 id="where">Where events are told</h2>
-          <p>${account.onboarding.hasWebhookUrl ? 'An address is set. Another takes its place.' : 'No address is set, so nobody is told.'}</p>
-          <form method="post" class="form">
+          <p>${webhook.url === null ? 'No address is set, so nobody is told.' : html`Events are told to <code>${webhook.url}</code>. Another takes its place.`}</p>
+          ${forRole(
+            asked,
+            'editor',
+            html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
+            <input type="hidden" name="was" value=${webhook.url ?? ''} />
             ${field({ name: 'webhookUrl', label: 'Address', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
-          ${account.onboarding.hasWebhookUrl ? action('Send a test event', { do: 'test' }) : null}
+          ${webhook.url === null ? null : action('Send a test event', { do: 'test' })}`
+          )}
         </section>
         <section aria-labelledby="deliveries">
           <div class="heading"><h2 id="deliveries">Deliveries</h2>
@@ -61,7 +71,10 @@ export const webhooksPage: ConsolePage = {
               { title: 'Answered', cell: answered },
               {
                 title: 'Again',
-                cell: delivery => action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+                cell: delivery =>
+                  may(asked, 'editor')
+                    ? action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+                    : '–'
               }
             ],
             page.deliveries,
@@ -92,6 +105,8 @@ export const webhooksPage: ConsolePage = {
           <p><a class="button" href="webhooks">Back to webhooks</a></p>`
       }
     }
+    const { webhook } = await api.get<WebhookSettings>('/api/merchant/settings')
+    expectUnchanged(form, webhook.url ?? '')
     const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
       method: 'PUT',
       target: '/api/merchant/webhook-url',

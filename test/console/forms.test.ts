@@ -1,0 +1,104 @@
+import t from 'tap'
+import { mailedLinks } from '../sign-in/mails.ts'
+import { startGateway } from '../support/gateway.ts'
+import { asPerson, cookieOf, sessionOf } from './session.ts'
+
+t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const made = await asPerson(gateway, cookie, '/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
+  const [key = ''] = /bg_[\w-]+/.exec(made.text.slice(made.text.indexOf('<main'))) ?? []
+  const status = async (apiKey: string) =>
+    (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
+  t.equal(await status(key), 200)
+  t.match((await asPerson(gateway, cookie, '/console/keys')).text, /Kasse &lt;b>/)
+  const keyId = key.split('_')[1] ?? ''
+  const replaced = await asPerson(gateway, cookie, '/console/keys', { do: 'rotate', keyId, overlap: '3600' })
+  const [other = ''] = /bg_[\w-]+/.exec(replaced.text.slice(replaced.text.indexOf('<main'))) ?? []
+  t.not(other, key)
+  t.same([await status(key), await status(other)], [200, 200], 'both work for an hour')
+  const gone = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  t.equal(gone.status, 303)
+  t.equal(await status(other), 401)
+  const again = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  t.equal(again.status, 422, 'a second tab is told that it is gone')
+  t.match((await asPerson(gateway, cookie, '/console/keys', { do: 'first' })).text, /fetched already/)
+  const changes = (await asPerson(gateway, cookie, '/console/changes')).text
+  t.match(changes, /remove api key/)
+  t.notMatch(changes, new RegExp(other))
+})
+
+t.test('of two tabs that change the same thing the second is told, and changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5
+    })
+  ).json() as { proxyId: string }
+  for (const [path, first, second] of [
+    ['/console/settings', { do: 'colour', was: '', colour: '#c2410c' }, { do: 'colour', was: '', colour: '#000000' }],
+    [
+      '/console/webhooks',
+      { do: 'url', was: '', webhookUrl: 'https://one.example.com/' },
+      { do: 'url', was: '', webhookUrl: 'https://two.example.com/' }
+    ],
+    [
+      `/console/apis/${proxyId}`,
+      { do: 'price', was: '5', defaultPriceSats: '6' },
+      { do: 'price', was: '5', defaultPriceSats: '7' }
+    ]
+  ] as const) {
+    t.ok((await asPerson(gateway, cookie, path, first)).status < 400, path)
+    const told = await asPerson(gateway, cookie, path, second)
+    t.equal(told.status, 422, path)
+    t.match(told.text, /Somebody has changed this/)
+  }
+  t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+    colour: '#c2410c',
+    webhook: { url: 'https://one.example.com/' }
+  })
+})
+
+t.test('settings say which provider makes the invoices, why, and what its key needs; a key is removed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const shown = (await asPerson(gateway, cookie, '/console/settings')).text
+  t.match(shown, /provider makes them, because/)
+  await asPerson(gateway, cookie, '/console/settings', { do: 'remove', slot: 'primary' })
+  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /Its key is not saved yet/)
+})
+
+t.test('a viewer sees every page and no form that changes something, and is refused one that is made up', async t => {
+  const gateway = await startGateway(t)
+  const email = 'viewer@example.com'
+  await gateway.merchantSend('POST', '/api/merchant/members', { email, role: 'viewer' })
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5
+    })
+  ).json() as { proxyId: string }
+  const [link = ''] = await mailedLinks(gateway.data, email, 1)
+  const cookie = cookieOf(await gateway.send('POST', new URL(link).pathname))
+  const paths = gateway.operations
+    .filter(({ method, path }) => method === 'GET' && /^\/console(\/|$)/.test(path))
+    .map(({ path }) => path.replace(':proxyId', proxyId).replaceAll(/:\w+/g, '1'))
+  for (const path of paths) {
+    const main = (await asPerson(gateway, cookie, path)).text.split('<main')[1] ?? ''
+    t.notMatch(main, /<form method="post"/, path)
+  }
+  for (const [path, form] of [
+    ['/console/settings', { do: 'colour', was: '', colour: '#c2410c' }],
+    ['/console/keys', { do: 'make', name: 'mine', may: 'all' }],
+    ['/console/apis', { name: 'mine', targetBaseUrl: 'https://api.example.com', defaultPriceSats: '5' }],
+    [`/console/apis/${proxyId}`, { do: 'remove' }]
+  ] as const) {
+    const refused = await asPerson(gateway, cookie, path, form)
+    t.equal(refused.status, 422, path)
+    t.match(refused.text, /needs the role/)
+  }
+})
