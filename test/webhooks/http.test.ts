@@ -69,6 +69,38 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
     })
   })
 
+  await t.test('a test event, which no delivery tells of', async t => {
+    const [before, listed] = [endpoint.received.length, await deliveries()]
+    const sent = await send('POST', '/api/merchant/webhooks/test', 200)
+    t.match(sent, { isDelivered: true, url: `${endpoint.url}/hooks`, responseStatus: 200, error: null })
+    const one = endpoint.received[before]
+    t.ok(one !== undefined && isAuthentic(one, secret, Date.now()))
+    t.match(JSON.parse(one?.text ?? ''), { event: 'webhook.test', id: sent['id'], merchantId: gateway.merchant.id })
+    t.same(await deliveries(), listed)
+    t.equal((await gateway.send('POST', '/api/merchant/webhooks/test')).status, 401)
+
+    await t.test('by the button of the console, which shows what the endpoint said', async t => {
+      const headers = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' }
+      const signedIn = await gateway.send('POST', '/sign-in/key', {
+        headers,
+        body: `key=${encodeURIComponent(gateway.merchant.apiKey)}`
+      })
+      const cookie = String(signedIn.headers['set-cookie']).split(';', 1)[0] ?? ''
+      const page = await gateway.send('GET', '/console/webhooks', { headers: { cookie, 'sec-fetch-site': 'none' } })
+      t.match(page.text, 'Send a test event')
+      endpoint.answer(() => ({ status: 401, body: 'bad <signature>' }))
+      const shown = await gateway.send('POST', '/console/webhooks', {
+        headers: { ...headers, cookie },
+        body: 'do=test'
+      })
+      endpoint.answer(() => ({ status: 200 }))
+      t.equal(shown.status, 200)
+      t.match(shown.text, 'The test event did not arrive')
+      t.match(shown.text, 'The endpoint answered 401.')
+      t.match(shown.text, 'bad &lt;signature>')
+    })
+  })
+
   await t.test('a refund of ours is told by no webhook', async t => {
     await gateway.database.sql`update merchants set refunds_enabled = true where id = ${gateway.merchant.id}`
     const before = (await deliveries()).length
@@ -88,7 +120,7 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
       [['payment.paid', other['invoiceId']]],
       'only of the payment that it paid'
     )
-    await endpoint.until(3)
+    await endpoint.until(5)
   })
 
   await t.test('l402.challenge.paid at the first verification', async t => {
