@@ -1,8 +1,11 @@
-import { isOfDeposit } from '../lightning/caveats.ts'
+import { depositService, isOfDeposit } from '../lightning/caveats.ts'
 import { matchPaymentId } from '../lightning/payment-challenge.ts'
 import type { SessionCredential } from '../lightning/session-credential.ts'
 import type { Challenges } from './service.ts'
 import type { Challenge } from './store.ts'
+
+/** What `like` finds the services of deposits by. */
+export const DEPOSIT_SERVICES = depositService('%')
 
 /**
  * The challenge that a session's credential echoes, exactly as it was made here for a deposit; null where it is none, or

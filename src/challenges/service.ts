@@ -540,7 +540,10 @@ export class Challenges {
 
   async #isPaidFor(offer: Offer, { chargeId }: SentChallenge): Promise<boolean> {
     const state = await (await this.#payee(offer)).lookUp?.(chargeId)
-    return state !== undefined && state !== null && state.status !== 'unpaid'
+    const status = state?.status ?? 'unpaid'
+    // What is under way or came in part is neither: nobody is told to pay it, and it is noted as sold by nobody.
+    if (status !== 'unpaid' && status !== 'paid') throw new Error(`the deposit of the challenge is ${status}`)
+    return status === 'paid'
   }
 
   async #challenge(ctx: Context, offer: Offer, holder?: string): Promise<Minted> {

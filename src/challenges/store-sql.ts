@@ -95,7 +95,7 @@ export class SqlChallengeStore implements ChallengeStore {
    * Where the last statement of a purge ended, so that the next does not read past the index's entries of what is gone.
    * None once it has found no more, so that what was passed over is found another time.
    */
-  readonly #purgedTo = { unpaid: 0, paid: 0 }
+  readonly #purgedTo = { unpaid: 0, settled: 0, paid: 0 }
 
   constructor(database: Database) {
     this.#database = database
@@ -295,18 +295,29 @@ export class SqlChallengeStore implements ChallengeStore {
     const { sql } = this.#database
     // Each by its own index (migration 0031), and by the rows' places, so that no other index is read for them. What
     // somebody else holds is left for another time: nobody waits for the purge, and it waits for nobody.
-    const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null`)
-    if (unpaid === limit) return unpaid
+    const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null and settled_at is null`)
+    // Paid at its provider and never shown: somebody may ask for it (decision 281). Few, so they need no index of their own.
+    const settled =
+      unpaid === limit
+        ? 0
+        : await this.#purge('settled', paidBefore, limit - unpaid, sql`scheme is null and settled_at is not null`)
+    const left = limit - unpaid - settled
+    if (left === 0) return limit
     const paid = await this.#purge(
       'paid',
       paidBefore,
-      limit - unpaid,
+      left,
       sql`scheme is not null and (state <> 'leased' or lease_until < ${new Date(paidBefore)})`
     )
-    return unpaid + paid
+    return limit - left + paid
   }
 
-  async #purge(which: 'unpaid' | 'paid', before: number, limit: number, of: ReturnType<Sql>): Promise<number> {
+  async #purge(
+    which: 'unpaid' | 'settled' | 'paid',
+    before: number,
+    limit: number,
+    of: ReturnType<Sql>
+  ): Promise<number> {
     const { sql } = this.#database
     const [row] = await sql<Array<{ gone: number; last: Date | null }>>`
       with gone as (delete from challenges where ctid = any(array(

@@ -344,7 +344,7 @@ export interface ChallengeStore {
   reinstate(revocation: Revocation): Promise<void>
   /**
    * Deletes what nobody can use any more (decision 173): unpaid rows `unpaidBefore` after both invoice and token have
-   * expired, paid ones `paidBefore` after the token. Producer and storefront rows stay. Returns how many went.
+   * expired, paid ones `paidBefore` after the token, whether a credential was shown or not. Producer and storefront rows stay. Returns how many went.
    * Revocations of payments go with their rows: without one a token is good for nothing.
    */
   purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number>

@@ -548,6 +548,13 @@ export const responseErrors = {
     cause: 'The refund of a prepaid session is not one that is known to have failed, or its invoice is taken.',
     cure: '`message` says which. What is looked up may still have been paid.'
   },
+  BG_SESSION_DEPOSIT_UNKNOWN: {
+    status: 503,
+    error: 'Deposit unknown',
+    cause:
+      "A session's deposit was shown after its challenge had ended, and its provider cannot say whether it was paid. Nothing was used up.",
+    cure: 'Send the same again after `Retry-After`; the provider may be away, or the payment under way.'
+  },
   // Pay per request
   BG_CHALLENGES_UNAVAILABLE: {
     status: 503,

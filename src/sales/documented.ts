@@ -36,7 +36,8 @@ export const salesTexts: Readonly<Record<string, OperationText>> = {
   },
   getEarnings: {
     description:
-      'Sums of what was paid, payments and sales alike, before refunds and fees; exact at any moment. Steps are in UTC: for ' +
+      'Sums of what was paid, payments and sales alike, before refunds and fees; exact at any moment. A session counts with its whole deposits ' +
+      'when they are paid, under the route that asked for them; what it paid back stands at /api/admin/sessions. Steps are in UTC: for ' +
       'days of another zone ask by hour. At most 744 hours, 366 days or 120 months.',
     example: { responses: { 200: earned } }
   },

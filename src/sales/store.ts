@@ -1,3 +1,4 @@
+import { DEPOSIT_SERVICES } from '../challenges/deposits.ts'
 import type { ChallengeSource } from '../challenges/offer.ts'
 import type { ClaimScheme } from '../challenges/store.ts'
 import type { Database } from '../database/database.ts'
@@ -94,7 +95,8 @@ export class SaleStore {
           ? sql`and challenges.merchant_id is null`
           : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
     const source = sql`coalesce(
-      (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash), source)`
+      (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
+      case when service like ${DEPOSIT_SERVICES} then 'session' else source end)`
     const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
     // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
     return await saleRows.all(sql`

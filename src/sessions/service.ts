@@ -3,10 +3,12 @@ import { LRUCache } from 'lru-cache'
 import type { Balances } from '../balances/service.ts'
 import type { BalanceStore } from '../balances/store.ts'
 import type { Challenges } from '../challenges/service.ts'
+import type { Challenge } from '../challenges/store.ts'
 import { depositOf } from '../challenges/deposits.ts'
 import type { Offer, RouteOffers } from '../challenges/offer.ts'
 import { isUniqueViolation, type Database } from '../database/database.ts'
 import type { Context } from '../gateway/context.ts'
+import { Unavailable } from '../gateway/errors.ts'
 import type { Reply } from '../gateway/reply.ts'
 import { readCredential } from '../lightning/credential.ts'
 import { decodeInvoice, type InvoiceNetwork } from '../lightning/bolt11.ts'
@@ -19,6 +21,8 @@ import {
   type SessionPayload
 } from '../lightning/session-credential.ts'
 import { closedBody, encodeSessionReceipt, type SessionRefund, TOPPED_UP } from '../lightning/session-messages.ts'
+import type { ProviderSlot } from '../providers/account.ts'
+import type { Payees } from '../providers/payees.ts'
 import { StateUnavailable, type State } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
@@ -42,6 +46,7 @@ export interface PrepaidSessionsParts {
   readonly balances: Balances
   readonly balanceStore: BalanceStore
   readonly challenges: Challenges
+  readonly payees: Pick<Payees, 'maker'>
   readonly database: Database
   readonly state: State
   readonly news: SessionNews
@@ -181,7 +186,10 @@ export class PrepaidSessions {
     }
   }
 
-  /** The challenge of a deposit that was paid: known, unedited, in time, and with its preimage. */
+  /**
+   * The challenge of a deposit that was paid: known, unedited, and with its preimage. One that is shown after its end is
+   * good where its provider has the money (decision 281). @throws Unavailable where that cannot be known
+   */
   async #deposit(credential: Credential<'open' | 'topUp'>, preimage: string) {
     const { challenges, clock } = this.#parts
     const { echo, expiresAt, request } = credential
@@ -191,16 +199,41 @@ export class PrepaidSessions {
         'lightning/unknown-challenge',
         'The challenge is not one of this server for a deposit, or it was changed'
       )
-    if (challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt))
+    const isPreimage = preimageMatches(preimage, request.paymentHash)
+    const isLate = challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt)
+    // Nobody else is worth a question to the provider.
+    if (isLate && !(isPreimage && (await this.#hasMoney(challenge))))
       throw new Refusal('lightning/challenge-expired', `The challenge was good until ${echo.expires ?? 'some time'}`)
-    if (!preimageMatches(preimage, request.paymentHash))
+    if (!isPreimage)
       throw new Refusal('lightning/invalid-preimage', 'The preimage does not hash to the payment hash of the deposit')
     return challenge
   }
 
+  /** Whether the provider that made a deposit's invoice says that it was paid. @throws Unavailable */
+  async #hasMoney(challenge: Challenge): Promise<boolean> {
+    const { challenges, payees, log } = this.#parts
+    const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
+    if (settledAt !== null) return true
+    // What was written there came from a payee's own slot.
+    const maker = payees.maker(null, providerSlot as ProviderSlot, providerKind)
+    const state = await maker?.lookUp(chargeId).catch((error: unknown) => {
+      throw unseen(error)
+    })
+    if (state?.status === 'processing') throw unseen()
+    if (state?.status === 'paid') {
+      await challenges.settled(paymentHash)
+      return true
+    }
+    log.warn(
+      { paymentHash, chargeId, provider: providerKind, status: state?.status ?? null },
+      'The deposit of a session was shown after its end, and its provider does not say that it was paid'
+    )
+    return false
+  }
+
   /** Writes the session, its balance and the use of the challenge in one transaction. */
   async #store(
-    challenge: NonNullable<Awaited<ReturnType<typeof depositOf>>>,
+    challenge: Challenge,
     openChallenge: string,
     returnInvoice: string,
     idleMs: number,
@@ -408,6 +441,17 @@ export class PrepaidSessions {
 /** What the deposit's invoice was found to be of when it was made. */
 function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
   return network as InvoiceNetwork // Nothing else is written.
+}
+
+/** A 402 would make clients pay again. */
+function unseen(cause?: unknown): Unavailable {
+  return new Unavailable(
+    'Deposit unknown',
+    'The provider cannot say whether this deposit was paid before its challenge ended; nothing was used. Send the same request again.',
+    5,
+    {},
+    cause
+  )
 }
 
 function unknown(): Refusal {

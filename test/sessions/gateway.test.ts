@@ -1,5 +1,6 @@
 import t from 'tap'
 import { eventually } from '../support/gateway-process.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { type Echo, openShop, offerOf, paymentLines, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
 
 const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
@@ -154,6 +155,73 @@ t.test('whatever is wrong with a credential is told by its problem, and uses not
   const paid = await shop.gateway.pay(reused.request['depositInvoice'] ?? '')
   const twice = token(reused.challenge, { action: 'open', preimage: paid, returnInvoice: own?.returnInvoice })
   t.match((await shop.get(twice)).json(), { type: /invalid-return-invoice$/, detail: /Another session/ })
+})
+
+/** Time passes until the challenges that were made have ended. */
+async function ended(shop: Shop, clock: ManualClock): Promise<void> {
+  clock.leap(7_200_000)
+  // Connections at rest were closed, which the client must have seen.
+  await eventually('the gateway is heard again', 10_000, () => shop.ask().catch(() => null))
+}
+
+t.test('a deposit that was paid in time is good though its challenge has ended, once', async t => {
+  const clock = new ManualClock(Date.now())
+  const shop = await openShop(t, undefined, { clock })
+  const first = await shop.deposit()
+  const { challenge, request } = await shop.ask()
+  const topUpPreimage = await shop.gateway.pay(request['depositInvoice'] ?? '')
+  await ended(shop, clock)
+  const opened = await shop.get(first.open)
+  t.equal(opened.status, 200)
+  const topUp = token(challenge, { action: 'topUp', sessionId: first.id, topUpPreimage })
+  for (let time = 0; time < 2; time++) t.match(await shop.get(topUp), { status: 200, text: '{"status":"ok"}' })
+  t.match(await shop.store.find(first.id), { depositedMsat: 200_000 })
+  t.equal((await shop.get(first.bearer)).status, 200)
+  t.match((await shop.get(first.close)).json(), { refundSats: 196, refundStatus: 'succeeded' })
+  const again = await shop.get(first.open)
+  t.equal(again.text, opened.text, 'its response is kept')
+  await ended(shop, clock)
+  t.match((await shop.get(first.open)).json(), { type: /lightning\/session-closed$/ })
+  t.equal(shop.upstream.requests.length, 2)
+})
+
+t.test('a deposit that was not paid in time is told so, and one that nobody can ask about is 503', async t => {
+  const clock = new ManualClock(Date.now())
+  const shop = await openShop(t, undefined, { clock })
+  const { sql } = shop.gateway.database
+  const { challenge, request } = await shop.ask()
+  const [row] = await sql<Array<{ preimage: string }>>`
+    select preimage from sandbox_invoices where payment_hash = ${request['paymentHash'] ?? ''}`
+  const paid = await shop.deposit()
+  await ended(shop, clock)
+  const expired = { type: 'https://paymentauth.org/problems/lightning/challenge-expired', status: 402 }
+  for (const preimage of [row?.preimage ?? '', '0'.repeat(64)]) {
+    const answer = await shop.get(token(challenge, { action: 'open', preimage, returnInvoice: returnInvoice() }))
+    t.match(answer.json(), expired)
+    t.ok(offerOf(answer), 'with a fresh challenge')
+  }
+  // Its provider has told nobody.
+  await sql`update challenges set settled_at = null where payment_hash = ${paid.id}`
+  await sql`alter table sandbox_invoices rename to away`
+  t.match(await shop.get(paid.open), { status: 503, headers: { 'retry-after': /./ } })
+  await sql`alter table away rename to sandbox_invoices`
+  t.equal((await shop.get(paid.open)).status, 200, 'nothing was used up')
+})
+
+t.test('a deposit that was paid and never shown is listed among sales', async t => {
+  const clock = new ManualClock(Date.now())
+  const shop = await openShop(t, undefined, { clock })
+  const { id, open } = await shop.deposit()
+  const found = async () => {
+    const sales = await shop.gateway.send('GET', '/api/admin/sales?source=session&state=settled', {
+      headers: { 'x-api-key': shop.gateway.adminKey }
+    })
+    return (sales.json() as { sales: unknown[] }).sales
+  }
+  t.match(await found(), [{ paymentHash: id, source: 'session', state: 'settled', sats: 100 }])
+  await ended(shop, clock)
+  t.equal((await shop.get(open)).status, 200)
+  t.same(await found(), [])
 })
 
 t.test('a balance that does not bear the next unit is told, and a smaller rest is paid back', async t => {
