@@ -21,7 +21,10 @@ const PaymentQuery = Type.Object({
   ),
   ...keysetQuery
 })
-const AdminPaymentQuery = Type.Object({ ...PaymentQuery.properties, merchantId: Type.Optional(Type.Integer()) })
+const AdminPaymentQuery = Type.Object({
+  ...PaymentQuery.properties,
+  merchantId: Type.Optional(Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }))
+})
 type PaymentQuery = Static<typeof PaymentQuery>
 
 const sats = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })

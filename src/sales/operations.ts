@@ -41,7 +41,9 @@ const SaleQuery = Type.Object({
 type SaleQuery = Static<typeof SaleQuery>
 
 const whoseSales = {
-  merchantId: Type.Optional(Type.Integer({ description: 'Of one merchant; all there are unless said.' })),
+  merchantId: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 0x7fff_ffff, description: 'Of one merchant; all there are unless said.' })
+  ),
   own: Type.Optional(Type.Boolean({ description: "true: of the gateway's own routes alone." }))
 }
 const AdminSaleQuery = Type.Object({ ...SaleQuery.properties, ...whoseSales })
