@@ -16,10 +16,12 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'payments', name: 'Payments' },
     { to: 'sales', name: 'Sales' },
     { to: 'apis', name: 'APIs' },
+    { to: 'tokens', name: 'Tokens' },
     { to: 'webhooks', name: 'Webhooks' },
     { to: 'plan', name: 'Plan' },
     { to: 'settings', name: 'Settings' },
     { to: 'keys', name: 'Keys' },
+    { to: 'members', name: 'Members' },
     { to: 'changes', name: 'Changes' }
   ],
   operator: [
@@ -28,6 +30,8 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'sales', name: 'Sales' },
     { to: 'subscriptions', name: 'Subscriptions' },
     { to: 'refunds', name: 'Refunds' },
+    { to: 'orders', name: 'Orders' },
+    { to: 'providers', name: 'Providers' },
     { to: 'changes', name: 'Changes' }
   ]
 }
@@ -80,7 +84,7 @@ export function framed({ title, content }: PageContent, frame: Frame): string {
         <a class="skip" href="#content">To the content</a>
         <header class="bar">
           <a class="brand" href=${home}>boltgate</a>
-          <p class="who"><bdi>${who}</bdi></p>
+          <p class="who"><a href=${`${home}/signed-in`}><bdi>${who}</bdi></a></p>
           ${signOut(frame)}
         </header>
         <nav class="menu" aria-label=${name}>

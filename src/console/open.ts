@@ -6,16 +6,21 @@ import type { Sessions } from '../sign-in/sessions.ts'
 import { apiPage, apisPage } from './merchant/apis.ts'
 import { merchantChanges } from './merchant/changes.ts'
 import { keysPage } from './merchant/keys.ts'
+import { membersPage } from './merchant/members.ts'
 import { overviewPage } from './merchant/overview.ts'
 import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
 import { settingsPage } from './merchant/settings.ts'
+import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
 import { operatorChanges } from './operator/changes.ts'
+import { operatorOrders } from './operator/orders.ts'
 import { OPERATOR_PAGES } from './operator/pages.ts'
+import { operatorProviders } from './operator/providers.ts'
 import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
+import { sessionsPage } from './sessions.ts'
 
 /** Every page of both consoles. */
 const PAGES: readonly ConsolePage[] = [
@@ -29,8 +34,15 @@ const PAGES: readonly ConsolePage[] = [
   planPage,
   settingsPage,
   keysPage,
+  tokensPage,
+  tokenPage,
+  membersPage,
+  sessionsPage('merchant'),
   merchantChanges,
   ...OPERATOR_PAGES,
+  operatorOrders,
+  operatorProviders,
+  sessionsPage('operator'),
   operatorChanges
 ]
 

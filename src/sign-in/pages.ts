@@ -127,7 +127,7 @@ export class SignInPages {
   }
 
   /** The account, at `/sign-in/account`. `form` is what its form carries. */
-  account({ account, email, expiresAt }: CurrentSession, form: string): string {
+  account({ account, email, expiresAt, operator }: CurrentSession, form: string): string {
     const own: ReadonlyArray<readonly [string, string]> =
       account === null
         ? []
@@ -150,6 +150,8 @@ export class SignInPages {
       <section class="panel result" aria-labelledby="heading">
         <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? 'Operator'}</bdi></h1>
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+        ${account === null ? null : html`<p><a class="button" href="../console">Go to the console</a></p>`}
+        ${operator === null ? null : html`<p><a class="button" href="../operator">Go to the operator's console</a></p>`}
         <form class="form" method="post" action="sign-out">
           <input type="hidden" name="form" value=${form} />
           <button class="button second" type="submit">Sign out</button>

@@ -1,3 +1,4 @@
+import type { VNode } from 'preact'
 import type { AdminMerchantView } from './views.ts'
 import { html } from '../../pages/document.ts'
 import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
@@ -6,9 +7,9 @@ import { earningsSection } from '../earnings.ts'
 import { salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, facts, field, table } from '../parts.ts'
+import { action, badge, choice, copyable, danger, facts, field, figure, table } from '../parts.ts'
 import type { RefundItem } from '../views.ts'
-import { sats, short, timeOf } from '../words.ts'
+import { count, sats, short, timeOf } from '../words.ts'
 
 /** What all merchants and the gateway's own routes earned. */
 const overview: ConsolePage = {
@@ -17,27 +18,42 @@ const overview: ConsolePage = {
   path: '',
   summary: "What all merchants and the gateway's own routes earned, and what needs the operator",
   async show(asked) {
-    const { api, link } = asked
-    const [earned, lost, pending] = await Promise.all([
+    const { api, link, root } = asked
+    const [earned, now] = await Promise.all([
       earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
-      api.get<readonly RefundItem[]>('/api/admin/refunds?view=lost'),
-      api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
+      api.get<OverviewItem>('/api/admin/overview')
     ])
+    const { earned: sums, lastDay, merchants: accounts, waiting } = now
     const open = [
-      lost.length === 0
-        ? null
-        : html`<li><a href=${link('refunds')}>${lost.length} refunds</a> whose answer was lost</li>`,
-      pending.length === 0
-        ? null
-        : html`<li><a href=${link('subscriptions')}>${pending.length} subscriptions</a> that wait for a decision</li>`
+      waits(waiting.lostRefunds, 'refunds whose answer was lost', link('refunds')),
+      waits(waiting.pendingSubscriptions, 'subscriptions that wait for a decision', link('subscriptions')),
+      waits(waiting.refusedOrders, 'paid orders that their shop refused', link('orders')),
+      waits(lastDay.failedWebhooks, 'webhooks of the last day that were given up on', `${root}jobs`)
     ].filter(item => item !== null)
     return {
       title: 'Overview',
       content: html`
         ${open.length === 0 ? html`<p class="notice good">Nothing waits for you.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">What waits for you</h2><ul>${open}</ul></section>`}
+        <dl class="figures-row">
+          ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
+          ${figure('In thirty days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
+          ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
+          ${figure('Refunds under way', count(waiting.openRefunds))}
+        </dl>
         ${earned}`
     }
   }
+}
+
+interface OverviewItem {
+  readonly merchants: { readonly total: number; readonly active: number }
+  readonly earned: Readonly<Record<'today' | 'thirtyDays', { readonly sales: number; readonly sats: number }>>
+  readonly waiting: Readonly<Record<'pendingSubscriptions' | 'lostRefunds' | 'openRefunds' | 'refusedOrders', number>>
+  readonly lastDay: { readonly failedWebhooks: number }
+}
+
+function waits(many: number, what: string, to: string): VNode | null {
+  return many === 0 ? null : html`<li><a href=${to}>${many} ${what}</a></li>`
 }
 
 const sales: ConsolePage = {
@@ -55,6 +71,7 @@ const sales: ConsolePage = {
   }
 }
 
+const PLANS = ['free', 'individual', 'l402'] as const
 /** Rows of the list of merchants. */
 const MERCHANTS = 50
 
@@ -65,12 +82,33 @@ const merchants: ConsolePage = {
   summary: 'Accounts, and the form that makes another one',
   async show({ api, form, link, problem, query }) {
     const after = query.get('after')
+    const filter = {
+      search: query.get('search'),
+      planTier: PLANS.find(name => name === query.get('planTier')),
+      isActive: ['true', 'false'].find(value => value === query.get('isActive'))
+    }
     const list = await api.get<readonly MerchantSummary[]>(
-      `/api/admin/merchants${queryOf({ limit: MERCHANTS, after })}`
+      `/api/admin/merchants${queryOf({ ...filter, limit: MERCHANTS, after })}`
     )
+    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
     return {
       title: 'Merchants',
       content: html`
+        <form method="get" class="filter" role="search" aria-label="Merchants">
+          ${field({ name: 'search', label: 'Name, address or id', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${choice('planTier', 'Plan', [['', 'All'], ...PLANS.map(name => [name, name] as const)], filter.planTier ?? '')}
+          ${choice(
+            'isActive',
+            'State',
+            [
+              ['', 'All'],
+              ['true', 'active'],
+              ['false', 'deactivated']
+            ],
+            filter.isActive ?? ''
+          )}
+          <button class="button small" type="submit">Show</button>
+        </form>
         ${table(
           'Merchants',
           [
@@ -88,11 +126,13 @@ const merchants: ConsolePage = {
             { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
           ],
           list,
-          html`<p>No accounts yet. Make one below, or let merchants buy a plan.</p>`
+          isFiltered
+            ? html`<p>No account is like this. <a href=${link('merchants')}>Show all</a></p>`
+            : html`<p>No accounts yet. Make one below, or let merchants buy a plan.</p>`
         )}
         <nav class="pager" aria-label="Pages">
-          ${after === null ? null : html`<a href=${link('merchants')}>First</a>`}
-          ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants?after=${list.at(-1)?.merchantId}`)}>Next</a>`}
+          ${after === null ? null : html`<a href=${link(`merchants${queryOf(filter)}`)}>First</a>`}
+          ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants${queryOf({ ...filter, after: list.at(-1)?.merchantId })}`)}>Next</a>`}
         </nav>
         <section aria-labelledby="make"><h2 id="make">Make an account</h2>
           <form method="post" class="form">

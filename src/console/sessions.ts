@@ -1,0 +1,59 @@
+import { html } from '../pages/document.ts'
+import type { Console, ConsolePage } from './page.ts'
+import { action, badge, table } from './parts.ts'
+import { timeOf } from './words.ts'
+
+interface SessionItem {
+  readonly sessionId: string
+  readonly browser: string
+  readonly createdAt: string
+  readonly seenAt: string
+  readonly expiresAt: string
+  readonly isCurrent: boolean
+}
+
+/** Where whoever is signed in is signed in, and signing out there. */
+export function sessionsPage(console: Console): ConsolePage {
+  return {
+    id: console === 'merchant' ? 'getConsoleSignedIn' : 'getOperatorSignedIn',
+    console,
+    path: 'signed-in',
+    summary: 'Where else you are signed in, and signing out there',
+    async show({ api, root }) {
+      const sessions = await api.get<readonly SessionItem[]>('/api/auth/sessions')
+      return {
+        title: 'Signed in',
+        content: html`
+          <p>These browsers act in your name. Sign out those that you do not know, or no longer use. <a href=${`${root}sign-in/account`}>Your account</a></p>
+          ${table(
+            'Sessions',
+            [
+              {
+                title: 'Browser',
+                cell: (one: SessionItem) => html`<bdi>${one.browser === '' ? 'unknown' : one.browser}</bdi>`
+              },
+              { title: 'Since', cell: one => timeOf(one.createdAt) },
+              { title: 'Last used', cell: one => timeOf(one.seenAt) },
+              { title: 'Until', cell: one => timeOf(one.expiresAt) },
+              {
+                title: 'Sign out',
+                cell: one =>
+                  one.isCurrent
+                    ? badge('this one', 'good')
+                    : action('Sign out', { sessionId: one.sessionId }, { what: one.browser, isDanger: true })
+              }
+            ],
+            sessions,
+            html`<p>No session is yours any more.</p>`
+          )}`
+      }
+    },
+    async act({ api, form }) {
+      await api.send({
+        method: 'DELETE',
+        target: `/api/auth/sessions/${encodeURIComponent(form.get('sessionId') ?? '')}`
+      })
+      return { to: 'signed-in', done: 'removed' }
+    }
+  }
+}
