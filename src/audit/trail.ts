@@ -33,8 +33,8 @@ export class AuditTrail implements Trail {
       actorKind,
       actor,
       operation,
-      target,
-      change: asked ?? {},
+      target: storable(target),
+      change: storable(asked ?? {}),
       status: null
     }
     await store.insert(entry)
@@ -47,6 +47,14 @@ export class AuditTrail implements Trail {
       }
     }
   }
+}
+
+/** The same without what the database's JSON cannot hold: NUL, which a path may name, and half characters. */
+function storable<T>(value: T): T {
+  const told = (_name: string, part: unknown): unknown =>
+    typeof part === 'string' ? part.replaceAll('\0', '\ufffd').toWellFormed() : part
+  // Nothing but texts is changed.
+  return JSON.parse(JSON.stringify(value), told) as T
 }
 
 function actorOf(principal: Principal): readonly [ActorKind, string] {
