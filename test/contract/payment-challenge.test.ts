@@ -178,7 +178,7 @@ t.test(
       ['application/json, application/problem+json', false],
       ['application/problem+json, application/json;q=0.5', true],
       ['application/problem+json;q=0', false],
-      ['text/html, application/problem+json;q=0.1', true]
+      ['text/html;q=0.1, application/problem+json', true]
     ]
     for (const [accept, problem] of rows) {
       const answer = await shop.gateway.send('GET', '/paid/a', { headers: accept === null ? {} : { accept } })

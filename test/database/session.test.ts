@@ -22,7 +22,7 @@ const root = resolve(import.meta.dirname, '../..')
 /** What outlives the transaction in which it is said, or needs the session in which it was. */
 const OF_A_SESSION = [
   /pg_(try_)?advisory_(lock|unlock)\w*/gi,
-  /\bset (session|statement_timeout|lock_timeout|idle_|search_path|role)\b/gi,
+  /\bset (session|statement_timeout|lock_timeout|idle_|search_path|role)\b(?! *=)/gi,
   /set_config\([^)]*, *false\)/gi,
   /\bcreate temp\w*|\bwith hold\b|\b(sql|client|database)\.reserve\(/gi,
   /`(un)?listen [^`]+`/gi

@@ -62,6 +62,8 @@ export interface Fixture {
   stored(invoiceId: string): Promise<Payment>
   /** Another process on the same database. */
   another(store?: RefundStore): Refunds
+  /** Another process whose slots have a provider of another kind, which knows nothing of what was sent. */
+  ofKind(kind: FakeProvider['kind']): Refunds
 }
 
 let count = 0
@@ -93,8 +95,8 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
     applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
   })
-  const another = (refundStore: RefundStore = store): Refunds => {
-    return new Refunds({
+  const over = (refundStore: RefundStore, payees: Payees): Refunds =>
+    new Refunds({
       onConfirmed,
       store: refundStore,
       database,
@@ -105,6 +107,14 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
       sources,
       merchant: async id => accounts.get(id) ?? null
     })
+  const another = (refundStore: RefundStore = store): Refunds => over(refundStore, payees)
+  const ofKind = (kind: FakeProvider['kind']): Refunds => {
+    const other = new FakeProvider(clock)
+    other.kind = kind
+    return over(
+      store,
+      new Payees({ primary: { provider: other, key: null }, alternate: { provider: other, key: null } }, sealer)
+    )
   }
   const newMerchant = async (): Promise<Merchant> => {
     const id = await merchants.nextId()
@@ -210,6 +220,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     newMerchant,
     payment,
     another,
+    ofKind,
     stored: async invoiceId => {
       const found = await payments.byId(invoiceId)
       if (found === null) throw new Error('the payment is gone')
