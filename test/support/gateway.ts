@@ -164,6 +164,11 @@ function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Loo
   }
 }
 
+/** A file that says nothing of the server is given a free port: files run beside each other, and 8080 is one. */
+function onFreePort(yaml: string): string {
+  return /^server:/m.test(yaml) ? yaml : `server: { listen: "127.0.0.1:0" }\n${yaml}`
+}
+
 /** Starts a gateway and stops it when the test ends. */
 export async function startGateway(t: T, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const data = options.data ?? temporaryFolder(t)
@@ -172,7 +177,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
   const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }
   const kinds = options.providerKinds
   const { config, plugins } = await loadText(
-    options.yaml ?? defaultYaml(),
+    onFreePort(options.yaml ?? defaultYaml()),
     env,
     kinds === undefined ? {} : { providers: kinds }
   )
@@ -221,7 +226,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
       return (answer.json() as { preimage: string }).preimage
     },
     reload: async yaml => {
-      const next = await loadText(yaml, env)
+      const next = await loadText(onFreePort(yaml), env)
       await app.reload(next.config, next.plugins)
       look = lookAt(app.operations, next.config)
     },
