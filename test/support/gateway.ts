@@ -164,9 +164,12 @@ function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Loo
   }
 }
 
-/** A file that says nothing of the server is given a free port: files run beside each other, and 8080 is one. */
+/**
+ * A file that says nothing of the server is given a free port: files run beside each other, and 8080 is one. At its end,
+ * so that its lines stay where they are.
+ */
 function onFreePort(yaml: string): string {
-  return /^server:/m.test(yaml) ? yaml : `server: { listen: "127.0.0.1:0" }\n${yaml}`
+  return /^server:/m.test(yaml) ? yaml : `${yaml.replace(/\n?$/, '\n')}server: { listen: "127.0.0.1:0" }\n`
 }
 
 /** Starts a gateway and stops it when the test ends. */
