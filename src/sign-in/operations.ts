@@ -7,6 +7,7 @@ import { defineOperation, documented, type AnyOperation, type Result } from '../
 import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
+import { FORM_TYPE, sentForm } from '../pages/form.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { LINK_SENT, SIGN_IN_HEADERS, SignInPages } from './pages.ts'
 import { EMAIL, LinkSent, LinkInput } from './schema.ts'
@@ -26,7 +27,6 @@ const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 const common = { tag: 'Sign-in', access: 'public' } as const
-const FORM_TYPE = 'application/x-www-form-urlencoded'
 /** Longest form that is read, in bytes: an address and what stands around it. */
 const MOST_FORM = 4096
 
@@ -95,7 +95,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         503: away
       },
       async handle({ ctx }) {
-        const email = ((await readForm(ctx)).get('email') ?? '').trim()
+        const email = ((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim()
         if (email.length > 254 || !EMAIL.test(email))
           return shown(
             400,
@@ -124,7 +124,10 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         const address = clientNetwork(ctx.clientAddress)
         const blocked = await authThrottle.blockedFor(address)
         if (blocked > 0) throw new AuthThrottled(blocked / 1000)
-        const signedIn = await sessions.openWithKey(((await readForm(ctx)).get('key') ?? '').trim(), browserOf(ctx))
+        const signedIn = await sessions.openWithKey(
+          ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
+          browserOf(ctx)
+        )
         if (signedIn !== null) return go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
@@ -207,18 +210,10 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         const token = sessionToken(ctx, isSecure())
         // Nothing can be ended, and a link that sends somebody here does no harm.
         if (token === null) return go('account')
-        if (!isFormOf(token, (await readForm(ctx)).get('form'))) return shown(403, pages.forged())
+        if (!isFormOf(token, (await sentForm(ctx, MOST_FORM)).get('form'))) return shown(403, pages.forged())
         await sessions.end(token)
         return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
       }
     })
   ])
-}
-
-/** What a form holds; nothing where there is none, or one that is far too long to be ours. */
-async function readForm(ctx: Context): Promise<URLSearchParams> {
-  const type = ctx.headers.get('content-type')?.split(';', 1)[0]?.trim().toLowerCase()
-  if (type !== FORM_TYPE || (ctx.body.length ?? 0) > MOST_FORM) return new URLSearchParams()
-  const bytes = await ctx.body.bytes()
-  return new URLSearchParams(bytes.byteLength > MOST_FORM ? '' : Buffer.from(bytes).toString('utf8'))
 }
