@@ -7,6 +7,8 @@ import tap from 'tap'
 
 /** Milliseconds after which a file hangs. It is far from what any takes on a slow machine. */
 const timeout = 600_000
+/** Milliseconds that a process may go on after its last file: a socket, a timer or a process that nobody closed. */
+const rest = 30_000
 
 const tests = new URL('../test/', import.meta.url).href
 /** They hold what files may share: the databases that are emptied between tests, and servers that are someone else's. */
@@ -43,4 +45,10 @@ export async function inOneProcess(files) {
       await import(`${pathToFileURL(file).href}?test=${of}`)
     })
   }
+  // Without this the whole run waits for ever, and nobody is told for what.
+  const waiting = setTimeout(() => {
+    tap.fail(`the process goes on after its last file, held by ${process.getActiveResourcesInfo().join(', ')}`)
+    process.exit(1)
+  }, rest)
+  waiting.unref()
 }
