@@ -7,7 +7,7 @@ import tap from 'tap'
 
 /** Milliseconds after which a file hangs. It is far from what any takes on a slow machine. */
 const timeout = 600_000
-/** Milliseconds that a process may go on after its last file: a socket, a timer or a process that nobody closed. */
+/** Milliseconds in which a file that is at its end, and the last file's process, must have closed all they opened. */
 const rest = 30_000
 
 const tests = new URL('../test/', import.meta.url).href
@@ -37,18 +37,26 @@ module.registerHooks({
   }
 })
 
+/**
+ * Ends this process after `ms`, and says what it was doing. Without this the whole run waits for ever, and nobody is told
+ * for what: tap has a time for tests and none for what they close.
+ */
+function endAfter(ms, doing) {
+  return setTimeout(() => {
+    tap.fail(`the process goes on ${doing}, held by ${process.getActiveResourcesInfo().join(', ')}`)
+    process.exit(1)
+  }, ms)
+}
+
 /** Runs `files`, paths from the repository's folder. */
 export async function inOneProcess(files) {
   for (const file of files) {
+    const ending = endAfter(timeout + rest, `in ${file}`)
     await tap.test(file, { timeout }, async test => {
       const of = running.push(test) - 1
       await import(`${pathToFileURL(file).href}?test=${of}`)
     })
+    clearTimeout(ending)
   }
-  // Without this the whole run waits for ever, and nobody is told for what.
-  const waiting = setTimeout(() => {
-    tap.fail(`the process goes on after its last file, held by ${process.getActiveResourcesInfo().join(', ')}`)
-    process.exit(1)
-  }, rest)
-  waiting.unref()
+  endAfter(rest, 'after its last file').unref()
 }
