@@ -2,6 +2,7 @@
 import { request } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
+import { eventually } from '../support/gateway-process.ts'
 import { challengeOf, openRpcShop, paying, RECEIPT, results, toolCall, type Respond, type Rpc } from './setting.ts'
 
 const json = (response: ServerResponse, body: object | string, status = 200): void => {
@@ -186,12 +187,13 @@ t.test('payments and what the server says', async t => {
       { error: { code: -32043, data: { failure: { reason: 'redeemed' } } } },
       'in the message it is the same payment'
     )
-    const rows = await shop.gateway.database.sql<{ state: string }[]>`
-      select state from challenges where payment_hash = ${paymentHash}`
-    t.same(
-      rows.map(({ state }) => state),
-      ['spent']
-    )
+    // The response does not wait for the spend to be written.
+    const rows = await eventually('the payment is spent', 10_000, async () => {
+      const found = await shop.gateway.database.sql<{ state: string }[]>`
+        select state from challenges where payment_hash = ${paymentHash}`
+      return found.every(({ state }) => state === 'spent') ? found : null
+    })
+    t.equal(rows.length, 1)
   })
 
   t.test('an L402 token buys its tool until it ends, whatever the arguments, and no other tool', async t => {
