@@ -2,13 +2,16 @@ import type { Log } from '../telemetry/log.ts'
 
 type Close = () => void | Promise<void>
 
-/** Parts that were opened, ended in the reverse order; one that fails does not keep the others open. */
+/** Parts that were opened, ended in the reverse order; one that fails or hangs does not keep the others open. */
 export class Closers {
   readonly #log: Log
+  readonly #patience: number
   readonly #list: Close[] = []
 
-  constructor(log: Log) {
+  /** @param patience milliseconds that one part may take, of the machine's own time: others' clocks may stand still */
+  constructor(log: Log, patience = 30_000) {
     this.#log = log
+    this.#patience = patience
   }
 
   add<T>(part: T, close: (part: T) => void | Promise<void>): T {
@@ -17,11 +20,18 @@ export class Closers {
   }
 
   async close(): Promise<void> {
-    for (const close of this.#list.splice(0).toReversed()) {
+    const all = this.#list.splice(0)
+    for (const [at, close] of [...all.entries()].toReversed()) {
+      const late = Promise.withResolvers<never>()
+      const timer = setTimeout(() => {
+        late.reject(new Error(`it did not close within ${this.#patience / 1000} s`))
+      }, this.#patience)
       try {
-        await close()
+        await Promise.race([close(), late.promise])
       } catch (error) {
-        this.#log.error({ err: error }, 'a part of the gateway failed to close')
+        this.#log.error({ err: error, opened: `${at + 1} of ${all.length}` }, 'a part of the gateway failed to close')
+      } finally {
+        clearTimeout(timer)
       }
     }
   }

@@ -24,6 +24,17 @@ t.test('what was opened last is closed first, also past one that fails to close'
   t.equal(closed.length, 3, 'each once')
 })
 
+t.test('a part that never closes keeps the others open only for a while, and is told', async t => {
+  const told: unknown[] = []
+  const closers = new Closers({ ...silentLog, error: fields => void told.push(fields) }, 20)
+  const closed: string[] = []
+  closers.add('first', name => void closed.push(name))
+  closers.add('second', () => new Promise<never>(() => {}))
+  await closers.close()
+  t.same(closed, ['first'])
+  t.match(told, [{ opened: '2 of 2', err: { message: 'it did not close within 0.02 s' } }])
+})
+
 t.test('a domain that cannot be opened closes those that were opened before it', async t => {
   const closed: string[] = []
   const kinds = providerKinds.map((kind): ProviderKind => {

@@ -206,7 +206,14 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
   const close = (): Promise<void> =>
     (closed ??= (async () => {
       await agent.destroy()
-      await app.close()
+      const late = Promise.withResolvers<never>()
+      // tap has no time for what tests close, and a clock of the test's own may stand still.
+      const timer = setTimeout(() => {
+        late.reject(new Error(`the gateway did not close within 60 s, with ${app.active} requests under way`))
+      }, 60_000)
+      await Promise.race([app.close(), late.promise]).finally(() => {
+        clearTimeout(timer)
+      })
     })())
   t.teardown(close)
   const keys = readKeys(data)
