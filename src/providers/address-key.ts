@@ -189,11 +189,23 @@ export function addressKeyFault(read: (text: string) => unknown): (key: string) 
   }
 }
 
+/** What keys were read as, for as long as somebody has the key itself: a certificate in it takes longer than a call. */
+const keysRead = new WeakMap<Secret<string>, { readonly by: unknown; readonly server: object }>()
+
 /** A key, read for a call. @throws ProviderRefused 'key' for none and for one of another form */
-export function readKeyForCall<K>(key: Secret<string> | null, kind: string, read: (text: string) => K): K {
+export function readKeyForCall<K extends object>(
+  key: Secret<string> | null,
+  kind: string,
+  read: (text: string) => K
+): K {
   if (key === null) throw new ProviderRefused('key', `The provider ${kind} needs a key.`)
+  const before = keysRead.get(key)
+  // The same function has returned it.
+  if (before?.by === read) return before.server as K
   try {
-    return read(key.reveal().trim())
+    const server = read(key.reveal().trim())
+    keysRead.set(key, { by: read, server })
+    return server
   } catch (error) {
     throw error instanceof AddressKeyError ? new ProviderRefused('key', error.message) : error
   }

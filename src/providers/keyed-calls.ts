@@ -50,8 +50,8 @@ export interface KeyedKind<Server extends KeyedServer>
     ServerWords,
     Pick<ProviderHttpOptions, 'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'> {
   readonly kind: string
-  /** Reads a key. @throws AddressKeyError */
-  read(text: string): Server
+  /** Reads a key, by no more than its text. @throws AddressKeyError */
+  readonly read: (text: string) => Server
   /** What of the key is sent along with each call. */
   secretOf(server: Server): Secret<string>
   /** Says more of an error where the kind knows a common mistake in its keys. */
@@ -126,7 +126,7 @@ export class KeyedCalls<Server extends KeyedServer> {
     run: (call: CallProvider, server: Server, elsewhere: (origin: string) => CallProvider) => Promise<T>,
     standing?: CallStanding
   ): Promise<T> {
-    const server = readKeyForCall(key, this.#kind.kind, text => this.#kind.read(text))
+    const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
     // A host that gateway.yaml names is the operator's own.
     const isTrusted = (key !== null && key === this.#options.ownKey) || server.origin === this.#ownOrigin
     const secret = this.#kind.secretOf(server)

@@ -31,7 +31,8 @@ export function lightningCharge(invoice: string, paymentHash: string, amountSats
         expiresAt: decoded.expiresAt * 1000,
         network: decoded.network,
         onchainAddress: null,
-        checkoutUrl: null
+        checkoutUrl: null,
+        isSignatureSound: true
       }
     }
   } catch (error) {

@@ -6,6 +6,7 @@ import {
   addressKeyHost,
   AddressKeyError,
   readAddressKey,
+  readKeyForCall,
   type AddressKeyForm
 } from '../../src/providers/address-key.ts'
 
@@ -69,6 +70,17 @@ t.test('breakers know hosts apart, and a text that is no key is nobody', async t
   t.equal(hostOf(new Secret('toy+http://node.example.com:1/a?key=a')), 'http://node.example.com:1')
   t.equal(hostOf(new Secret('nonsense')), '')
   t.equal(hostOf(null), '')
+})
+
+t.test('a key is read once for as long as it is at hand, by each reader for itself', async t => {
+  let readings = 0
+  const counting = (text: string) => ({ ...read(text), nth: ++readings })
+  const key = new Secret('toy+https://host?key=a')
+  const first = readKeyForCall(key, 'toy', counting)
+  t.equal(readKeyForCall(key, 'toy', counting), first)
+  t.equal(readings, 1)
+  t.notOk('nth' in readKeyForCall(key, 'toy', read), 'what another reader made of it is not handed out')
+  t.equal(readKeyForCall(new Secret('toy+https://host?key=a'), 'toy', counting).nth, 2, 'another copy of its text')
 })
 
 t.test('any text is read or refused by AddressKeyError alone, and a value comes back as it was written', async () => {

@@ -151,7 +151,7 @@ export class SandboxProvider implements Provider {
         network: 'regtest',
         onchainAddress: null,
         checkoutUrl: null,
-        isSignedHere: true
+        isSignatureSound: true
       }
       await this.#store.insert(row)
       return charge
