@@ -307,6 +307,13 @@ export const responseErrors = {
     cause: "The plan's endpoints are used up.",
     cure: 'Retire one with `POST /api/l402/endpoints/retire`, or take a larger plan.'
   },
+  BG_PLAN_WEBHOOK_LIMIT: {
+    status: 402,
+    error: 'Plan webhook limit reached',
+    cause:
+      'The account has as many webhook endpoints as its plan allows; the webhook URL counts, also where none is set.',
+    cure: 'Remove one with `DELETE /api/merchant/webhooks/endpoints/{endpointId}`, or take a larger plan.'
+  },
   BG_BALANCE_USED_UP: {
     status: 402,
     error: 'Balance used up',
@@ -702,6 +709,18 @@ export const responseErrors = {
     error: 'No webhook URL is set',
     cause: 'There is nowhere to send it.',
     cure: 'Set one with `PUT /api/merchant/webhook-url`.'
+  },
+  BG_WEBHOOK_ENDPOINT_NOT_FOUND: {
+    status: 404,
+    error: 'Webhook endpoint not found',
+    cause: "There is no such webhook endpoint, or it is another merchant's.",
+    cure: 'See `GET /api/merchant/webhooks/endpoints`. The first one is changed with `PUT /api/merchant/webhook-url`.'
+  },
+  BG_WEBHOOK_ENDPOINT_OFF: {
+    status: 400,
+    error: 'The webhook endpoint is paused or was removed',
+    cause: 'There is nowhere to send it.',
+    cure: 'Resume the endpoint with `PUT /api/merchant/webhooks/endpoints/{endpointId}`.'
   },
   BG_DELIVERY_NOT_FOUND: {
     status: 404,

@@ -19,7 +19,7 @@ export const FeaturesView = Type.Object(
     analyticsEnabled: Type.Boolean(),
     prioritySupport: Type.Boolean(),
     customBrandingEnabled: Type.Boolean(),
-    maxWebhookEndpoints: Type.Integer({ description: 'Reported only: an account has one webhook URL.' }),
+    maxWebhookEndpoints: Type.Integer({ description: 'Most webhook endpoints, the webhook URL among them.' }),
     l402Enabled: Type.Boolean({ description: 'False whenever the account is inactive.' })
   },
   { title: 'MerchantFeatures' }

@@ -3,13 +3,14 @@ import { currentPlan, type PlanCaps } from './plans.ts'
 import type { Merchant } from './schema.ts'
 
 /** Which cap of a plan was reached (decision 102). */
-export type PlanCap = 'price' | 'monthly' | 'endpoint'
+export type PlanCap = 'price' | 'monthly' | 'endpoint' | 'webhook'
 
 const caps: Readonly<Record<PlanCap, { readonly of: keyof PlanCaps; readonly title: string; readonly noun: string }>> =
   Object.freeze({
     price: { of: 'maxPriceSats', title: 'Plan price limit reached', noun: 'satoshis for one challenge' },
     monthly: { of: 'challengesPerMonth', title: 'Plan monthly limit reached', noun: 'challenges a month' },
-    endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' }
+    endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' },
+    webhook: { of: 'webhookEndpoints', title: 'Plan webhook limit reached', noun: 'webhook endpoints' }
   })
 
 /** What is measured against a cap. */

@@ -68,7 +68,7 @@ export interface PlanCaps {
   readonly challengesPerMonth: number | null
   /** Satoshis for one challenge. */
   readonly maxPriceSats: number | null
-  /** Reported only: there is one callback URL (decision 79). */
+  /** Webhook endpoints, the callback URL among them (decision 346). */
   readonly webhookEndpoints: number
 }
 

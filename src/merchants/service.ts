@@ -326,7 +326,8 @@ export class Merchants {
   }
 }
 
-function newWebhookSecret(random: Random): Secret<string> {
+/** A new secret that signs webhooks. */
+export function newWebhookSecret(random: Random): Secret<string> {
   return new Secret(`whsec_${randomToken(32, random)}`)
 }
 

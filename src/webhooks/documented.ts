@@ -146,6 +146,7 @@ export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freez
 
 const delivery = {
   id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
+  endpointId: 'first',
   event: 'payment.paid',
   invoiceId: '482910573648201',
   paymentHash: HASH,
@@ -170,7 +171,7 @@ export const webhookTexts: Readonly<Record<string, OperationText>> = {
     example: { responses: { 200: { deliveries: [delivery], total: 1, limit: 50, offset: 0 } } }
   },
   resendWebhookDelivery: {
-    description: 'It goes to the address that is set now, signed with the secret that is set now.',
+    description: 'It goes to the address that its endpoint has now, signed with the secret that it has now.',
     example: {
       params: { id: delivery.id },
       responses: { 202: { ...delivery, status: 'pending', nextAttemptAt: '2026-11-22T11:00:00.000Z' } }
@@ -178,7 +179,7 @@ export const webhookTexts: Readonly<Record<string, OperationText>> = {
   },
   testWebhook: {
     description:
-      'The response comes when your server has answered, after 10 seconds at the latest. The event is signed with the secret that is set now, ' +
+      'The response comes when your server has answered, after 10 seconds at the latest; further endpoints have an operation of their own. The event is signed with the secret that is set now, ' +
       'is in no list of deliveries, and is not sent again.',
     example: {
       responses: {

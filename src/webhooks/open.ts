@@ -1,11 +1,17 @@
 import { sentWebhooks } from './documented.ts'
+import { endpointOperations } from './endpoint-operations.ts'
+import { WebhookEndpoints, type WebhookEndpointsParts } from './endpoints.ts'
 import { webhookOperations } from './operations.ts'
 import { Webhooks, type WebhooksParts } from './service.ts'
 import { SqlWebhookStore } from './store.ts'
 
 /** Opens what merchants are told. */
-export function openWebhooks(parts: Omit<WebhooksParts, 'store' | 'times'>) {
-  const webhooks = new Webhooks({ ...parts, store: new SqlWebhookStore(parts.database) })
+export function openWebhooks(
+  parts: Omit<WebhooksParts, 'store' | 'endpoints' | 'times'> & Omit<WebhookEndpointsParts, 'store'>
+) {
+  const store = new SqlWebhookStore(parts.database)
+  const endpoints = new WebhookEndpoints({ ...parts, store })
+  const webhooks = new Webhooks({ ...parts, store, endpoints })
   return {
     /** Write events, each in the transaction of what it tells of. */
     paymentChanged: webhooks.paymentChanged.bind(webhooks),
@@ -13,7 +19,7 @@ export function openWebhooks(parts: Omit<WebhooksParts, 'store' | 'times'>) {
     storeOrderFailed: webhooks.storeOrderFailed.bind(webhooks),
     /** What is sent, for the documents. */
     documented: sentWebhooks,
-    operations: webhookOperations(webhooks),
+    operations: [...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)],
     jobs: webhooks.jobs,
     close: () => {}
   }

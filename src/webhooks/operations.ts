@@ -22,7 +22,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       query: DeliveryQuery,
       responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
-        400: { description: 'status or since is none.' },
+        400: { description: 'endpoint, status or since is none.' },
         503: away
       },
       handle: async ({ ctx, query }) => {
@@ -44,7 +44,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
             'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.',
           schema: DeliveryView
         },
-        400: { description: 'No webhook URL is set.', schema: ErrorBody },
+        400: { description: 'No webhook URL is set; the endpoint is paused or was removed.', schema: ErrorBody },
         404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
         503: away
       },
@@ -56,12 +56,12 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/webhooks/test',
       mount: { use: 'merchant-api', chain: 'settings-write' },
-      summary: 'Send a signed test event now, and see what your server answers',
+      summary: 'Send a signed test event to the first endpoint now, and see what it answers',
       responses: {
         200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
         400: { description: 'No webhook URL is set.', schema: ErrorBody }
       },
-      handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx)) })
+      handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx), null) })
     })
   ])
 }

@@ -8,19 +8,23 @@ import { isoTime, isoTimeOrNull, isoTimeQuery } from '../gateway/iso-time.ts'
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
 /** What a delivery tells of. Payments are told apart by their status; the others carry it. */
-export type WebhookEvent =
-  | 'payment.processing'
-  | 'payment.paid'
-  | 'payment.underpaid'
-  | 'payment.expired'
-  | 'payment.refunded'
-  | 'l402.challenge.paid'
-  | 'storefront.order.failed'
+export const WEBHOOK_EVENTS = Object.freeze([
+  'payment.processing',
+  'payment.paid',
+  'payment.underpaid',
+  'payment.expired',
+  'payment.refunded',
+  'l402.challenge.paid',
+  'storefront.order.failed'
+] as const)
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
 /** An event for one merchant, and what became of it. Times in milliseconds since the epoch. */
 export interface Delivery {
   readonly id: string
   readonly merchantId: number
+  /** Whose it is; null for the account's first endpoint. */
+  readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly invoiceId: string | null
   readonly paymentHash: string | null
@@ -54,6 +58,9 @@ const nullable = <T extends 'string' | 'integer'>(type: T, description: string) 
 export const DeliveryView = Type.Object(
   {
     id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
+    endpointId: Type.String({
+      description: 'Of GET /api/merchant/webhooks/endpoints, perhaps of one that was removed.'
+    }),
     event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
     invoiceId: nullable('string', 'Of a payment.'),
     paymentHash: nullable('string', '64 lower-case hex characters.'),
@@ -79,6 +86,7 @@ export type DeliveryView = Static<typeof DeliveryView>
 
 /** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
 export const DeliveryQuery = Type.Object({
+  endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
   since: Type.Optional(isoTimeQuery('ISO 8601; only events of then or later.')),
   limit: Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' })),
@@ -119,9 +127,11 @@ function iso(time: number | null): string | null {
 
 /** The delivery as merchants see it. */
 export function deliveryView(delivery: Delivery): DeliveryView {
-  const { id, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } = delivery
+  const { id, endpointId, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } =
+    delivery
   return {
     id,
+    endpointId: endpointId ?? 'first',
     event,
     invoiceId,
     paymentHash,

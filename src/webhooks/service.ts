@@ -11,19 +11,21 @@ import { rowId, type Random } from '../system/ids.ts'
 import { periodic, queue, type JobDeclaration, type Jobs } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
-import { UnsealError } from '../keys/secrets.ts'
+import { UnsealError, type Secret } from '../keys/secrets.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
+import { endpointMissing, PAUSED, REMOVED, type WebhookEndpoint, type WebhookEndpoints } from './endpoints.ts'
 import { answered, KEPT_RESPONSE_BYTES, unanswered, type Sent } from './delivery.ts'
 import { challengePayload, paymentPayload, storeOrderPayload, testPayload, type FailedStoreOrder } from './payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
 import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView, type TestView } from './schema.ts'
 import { signatureHeader } from './signature.ts'
-import { isDeliveryId, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
+import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
 
 /** What webhooks are built from. */
 export interface WebhooksParts {
   readonly store: WebhookStore
+  readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
   readonly database: Database
   readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll'>
   readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
@@ -42,9 +44,9 @@ const WEBHOOK_QUEUE = 'webhooks'
 const RECOVERY = 'webhooks-recovery'
 const PURGE = 'webhooks-purge'
 
-/** Attempts at once in each process, and of one merchant: an endpoint that hangs holds its own places and no others. */
+/** Attempts at once in each process, and for one endpoint: one that hangs holds its own places and no others. */
 const CONCURRENCY = 256
-const PER_MERCHANT = 4
+const PER_ENDPOINT = 4
 /** Milliseconds that an attempt is taken for alive beyond the call itself: what is read and written around it. */
 const AROUND = 5_000
 /** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
@@ -63,6 +65,13 @@ class DeliveryFailed extends Error {
 /** What a job of the queue carries. A type, since an interface is no JsonObject. */
 type AttemptData = { readonly delivery: string; readonly attempt: number }
 
+/** Where an attempt goes, and what signs it; null where no secret is set any more. */
+interface Destination {
+  readonly url: string
+  /** @throws UnsealError */
+  secret(): Secret<string> | null
+}
+
 /** A failure after which no attempt is of use. */
 interface Verdict extends Sent {
   readonly url: string | null
@@ -71,7 +80,7 @@ interface Verdict extends Sent {
 
 /**
  * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what
- * they tell; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL
+ * they tell, one for each endpoint that wants them; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL
  * and are signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money
  * has moved, and without its key the account has no other way to learn of it.
  */
@@ -100,7 +109,7 @@ export class Webhooks {
         {
           title: 'Webhooks to merchants',
           concurrency: CONCURRENCY,
-          perGroup: PER_MERCHANT,
+          perGroup: PER_ENDPOINT,
           expiry: this.#alive,
           poll: 500
         },
@@ -214,7 +223,10 @@ export class Webhooks {
       throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
     // Out of range is clamped, never refused (decision 12).
     const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
-    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, status: query.status ?? null, since })
+    const { endpoint = null, status = null } = query
+    if (endpoint !== null && endpoint !== 'first' && !isWebhookId(endpoint))
+      throw invalidField('/endpoint', 'Must be first or the id of a webhook endpoint.')
+    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, status, since })
     return { deliveries: rows.map(deliveryView), total, ...page }
   }
 
@@ -222,20 +234,25 @@ export class Webhooks {
    * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that
    * is pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an
    * attempt is under way nothing is added to it.
-   * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL; Unavailable
+   * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL and for an
+   *   endpoint that is paused or was removed; Unavailable
    */
   async resend(merchant: Merchant, id: string): Promise<DeliveryView> {
-    const { database, store, clock } = this.#parts
-    if (!isDeliveryId(id)) throw notFound()
+    const { database, endpoints, store, clock } = this.#parts
+    if (!isWebhookId(id)) throw notFound()
     const resent = await database.transaction(async sql => {
       const made = await store.resend(sql, merchant.id, id, clock.now())
+      if (made === null) return null
+      const { endpointId } = made.delivery
       // Thrown in here, so that nothing of it stays.
-      if (made !== null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
+      if (endpointId === null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
+      if (endpointId !== null && (await endpoints.find(sql, merchant.id, endpointId))?.isActive !== true)
+        throw new ShortError(400, 'The webhook endpoint is paused or was removed')
       // Not the key of the schedule's own attempt, which may wait for its later time.
-      if (made !== null && made.attempt !== null)
+      if (made.attempt !== null)
         await this.#enqueue(
           sql,
-          merchant.id,
+          made.delivery,
           { delivery: id, attempt: made.attempt },
           { key: `${id}:${made.attempt}:now` }
         )
@@ -246,30 +263,41 @@ export class Webhooks {
   }
 
   /**
-   * Sends a test event to the account's webhook URL now, signed as every other, and tells what came of it. It is no
-   * delivery: nothing is kept of it, and it is not sent again (decision 305).
-   * @throws ShortError 400 without a webhook URL
+   * Sends a test event to an endpoint now, null for the first, signed as every other, and tells what came of it. It is
+   * no delivery: nothing is kept of it, and it is not sent again (decision 305).
+   * @throws ShortError 400 without a webhook URL, 404 for an endpoint that the account does not have
    */
-  async test(merchant: Merchant): Promise<TestView> {
-    const { clock, random } = this.#parts
-    const url = merchant.webhookUrl
-    if (url === null) throw new ShortError(400, 'No webhook URL is set')
+  async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {
+    const { clock, database, endpoints, random } = this.#parts
+    const endpoint = endpointId === null ? null : await endpoints.find(database.sql, merchant.id, endpointId)
+    if (endpointId !== null && endpoint === null) throw endpointMissing()
+    const destination = endpoint === null ? this.#first(merchant) : this.#further(endpoint)
+    if (destination === null) throw new ShortError(400, 'No webhook URL is set')
     const sentAt = clock.now()
     const id = rowId(sentAt, random)
-    const { error, responseStatus, responseBody } = await this.#post(url, merchant, {
+    const { error, responseStatus, responseBody } = await this.#post(destination, {
       id,
+      merchantId: merchant.id,
       body: testPayload(merchant.id, id, sentAt)
     })
-    return { id, isDelivered: error === null, url, responseStatus, responseBody, error, sentAt: iso(sentAt) }
+    return {
+      id,
+      isDelivered: error === null,
+      url: destination.url,
+      responseStatus,
+      responseBody,
+      error,
+      sentAt: iso(sentAt)
+    }
   }
 
   /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
   async recover(): Promise<void> {
     const { database, store, clock } = this.#parts
     const now = clock.now()
-    for (const { id, merchantId, attempt } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
+    for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
       // One that still waits for a place has the same key.
-      await this.#enqueue(database.sql, merchantId, { delivery: id, attempt }, { key: `${id}:${attempt}` })
+      await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, { key: `${lost.id}:${attempt}` })
     }
   }
 
@@ -286,50 +314,64 @@ export class Webhooks {
     const { store, jobs, clock, random } = this.#parts
     const createdAt = clock.now()
     const deliveries = events.map(event => ({ id: rowId(createdAt, random), createdAt, ...event }))
-    const added = await store.add(sql, deliveries)
-    const attempts = deliveries
-      .filter(({ id }) => added.has(id))
-      .map(({ id, merchantId }) => {
-        const data: AttemptData = { delivery: id, attempt: 1 }
-        return { data, key: `${id}:1`, group: String(merchantId) }
-      })
+    const attempts = (await store.add(sql, deliveries)).map(added => {
+      const data: AttemptData = { delivery: added.id, attempt: 1 }
+      return { data, key: `${added.id}:1`, group: groupOf(added) }
+    })
     if (attempts.length > 0) await jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
   }
 
   async #enqueue(
     sql: TransactionSql | Sql,
-    merchantId: number,
+    of: Omit<AddedDelivery, 'id'>,
     data: AttemptData,
     options: { readonly key: string; readonly startAfter?: number }
   ): Promise<void> {
-    await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: String(merchantId) })
+    await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
   }
 
-  /** @throws the reason of `signal`; what reading the merchant throws */
-  async #send(id: string, { merchantId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
-    const merchant = await this.#parts.merchants.byId(merchantId)
-    const url = merchant?.webhookUrl ?? null
-    if (merchant === null || url === null) return given('No webhook URL is set any more.', null, true)
-    return await this.#post(url, merchant, { id, body }, signal)
+  /** @throws the reason of `signal`; what reading the destination throws */
+  async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
+    const { database, endpoints, merchants } = this.#parts
+    let destination: Destination | null
+    if (endpointId === null) {
+      const merchant = await merchants.byId(merchantId)
+      destination = merchant === null ? null : this.#first(merchant)
+      if (destination === null) return given('No webhook URL is set any more.', null, true)
+    } else {
+      const endpoint = await endpoints.find(database.sql, merchantId, endpointId)
+      if (endpoint === null) return given(REMOVED, null, true)
+      if (!endpoint.isActive) return given(PAUSED, null, true)
+      destination = this.#further(endpoint)
+    }
+    return await this.#post(destination, { id, merchantId, body }, signal)
+  }
+
+  #first(merchant: Merchant): Destination | null {
+    const { webhookUrl: url } = merchant
+    return url === null ? null : { url, secret: () => this.#parts.merchants.webhookSecret(merchant) }
+  }
+
+  #further(endpoint: WebhookEndpoint): Destination {
+    return { url: endpoint.url, secret: () => this.#parts.endpoints.secretOf(endpoint) }
   }
 
   /** One request to a merchant's server, signed with the secret of this moment. @throws the reason of `signal` */
   async #post(
-    url: string,
-    merchant: Merchant,
-    { id, body }: { readonly id: string; readonly body: string },
+    { url, secret: read }: Destination,
+    { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
     signal?: AbortSignal
   ): Promise<Verdict> {
-    const { merchants, call, clock, log } = this.#parts
+    const { call, clock, log } = this.#parts
     const bytes = Buffer.from(body, 'utf8')
     let signature: string
     try {
-      const secret = merchants.webhookSecret(merchant)
+      const secret = read()
       if (secret === null) return given('No webhook secret is set any more.', url, true)
       signature = signatureHeader(secret, clock.now(), bytes)
     } catch (error) {
       if (!(error instanceof UnsealError)) throw error
-      log.error({ err: error, merchantId: merchant.id }, 'a webhook secret cannot be opened')
+      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
       return given('The webhook secret cannot be read.', url, false)
     }
     const headers = [
@@ -388,15 +430,15 @@ export class Webhooks {
       if (!written) return null
       const attempt = claimed.attempt + 1
       if (next !== null)
-        await this.#enqueue(
-          sql,
-          claimed.merchantId,
-          { delivery: id, attempt },
-          { key: `${id}:${attempt}`, startAfter: next }
-        )
+        await this.#enqueue(sql, claimed, { delivery: id, attempt }, { key: `${id}:${attempt}`, startAfter: next })
       return result
     })
   }
+}
+
+/** Attempts of one endpoint share their places, and no others. */
+function groupOf({ merchantId, endpointId }: Omit<AddedDelivery, 'id'>): string {
+  return endpointId ?? String(merchantId)
 }
 
 function given(error: string, url: string | null, final: boolean): Verdict {

@@ -17,6 +17,13 @@ export interface NewDelivery {
   readonly createdAt: number
 }
 
+/** One delivery that was written of an event, and where it goes; `endpointId` is null for the first endpoint. */
+export interface AddedDelivery {
+  readonly id: string
+  readonly merchantId: number
+  readonly endpointId: string | null
+}
+
 /** Who may make an attempt: the job of the schedule, or one that failed and is run again by hand. */
 export interface Claim {
   readonly id: string
@@ -31,6 +38,8 @@ export interface Claim {
 /** An attempt that is this process's to make. */
 export interface ClaimedAttempt {
   readonly merchantId: number
+  /** Null for the first one. */
+  readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly body: string
   /** The attempt's number, from 1. */
@@ -55,6 +64,8 @@ export interface AttemptOutcome {
 
 /** Which deliveries to list, newest first. */
 export interface DeliveryFilter {
+  /** `first` for the account's first one; null for all. */
+  readonly endpoint: string | null
   readonly status: DeliveryStatus | null
   /** Milliseconds since the epoch. */
   readonly since: number | null
@@ -71,19 +82,17 @@ export interface Resend {
 }
 
 /** A delivery whose attempt is long due, so that its job may be lost. */
-export interface Overdue {
-  readonly id: string
-  readonly merchantId: number
+export interface Overdue extends AddedDelivery {
   readonly attempt: number
 }
 
 /** Where deliveries are kept. */
 export interface WebhookStore {
   /**
-   * Writes events in the transaction that caused them, so that all stand or fall. Answers the ids of those that were
-   * written: not those whose merchant has no webhook URL, nor those that are there already.
+   * Writes events in the transaction that caused them, so that all stand or fall: a delivery for each endpoint that
+   * wants the event. Answers those that were written, and not those that are there already.
    */
-  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<ReadonlySet<string>>
+  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]>
   /**
    * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has
    * ended. Null for all others. A failed delivery's own job gets a further attempt.
@@ -100,6 +109,8 @@ export interface WebhookStore {
    * others. Null for another merchant's or none. Of two at once the second sees what the first did.
    */
   resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
+  /** Marks what waits for an endpoint as failed, with the reason; except what is being sent in this moment. */
+  abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void>
   list(
     merchantId: number,
     filter: DeliveryFilter
@@ -110,14 +121,15 @@ export interface WebhookStore {
   purge(before: number, limit: number): Promise<number>
 }
 
-/** Whether a text can be the id of a delivery: the database cannot even be asked for others. */
-export function isDeliveryId(text: string): boolean {
+/** Whether a text can be the id of a delivery or an endpoint: the database cannot even be asked for others. */
+export function isWebhookId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
 
 const deliveryRows: Records<Delivery> = records({
   id: text(),
   merchantId: integer(),
+  endpointId: optional(text()),
   event: text<WebhookEvent>(),
   invoiceId: optional(text()),
   paymentHash: optional(text()),
@@ -135,13 +147,16 @@ const deliveryRows: Records<Delivery> = records({
 
 const claimRows = records({
   merchantId: integer(),
+  endpointId: optional(text()),
   event: text<WebhookEvent>(),
   body: text(),
   attempts: integer(),
   retries: flag(),
   status: text<DeliveryStatus>()
 })
-const overdueRows: Records<Overdue> = records({ id: text(), merchantId: integer(), attempt: integer() })
+const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()) }
+const addedRows: Records<AddedDelivery> = records(addedColumns)
+const overdueRows: Records<Overdue> = records({ ...addedColumns, attempt: integer() })
 
 const ADD = overRows<NewDelivery>(
   {
@@ -154,12 +169,19 @@ const ADD = overRows<NewDelivery>(
     body: ['text', row => row.body],
     at: ['timestamptz', row => row.createdAt]
   },
+  // A further endpoint's key has its id behind it: versions that know of no such endpoint go on writing the first one's.
   given => `
-    insert into webhook_deliveries (id, merchant_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
-    select given.id, merchants.id, given.event, given.event_key, given.invoice, given.payment, given.body, 'pending', webhook_url, given.at, given.at
-    from ${given} join merchants on merchants.id = given.merchant and webhook_url is not null
+    insert into webhook_deliveries (id, merchant_id, endpoint_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
+    select case when told.id is null then given.id else gen_random_uuid() end, given.merchant, told.id, given.event,
+      given.event_key || coalesce(':' || told.id::text, ''), given.invoice, given.payment, given.body, 'pending', told.url, given.at, given.at
+    from ${given} cross join lateral (
+      select null::uuid as id, webhook_url as url from merchants where merchants.id = given.merchant and webhook_url is not null
+      union all
+      select endpoint.id, endpoint.url from webhook_endpoints endpoint
+      where endpoint.merchant_id = given.merchant and is_active and (events is null or given.event = any(events))
+    ) told
     on conflict (event_key) do nothing
-    returning id::text`
+    returning id, merchant_id, endpoint_id`
 )
 
 /** Deliveries in the SQL database. */
@@ -170,10 +192,8 @@ export class SqlWebhookStore implements WebhookStore {
     this.#database = database
   }
 
-  async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<ReadonlySet<string>> {
-    const rows = await ADD.run(sql, deliveries)
-    // The statement returns ids, as text.
-    return new Set(rows.map(row => String(row['id'])))
+  async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
+    return await addedRows.all(ADD.run(sql, deliveries))
   }
 
   async claim({ id, attempt, job, now, until }: Claim): Promise<ClaimedAttempt | null> {
@@ -183,8 +203,8 @@ export class SqlWebhookStore implements WebhookStore {
         and ((status = 'pending' and attempts = ${attempt - 1}) or (status = 'failed' and failed_job = ${job}))
       returning *`)
     if (claimed === null) return null
-    const { merchantId, event, body, attempts, retries, status } = claimed
-    return { merchantId, event, body, attempt: attempts + 1, retries: retries && status === 'pending' }
+    const { merchantId, endpointId, event, body, attempts, retries, status } = claimed
+    return { merchantId, endpointId, event, body, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
   async unclaim(id: string, attempt: number): Promise<void> {
@@ -219,13 +239,20 @@ export class SqlWebhookStore implements WebhookStore {
     return { delivery, attempt: delivery.attempts + 1 }
   }
 
+  async abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void> {
+    await sql`
+      update webhook_deliveries set status = 'failed', error = ${error}, next_attempt_at = null, failed_job = null
+      where endpoint_id = ${endpointId} and status = 'pending' and (claimed_until is null or claimed_until <= ${new Date(now)})`
+  }
+
   async list(
     merchantId: number,
-    { status, since, limit, offset }: DeliveryFilter
+    { endpoint, status, since, limit, offset }: DeliveryFilter
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }> {
     const { sql } = this.#database
     const where = sql`
       merchant_id = ${merchantId}
+      ${endpoint === null ? sql`` : endpoint === 'first' ? sql`and endpoint_id is null` : sql`and endpoint_id = ${endpoint}`}
       ${status === null ? sql`` : sql`and status = ${status}`}
       ${since === null ? sql`` : sql`and created_at >= ${new Date(since)}`}`
     const [count] = await sql<
@@ -238,7 +265,7 @@ export class SqlWebhookStore implements WebhookStore {
 
   async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {
     return await overdueRows.all(this.#database.sql`
-      select id, merchant_id, attempts + 1 as attempt from webhook_deliveries
+      select id, merchant_id, endpoint_id, attempts + 1 as attempt from webhook_deliveries
       where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
       order by next_attempt_at limit ${limit}`)
   }

@@ -96,6 +96,8 @@ interface Setting {
   member(): Promise<number>
   /** Id of a webhook that was written for the owner. */
   delivery(): Promise<string>
+  /** Id of a further webhook endpoint of the owner's. */
+  endpoint(): Promise<string>
 }
 
 /** What is asked for. */
@@ -291,6 +293,29 @@ const rows: Readonly<Record<string, Row>> = {
     await f.delivery()
     return { path: '/api/merchant/webhooks/test', mine: 'http://localhost:9000/' }
   }),
+  listWebhookEndpoints: row(merchant(200), async f => ({
+    path: '/api/merchant/webhooks/endpoints',
+    mine: await f.endpoint()
+  })),
+  createWebhookEndpoint: row(merchant(201), () => ({
+    path: '/api/merchant/webhooks/endpoints',
+    body: { url: 'http://localhost:9000', events: ['payment.paid'] }
+  })),
+  changeWebhookEndpoint: row(merchant(200, 404), async f => ({
+    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}`,
+    body: { isActive: false }
+  })),
+  rotateWebhookSecret: row(merchant(200, 404), async f => ({
+    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}/rotate-secret`,
+    mine: 'webhookSecret'
+  })),
+  testWebhookEndpoint: row(merchant(200, 404), async f => ({
+    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}/test`,
+    mine: 'isDelivered'
+  })),
+  removeWebhookEndpoint: row(merchant(204, 404), async f => ({
+    path: `/api/merchant/webhooks/endpoints/${await f.endpoint()}`
+  })),
   // The sandbox sends no notifications; what real kinds send is judged by its signature.
   receivePrimaryNotification: plain(anyone(400), '/api/webhooks/primary', {}),
   receiveAlternateNotification: plain(anyone(400), '/api/webhooks/alternate', {}),
@@ -828,6 +853,7 @@ async function stored(gateway: TestGateway, merchantId: number): Promise<unknown
     'challenges',
     'producer_endpoints',
     'api_keys',
+    'webhook_endpoints',
     'storefronts',
     'storefront_orders',
     'bitcoin_subscriptions',
@@ -898,6 +924,10 @@ function setting(
       }
       return deliveries[0].id
     },
+    endpoint: async () =>
+      String(
+        (await asOwner('POST', '/api/merchant/webhooks/endpoints', { url: 'http://localhost:9000' }))['endpointId']
+      ),
     refund: async () => {
       const { invoiceId } = await payment(true)
       return (await asOwner('POST', '/api/refunds', {

@@ -4,6 +4,9 @@ import { SqlMerchantStore } from '../../src/merchants/store.ts'
 import type { Clock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
+import { systemRandom } from '../../src/system/ids.ts'
+import { WebhookEndpoints } from '../../src/webhooks/endpoints.ts'
+import { SqlWebhookStore } from '../../src/webhooks/store.ts'
 
 /** What signs the webhooks of `anAccount`. */
 export const secretText = 'a secret that the merchant chose'
@@ -19,6 +22,22 @@ export function accountsOf(database: Database, clock: Clock): Merchants {
     plans: () => {
       throw new Error('plans are not asked for')
     }
+  })
+}
+
+/** The further endpoints of accounts, of which a plan allows four. */
+export function endpointsOf(database: Database, clock: Clock, production = false): WebhookEndpoints {
+  return new WebhookEndpoints({
+    database,
+    store: new SqlWebhookStore(database),
+    merchants: {
+      caps: () => ({ endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
+    },
+    sealer,
+    clock,
+    random: systemRandom,
+    production,
+    publicUrl: () => 'https://pay.example.com'
   })
 }
 

@@ -12,6 +12,8 @@ import { silentLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { AddressGuard, type ResolveName } from '../../src/upstream/guard.ts'
 import { outboundCall } from '../../src/upstream/outbound.ts'
+import { endpointOperations } from '../../src/webhooks/endpoint-operations.ts'
+import type { WebhookEndpoints } from '../../src/webhooks/endpoints.ts'
 import { webhookOperations } from '../../src/webhooks/operations.ts'
 import { Webhooks, type WebhooksParts } from '../../src/webhooks/service.ts'
 import { SqlWebhookStore } from '../../src/webhooks/store.ts'
@@ -19,7 +21,7 @@ import { startReceiver, type Receiver, type ReceiverOptions } from '../fakes/rec
 import { aPayment } from '../payments/fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { accountsOf, anAccount } from './accounts.ts'
+import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
 import { FakeJobs } from './fake-jobs.ts'
 import { principalOfKey } from '../../src/merchants/principal.ts'
 
@@ -53,6 +55,7 @@ export async function insertPayment(
 export interface DeliveryRow {
   readonly id: string
   readonly merchant_id: number
+  readonly endpoint_id: string | null
   readonly event: string
   readonly event_key: string
   readonly body: string
@@ -76,6 +79,7 @@ export interface Fixture {
   readonly jobs: FakeJobs
   readonly merchants: Merchants
   readonly webhooks: Webhooks
+  readonly endpoints: WebhookEndpoints
   readonly changes: PaymentChanges
   /** An endpoint that is closed when the test ends. */
   receiver(options?: ReceiverOptions): Promise<Receiver>
@@ -90,7 +94,8 @@ export interface Fixture {
   call(
     merchant: Merchant,
     method: string,
-    target: string
+    target: string,
+    body?: object
   ): Promise<{ readonly status: number; readonly data: Record<string, unknown>; readonly total: string | undefined }>
   /** Another gateway on the same database, clock and jobs, with different parts. */
   another(different: Partial<WebhooksParts>): Webhooks
@@ -113,9 +118,11 @@ export async function fixture(
     production: options.production ?? false,
     resolve: options.resolve ?? (async () => [])
   })
+  const endpoints = endpointsOf(database, clock, options.production)
   const another = (different: Partial<WebhooksParts>): Webhooks =>
     new Webhooks({
       store: new SqlWebhookStore(database),
+      endpoints,
       database,
       jobs,
       merchants,
@@ -134,7 +141,7 @@ export async function fixture(
     clock,
     changed: (sql, change) => webhooks.paymentChanged(sql, change)
   })
-  const upstream = new InternalUpstream(webhookOperations(webhooks))
+  const upstream = new InternalUpstream([...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)])
   const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
   const payment: Fixture['payment'] = (merchant, different) =>
     insertPayment(database, merchant.id, clock.now(), different)
@@ -148,6 +155,7 @@ export async function fixture(
     jobs,
     merchants,
     webhooks,
+    endpoints,
     changes,
     payment,
     rows,
@@ -174,13 +182,18 @@ export async function fixture(
         throw new Error(`${more.length + (row === undefined ? 0 : 1)} rows instead of one`)
       return row
     },
-    call: async (merchant, method, target) => {
+    call: async (merchant, method, target, body) => {
       const { status, headers, text } = await chain.run({
         method,
         target,
+        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
         principal: principalOfKey(merchant)
       })
-      return { status, data: JSON.parse(text) as Record<string, unknown>, total: headers.get('x-total-count') }
+      return {
+        status,
+        data: (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>,
+        total: headers.get('x-total-count')
+      }
     }
   }
 }

@@ -15,7 +15,7 @@ import { SqlWebhookStore } from '../../src/webhooks/store.ts'
 import { startReceiver, type Receiver, type ReceiverOptions } from '../fakes/receiver.ts'
 import { eachDatabase } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
-import { accountsOf, anAccount } from './accounts.ts'
+import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
 import { insertPayment, type DeliveryRow } from './fixture.ts'
 
 interface Paying {
@@ -39,6 +39,7 @@ async function running(t: T, database: Database, times?: WebhooksParts['times'])
   const jobs = new PgBossJobs({ database, clock, log: silentLog, metrics, patience: 50 })
   const webhooks = new Webhooks({
     store: new SqlWebhookStore(database),
+    endpoints: endpointsOf(database, clock),
     database,
     jobs,
     merchants,

@@ -38,6 +38,7 @@ await t.test(
     })
     t.same(Object.keys(oldest ?? {}), [
       'id',
+      'endpointId',
       'event',
       'invoiceId',
       'paymentHash',
@@ -54,6 +55,7 @@ await t.test(
     ])
     t.match(oldest, {
       id: /^[0-9a-f-]{36}$/,
+      endpointId: 'first',
       event: 'payment.paid',
       invoiceId: first.invoiceId,
       paymentHash: first.paymentHash,

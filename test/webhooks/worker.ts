@@ -15,7 +15,7 @@ import { AddressGuard } from '../../src/upstream/guard.ts'
 import { outboundCall } from '../../src/upstream/outbound.ts'
 import { Webhooks } from '../../src/webhooks/service.ts'
 import { SqlWebhookStore } from '../../src/webhooks/store.ts'
-import { accountsOf } from './accounts.ts'
+import { accountsOf, endpointsOf } from './accounts.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log, clock })
@@ -24,6 +24,7 @@ const jobs = new PgBossJobs({ database, clock, log, metrics, supervise: 1_000 })
 const store = new SqlPaymentStore(database)
 const webhooks = new Webhooks({
   store: new SqlWebhookStore(database),
+  endpoints: endpointsOf(database, clock),
   database,
   jobs,
   merchants: accountsOf(database, clock),

@@ -34,6 +34,7 @@ import { lnurlCharges } from './0040-lnurl-charges.ts'
 import { providersOfASlot } from './0041-providers-of-a-slot.ts'
 import { soldRows } from './0042-sales.ts'
 import { apiKeys } from './0043-api-keys.ts'
+import { webhookEndpoints } from './0046-webhook-endpoints.ts'
 import { merchantColour } from './0047-merchant-colour.ts'
 import { smallIndexes } from './0048-small-indexes.ts'
 import { members } from './0050-members.ts'
@@ -82,6 +83,7 @@ export const migrations: readonly Migration[] = [
   providersOfASlot,
   soldRows,
   apiKeys,
+  webhookEndpoints,
   merchantColour,
   smallIndexes,
   members,
