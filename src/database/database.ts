@@ -146,7 +146,11 @@ function openPostgres(options: DatabaseOptions): Database {
     connection: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) },
     socket: postgresSocket(tlsOf(options.url), 5_000, silence)
   })
-  const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, clock, options.log)
+  const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, {
+    clock,
+    log: options.log,
+    silence
+  })
   const listen = (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> =>
     listener.listen(channel, heard)
   return new Client('postgres', client, clock, silence, {

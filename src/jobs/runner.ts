@@ -185,6 +185,8 @@ export class JobRunner {
       controller.abort(error)
       late.reject(error)
     }, expiry)
+    // One that ignores that it should end, and was given back, holds no process.
+    timer.unref()
     let outcome: { readonly reason: unknown } | null = null
     try {
       await Promise.race([this.#parts.run(job, controller.signal), late.promise])

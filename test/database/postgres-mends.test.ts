@@ -539,7 +539,7 @@ mend('nor to the one that was made anew in its place', {
 void t.test('a listener that the server refused, as a standby does before it is promoted, is heard later', async t => {
   const clock = new ManualClock()
   const server = await startPostgres(t)
-  const listener = new PostgresListener(server.url, clock, silentLog)
+  const listener = new PostgresListener(server.url, { clock, log: silentLog, silence: new Silence(10_000) })
   t.teardown(() => listener.close())
   const bareServer = await startPostgres(t)
   const sql = bareClient(t, bareServer)
@@ -563,3 +563,22 @@ void t.test('a listener that the server refused, as a standby does before it is 
   await both(before + 1, [server])
   t.equal(listens(bareServer), 2, 'the bare package is deaf from then on')
 })
+
+void t.test(
+  'a listener that the server does not answer keeps nobody waiting, neither at its begin nor at its end',
+  async t => {
+    const server = await startPostgres(t)
+    const listener = new PostgresListener(server.url, {
+      clock: new ManualClock(),
+      log: silentLog,
+      silence: new Silence(100)
+    })
+    t.teardown(() => listener.close())
+    await listener.listen('hang_at_begin', () => {})
+    const unlisten = await listener.listen('channel', () => {})
+    server.atStart = 'say nothing'
+    server.reset()
+    await unlisten()
+    t.pass('all came to an end')
+  }
+)

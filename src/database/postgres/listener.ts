@@ -2,6 +2,8 @@ import type { Clock, Timer } from '../../system/clock.ts'
 import { isConnectionFault } from '../errors.ts'
 import { openClient, type PostgresClient } from './client.ts'
 import type { Log } from '../../telemetry/log.ts'
+import type { Silence } from './silence.ts'
+import { postgresSocket, tlsOf } from './socket.ts'
 
 const retryMs = 1_000
 
@@ -14,17 +16,22 @@ export class PostgresListener {
   readonly #client: PostgresClient
   readonly #clock: Clock
   readonly #log: Log
+  readonly #silence: Silence
   readonly #channels = new Map<string, Set<(payload: string) => void>>()
   #retry: Timer | null = null
   #closed = false
 
-  /** Connects with the first `listen`, not before. */
-  constructor(url: string, clock: Clock, log: Log) {
+  /** Connects with the first `listen`, not before. `silence` limits what it asks for, not how long nothing is told. */
+  constructor(url: string, { clock, log, silence }: { clock: Clock; log: Log; silence: Silence }) {
     this.#clock = clock
     this.#log = log
+    this.#silence = silence
     this.#client = openClient(url, {
       max: 1,
       connect_timeout: 5,
+      // TLS is made by the socket.
+      ssl: false,
+      socket: postgresSocket(tlsOf(url), 5_000, silence),
       idle_timeout: undefined,
       max_lifetime: null,
       connection: { application_name: 'boltgate-listener' },
@@ -49,7 +56,7 @@ export class PostgresListener {
     return async () => {
       if (!hearers.delete(heard) || hearers.size > 0 || this.#closed) return
       this.#channels.delete(channel)
-      await this.#client`unlisten ${this.#client(channel)}`.catch(ignoreFault)
+      await this.#silence.limit(this.#client`unlisten ${this.#client(channel)}`).catch(ignoreFault)
     }
   }
 
@@ -62,7 +69,7 @@ export class PostgresListener {
   async #begin(channel: string): Promise<void> {
     try {
       // Repeating it is harmless to PostgreSQL.
-      await this.#client`listen ${this.#client(channel)}`
+      await this.#silence.limit(this.#client`listen ${this.#client(channel)}`)
     } catch (error) {
       if (!isConnectionFault(error)) throw error
       this.#later()
