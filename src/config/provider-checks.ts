@@ -110,19 +110,21 @@ export function checkSessionProvider(
   routes: readonly { readonly route: RouteConfig; readonly index: number }[],
   findings: Findings
 ): void {
-  const receiving = placed.find(
-    ({ slot, provider }) => slot === 'primary' && factsOf(provider.kind, providers)?.onlyReceives === true
-  )?.provider.kind
+  const own = placed.filter(({ slot }) => slot === 'primary').map(({ provider }) => factsOf(provider.kind, providers))
+  const receiving = own.find(facts => facts?.onlyReceives === true)?.name
+  const wanting = own.find(facts => facts?.wantsAmounts === true)?.name
   for (const { route, index } of routes) {
     if (route.sessions === undefined) continue
     const found =
       receiving !== undefined
         ? `but ${receiving} only receives, and what is left of a session is paid back; allowed: sessions with a provider that pays out in lightning.primary`
-        : !payment.schemes.includes('payment')
-          ? 'but payment.schemes leaves the Payment scheme out, which sessions belong to; allowed: sessions with payment among the schemes'
-          : route.price !== undefined && isFree(route.price)
-            ? 'but nothing costs anything there; allowed: sessions beside a price or a meter'
-            : null
+        : wanting !== undefined
+          ? `but ${wanting} pays no invoice without an amount, and what is left of a session is paid back to one; allowed: sessions with a provider that does in lightning.primary`
+          : !payment.schemes.includes('payment')
+            ? 'but payment.schemes leaves the Payment scheme out, which sessions belong to; allowed: sessions with payment among the schemes'
+            : route.price !== undefined && isFree(route.price)
+              ? 'but nothing costs anything there; allowed: sessions beside a price or a meter'
+              : null
     if (found !== null)
       findings.report('BG_ROUTE_MISMATCH', ['routes', index, 'sessions'], `found sessions, ${found}`, 'key')
   }

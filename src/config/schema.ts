@@ -1069,6 +1069,8 @@ export interface ProviderFacts {
   readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
   /** Pays nothing out. */
   readonly onlyReceives?: true
+  /** Pays no invoice that leaves the amount to it. */
+  readonly wantsAmounts?: true
   /** What is wrong with the form of a key, without repeating any of it; undefined where nothing is. */
   keyFault(key: string): string | undefined
 }

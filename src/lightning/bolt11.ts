@@ -113,7 +113,7 @@ const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
  * Decodes an invoice in lower or upper case, without a `lightning:` in front.
  * @param options.signature `false` leaves the signature unchecked, for an invoice that this process has just made;
  *   checking recovers the payee's public key, which takes most of a millisecond
- * @param options.zeroAmount `true` admits an amount of zero, which some write where the payer is to choose
+ * @param options.zeroAmount `true` admits an amount of zero, which some write where the payer is to choose, and reads it as none
  * @throws InvoiceError
  */
 export function decodeInvoice(
@@ -134,7 +134,7 @@ export function decodeInvoice(
       'The amount must be a positive whole number without leading zeros, followed by m, u, n, p or nothing'
     )
   }
-  const amountMsat = readAmount(human[2], human[3] ?? '')
+  const amountMsat = isZero ? null : readAmount(human[2], human[3] ?? '')
 
   if (words.length < TIMESTAMP_WORDS + SIGNATURE_WORDS)
     throw new InvoiceError('length', 'The invoice is too short for a timestamp and a signature')

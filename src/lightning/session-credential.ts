@@ -124,7 +124,7 @@ export function checkReturnInvoice(invoice: string, network: InvoiceNetwork, now
   try {
     const decoded = decodeInvoice(invoice, { zeroAmount: true })
     if (decoded.network !== network) return `The return invoice is of ${decoded.network}, and the deposit of ${network}`
-    if (decoded.amountMsat !== null && decoded.amountMsat !== 0n)
+    if (decoded.amountMsat !== null)
       return 'The return invoice must have no amount: it is known only when the session closes'
     return decoded.expiresAt <= now ? 'The return invoice has expired' : null
   } catch (error) {

@@ -30,6 +30,8 @@ export interface ProviderKind {
   readonly scopes?: readonly KeyScope[]
   /** It pays nothing out, so that nothing that came in through it can be refunded: `boltgate check` says so. */
   readonly onlyReceives?: true
+  /** It pays no invoice that leaves the amount to it, as return invoices of sessions do. */
+  readonly wantsAmounts?: true
   /**
    * What is wrong with the form of a key, as far as it can be seen without asking anybody; undefined where nothing is.
    * The text says what would be right, and repeats nothing of the key.

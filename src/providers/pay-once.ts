@@ -1,4 +1,4 @@
-import { decodeInvoice } from '../lightning/bolt11.ts'
+import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { NothingSent } from './provider-call.ts'
 import type { Payout } from './provider.ts'
@@ -75,10 +75,24 @@ export function feeLimit(amountSats: number): number {
   return Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
 }
 
-/** What is needed of an invoice to pay it: its hash, and whether it leaves the amount to us. */
-export function payable(invoice: string): { readonly paymentHash: string; readonly isAmountless: boolean } {
-  const { paymentHash, amountMsat } = decodeInvoice(invoice, { signature: false, zeroAmount: true })
-  return { paymentHash, isAmountless: amountMsat === null || amountMsat === 0n }
+/** What is needed of an invoice to pay it. */
+export interface PayableInvoice {
+  readonly paymentHash: string
+  /** It leaves the amount to us, as one of zero does too. */
+  readonly isAmountless: boolean
+  /** Unix seconds. */
+  readonly expiresAt: number
+}
+
+/** @throws ProviderRefused for what is no invoice */
+export function payable(invoice: string): PayableInvoice {
+  try {
+    const { paymentHash, amountMsat, expiresAt } = decodeInvoice(invoice, { signature: false, zeroAmount: true })
+    return { paymentHash, isAmountless: amountMsat === null, expiresAt }
+  } catch (error) {
+    if (!(error instanceof InvoiceError)) throw error
+    throw new ProviderRefused('request', `The Lightning invoice cannot be read: ${error.message}.`)
+  }
 }
 
 /** Milliseconds that we keep for ourselves of the time that a node may take to pay. */

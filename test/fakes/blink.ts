@@ -238,7 +238,7 @@ export async function startFakeBlink(options: { clock?: Clock; port?: number } =
 
   function pay({ paymentRequest = '', amount, walletId }: Input): object {
     if (walletId !== WALLET) throw notFound('No wallet found')
-    const decoded = decodeInvoice(paymentRequest)
+    const decoded = decodeInvoice(paymentRequest, { zeroAmount: true })
     if ((amount === undefined) !== (decoded.amountSats !== null))
       throw new Error('an amount beside an invoice with one')
     const before = wallet.payments.get(decoded.paymentHash)

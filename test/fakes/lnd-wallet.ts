@@ -142,7 +142,7 @@ export class LndWallet {
 
   /** `tracked` false: refused before it became a payment of the node. */
   pay(invoice: string, amountSats: number | null): HeldPayment {
-    const decoded = decodeInvoice(invoice)
+    const decoded = decodeInvoice(invoice, { zeroAmount: true })
     if (decoded.expiresAt * 1000 <= this.#clock.now())
       throw new LndError(2, `invoice expired. Valid until ${new Date(decoded.expiresAt * 1000).toISOString()}`)
     if (decoded.amountSats === null && amountSats === null)

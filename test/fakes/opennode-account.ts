@@ -393,7 +393,7 @@ function requireSats(amount: unknown): number {
 
 function readInvoice(text: string): Invoice {
   try {
-    return decodeInvoice(text)
+    return decodeInvoice(text, { zeroAmount: true })
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     throw new Refusal(400, 'Invalid Lightning invoice')

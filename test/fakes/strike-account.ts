@@ -173,7 +173,7 @@ export class StrikeAccount {
     const given = form(body, ['lnInvoice', 'sourceCurrency', 'amount', 'beneficiary'])
     const target = text(given.lnInvoice, 'lnInvoice', 1, 8000)
     this.#requireNew(key)
-    const invoice = decodeInvoice(target)
+    const invoice = decodeInvoice(target, { zeroAmount: true })
     if (given.amount !== undefined && invoice.amountMsat !== null)
       throw invalid('amount', 'The invoice has an amount of its own.')
     if (given.amount === undefined && invoice.amountMsat === null) throw invalid('amount', 'The invoice has no amount.')

@@ -153,10 +153,14 @@ t.test('prepaid sessions', async t => {
   })
   t.equal(upstream.requests.length, 2)
   const receives = shown('sessions.yaml').replace('routes:', 'lightning: { primary: { kind: KIND } }\nroutes:')
-  for (const kind of providerKinds.filter(({ onlyReceives }) => onlyReceives === true))
-    await t.rejects(loadText(receives.replace('KIND', kind.name), {}), {
-      message: /only receives, and what is left of a session is paid back/
-    })
+  for (const { name, onlyReceives, wantsAmounts } of providerKinds) {
+    const loaded = loadText(receives.replace('KIND', name), {})
+    if (onlyReceives === true)
+      await t.rejects(loaded, { message: /only receives, and what is left of a session is paid back/ }, name)
+    else if (wantsAmounts === true)
+      await t.rejects(loaded, { message: /pays no invoice without an amount, and what is left of a session/ }, name)
+    else await t.resolves(loaded, name)
+  }
 })
 
 t.test("a price of a plugin's own, as docs/plugins.md names it", async t => {

@@ -7,6 +7,7 @@ import { readWithdrawal } from '../../src/providers/opennode/wire.ts'
 import type { PayoutRequest } from '../../src/providers/provider.ts'
 import { startFakeOpenNode, type Fault } from '../fakes/opennode.ts'
 import { errorLike } from '../support/error-like.ts'
+import { refundOf } from './contract/subject.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const KEY = 'opennode-test-key'
@@ -88,10 +89,12 @@ void t.test('a refund over Lightning: taken, under way, confirmed with its fee',
   t.equal(fake.requests.at(-1)?.path, `/v1/withdrawal/${payout.payoutId}`)
 })
 
-void t.test('an invoice without an amount is given one, and only that', async t => {
-  const { fake, provider, lightning } = await setUp(t)
-  await provider.createPayout(key, lightning('100000000000001', null))
-  t.match(fake.requests.at(-1)?.body, { amount: 700 })
+void t.test('an invoice without an amount, or of zero, is given one, and only those', async t => {
+  const { clock, fake, provider, lightning } = await setUp(t)
+  for (const says of ['none', 'zero'] as const) {
+    await provider.createPayout(key, refundOf(clock, 700, says))
+    t.match(fake.requests.at(-1)?.body, { amount: 700 }, says)
+  }
   await provider.createPayout(key, lightning('100000000000002'))
   t.notMatch(JSON.stringify(fake.requests.at(-1)?.body), 'amount')
 })

@@ -10,6 +10,7 @@ import { StrikeProvider } from '../../src/providers/strike/strike.ts'
 import { startFakeStrike, type FakeStrike, type StrikeFault } from '../fakes/strike.ts'
 import { errorLike } from '../support/error-like.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { refundOf } from './contract/subject.ts'
 import { ProviderUnavailable } from '../../src/providers/errors.ts'
 
 const CANARY = 'canary-key-77fe21'
@@ -100,11 +101,13 @@ t.test('over Lightning it is confirmed at once, with its fee in whole satoshis',
   t.same(await strike.lookUpPayout(key, request, null), payout, 'it is found by our reference too')
 })
 
-t.test("an invoice without an amount is paid with the refund's", async t => {
-  const { fake, strike, lightning } = await rig(t)
-  await strike.createPayout(key, { ...lightning({ amountMsat: null }), amountSats: 4_321 })
-  t.match(fake.requests[0]?.body, { amount: { amount: '0.00004321', currency: 'BTC', feePolicy: 'EXCLUSIVE' } })
-  t.match([...fake.account.payments.values()], [{ quote: { sats: 4_321 } }])
+t.test("an invoice without an amount, or of zero, is paid with the refund's", async t => {
+  for (const says of ['none', 'zero'] as const) {
+    const { clock, fake, strike } = await rig(t)
+    await strike.createPayout(key, refundOf(clock, 4_321, says))
+    t.match(fake.requests[0]?.body, { amount: { amount: '0.00004321', currency: 'BTC', feePolicy: 'EXCLUSIVE' } })
+    t.match([...fake.account.payments.values()], [{ quote: { sats: 4_321 } }], says)
+  }
 })
 
 t.test('one that takes its time is processing until it is done', async t => {

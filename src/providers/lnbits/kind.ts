@@ -21,6 +21,7 @@ export const lnbits: ProviderKind = {
     { scope: 'Invoice/read key', purpose: 'Make invoices, and see whether they were paid' },
     { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
   ],
+  wantsAmounts: true,
   keyFault: addressKeyFault(readLnbitsKey),
   open: options => new LnbitsProvider(options)
 }

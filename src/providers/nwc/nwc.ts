@@ -225,7 +225,7 @@ export class NwcProvider implements Provider {
   }
 
   async #find(wallet: NwcWallet, invoice: string): Promise<SentPayment | null> {
-    const { paymentHash, expiresAt } = decodeInvoice(invoice, { signature: false })
+    const { paymentHash, expiresAt } = payable(invoice)
     const transaction = await this.#transaction(wallet, paymentHash)
     if (transaction === null || transaction.type === 'incoming') return null
     return sentPayment(transaction, expiresAt * 1000, this.#options.clock.now())

@@ -5,6 +5,7 @@ import type { Clock } from '../../system/clock.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { noBudget, type CallBudget } from '../budgets.ts'
 import { PayoutUncertain, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from '../errors.ts'
+import { payable } from '../pay-once.ts'
 import {
   openNodeErrorMessage,
   readCharge,
@@ -374,11 +375,10 @@ function read(invoice: string): Invoice {
 function withdrawalBody({ destination, amountSats, reference }: PayoutRequest): object {
   if (destination.type === 'chain')
     return { type: 'chain', amount: amountSats, address: destination.address, custom_id: reference }
-  const hasAmount = read(destination.invoice).amountMsat !== null
   return {
     type: 'ln',
     [INVOICE_FIELD]: destination.invoice,
-    ...(hasAmount ? {} : { amount: amountSats }),
+    ...(payable(destination.invoice).isAmountless ? { amount: amountSats } : {}),
     custom_id: reference
   }
 }

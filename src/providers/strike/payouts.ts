@@ -1,8 +1,9 @@
 import { hash } from 'node:crypto'
-import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/bolt11.ts'
+import { shortDescription } from '../../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors.ts'
+import { payable } from '../pay-once.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderCall } from '../provider-call.ts'
-import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
+import type { Payout, PayoutRequest } from '../provider.ts'
 import { btcAmount, readError, readStrikePayment, readQuote, readTiers, type ChainTier } from './answers.ts'
 
 /** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
@@ -167,7 +168,7 @@ async function quoteCall(
     const body = {
       lnInvoice: destination.invoice,
       sourceCurrency: 'BTC',
-      ...(hasAmount(destination) ? {} : { amount })
+      ...(payable(destination.invoice).isAmountless ? { amount } : {})
     }
     return { path: '/v1/payment-quotes/lightning', body, scope: 'partner.payment-quote.lightning.create' }
   }
@@ -202,15 +203,6 @@ function chosenTier(tiers: readonly ChainTier[], msat: bigint): ChainTier | null
   const soon = open.filter(tier => tier.minutes <= PATIENCE && tier.feeMsat !== null)
   const cheapest = soon.toSorted((one, other) => Number((one.feeMsat ?? 0n) - (other.feeMsat ?? 0n)))[0]
   return cheapest ?? open.toSorted((one, other) => one.minutes - other.minutes)[0] ?? null
-}
-
-function hasAmount(destination: Extract<PayoutDestination, { type: 'ln' }>): boolean {
-  try {
-    return decodeInvoice(destination.invoice, { signature: false }).amountMsat !== null
-  } catch (error) {
-    if (!(error instanceof InvoiceError)) throw error
-    throw new ProviderRefused('request', `The Lightning invoice cannot be read: ${error.message}.`)
-  }
 }
 
 /**

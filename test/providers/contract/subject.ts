@@ -1,6 +1,7 @@
 import type { Test as T } from 'tap'
 import type { Database } from '../../../src/database/database.ts'
 import { Secret } from '../../../src/keys/secrets.ts'
+import { decodeBech32, encodeBech32 } from '../../../src/lightning/bech32.ts'
 import { encodeInvoice } from '../../../src/lightning/bolt11.ts'
 import type { Budgets } from '../../../src/providers/budgets.ts'
 import type { ProviderKind } from '../../../src/providers/kind.ts'
@@ -140,10 +141,26 @@ export function ofNode(
 
 let made = 0
 
-/** A refund to an invoice of a payer's wallet. */
-export function refundOf(clock: ManualClock, amountSats: number, isAmountless = false): PayoutRequest {
+/** A refund to an invoice of a payer's wallet, which says the amount, none, or zero. */
+export function refundOf(
+  clock: ManualClock,
+  amountSats: number,
+  says: 'the amount' | 'none' | 'zero' = 'the amount'
+): PayoutRequest {
   const paymentHash = Buffer.alloc(32, 1)
   paymentHash.writeUInt32BE(++made)
+  const invoice = encodeInvoice(
+    {
+      network: 'regtest',
+      ...(says === 'the amount' ? { amountMsat: BigInt(amountSats) * 1000n } : {}),
+      paymentHash: paymentHash.toString('hex'),
+      paymentSecret: '11'.repeat(32),
+      timestamp: Math.floor(clock.now() / 1000),
+      expirySeconds: 86_400,
+      description: 'refund'
+    },
+    Buffer.alloc(32, 3)
+  )
   return {
     reference: `10000000${made}`,
     chargeId: 'ab'.repeat(32),
@@ -151,18 +168,8 @@ export function refundOf(clock: ManualClock, amountSats: number, isAmountless = 
     description: null,
     destination: {
       type: 'ln',
-      invoice: encodeInvoice(
-        {
-          network: 'regtest',
-          ...(isAmountless ? {} : { amountMsat: BigInt(amountSats) * 1000n }),
-          paymentHash: paymentHash.toString('hex'),
-          paymentSecret: '11'.repeat(32),
-          timestamp: Math.floor(clock.now() / 1000),
-          expirySeconds: 86_400,
-          description: 'refund'
-        },
-        Buffer.alloc(32, 3)
-      )
+      // Another payee comes of it, whom no fake looks for.
+      invoice: says === 'zero' ? encodeBech32('lnbcrt0', [...decodeBech32(invoice).words]) : invoice
     }
   }
 }
