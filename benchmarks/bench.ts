@@ -1,10 +1,13 @@
 // npm run bench [-- --full] [--rounds N] [--window SECONDS] [--connections N] [--out FOLDER] [SCENARIO …]
+// npm run bench -- --plan [--full] measures nothing: it says what a whole run does, and how long that takes.
 // npm run bench -- --readme [--out FOLDER] measures nothing: it writes the figures of that folder into README.md.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { Fleet } from './measure/fleet.ts'
+import { partOf, renderPlan, secondsLeft, secondsOf, STOPPING, type PlannedPart } from './measure/plan.ts'
+import { BUDGET, efforts } from './measure/efforts.ts'
 import { coresOf, runScenario, type Effort } from './measure/run.ts'
 import { chartOfStudy, chartsOf } from './report/charts.ts'
 import { renderStudy } from './report/study-table.ts'
@@ -13,73 +16,8 @@ import { renderMarkdown } from './report/table.ts'
 import { summarise } from './report/summary.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
 import { describeMachine } from './rig/machine.ts'
-import { allocation } from './scenarios/allocation.ts'
-import { coldL402, tenThousandTokens } from './scenarios/many-tokens.ts'
-import { createPayment, readPayment } from './scenarios/merchant-api.ts'
-import { mint402 } from './scenarios/mint-402.ts'
-import { modernOnce, postDigest } from './scenarios/modern.ts'
-import { passThrough } from './scenarios/pass-through.ts'
-import { redemption } from './scenarios/redemption.ts'
-import type { Scenario, Study } from './scenarios/scenario.ts'
-import { slowProvider } from './scenarios/slow-provider.ts'
-import { streamed } from './scenarios/streamed.ts'
-import { eventStreams, idleConnections, webSocketEcho } from './scenarios/studies.ts'
-import { metered } from './scenarios/metered.ts'
-import { verifiedL402 } from './scenarios/verified-l402.ts'
-
-// Those that leave many rows in the databases come last; ten thousand tokens have the code compiled that a cold one
-// needs.
-const scenarios: readonly Scenario[] = [
-  verifiedL402,
-  metered,
-  passThrough,
-  tenThousandTokens,
-  coldL402,
-  readPayment,
-  modernOnce,
-  postDigest,
-  createPayment,
-  mint402
-]
-const studies: readonly Study[] = [
-  allocation,
-  redemption,
-  slowProvider,
-  eventStreams,
-  idleConnections,
-  webSocketEcho,
-  streamed
-]
-
-const quick: Effort = {
-  name: 'quick',
-  rounds: 3,
-  compile: { requests: 80_000, seconds: 9 },
-  warmUp: 1,
-  settle: 0,
-  window: 1,
-  connections: 64,
-  spare: 4,
-  openRounds: 1,
-  loads: [0.3, 0.6, 0.8]
-}
-const full: Effort = {
-  ...quick,
-  name: 'full',
-  rounds: 9,
-  compile: { requests: 200_000, seconds: 25 },
-  warmUp: 4,
-  window: 3,
-  spare: 40,
-  openRounds: 5
-}
-/**
- * Seconds that a whole run may take, less what studies, which cannot be cut short, were seen to overrun theirs by. Where the machine is slow, or scenarios are many, rounds are
- * left out.
- */
-const BUDGET = { quick: 262, full: 1040 } as const
-/** Seconds that stopping the targets takes of it. */
-const STOPPING = 5
+import { scenarios, studies } from './scenarios/all.ts'
+import type { Scenario } from './scenarios/scenario.ts'
 
 function numberOr(name: string, text: string | undefined, otherwise: number): number {
   if (text === undefined) return otherwise
@@ -91,19 +29,32 @@ function numberOr(name: string, text: string | undefined, otherwise: number): nu
 
 const began = performance.now()
 
-/** One step of the run, with the seconds so far. */
+/** The parts of this run, the one under way, and when that began. */
+let plan: readonly PlannedPart[] = []
+let current = { id: '', since: began }
+
+/** One step of the run, with the seconds so far, and about how many are left. */
 const say = (line: string): void => {
-  process.stderr.write(`${((performance.now() - began) / 1000).toFixed(1).padStart(6)} s  ${line}\n`)
+  const now = performance.now()
+  const left = secondsLeft(plan, current.id, (now - current.since) / 1000)
+  const both = `${((now - began) / 1000).toFixed(1).padStart(6)} s${left === 0 ? '' : `, ${Math.round(left)} left`}`
+  process.stderr.write(`${both}  ${line}\n`)
 }
 
+/** What the parts of this run took, in seconds. */
+const took: Array<{ readonly id: string; readonly seconds: number }> = []
+
 /** Does one part of the run; that it failed is told, and does not take the others away. */
-async function part(name: string, work: () => Promise<void>): Promise<void> {
+async function part(name: string, title: string, work: () => Promise<void>): Promise<void> {
+  current = { id: name, since: performance.now() }
+  say(title)
   try {
     await work()
   } catch (error) {
     process.exitCode = 1
     say(`${name} FAILED: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
   }
+  took.push({ id: name, seconds: Math.round((performance.now() - current.since) / 100) / 10 })
 }
 
 async function main(): Promise<void> {
@@ -116,6 +67,7 @@ async function main(): Promise<void> {
       window: { type: 'string' },
       connections: { type: 'string' },
       readme: { type: 'boolean', default: false },
+      plan: { type: 'boolean', default: false },
       out: { type: 'string', default: results }
     }
   })
@@ -133,13 +85,20 @@ async function main(): Promise<void> {
   const ids = [...scenarios, ...studies].map(({ id }) => id)
   const unknown = positionals.find(id => !ids.includes(id))
   if (unknown !== undefined) throw new TypeError(`there is no scenario "${unknown}"; there are ${ids.join(', ')}`)
-  const wanted = (id: string): boolean => positionals.length === 0 || positionals.includes(id)
-  const base = values.full ? full : quick
-  const effort: Effort = {
+  const base = efforts[values.full ? 'full' : 'quick']
+  const effortOf = (scenario: Scenario | null): Effort => ({
     ...base,
-    rounds: numberOr('rounds', values.rounds, base.rounds),
+    rounds: numberOr('rounds', values.rounds, scenario?.plan.rounds[base.name] ?? 0),
     window: numberOr('window', values.window, base.window),
     connections: numberOr('connections', values.connections, base.connections)
+  })
+  const whole = [...scenarios, ...studies].flatMap(one => partOf(one, effortOf(null)) ?? [])
+  const wanted = (id: string): boolean =>
+    positionals.length === 0 ? whole.some(one => one.id === id) : positionals.includes(id)
+  plan = positionals.length === 0 ? whole : whole.filter(({ id }) => wanted(id))
+  if (values.plan) {
+    process.stdout.write(renderPlan(plan, BUDGET[base.name]))
+    return
   }
   const args = process.argv.slice(2).filter((arg, at, all) => arg !== '--out' && all[at - 1] !== '--out')
   const command = ['npm run bench', ...(args.length === 0 ? [] : ['--', ...args])].join(' ')
@@ -160,20 +119,19 @@ async function main(): Promise<void> {
       })
     })
   }
-  // Some alone have the time that they need.
-  const left = [...scenarios, ...studies]
-  const allowance = (part: Scenario | Study): number => {
+  // Milliseconds for a scenario: what the studies need is not its. Some alone have the time that they need.
+  const fixed = plan.filter(({ id }) => studies.some(study => study.id === id))
+  const allowance = (id: string): number => {
     if (positionals.length > 0) return Infinity
-    const rest = BUDGET[base.name] * 1000 - STOPPING * 1000 - (performance.now() - began)
-    const all = left.slice(left.indexOf(part)).reduce((sum, { seconds }) => sum + seconds, 0)
-    return (rest * part.seconds) / all
+    const scenariosLeft = plan.slice(plan.findIndex(one => one.id === id)).filter(one => !fixed.includes(one))
+    const rest = (BUDGET[base.name] - secondsOf(fixed)) * 1000 - (performance.now() - began)
+    return (rest * (scenariosLeft[0]?.seconds ?? 0)) / (secondsOf(scenariosLeft) - STOPPING)
   }
   const measureScenarios = async (): Promise<void> => {
     try {
       for (const scenario of scenarios.filter(({ id }) => wanted(id))) {
-        say(scenario.title)
-        await part(scenario.id, async () => {
-          const run = await runScenario(scenario, effort, fleet, machine, say, allowance(scenario))
+        await part(scenario.id, scenario.title, async () => {
+          const run = await runScenario(scenario, effortOf(scenario), fleet, machine, say, allowance(scenario.id))
           const report = renderMarkdown(run, command)
           write(`${scenario.id}.md`, report)
           write(`${scenario.id}.json`, `${JSON.stringify({ command, summary: summarise(run), ...run }, null, 2)}\n`)
@@ -188,13 +146,12 @@ async function main(): Promise<void> {
   }
   const measureStudies = async (): Promise<void> => {
     for (const study of studies.filter(({ id }) => wanted(id))) {
-      say(study.title)
-      await part(study.id, async () => {
+      await part(study.id, study.title, async () => {
         const own = makeFolder()
         try {
           const result = await study.run(
             { folder: own, core: cores?.proxy ?? null, upstream: '', data: join(folder, 'boltgate-data'), say },
-            effort.name,
+            base.name,
             say
           )
           const facts = { command, at: new Date().toISOString(), machine }
@@ -218,9 +175,15 @@ async function main(): Promise<void> {
   } finally {
     removeFolder(folder)
   }
-  // A whole run is the README's; its figures are not copied by hand.
-  if (positionals.length === 0 && values.out === results) readme()
-  say('done')
+  current = { id: '', since: performance.now() }
+  const seconds = Math.round((performance.now() - began) / 1000)
+  if (positionals.length === 0) {
+    const at = new Date().toISOString()
+    write('run.json', `${JSON.stringify({ command, at, seconds, planned: plan, took }, null, 2)}\n`)
+    // A whole run is the README's; its figures are not copied by hand.
+    if (values.out === results) readme()
+  }
+  say(`done in ${seconds} s`)
 }
 
 await main()

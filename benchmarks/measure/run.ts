@@ -4,12 +4,13 @@ import { quiet } from '../rig/quiet.ts'
 import { onPath, type Machine } from '../rig/machine.ts'
 import type { Row, Scenario } from '../scenarios/scenario.ts'
 import type { Cores, Fleet, WarmUp } from './fleet.ts'
+import type { Scale } from './plan.ts'
 import { measure, type Sample } from './round.ts'
 import { spreadOf } from './statistics.ts'
 
 /** How much is measured. Times in seconds. */
 export interface Effort {
-  readonly name: 'quick' | 'full'
+  readonly name: Scale
   readonly rounds: number
   /**
    * Load on each target before it is measured for the first time, so that its code is compiled and its pools are
@@ -99,7 +100,7 @@ export async function runScenario(
   // The generator is made ready while the targets start.
   const [load, stage] = await Promise.all([
     fleet.load(),
-    scenario.prepare(fleet, once === null ? 0 : once * (effort.rounds + warmUps))
+    scenario.prepare(fleet, once === null ? 0 : once * (effort.rounds + warmUps), effort.name)
   ])
   for (const { label, absent } of stage.rows) if (absent !== null) say(`${label}: ${absent}`)
   const lives: Live[] = stage.rows.map(row => ({

@@ -14,7 +14,23 @@ const MAIN = 'verified-l402'
 /** What bench.ts writes of a scenario. */
 export type ScenarioFile = RunResult & { readonly command: string; readonly summary: readonly RowSummary[] }
 /** What bench.ts writes of a study. */
-export type StudyFile = StudyResult & { readonly id: string; readonly title: string; readonly charted: string }
+export type StudyFile = StudyResult & {
+  readonly id: string
+  readonly title: string
+  readonly charted: string
+  /** ISO 8601. */
+  readonly at: string
+}
+
+/** What bench.ts writes of a whole run. */
+export interface RunFile {
+  readonly command: string
+  /** When it ended, ISO 8601. */
+  readonly at: string
+  readonly seconds: number
+}
+
+const dayOf = ({ at }: { readonly at: string }): string => at.slice(0, 10)
 
 /** The results of a run by their ids, in the order of the table; null for what was not run. */
 export type Results = ReadonlyArray<readonly [id: string, result: ScenarioFile | StudyFile | null]>
@@ -49,17 +65,17 @@ function mainTable({ summary, rates }: ScenarioFile): string {
 ${lines.join('\n')}`
 }
 
-function scenarioLine({ scenario, summary }: ScenarioFile, link: string): string {
+function scenarioLine({ scenario, summary }: ScenarioFile, link: string, earlier: string): string {
   const row = (id: string): RowSummary | undefined => summary.find(candidate => candidate.id === id)
   const cpu = (id: string): string => {
     const found = row(id)
     return found === undefined || found.cpu === null ? '–' : `${one(found.cpu.median)}`
   }
   const own = row('boltgate')
-  return `| [${scenario.title}](${link}) | **${cpu('boltgate')}** | ${cpu('boltgate-postgres')} | ${cpu('boltgate-two')} | ${cpu('undici')} | ${cpu('nginx')} | ${times(own?.timesUndici ?? null)} | ${times(own?.timesNginx ?? null)} |`
+  return `| [${scenario.title}](${link})${earlier} | **${cpu('boltgate')}** | ${cpu('boltgate-postgres')} | ${cpu('boltgate-two')} | ${cpu('undici')} | ${cpu('nginx')} | ${times(own?.timesUndici ?? null)} | ${times(own?.timesNginx ?? null)} |`
 }
 
-function studyLine({ title, charted, rows }: StudyFile, link: string): string {
+function studyLine({ title, charted, rows }: StudyFile, link: string, earlier: string): string {
   const found = rows.map(({ label, absent, figures }) => {
     const figure = figures[charted]
     const spread = spreadOf(figure?.values ?? [])
@@ -67,21 +83,24 @@ function studyLine({ title, charted, rows }: StudyFile, link: string): string {
       ? `${label}: ${plain(absent ?? 'nothing')}`
       : `${label} ${spread.median >= 1000 ? grouped(spread.median) : one(spread.median)}${figure === undefined || figure.unit === '' ? '' : ` ${figure.unit}`}`
   })
-  return `| [${title}](${link}) | ${charted} | ${found.join(', ')} |`
+  return `| [${title}](${link})${earlier} | ${charted} | ${found.join(', ')} |`
 }
 
 /**
  * The README's block: the main case with its pictures, and a line for everything else. `folder` is where links lead.
+ * What was measured on another day than the main case says so.
  */
-export function renderBlock(results: Results, folder: string): string {
+export function renderBlock(results: Results, folder: string, run: RunFile | null = null): string {
   const main = results.flatMap(([id, result]) =>
     id === MAIN && result !== null && isScenario(result) ? [result] : []
   )[0]
+  const earlier = (result: ScenarioFile | StudyFile): string =>
+    main === undefined || dayOf(result) === dayOf(main) ? '' : ` (${dayOf(result)})`
   const scenarios = results.flatMap(([id, result]) =>
-    result !== null && isScenario(result) ? [scenarioLine(result, `${folder}/${id}.md`)] : []
+    result !== null && isScenario(result) ? [scenarioLine(result, `${folder}/${id}.md`, earlier(result))] : []
   )
   const studies = results.flatMap(([id, result]) =>
-    result !== null && !isScenario(result) ? [studyLine(result, `${folder}/${id}.md`)] : []
+    result !== null && !isScenario(result) ? [studyLine(result, `${folder}/${id}.md`, earlier(result))] : []
   )
   const missing = results.flatMap(([id, result]) => (result === null ? [id] : []))
   const parts: string[] = []
@@ -89,7 +108,7 @@ export function renderBlock(results: Results, folder: string): string {
     const { machine, rounds } = main
     parts.push(mainTable(main), `![CPU for each request](${folder}/${MAIN}-cpu.svg)`)
     if (main.rates.length > 0) parts.push(`![Added latency against load](${folder}/${MAIN}-latency.svg)`)
-    parts.push(`Medians of ${rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${main.at.slice(0, 10)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
+    parts.push(`Medians of ${rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${dayOf(main)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
 boltgate verifies, throttles, measures and logs each request; the peers only pass it on.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has by itself, in parentheses.'} "≥": it did not fill its core, and could do more.`)
   }
   if (scenarios.length > 0) {
@@ -101,6 +120,7 @@ ${scenarios.join('\n')}`)
   }
   if (studies.length > 0) parts.push(`| | what | |\n|---|---|---|\n${studies.join('\n')}`)
   if (missing.length > 0) parts.push(`Not run: ${missing.join(', ')}.`)
+  if (run !== null) parts.push(`\`${run.command}\` took ${grouped(run.seconds)} s as a whole on ${dayOf(run)}.`)
   return parts.join('\n\n')
 }
 
@@ -114,10 +134,12 @@ export function replaceBlock(text: string, block: string): string {
 
 /** Writes the figures of a folder of results into the README, so that nobody copies them by hand. */
 export function writeReadme(file: string, folder: string, ids: readonly string[]): void {
-  const results = ids.map((id): readonly [string, ScenarioFile | StudyFile | null] => {
-    const json = join(folder, `${id}.json`)
-    // bench.ts has written it.
-    return [id, existsSync(json) ? (JSON.parse(readFileSync(json, 'utf8')) as ScenarioFile | StudyFile) : null]
-  })
-  writeFileSync(file, replaceBlock(readFileSync(file, 'utf8'), renderBlock(results, relative(dirname(file), folder))))
+  // bench.ts has written them.
+  const read = <T>(name: string): T | null => {
+    const json = join(folder, `${name}.json`)
+    return existsSync(json) ? (JSON.parse(readFileSync(json, 'utf8')) as T) : null
+  }
+  const results = ids.map(id => [id, read<ScenarioFile | StudyFile>(id)] as const)
+  const block = renderBlock(results, relative(dirname(file), folder), read<RunFile>('run'))
+  writeFileSync(file, replaceBlock(readFileSync(file, 'utf8'), block))
 }

@@ -22,7 +22,7 @@ interface Begun {
 /** Bytes of garbage that a request makes. */
 export const allocation: Study = {
   id: 'allocation',
-  seconds: 16,
+  seconds: { quick: 15, full: 45 },
   title: 'Allocation for each request',
   text: 'The request of the first table, with collections traced: what each program allocates on its JavaScript heap for one request, between its first and its last collection of a window.',
   charted: 'allocated for each request',
@@ -85,14 +85,14 @@ export const allocation: Study = {
         const window = {
           port: target.port,
           request,
-          seconds: scale === 'quick' ? 1 : 3,
+          seconds: scale === 'quick' ? 1 : 2,
           connections: 64,
           core,
           from: 0,
           count: null
         }
         await load.closed({ ...window, seconds: scale === 'quick' ? 1 : 4 })
-        for (let round = 0; round < (scale === 'quick' ? 2 : 5); round++) {
+        for (let round = 0; round < (scale === 'quick' ? 2 : 3); round++) {
           const before = target.output().length
           const { requests } = await load.closed(window)
           const bytes = allocatedBetweenCollections(target.output().slice(before))

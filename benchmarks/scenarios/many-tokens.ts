@@ -26,7 +26,13 @@ async function plainRows(fleet: Fleet): Promise<Row[]> {
 /** Every request shows a token that the gateway has not seen. */
 export const coldL402: Scenario = {
   id: 'cold-l402',
-  seconds: 12,
+  plan: {
+    rounds: { quick: 3, full: 5 },
+    targets: { quick: 5, full: 5 },
+    warmed: 9,
+    compiled: 0,
+    prepare: { quick: 2, full: 4 }
+  },
   title: 'Verified L402 request, cold token',
   text: `Every request shows a token that the gateway has not seen: its macaroon is read and verified, and its payment claimed by one conditional UPDATE. The tokens were made from ${PAYMENTS} payments by narrowing, as any holder can.`,
   latency: [],
@@ -97,7 +103,13 @@ async function showAll(fleet: Fleet, gateway: GatewayTarget, onServers: boolean,
 /** As many tokens are in use as a busy gateway has payers. */
 export const tenThousandTokens: Scenario = {
   id: 'ten-thousand-tokens',
-  seconds: 22,
+  plan: {
+    rounds: { quick: 2, full: 4 },
+    targets: { quick: 4, full: 4 },
+    warmed: 2,
+    compiled: 0,
+    prepare: { quick: 10, full: 10 }
+  },
   title: 'Verified L402 request, ten thousand live tokens',
   text: `${LIVE} tokens of ${PAYMENTS} payments are shown in turn, all seen before: the warm path with a cache of real size. They are shown, before anything is measured, until the database has nothing more to claim.`,
   latency: [],

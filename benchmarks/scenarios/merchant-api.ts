@@ -8,7 +8,13 @@ const text =
 /** A merchant creates payments. */
 export const createPayment: Scenario = {
   id: 'create-payment',
-  seconds: 10,
+  plan: {
+    rounds: { quick: 3, full: 5 },
+    targets: { quick: 4, full: 4 },
+    warmed: 3,
+    compiled: 0,
+    prepare: { quick: 1, full: 1 }
+  },
   title: 'Merchant API: create a payment',
   text: `POST /api/payments with an order id of its own each, an invoice of the sandbox. ${text}`,
   latency: [],
@@ -34,7 +40,13 @@ export const createPayment: Scenario = {
 /** A merchant reads one of its payments. */
 export const readPayment: Scenario = {
   id: 'read-payment',
-  seconds: 14,
+  plan: {
+    rounds: { quick: 2, full: 4 },
+    targets: { quick: 4, full: 4 },
+    warmed: 3,
+    compiled: 0,
+    prepare: { quick: 1, full: 1 }
+  },
   title: 'Merchant API: read a payment',
   text: `GET /api/payments/{invoiceId}. ${text}`,
   latency: [],

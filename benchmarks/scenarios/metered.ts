@@ -10,7 +10,13 @@ const METERED_PATH = '/metered/quote'
 /** The same as the main case, but each request is reserved, counted and taken from a balance. */
 export const metered: Scenario = {
   id: 'metered',
-  seconds: 30,
+  plan: {
+    rounds: { quick: 2, full: 4 },
+    targets: { quick: 3, full: 3 },
+    warmed: 3,
+    compiled: 0,
+    prepare: { quick: 2, full: 2 }
+  },
   title: 'Metered L402 request, warm slice',
   text: 'GET with one paid classic L402 token that is the key to a balance, answered by an upstream with 1 KiB. Beside all that a verified request costs, a millisatoshi is reserved of the slice that the gateway holds, and settled with the head; an entry for each request is written to the database with those of others. To be compared with verified-l402 of the same run.',
   latency: [],

@@ -5,7 +5,13 @@ import type { Scenario } from './scenario.ts'
 /** A 402 with a fresh invoice of the sandbox. */
 export const mint402: Scenario = {
   id: 'mint-402',
-  seconds: 10,
+  plan: {
+    rounds: { quick: 3, full: 5 },
+    targets: { quick: 4, full: 4 },
+    warmed: 3,
+    compiled: 0,
+    prepare: { quick: 1, full: 1 }
+  },
   title: 'A 402 with a fresh invoice',
   text: 'GET without a credential on a priced route: an invoice of the sandbox, signed here, a macaroon, a Payment challenge, one row in the database. Every request comes from another client network, as the cap on open invoices of a client would hand them out again. All these invoices are open, and none is paid.',
   latency: [],

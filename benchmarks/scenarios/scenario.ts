@@ -1,5 +1,6 @@
 import type { LoadRequest } from '../load/request.ts'
 import type { Fleet } from '../measure/fleet.ts'
+import type { PerScale, Scale, WindowPlan } from '../measure/plan.ts'
 import type { Place, Target } from '../peers/target.ts'
 
 /** One row of the table: a target that runs, or the reason why it does not. */
@@ -29,8 +30,8 @@ export interface Scenario {
   readonly title: string
   /** What is asked and done, for the report. */
   readonly text: string
-  /** What it takes of a quick run, in seconds: its share of the time that a whole run may take. */
-  readonly seconds: number
+  /** What is measured of it in a whole run, and what that needs: its share of the time that such a run may take. */
+  readonly plan: WindowPlan
   /** Ids of the rows whose latencies are measured too, in an open loop at three rates; empty for none. */
   readonly latency: readonly string[]
   /**
@@ -40,9 +41,10 @@ export interface Scenario {
   readonly once: { readonly quick: number; readonly full: number; readonly warmUp: number } | null
   /**
    * Has the targets started, and checks that each does the work that it is measured for. `credentials` is how many
-   * requests a gateway will be asked in all, where each credential is good once. Throws when a target only pretends to.
+   * requests a gateway will be asked in all, where each credential is good once. A quick run may leave peers out that a
+   * full one has. Throws when a target only pretends to.
    */
-  prepare(fleet: Fleet, credentials: number): Promise<Stage>
+  prepare(fleet: Fleet, credentials: number, scale: Scale): Promise<Stage>
 }
 
 /** One figure of a study: its values of several rounds. */
@@ -72,7 +74,7 @@ export interface Study {
   readonly text: string
   /** The figure that the picture shows. */
   readonly charted: string
-  /** As a scenario's. */
-  readonly seconds: number
-  run(place: Place, scale: 'quick' | 'full', say: (line: string) => void): Promise<StudyResult>
+  /** What it takes of a whole run; null where such a run leaves it out. */
+  readonly seconds: PerScale<number | null>
+  run(place: Place, scale: Scale, say: (line: string) => void): Promise<StudyResult>
 }

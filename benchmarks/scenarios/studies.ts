@@ -133,7 +133,7 @@ export async function overTargets(
 /** Many streams of server-sent events. */
 export const eventStreams: Study = {
   id: 'sse',
-  seconds: 12,
+  seconds: { quick: 11, full: 30 },
   title: 'Server-sent events: 1,000 open streams',
   text: '1,000 clients hold a stream each through the target; the upstream sends every one of them an event of 100 bytes a second. The targets hold their streams at the same time. The memory of each is counted from a process that has served before (8,000 short requests and 50 streams; 20,000 in a full run), since what that makes it grow by, once, is no cost of streams: the young space at its size, compiled code. Beside it stands the same counted from the process as it was started.',
   charted: 'memory for each stream',
@@ -197,7 +197,7 @@ export const eventStreams: Study = {
 /** Idle connections. */
 export const idleConnections: Study = {
   id: 'idle',
-  seconds: 12,
+  seconds: { quick: 10, full: 35 },
   title: 'Idle keep-alive connections: 10,000',
   text: '10,000 clients connect, ask once, and keep their connection open without doing anything.',
   charted: 'memory with all of them',
@@ -232,7 +232,7 @@ export const idleConnections: Study = {
 /** Messages over upgraded connections. */
 export const webSocketEcho: Study = {
   id: 'websocket',
-  seconds: 10,
+  seconds: { quick: 8, full: 28 },
   title: 'WebSocket echo',
   text: '64 connections send a message of 64 bytes each and wait for its echo before the next.',
   charted: 'CPU for each message',
@@ -243,14 +243,14 @@ export const webSocketEcho: Study = {
       async target => {
         const cpu: number[] = []
         const rate: number[] = []
-        for (let round = 0; round < (scale === 'quick' ? 3 : 5); round++) {
+        for (let round = 0; round < (scale === 'quick' ? 3 : 4); round++) {
           const echo = startTool(
             'echo',
             {
               port: target.port,
               path: '/passed/socket',
               connections: 64,
-              seconds: scale === 'quick' ? 0.5 : 2,
+              seconds: scale === 'quick' ? 0.5 : 1,
               bytes: 64
             },
             place.core === null ? null : GENERATOR_CORE

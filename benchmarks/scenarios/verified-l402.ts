@@ -13,7 +13,13 @@ export const MADE_UP = `L402 ${'A'.repeat(420)}:${'0'.repeat(64)}`
 /** The main case: a token that has been seen before opens the way to an upstream of 1 KiB. */
 export const verifiedL402: Scenario = {
   id: 'verified-l402',
-  seconds: 85,
+  plan: {
+    rounds: { quick: 3, full: 5 },
+    targets: { quick: 8, full: 8 },
+    warmed: 0,
+    compiled: 6,
+    prepare: { quick: 9, full: 9 }
+  },
   title: 'Verified L402 request, warm token',
   text: 'GET with one paid classic L402 token, answered by an upstream with 1 KiB. boltgate runs its whole paid chain: correlation id, access log (a line of JSON for each request, into a file), metrics, CORS, throttle, credential, challenge, forward, with the header rules and time limits of its front door. The peers get as many bytes and only pass them on: they verify, count, limit and log nothing.',
   // The others' would make a quick run a long one.

@@ -76,6 +76,7 @@ const study: StudyFile = {
   id: 'sse',
   title: 'Streams',
   charted: 'memory',
+  at: '2026-01-01T03:04:05.000Z',
   remarks: [],
   rows: [
     { id: 'boltgate', label: 'boltgate', absent: null, figures: { memory: { unit: 'KiB', values: [7] } } },
@@ -90,7 +91,8 @@ test('the README gets the main table, a line for each scenario and study, and wh
       ['sse', study],
       ['idle', null]
     ],
-    'benchmarks/results'
+    'benchmarks/results',
+    { command: 'npm run bench', at: '2026-01-02T03:09:05.000Z', seconds: 271 }
   )
   assert.match(
     block,
@@ -108,9 +110,10 @@ test('the README gets the main table, a line for each scenario and study, and wh
   )
   assert.match(
     block,
-    /^\| \[Streams\]\(benchmarks\/results\/sse\.md\) \| memory \| boltgate 7\.0 KiB, undici: did not do it \|$/m
+    /^\| \[Streams\]\(benchmarks\/results\/sse\.md\) \(2026-01-01\) \| memory \| boltgate 7\.0 KiB, undici: did not do it \|$/m
   )
   assert.match(block, /^Not run: idle\.$/m)
+  assert.match(block, /^`npm run bench` took 271 s as a whole on 2026-01-02\.$/m)
 })
 
 test('what stands between the marks is replaced, and nothing else', () => {
