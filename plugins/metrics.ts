@@ -1,15 +1,20 @@
-import { definePlugin, Type, type Context } from '../src/index.ts'
+import { ClientGone, definePlugin, GatewayError, LongError, Type, type Context, type Outcome } from '../src/index.ts'
 
 /** Methods with a label of their own; a client cannot make new ones. */
 const methodNames = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const classes = ['none', '1xx', '2xx', '3xx', '4xx', '5xx']
 
-// Seconds: from a cached response to a long poll.
-const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
-
 function statusClass(status: number): number {
   const digit = Math.trunc(status / 100)
   return digit >= 1 && digit <= 5 ? digit : 0
+}
+
+/** Why a request failed, in the words that its client was told; the log has more. */
+function describeFault({ error, source, status }: Outcome): string {
+  if (!(error instanceof GatewayError))
+    return source === 'upstream' ? `The upstream answered ${status}.` : 'A fault of the gateway.'
+  const details = error instanceof LongError ? error.more['details'] : undefined
+  return typeof details === 'string' ? `${error.message} ${details}` : error.message
 }
 
 /** Measures requests for Prometheus. All labels come from the compiled route, never from what a client sends. */
@@ -35,19 +40,30 @@ export default definePlugin({
       )
       .cell(labels)
     const duration = metrics
-      .histogramCells(
+      .latencyCells(
         'boltgate_request_duration_seconds',
         'Time from the accepted head of a request to the end of its response.',
-        ['route'],
-        seconds
+        ['route']
       )
       .cell(labels)
     const upstream = metrics
-      .histogramCells(
+      .latencyCells(
         'boltgate_upstream_duration_seconds',
         "Time from forwarding a request to the head of the upstream's response.",
-        ['route'],
-        seconds
+        ['route']
+      )
+      .cell(labels)
+    const asked = metrics
+      .counterCells('boltgate_payment_required_total', 'Requests that were answered with 402.', ['route'])
+      .cell(labels)
+    const paid = metrics
+      .counterCells('boltgate_paid_requests_total', 'Requests that were served for a payment.', ['route'])
+      .cell(labels)
+    const upstreamFailures = metrics
+      .counterCells(
+        'boltgate_upstream_failures_total',
+        'Requests whose upstream could not be reached, did not answer in time, or not properly.',
+        ['route']
       )
       .cell(labels)
     const inFlight = metrics.gaugeCells('boltgate_requests_in_flight', 'Requests under way.', ['route']).cell(labels)
@@ -72,6 +88,15 @@ export default definePlugin({
       }))
     }
 
+    const fail = (ctx: Context, outcome: Outcome): void => {
+      const { error, source, status } = outcome
+      if (status < 500 && source !== 'upstream') return
+      const isOfUpstream = source === 'upstream' ? error !== null : status === 502 || status === 504
+      if (isOfUpstream && ctx.get(forwarded) !== undefined) upstreamFailures.add(1)
+      const at = { route: name, status, at: ctx.now, correlationId: ctx.correlationId }
+      metrics.faults.add({ ...at, message: describeFault(outcome) })
+    }
+
     return {
       request() {
         inFlight.add(1)
@@ -88,6 +113,10 @@ export default definePlugin({
         cell(ctx, outcome.status).add(1)
         duration.observe(outcome.duration / 1000)
         if (!outcome.delivered) unfinished.add(1)
+        if (outcome.status === 402) asked.add(1)
+        else if (ctx.payment !== null && outcome.status < 400 && outcome.headSent) paid.add(1)
+        if (outcome.status >= 500 || (outcome.error !== null && !(outcome.error instanceof ClientGone)))
+          fail(ctx, outcome)
         if (outcome.bytesIn > 0) bytesIn.add(outcome.bytesIn)
         if (outcome.bytesOut > 0) bytesOut.add(outcome.bytesOut)
       }

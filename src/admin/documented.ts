@@ -1,4 +1,5 @@
 import type { OperationText } from '../gateway/operation.ts'
+import { exampleTraffic } from '../traffic/documented.ts'
 import { exampleAccount } from '../merchants/documented.ts'
 
 const row = exampleAccount
@@ -63,6 +64,7 @@ export const overviewTexts: Readonly<Record<string, OperationText>> = {
           at: '2026-11-22T10:00:00.000Z',
           merchants: { total: 12, active: 11 },
           earned: { today: { sales: 340, sats: 3_400 }, thirtyDays: { sales: 9_120, sats: 91_200 } },
+          traffic: { now: { ...exampleTraffic, requests: 42 }, day: exampleTraffic },
           waiting: { pendingSubscriptions: 1, lostRefunds: 0, openRefunds: 2, refusedOrders: 0 },
           lastDay: { failedWebhooks: 0, ambiguousLeases: 0 }
         }

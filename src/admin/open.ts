@@ -11,7 +11,7 @@ import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
 /** What administration is opened with. */
-export interface OpenAdminParts extends Pick<OverviewParts, 'earnedSince' | 'providers'> {
+export interface OpenAdminParts extends Pick<OverviewParts, 'earnedSince' | 'providers' | 'traffic'> {
   /** Called in this order for each approval, in its transaction. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -34,12 +34,13 @@ export function openAdmin({
   jobs,
   merchants,
   production,
-  providers
+  providers,
+  traffic
 }: OpenAdminParts) {
   return {
     operations: [
       ...dashboardOperations({ jobs, clock }),
-      ...overviewOperations({ clock, database, earnedSince, providers }),
+      ...overviewOperations({ clock, database, earnedSince, providers, traffic }),
       ...adminOperations({
         database,
         store: new SqlAdminStore(database),

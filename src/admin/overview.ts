@@ -4,6 +4,8 @@ import { integer, records } from '../database/rows.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import type { Clock } from '../system/clock.ts'
+import { TrafficView, trafficView } from '../traffic/operations.ts'
+import type { Traffic } from '../traffic/traffic.ts'
 import { overviewTexts } from './documented.ts'
 
 const count = (description: string) => Type.Integer({ description })
@@ -17,6 +19,10 @@ const OverviewView = Type.Object(
     earned: Type.Object(
       { today: Sums, thirtyDays: Sums },
       { description: "Of all merchants and the gateway's own routes; days in UTC, today among the thirty." }
+    ),
+    traffic: Type.Object(
+      { now: TrafficView, day: TrafficView },
+      { description: 'Of the last five whole minutes, and of a day in steps of 15 minutes; see /api/admin/metrics.' }
     ),
     waiting: Type.Object(
       {
@@ -77,6 +83,7 @@ export interface OverviewParts {
   /** Sums over all owners from a day's begin on, in milliseconds since the epoch, up to now. */
   earnedSince(from: number): Promise<EarnedSums>
   providers(): Promise<readonly ProviderState[]>
+  readonly traffic: Pick<Traffic, 'lately' | 'sums'>
 }
 
 const DAY = 86_400_000
@@ -98,12 +105,13 @@ const countRows = records({
 export async function overview({
   clock,
   database: { sql },
-  earnedSince
-}: Pick<OverviewParts, 'clock' | 'database' | 'earnedSince'>): Promise<Static<typeof OverviewView>> {
+  earnedSince,
+  traffic
+}: Omit<OverviewParts, 'providers'>): Promise<Static<typeof OverviewView>> {
   const now = clock.now()
   const today = Math.floor(now / DAY) * DAY
   const dayAgo = new Date(now - DAY)
-  const [counts, ofToday, thirtyDays] = await Promise.all([
+  const [counts, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
     countRows.one(sql`
       select total, active,
         (select count(*) from pending_subscriptions where state = 'pending')::int as pending_subscriptions,
@@ -115,7 +123,9 @@ export async function overview({
         (select count(*) from ambiguous_leases where lapsed_at >= ${dayAgo})::int as ambiguous_leases
       from (select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants) as accounts`),
     earnedSince(today),
-    earnedSince(today - 29 * DAY)
+    earnedSince(today - 29 * DAY),
+    traffic.lately(5),
+    traffic.sums({ from: now - DAY, to: now }, '15m')
   ])
   // A select of aggregates answers exactly one row.
   const { total, active, failedWebhooks, ambiguousLeases, ...waiting } = counts!
@@ -123,6 +133,7 @@ export async function overview({
     at: new Date(now).toISOString(),
     merchants: { total, active },
     earned: { today: ofToday, thirtyDays },
+    traffic: { now: trafficView(lately), day: trafficView(ofDay.total) },
     waiting,
     lastDay: { failedWebhooks, ambiguousLeases }
   }

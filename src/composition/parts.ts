@@ -35,6 +35,7 @@ import type { Clock } from '../system/clock.ts'
 import { systemRandom } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import { Metrics } from '../telemetry/metrics.ts'
+import { openTraffic } from '../traffic/open.ts'
 import { Forwarder } from '../upstream/forwarder.ts'
 import { outboundCall } from '../upstream/outbound.ts'
 import { openWebhooks } from '../webhooks/open.ts'
@@ -153,6 +154,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   )
   const { challenges } = sale
   const { earnings } = opened(openSales(ground))
+  const traffic = opened(openTraffic({ ...ground, generation: () => running.gateway?.generation ?? 0 }))
   const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
   const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
@@ -164,6 +166,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       ...known,
       approved: [billing.approved, signIn.invite],
       earnedSince: from => earnings.since(from, clock.now()),
+      traffic: traffic.traffic,
       providers: providers.report,
       countProxies: merchantId => countProxies(database.sql, merchantId)
     })
@@ -269,6 +272,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       // What the others find out at once may have to be told by a job.
       await jobs.start()
       await payments.start()
+      traffic.start()
       // Nobody waits for the billing provider but who buys a plan.
       void billing.start()
     }

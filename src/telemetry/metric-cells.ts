@@ -1,4 +1,5 @@
 import type { Metric } from 'prom-client'
+import { boundsOfParts } from './latency.ts'
 
 /** A number that only grows. */
 export interface CounterCell {
@@ -44,7 +45,7 @@ abstract class CellMetric<C extends { readonly touched: boolean; values(name: st
   readonly aggregator = 'sum'
   readonly #byLabels = new Map<string, C>()
   /** In the order of their first change, which is that of prom-client. */
-  protected readonly changed: C[] = []
+  readonly changed: C[] = []
 
   constructor(name: string, help: string) {
     this.name = name
@@ -111,20 +112,27 @@ export class NumberMetric extends CellMetric<NumberCell> {
   }
 }
 
+/** Upper bounds of buckets, ascending, and of the parts that each is counted in. */
+interface Bounds {
+  readonly whole: readonly number[]
+  readonly parts: number
+  readonly ofParts: readonly number[]
+}
+
 class HistogramValue implements HistogramCell {
   touched = false
-  readonly #labels: CellLabels
-  readonly #bounds: readonly number[]
+  readonly labels: CellLabels
+  /** How many fell into each part of a bucket; the last takes what is above every bound. */
+  readonly counts: Float64Array
+  readonly #bounds: Bounds
   readonly #changed: HistogramValue[]
-  /** How many fell into each bucket; the last takes what is above every bound. */
-  readonly #counts: Float64Array
   #count = 0
   #sum = 0
 
-  constructor(labels: CellLabels, bounds: readonly number[], changed: HistogramValue[]) {
-    this.#labels = labels
+  constructor(labels: CellLabels, bounds: Bounds, changed: HistogramValue[]) {
+    this.labels = labels
     this.#bounds = bounds
-    this.#counts = new Float64Array(bounds.length + 1)
+    this.counts = new Float64Array(bounds.ofParts.length + 1)
     this.#changed = changed
   }
 
@@ -134,20 +142,26 @@ class HistogramValue implements HistogramCell {
       this.touched = true
       this.#changed.push(this)
     }
-    const bounds = this.#bounds
-    let at = 0
-    while (at < bounds.length && value > (bounds[at] as number) /* below its length */) at++
-    this.#counts[at] = (this.#counts[at] as number) /* one more than there are bounds */ + 1
+    const { whole, parts, ofParts } = this.#bounds
+    let bucket = 0
+    while (bucket < whole.length && value > (whole[bucket] as number) /* below its length */) bucket++
+    let at = bucket * parts
+    if (bucket < whole.length) {
+      const last = at + parts - 1
+      while (at < last && value > (ofParts[at] as number) /* one of the bucket's */) at++
+    }
+    this.counts[at] = (this.counts[at] as number) /* one more than there are bounds */ + 1
     this.#count++
     this.#sum += value
   }
 
   values(name: string): Value[] {
-    const labels = this.#labels
+    const { labels } = this
+    const { whole, parts } = this.#bounds
     const metricName = `${name}_bucket`
     let below = 0
-    const values: Value[] = this.#bounds.map((le, at) => {
-      below += this.#counts[at] ?? 0
+    const values: Value[] = whole.map((le, at) => {
+      for (let part = at * parts; part < (at + 1) * parts; part++) below += this.counts[part] ?? 0
       return { metricName, labels: { le, ...labels }, value: below }
     })
     values.push(
@@ -159,14 +173,14 @@ class HistogramValue implements HistogramCell {
   }
 }
 
-/** Histograms with cells. `bounds` are upper bounds, ascending. */
+/** Histograms with cells. `bounds` are upper bounds, ascending, each counted in so many `parts`. */
 export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
-  readonly #bounds: readonly number[]
+  readonly #bounds: Bounds
 
-  constructor(name: string, help: string, bounds: readonly number[]) {
+  constructor(name: string, help: string, bounds: readonly number[], parts = 1) {
     super(name, help)
-    this.#bounds = [...bounds]
+    this.#bounds = { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
   }
 
   protected make(labels: CellLabels): HistogramValue {

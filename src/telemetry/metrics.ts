@@ -1,5 +1,7 @@
 import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client'
 
+import { Faults } from './faults.ts'
+import { LATENCY_BOUNDS, LATENCY_PARTS } from './latency.ts'
 import {
   HistogramMetric,
   NumberMetric,
@@ -12,11 +14,15 @@ import {
 export type { Counter, Gauge, Histogram } from 'prom-client'
 export type { Cells, CounterCell, GaugeCell, HistogramCell } from './metric-cells.ts'
 
+type MetricLabels = Readonly<Record<string, string | number | undefined>>
+
 /**
  * The gateway's measurements, in Prometheus' text form. Each is made once by its name: a second plugin that asks for
  * the same one gets the same one, so that a reload does not fail.
  */
 export class Metrics {
+  /** How requests failed lately. */
+  readonly faults = new Faults()
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()
 
@@ -82,6 +88,25 @@ export class Metrics {
     buckets: readonly number[]
   ): Cells<L, HistogramCell> {
     return this.#cells('histogram', name, labels, () => new HistogramMetric(name, help, buckets))
+  }
+
+  /** A histogram of seconds like `histogramCells`, with the bounds that latencies have. @throws TypeError like `counter`. */
+  latencyCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, HistogramCell> {
+    return this.#cells('latency', name, labels, () => new HistogramMetric(name, help, LATENCY_BOUNDS, LATENCY_PARTS))
+  }
+
+  /** What a counter or gauge stands at, by labels; nothing where nobody has made it. */
+  async numbers(name: string): Promise<ReadonlyArray<{ readonly labels: MetricLabels; readonly value: number }>> {
+    return (await this.#registry.getSingleMetric(name)?.get())?.values ?? []
+  }
+
+  /**
+   * What a `latencyCells` has counted, by labels: one count for each bound of `LATENCY_PART_BOUNDS`, and one more; nothing
+   * where nobody has made it.
+   */
+  latencies(name: string): ReadonlyArray<{ readonly labels: MetricLabels; readonly counts: ArrayLike<number> }> {
+    const metric: unknown = this.#registry.getSingleMetric(name)
+    return metric instanceof HistogramMetric ? metric.changed : []
   }
 
   /**

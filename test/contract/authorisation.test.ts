@@ -498,6 +498,7 @@ const rows: Readonly<Record<string, Row>> = {
   })),
   adminListAmbiguousLeases: plain(admin(200), '/api/admin/leases/ambiguous'),
   adminGetOverview: plain(admin(200), '/api/admin/overview'),
+  adminGetMetrics: plain(admin(200), '/api/admin/metrics'),
   adminGetProviders: plain(admin(200), '/api/admin/providers'),
   adminListMerchants: row(admin(200), f => ({ path: '/api/admin/merchants', mine: f.owner.email })),
   adminCreateMerchant: row(admin(201), () => ({

@@ -42,6 +42,7 @@ import { audit } from './0051-audit.ts'
 import { firstKeys } from './0052-first-keys.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 import { reservedOrders } from './0055-reserved-orders.ts'
+import { traffic } from './0057-traffic.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -90,5 +91,6 @@ export const migrations: readonly Migration[] = [
   audit,
   firstKeys,
   proxyPrices,
-  reservedOrders
+  reservedOrders,
+  traffic
 ]

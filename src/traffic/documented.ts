@@ -1,0 +1,35 @@
+import type { OperationText } from '../gateway/operation.ts'
+
+const requests = {
+  requests: 5_210,
+  asked: 410,
+  paidRequests: 4_630,
+  clientErrors: 12,
+  serverErrors: 3,
+  upstreamFailures: 2,
+  unfinished: 5,
+  p50: 4.2,
+  p99: 61
+}
+
+/** What is measured, as it looks. */
+export const exampleTraffic = { ...requests, sales: 380, sats: 3_800 }
+
+/** What OpenAPI says of the gateway's own measurements. */
+export const trafficTexts: Readonly<Record<string, OperationText>> = {
+  adminGetMetrics: {
+    description:
+      "Kept by minute for 30 days, from what each process measures of chains that have `metrics`; each writes once a minute, so the last minute is not there yet. Percentiles are those of all requests of the step, known to about a sixth. What was earned to the satoshi is at /api/admin/earnings: a process that is killed takes its last minute's measurements with it.",
+    example: {
+      responses: {
+        200: {
+          step: '15m',
+          from: '2026-11-21T10:00:00.000Z',
+          to: '2026-11-22T10:00:00.000Z',
+          total: exampleTraffic,
+          points: [{ at: '2026-11-22T09:45:00.000Z', ...exampleTraffic }]
+        }
+      }
+    }
+  }
+}
