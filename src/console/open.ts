@@ -13,6 +13,7 @@ import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
 import { settingsPage } from './merchant/settings.ts'
 import { tokenPage, tokensPage } from './merchant/tokens.ts'
+import { webhookPage } from './merchant/webhook.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
 import { operatorChanges } from './operator/changes.ts'
 import { operatorOrders } from './operator/orders.ts'
@@ -31,6 +32,7 @@ const PAGES: readonly ConsolePage[] = [
   apisPage,
   apiPage,
   webhooksPage,
+  webhookPage,
   planPage,
   settingsPage,
   keysPage,

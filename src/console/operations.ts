@@ -26,7 +26,8 @@ const SHOWN: Readonly<Record<string, string>> = {
   merchantId: '7',
   refundId: '731940582617304',
   invoiceId: '482910573648201',
-  proxyId: 'weather-3fa9c1'
+  proxyId: 'weather-3fa9c1',
+  endpointId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6979'
 }
 
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const

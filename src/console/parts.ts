@@ -109,6 +109,25 @@ export function choice(
     </div>`
 }
 
+/** Any of several values. */
+export function ticks(
+  name: string,
+  legend: string,
+  options: ReadonlyArray<readonly [value: string, text: string]>,
+  chosen: readonly string[],
+  hint: string
+): VNode {
+  return html`
+    <fieldset class="ticks" aria-describedby=${`${name}-hint`}>
+      <legend>${legend}</legend>
+      ${options.map(
+        ([value, text]) =>
+          html`<label><input type="checkbox" name=${name} value=${value} checked=${chosen.includes(value)} /> ${text}</label>`
+      )}
+      <p id=${`${name}-hint`} class="soft">${hint}</p>
+    </fieldset>`
+}
+
 /** A text to take away, with a button for it where the page's program runs. */
 export function copyable(id: string, label: string, text: string): VNode {
   return html`

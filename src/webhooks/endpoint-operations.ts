@@ -22,7 +22,8 @@ const EndpointView = Type.Object(
   },
   { title: 'WebhookEndpoint' }
 )
-type EndpointView = Static<typeof EndpointView>
+/** A webhook endpoint as merchants see it. */
+export type EndpointView = Static<typeof EndpointView>
 const NewEndpoint = Type.Object(
   {
     ...EndpointView.properties,

@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
 import { buy, startGateway } from '../support/gateway.ts'
+import { isAuthentic, startReceiver } from '../fakes/receiver.ts'
 import { countingUpstream } from '../security/shop.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -77,6 +78,44 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     t.equal(await page.getByLabel('1. Name').inputValue(), 'mine')
   })
 
+  await t.test('without a program: a further webhook endpoint is made, tried, paused and removed', async t => {
+    const receiver = await startReceiver()
+    t.teardown(() => receiver.close())
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/webhooks`)
+    await page.getByText('Tell a further address').click()
+    await page.getByLabel('Further address').fill(`${receiver.url}/ledger`)
+    await page.getByLabel('payment.paid').check()
+    await page.getByRole('button', { name: 'Tell it too' }).click()
+    const secret = (await page.locator('#secret').textContent()) ?? ''
+    await page.getByRole('link', { name: 'I have kept it' }).click()
+    await page.getByRole('button', { name: /^Send a test event/ }).click()
+    await page.getByRole('heading', { name: 'The test event arrived' }).waitFor(PATIENCE)
+    const [sent] = receiver.received
+    t.ok(sent !== undefined && isAuthentic(sent, secret, Date.now()))
+    const made = (
+      await gateway.merchantSend('POST', '/api/payments', {
+        orderId: 'told twice',
+        amount: '0.0001',
+        currency: 'BTC'
+      })
+    ).json() as { lightningInvoice: string }
+    await gateway.pay(made.lightningInvoice)
+    await receiver.until(2)
+    await page.goto(`${gateway.url}/console/webhooks`)
+    t.ok(await page.getByRole('rowheader', { name: 'payment.paid' }).isVisible())
+    await page.getByRole('link', { name: `${receiver.url}/ledger` }).click()
+    t.ok(await page.getByLabel('payment.paid').isChecked())
+    await page.getByText('Pause it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Pause', exact: true }).click()
+    t.ok(await page.getByText('paused', { exact: true }).isVisible())
+    await page.getByText('Remove it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Remove', exact: true }).click()
+    t.ok(await page.getByText('No address is set').isVisible())
+    t.same(faults, [])
+  })
+
   await t.test(
     'every page of both consoles: axe finds nothing, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
     async t => {
@@ -96,9 +135,16 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
       const { payments } = (await gateway.merchantSend('GET', '/api/payments')).json() as {
         payments: Array<{ invoiceId: string }>
       }
+      const { endpointId } = (
+        await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', {
+          url: 'http://localhost:9900/hooks',
+          events: ['payment.paid']
+        })
+      ).json() as { endpointId: string }
       const ids: Readonly<Record<string, string>> = {
         invoiceId: payments[0]?.invoiceId ?? '',
         proxyId: proxies[0]?.proxyId ?? '',
+        endpointId,
         merchantId: String(gateway.merchant.id)
       }
       for (const [console, key] of [

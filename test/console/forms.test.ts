@@ -62,6 +62,34 @@ t.test('of two tabs that change the same thing the second is told, and changes n
   })
 })
 
+t.test('a further webhook endpoint: of two tabs the second is told, and its secret is replaced', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  await gateway.database.sql`update merchants set plan_tier = 'free'`
+  const add = { do: 'add', url: 'https://ledger.example.com/' }
+  const refused = await asPerson(gateway, cookie, '/console/webhooks', add)
+  t.equal(refused.status, 422)
+  t.match(refused.text, /This plan allows 1 webhook endpoints/)
+  t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'what was typed stays')
+  await gateway.database.sql`update merchants set plan_tier = 'individual'`
+  t.match((await asPerson(gateway, cookie, '/console/webhooks', add)).text, /whsec_/)
+  const [{ endpointId }] = (await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json() as [
+    { endpointId: string }
+  ]
+  const path = `/console/webhooks/${endpointId}`
+  const change = { do: 'change', was: 'https://ledger.example.com/: *', url: 'https://books.example.com/' }
+  t.equal((await asPerson(gateway, cookie, path, { ...change, events: 'payment.paid' })).status, 303)
+  const told = await asPerson(gateway, cookie, path, change)
+  t.equal(told.status, 422)
+  t.match(told.text, /Somebody has changed this/)
+  t.match((await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json(), [
+    { url: 'https://books.example.com/', events: ['payment.paid'] }
+  ])
+  t.match((await asPerson(gateway, cookie, path, { do: 'rotate' })).text, /whsec_/)
+  t.equal((await asPerson(gateway, cookie, '/console/webhooks/first')).status, 404)
+  t.equal((await asPerson(gateway, cookie, '/console/webhooks/nothing', change)).status, 404)
+})
+
 t.test('settings say which provider makes the invoices, why, and what its key needs; a key is removed', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)

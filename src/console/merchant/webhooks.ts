@@ -1,19 +1,17 @@
 import { html } from '../../pages/document.ts'
-import type { DeliveryPage, DeliveryView, TestView } from '../../webhooks/schema.ts'
+import type { EndpointView } from '../../webhooks/endpoint-operations.ts'
+import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, field, table, type Tone } from '../parts.ts'
+import { action, badge, choice, field, table, type Tone } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { timeOf } from '../words.ts'
+import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
 const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
 /** Rows of a page. */
 const PAGE = 50
-
-interface WebhookSettings {
-  readonly webhook: { readonly url: string | null }
-}
 
 /** Where events are told, what became of each delivery, and sending one again. */
 export const webhooksPage: ConsolePage = {
@@ -25,31 +23,63 @@ export const webhooksPage: ConsolePage = {
     const { api, form, link, problem, query } = asked
     const status = STATUSES.find(name => name === query.get('status'))
     const offset = Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
-    const [{ webhook }, page] = await Promise.all([
-      api.get<WebhookSettings>('/api/merchant/settings'),
-      api.get<DeliveryPage>(`/api/merchant/webhooks/deliveries${queryOf({ status, limit: PAGE, offset })}`)
-    ])
-    const goOn = (to: number) => link(`webhooks${queryOf({ status, offset: to })}`)
+    const endpoints = await api.get<readonly EndpointView[]>('/api/merchant/webhooks/endpoints')
+    const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
+    const endpoint = endpoints.find(({ endpointId }) => endpointId === query.get('endpoint'))?.endpointId
+    const page = await api.get<DeliveryPage>(
+      `/api/merchant/webhooks/deliveries${queryOf({ endpoint, status, limit: PAGE, offset })}`
+    )
+    const goOn = (to: number) => link(`webhooks${queryOf({ endpoint, status, offset: to })}`)
     return {
       title: 'Webhooks',
       content: html`
         <section aria-labelledby="where"><h2 id="where">Where events are told</h2>
-          <p>${webhook.url === null ? 'No address is set, so nobody is told.' : html`Events are told to <code>${webhook.url}</code>. Another takes its place.`}</p>
+          ${table(
+            'Where events are told',
+            [
+              {
+                title: 'Address',
+                cell: (one: EndpointView) =>
+                  one.isFirst
+                    ? html`<bdi>${one.url}</bdi>`
+                    : html`<a href=${link(`webhooks/${one.endpointId}`)}><bdi>${one.url}</bdi></a>`
+              },
+              { title: 'Told of', cell: toldOf },
+              { title: 'State', cell: one => (one.isActive ? badge('is told', 'good') : badge('paused', 'quiet')) },
+              {
+                title: 'Test',
+                cell: one =>
+                  may(asked, 'editor')
+                    ? action('Send a test event', { do: 'test', id: one.endpointId }, { what: `to ${one.url}` })
+                    : '–'
+              }
+            ],
+            endpoints,
+            html`<p>No address is set, so nobody is told of payments and sales.</p>`
+          )}
           ${forRole(
             asked,
             'editor',
             html`<form method="post" class="form">
             <input type="hidden" name="do" value="url" />
-            <input type="hidden" name="was" value=${webhook.url ?? ''} />
-            ${field({ name: 'webhookUrl', label: 'Address', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            <input type="hidden" name="was" value=${url ?? ''} />
+            ${field({ name: 'webhookUrl', label: url === null ? 'Address that is told of everything' : 'Another address in the place of the first', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
             <button class="button" type="submit">Save</button>
           </form>
-          ${webhook.url === null ? null : action('Send a test event', { do: 'test' })}`
+          <details open=${form.get('do') === 'add'}><summary>Tell a further address</summary>
+            <form method="post" class="form">
+              <input type="hidden" name="do" value="add" />
+              ${field({ name: 'url', label: 'Further address', value: form.get('url') ?? '', problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${eventTicks(form.getAll('events'))}
+              <button class="button" type="submit">Tell it too</button>
+            </form>
+          </details>`
           )}
         </section>
         <section aria-labelledby="deliveries">
           <div class="heading"><h2 id="deliveries">Deliveries</h2>
             <form method="get" class="filter">
+              ${endpoints.length < 2 ? null : choice('endpoint', 'Address', [['', 'All'], ...endpoints.map(one => [one.endpointId, one.url] as const)], endpoint ?? '')}
               ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], status ?? '')}
               <button class="button small second" type="submit">Show</button>
             </form>
@@ -62,6 +92,7 @@ export const webhooksPage: ConsolePage = {
                 cell: (delivery: DeliveryView) =>
                   html`${delivery.event}<span class="soft"> ${delivery.invoiceId ?? ''}</span>`
               },
+              { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
               { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
               {
                 title: 'Status',
@@ -78,7 +109,7 @@ export const webhooksPage: ConsolePage = {
               }
             ],
             page.deliveries,
-            html`<p>No deliveries yet. Each change of a payment is told to the address above.</p>`
+            html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
           )}
           <nav class="pager" aria-label="Pages">
             ${offset === 0 ? null : html`<a href=${goOn(Math.max(0, offset - PAGE))}>Newer</a>`}
@@ -87,7 +118,8 @@ export const webhooksPage: ConsolePage = {
         </section>`
     }
   },
-  async act({ api, form }): Promise<GoTo | PageContent> {
+  async act(asked): Promise<GoTo | PageContent> {
+    const { api, form } = asked
     if (form.get('do') === 'resend') {
       await api.send({
         method: 'POST',
@@ -95,17 +127,12 @@ export const webhooksPage: ConsolePage = {
       })
       return { to: 'webhooks', done: 'sent' }
     }
-    if (form.get('do') === 'test') {
-      const sent = await api.send<TestView>({ method: 'POST', target: '/api/merchant/webhooks/test' })
-      return {
-        title: sent.isDelivered ? 'The test event arrived' : 'The test event did not arrive',
-        content: html`
-          <p>${sent.url}: ${sent.error ?? `The endpoint answered ${sent.responseStatus ?? ''}.`}</p>
-          ${sent.responseBody === null || sent.responseBody === '' ? null : html`<pre>${sent.responseBody}</pre>`}
-          <p><a class="button" href="webhooks">Back to webhooks</a></p>`
-      }
+    if (form.get('do') === 'test') return await tested(asked, form.get('id') ?? 'first')
+    if (form.get('do') === 'add') {
+      const body = { url: (form.get('url') ?? '').trim(), events: chosenEvents(form) }
+      return secretShown(asked, await api.send({ method: 'POST', target: '/api/merchant/webhooks/endpoints', body }))
     }
-    const { webhook } = await api.get<WebhookSettings>('/api/merchant/settings')
+    const { webhook } = await api.get<{ readonly webhook: { readonly url: string | null } }>('/api/merchant/settings')
     expectUnchanged(form, webhook.url ?? '')
     const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
       method: 'PUT',
@@ -113,10 +140,7 @@ export const webhooksPage: ConsolePage = {
       body: { webhookUrl: (form.get('webhookUrl') ?? '').trim() }
     })
     if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
-    return {
-      title: 'Keep this secret',
-      content: html`<p>It signs every event, and is shown this once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href="webhooks">I have kept it</a></p>`
-    }
+    return secretShown(asked, { webhookSecret })
   }
 }
 
