@@ -210,7 +210,22 @@ function aheadByDefault(kinds: readonly ProviderFacts[]): string {
 }
 
 const lightning = (kinds: readonly ProviderFacts[]) =>
-  Type.Object({ primary: slot('primary', kinds), alternate: slot('alternate', kinds) }, describe('Who makes invoices.'))
+  Type.Object(
+    {
+      primary: slot('primary', kinds),
+      alternate: slot('alternate', kinds),
+      network: Type.Optional(
+        Type.Union(
+          (['mainnet', 'testnet', 'signet', 'regtest'] as const).map(name => Type.Literal(name)),
+          {
+            description:
+              'The Bitcoin network that is sold on. A key of another is refused by its check, and an invoice of another is sent to nobody. Where it is left out, mainnet in production, and any in development.'
+          }
+        )
+      )
+    },
+    describe('Who makes invoices.')
+  )
 
 const payment = Type.Object(
   {

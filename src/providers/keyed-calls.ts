@@ -44,6 +44,13 @@ export interface ServerWords {
   readonly secured?: string
 }
 
+/** What calls with a key are made by. `elsewhere` calls another host, given as `scheme://host:port`, that the server has named. */
+export type KeyedCall<Server> = readonly [
+  call: CallProvider,
+  server: Server,
+  elsewhere: (origin: string) => CallProvider
+]
+
 /** How the servers of a kind are called. */
 export interface KeyedKind<Server extends KeyedServer>
   extends
@@ -115,15 +122,14 @@ export class KeyedCalls<Server extends KeyedServer> {
   }
 
   /**
-   * Runs calls with a key under one time limit; `standing` says for whom. `elsewhere` calls another host, given as
-   * `scheme://host:port`, that the server has named: nobody vouches for it but the public authorities, and only a public
-   * one may be called.
+   * Runs calls with a key under one time limit; `standing` says for whom. Nobody vouches for a host `elsewhere` but the
+   * public authorities, and only a public one may be called.
    * @throws ProviderRefused 'key' for a key of another form, an address that must not be called and another
    *   certificate; what `run` throws
    */
   async within<T>(
     key: Secret<string> | null,
-    run: (call: CallProvider, server: Server, elsewhere: (origin: string) => CallProvider) => Promise<T>,
+    run: (...at: KeyedCall<Server>) => Promise<T>,
     standing?: CallStanding
   ): Promise<T> {
     const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)

@@ -1,10 +1,12 @@
 import { ConfigurationMissing } from '../gateway/errors.ts'
 import { Secret, type Sealer } from '../keys/secrets.ts'
+import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import { systemClock, type Clock } from '../system/clock.ts'
 import { isPassedOver, type InOrder } from './failover.ts'
 import { providerOf, type ProviderAccount, type ProviderSlot, type SealedValue } from './account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
 import type { Polling } from './kind.ts'
+import { OtherNetwork, requireNetwork, verdictOn } from './network.ts'
 import { readSlotKeys, SlotKeysError, type SlotKey } from './slot-keys.ts'
 import type {
   Capabilities,
@@ -62,6 +64,8 @@ export interface ProviderSeat {
   readonly name?: string
   readonly provider: Provider
   readonly key: Secret<string> | null
+  /** What invoices must be of, and keys; any network where it is left out. */
+  readonly network?: InvoiceNetwork | null
   /** Invoices of one price and description that may be made before anybody asks; none where it is left out. */
   readonly invoicesAhead?: number
   /**
@@ -101,6 +105,7 @@ export interface MakerReport {
 interface Seat extends SeatView {
   readonly kind: KindName
   readonly key: Secret<string> | null
+  readonly network: InvoiceNetwork | null
   readonly invoicesAhead: number
   keyFault(key: string): string | undefined
   /** What the operator's last invoice there came to; null when it was made. */
@@ -216,7 +221,9 @@ export class Payees {
       if (error instanceof SlotKeysError) return { isValid: false, message: error.message }
       throw error
     }
-    const tried = await Promise.allSettled(keys.map(({ seat, key }) => seat.provider.validateKey(new Secret(key))))
+    const tried = await Promise.allSettled(
+      keys.map(async ({ seat, key }) => verdictOn(await seat.provider.validateKey(new Secret(key)), seat.network))
+    )
     const said = tried.map((one, index) => ({ one, kind: keys[index]?.seat.kind ?? '' }))
     const away = tried.find(one => one.status === 'rejected')
     const verdicts = said.flatMap(({ one, kind }) => (one.status === 'fulfilled' ? [{ ...one.value, kind }] : []))
@@ -294,12 +301,13 @@ export class Payees {
 }
 
 function seated(slot: ProviderSlot, seats: ProviderSeat | readonly ProviderSeat[]): readonly Seat[] {
-  return [seats].flat().map(({ name, provider, key, invoicesAhead = 0, polling = null, keyFault }) => ({
+  return [seats].flat().map(({ name, provider, key, network = null, invoicesAhead = 0, polling = null, keyFault }) => ({
     slot,
     name: name ?? provider.kind,
     kind: provider.kind,
     provider,
     key,
+    network,
     invoicesAhead,
     polling,
     keyFault: keyFault ?? (() => undefined),
@@ -329,6 +337,7 @@ function requireKey(account: ProviderAccount, slot: ProviderSlot): SealedValue {
 
 /** Why nobody made an invoice there, for operators. */
 function reasonOf(error: unknown): string {
+  if (error instanceof OtherNetwork) return 'makes invoices of another network'
   if (error instanceof ProviderRefused) return error.reason === 'request' ? 'refused an invoice' : 'refuses its key'
   const fault = error instanceof ProviderUnavailable ? error.fault : 'other'
   return REASONS[fault]
@@ -352,6 +361,7 @@ class SeatedPayee implements Payee {
   readonly instead: Payee | null
   readonly createFiatInvoice: ((request: FiatChargeRequest) => Promise<Charge>) | null
   readonly #provider: Provider
+  readonly #network: InvoiceNetwork | null
   readonly #key: () => Secret<string> | null
   readonly #told: ((error: unknown) => void) | undefined
 
@@ -363,7 +373,7 @@ class SeatedPayee implements Payee {
     instead: Payee | null,
     told?: (error: unknown) => void
   ) {
-    const { slot, name, provider, invoicesAhead: most } = seat
+    const { slot, name, provider, network, invoicesAhead: most } = seat
     this.ahead =
       most === 0
         ? null
@@ -373,15 +383,16 @@ class SeatedPayee implements Payee {
     this.instead = instead
     this.capabilities = provider.capabilities
     this.#provider = provider
+    this.#network = network
     this.#key = key
     this.#told = told
     const convert = provider.createFiatCharge?.bind(provider)
     this.createFiatInvoice =
-      convert === undefined ? null : async request => await this.#noted(convert(this.#key(), request))
+      convert === undefined ? null : async request => await this.#noted(this.#made(convert(this.#key(), request)))
   }
 
   async createInvoice(request: ChargeRequest): Promise<Charge> {
-    const made = this.#provider.createCharge(this.#key(), request)
+    const made = this.#made(this.#provider.createCharge(this.#key(), request))
     // One that is made ahead may be refused so that the budget is left to those who wait.
     return await (request.standing === 'ahead' ? made : this.#noted(made))
   }
@@ -398,6 +409,10 @@ class SeatedPayee implements Payee {
   async lookUpPayout(request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
     if (this.#provider.lookUpPayout === undefined) throw onlyReceives()
     return this.#provider.lookUpPayout(this.#key(), request, payoutId)
+  }
+
+  async #made(asked: Promise<Charge>): Promise<Charge> {
+    return requireNetwork(await asked, this.#network)
   }
 
   async #noted(made: Promise<Charge>): Promise<Charge> {

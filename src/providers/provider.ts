@@ -110,6 +110,8 @@ export interface KeyVerdict {
   readonly isValid: boolean
   /** For people; names the missing scope where that is the reason. */
   readonly message: string
+  /** What the key makes invoices of; left out where it makes none, and where the kind cannot tell. */
+  readonly network?: InvoiceNetwork
 }
 
 /**

@@ -61,6 +61,7 @@ export class ProviderKindError extends Error {
  */
 export function openSeats(options: SeatOptions): OpenedSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
+  const network = lightning.network ?? (mode === 'production' ? 'mainnet' : null)
   const guard = new AddressGuard({ production: mode === 'production' })
   const sandboxes = new Map<ProviderKind, Provider>()
   const seated = new Set<ProviderKind>()
@@ -113,6 +114,7 @@ export function openSeats(options: SeatOptions): OpenedSeats {
           recovered: host => options.recovered?.(slot, called, host)
         }),
         key: ownKey,
+        network,
         invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MOST_AHEAD),
         polling: calls.polling(url)
       }

@@ -342,7 +342,12 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
       path: /^\/v1\/getinfo$/,
       needs: 'info:read',
       members: [],
-      run: () => ({ alias: 'fake', version: '0.20.0-beta', synced_to_chain: true })
+      run: () => ({
+        alias: 'fake',
+        version: '0.20.0-beta',
+        chains: [{ chain: 'bitcoin', network: 'regtest' }],
+        synced_to_chain: true
+      })
     },
     {
       method: 'GET',

@@ -146,7 +146,8 @@ for (const older of [false, true]) {
       const { node, lnd, key } = await setUp(t, { older })
       t.same(await lnd.validateKey(key), {
         isValid: true,
-        message: 'The node accepts this key and makes invoices with it.'
+        message: 'The node accepts this key and makes invoices with it.',
+        network: 'regtest'
       })
       t.match(
         node.requests.map(({ method, path }) => `${method} ${path}`),

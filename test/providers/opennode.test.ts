@@ -346,7 +346,11 @@ void t.test('what was settled lately is listed newest first, in one call', async
 
 void t.test('a key is tried as far as it is needed, and the missing permission is named', async t => {
   const { fake, provider } = await setUp(t)
-  t.same(await provider.validateKey(key), { isValid: true, message: 'The provider accepts this key.' })
+  t.same(await provider.validateKey(key), {
+    isValid: true,
+    message: 'The provider accepts this key.',
+    network: 'regtest'
+  })
   t.match(
     fake.requests.map(({ method, path, body }) => [method, path, body]),
     [
@@ -367,7 +371,8 @@ void t.test('a key is tried as far as it is needed, and the missing permission i
     })
     t.same(await provider.validateKey(new Secret('blind')), {
       isValid: false,
-      message: 'The provider key lacks the permission Read.'
+      message: 'The provider key lacks the permission Read.',
+      network: 'regtest'
     })
     t.match(await provider.validateKey(new Secret('invoices')), {
       isValid: true,

@@ -2,6 +2,7 @@ import t from 'tap'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot, SealedValue } from '../../src/providers/account.ts'
 import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
+import { byFirst } from '../../src/providers/failover.ts'
 import { Payees } from '../../src/providers/payees.ts'
 import type { Charge, ChargeRequest, Provider } from '../../src/providers/provider.ts'
 import { errorReply } from '../../src/gateway/errors.ts'
@@ -171,4 +172,42 @@ t.test('what is made ahead for an account is named by account and key, and a key
   t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
   t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)
   t.end()
+})
+
+t.test('a provider of another network than is sold on is passed over, and the report says why', async t => {
+  const [first, second] = [new Recorder(false), new Recorder(false)]
+  const made = async (): Promise<Charge> => ({ ...(await first.createCharge(null)), network: 'testnet' })
+  const ofTestnet: Provider = {
+    kind: first.kind,
+    keyless: false,
+    capabilities: first.capabilities,
+    createCharge: made,
+    createFiatCharge: made,
+    lookUp: first.lookUp,
+    validateKey: async () => ({ isValid: true, message: 'Good.', network: 'testnet' }),
+    close: first.close
+  }
+  const payees = new Payees(
+    {
+      primary: [
+        { name: 'other', provider: ofTestnet, key: new Secret('a'), network: 'regtest' },
+        { name: 'right', provider: second, key: new Secret('b'), network: 'regtest' }
+      ],
+      alternate: []
+    },
+    sealer
+  )
+  const charge = await byFirst(payees.platform(), payee => payee.createInvoice(request))
+  t.equal(charge.network, 'regtest')
+  t.match(payees.report(), [
+    { provider: 'other', use: 'passed over', reason: 'makes invoices of another network' },
+    { provider: 'right', use: 'used', reason: null }
+  ])
+  const convert = payees.platform().createFiatInvoice
+  await t.rejects(
+    async () => {
+      await convert?.({ amount: '1', currency: 'USD', description: '', expirySeconds: 60 } as never)
+    },
+    errorLike({ reason: 'key', message: /one of testnet, and this gateway sells on regtest/ })
+  )
 })

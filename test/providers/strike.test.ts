@@ -298,7 +298,8 @@ t.test(
     const { fake, strike } = await rig(t)
     t.same(await strike.validateKey(key), {
       isValid: true,
-      message: 'The provider accepts this key, and it can create and read receive requests.'
+      message: 'The provider accepts this key, and it can create and read receive requests.',
+      network: 'regtest'
     })
     t.same(
       fake.requests.map(({ method, path }) => `${method} ${path}`),

@@ -1,65 +1,32 @@
-import { createHash, createHmac } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
+import { createHmac } from 'node:crypto'
 import type { ReadonlyHeaders } from '../../gateway/headers.ts'
 import { equalBytes } from '../../keys/constant-time.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { shortDescription } from '../../lightning/bolt11.ts'
 import type { Clock } from '../../system/clock.ts'
-import { noBudget, type CallBudget } from '../budgets.ts'
-import { NothingSent, ProviderNotificationError, ProviderRefused, ProviderUnavailable } from '../errors.ts'
+import { ProviderNotificationError } from '../errors.ts'
 import { jsonHash, jsonMembers, jsonText, type JsonMembers } from '../json-members.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, payOnce, type Sending, type SentPayment } from '../pay-once.ts'
-import { ProviderHttp, unusableAnswer, type CallProvider } from '../provider-call.ts'
+import { payable, type Sending, type SentPayment } from '../pay-once.ts'
+import { unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
   Capabilities,
   Charge,
   ChargeRequest,
   ChargeState,
   KeyVerdict,
-  Payout,
-  PayoutRequest,
   Provider,
   ProviderNotification,
   SettledCharge,
   SettledList,
   SettledSince
 } from '../provider.ts'
-import {
-  readBlinkInvoice,
-  readBlinkPage,
-  readBlinkPayment,
-  readBlinkState,
-  readBtcWallet,
-  readScopes,
-  readWallet
-} from './answers.ts'
-import {
-  CHARGE,
-  CREATE,
-  PAY,
-  PAY_AMOUNT,
-  PAYMENTS,
-  KEY_SCOPES,
-  ADD_ENDPOINT,
-  TRANSACTIONS,
-  WALLETS
-} from './documents.ts'
-import { askBlink, blinkMessage, mutationOf, payloadOf, blinkRefusal, type BlinkOperation } from './graphql.ts'
-
-/** Blink's public service. Its test service, on signet, is https://api.staging.blink.sv. */
-export const BLINK_LIVE = 'https://api.blink.sv'
-
-/** What the kind needs, as `KindOptions` has it. */
-export interface BlinkOptions {
-  /** Null for the public service. */
-  readonly url: string | null
-  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
-  readonly timeout: number
-  readonly clock: Clock
-  readonly budget?: CallBudget
-}
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
+import { readBlinkInvoice, readBlinkPage, readBlinkPayment, readBlinkState, readScopes, readWallet } from './answers.ts'
+import { BlinkCalls, type BlinkCall, type BlinkOptions } from './calls.ts'
+import { CHARGE, CREATE, PAY, PAY_AMOUNT, PAYMENTS, KEY_SCOPES, ADD_ENDPOINT, TRANSACTIONS } from './documents.ts'
+import { askBlink, mutationOf, payloadOf, blinkRefusal, type BlinkOperation } from './graphql.ts'
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
@@ -75,8 +42,6 @@ const MOST_MINUTES = 1_440
 /** Transactions of one page, and pages of one call. */
 const PAGE = 100
 const MAX_PAGES = 5
-/** Accounts whose wallet is remembered: it never changes. */
-const MAX_WALLETS = 10_000
 /** Codes of what Blink finds before it sends anything. */
 const BEFORE_SENDING = /^(INSUFFICIENT_BALANCE|CANT_PAY_SELF|INVOICE_DECODE_ERROR|INVALID_INPUT|ROUTE_FINDING_ERROR)$/
 
@@ -95,37 +60,19 @@ interface Place {
  * - a payment takes no limit for its fee, which Blink caps itself;
  * - payments between its own accounts stay inside, and are told as any other.
  */
-export class BlinkProvider implements Provider {
+export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider {
   readonly kind = 'blink'
-  readonly keyless = false
   readonly capabilities = capabilities
-  readonly #http: ProviderHttp
-  readonly #budget: CallBudget
   readonly #clock: Clock
-  /** By a digest of the key. */
-  readonly #wallets = new LRUCache<string, string>({ max: MAX_WALLETS })
 
-  constructor({ url, timeout, clock, budget = noBudget('blink', clock) }: BlinkOptions) {
-    this.#clock = clock
-    this.#budget = budget
-    this.#http = new ProviderHttp({
-      url: (url ?? BLINK_LIVE).replace(/\/graphql\/?$/, ''),
-      timeout,
-      clock,
-      budget,
-      authorize: key => ({ 'x-api-key': key }),
-      messageOf: blinkMessage
-    })
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#within(key, newInvoice(request), request.standing)
+  constructor(options: BlinkOptions) {
+    super(new BlinkCalls(options))
+    this.#clock = options.clock
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#within(key, async (call, walletId) => {
+    return await this.calls.within(key, async (call, walletId) => {
       const answer = await askBlink(call, CHARGE, { walletId, paymentHash: chargeId })
       if (answer.errors.some(({ code }) => /NOT_FOUND/.test(code))) return null
       const state = readBlinkState(walletOf(answer), this.#clock.now())
@@ -134,51 +81,12 @@ export class BlinkProvider implements Provider {
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single: Blink pays none twice. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln') throw new ProviderRefused('request', 'No refunds are sent on chain by Blink.')
-    const { invoice } = destination
-    return await this.#within(key, (call, walletId) =>
-      payOnce({
-        find: () => find(call, walletId, invoice),
-        send: () => send(call, walletId, invoice, amountSats)
-      })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#within(
-      key,
-      async (call, walletId) => (await find(call, walletId, destination.invoice))?.payout ?? null
-    )
-  }
-
-  /** Reads the scopes and the wallet, and makes an invoice of 1 satoshi and a minute. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#within(key, async (call, walletId) => {
-        await newInvoice({ amountSats: 1, description: 'Key check', expirySeconds: 60 })(call, walletId)
-        const pays = readScopes((await askBlink(call, KEY_SCOPES)).data).includes(PAY.scope)
-        return {
-          isValid: true,
-          message: pays
-            ? 'Blink accepts this key, makes invoices and pays with it.'
-            : `Blink accepts this key and makes invoices with it. It only receives: refunds need the scope ${PAY.scope}.`
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
   /** What came in, newest first. */
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
     const asOf = place?.asOf ?? this.#clock.now()
-    return await this.#within(key, async (call, walletId) => {
+    return await this.calls.within(key, async (call, walletId) => {
       const charges: SettledCharge[] = []
       let after = place?.after ?? null
       for (let count = 0; count < MAX_PAGES; count++) {
@@ -200,7 +108,7 @@ export class BlinkProvider implements Provider {
     url: string,
     secret: Secret<string>
   ): Promise<{ readonly subscriptionId: string }> {
-    return await this.#within(key, async call => {
+    return await this.calls.within(key, async call => {
       const input = { url: `${url}${url.includes('?') ? '&' : '?'}token=${tokenOf(secret)}` }
       const id = jsonText(
         payloadOf(await askBlink(call, ADD_ENDPOINT, { input }), 'callbackEndpointAdd', ADD_ENDPOINT)['id']
@@ -222,78 +130,66 @@ export class BlinkProvider implements Provider {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#http.close()
+  protected async makeCharge(request: ChargeRequest, call: CallProvider, walletId: string): Promise<Charge> {
+    return await newInvoice(call, walletId, request)
   }
 
-  /** Runs calls with a key and its wallet. */
-  async #within<T>(
-    key: Secret<string> | null,
-    run: (call: CallProvider, walletId: string) => Promise<T>,
-    standing?: ChargeRequest['standing']
-  ): Promise<T> {
-    if (key === null) throw new ProviderRefused('key', 'The provider blink needs a key.')
-    const name = createHash('sha256').update(key.reveal()).digest('base64')
-    const work = this.#http.within(
-      key,
-      async call => {
-        const known = this.#wallets.get(name) ?? readBtcWallet((await askBlink(call, WALLETS)).data)
-        if (known === null) throw new ProviderRefused('key', 'The Blink account has no wallet in bitcoin.')
-        this.#wallets.set(name, known)
-        return await run(call, known)
-      },
-      standing
-    )
-    return await work.catch(async (error: unknown) => {
-      // It says so with status 200; what the budget itself refuses asked nobody.
-      if (error instanceof ProviderUnavailable && error.fault === 'rate' && !(error instanceof NothingSent))
-        await this.#budget.refused(undefined, key.reveal(), error.retryAfter)
-      throw error
-    })
+  /** Makes an invoice and reads the scopes. */
+  protected async tryKey(call: CallProvider, walletId: string): Promise<KeyVerdict> {
+    const { network } = await newInvoice(call, walletId, KEY_CHECK)
+    const pays = readScopes((await askBlink(call, KEY_SCOPES)).data).includes(PAY.scope)
+    return goodKey('Blink', network, pays ? null : `the scope ${PAY.scope}`)
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider, walletId: string): Promise<SentPayment | null> {
+    const { paymentHash } = payable(invoice)
+    return readBlinkPayment(walletOf(await askBlink(call, PAYMENTS, { walletId, paymentHash })), paymentHash)
+  }
+
+  protected async sendPayment(
+    invoice: string,
+    amountSats: number,
+    call: CallProvider,
+    walletId: string
+  ): Promise<Sending> {
+    const { isAmountless } = payable(invoice)
+    const [operation, field]: readonly [BlinkOperation, string] = isAmountless
+      ? [PAY_AMOUNT, 'lnNoAmountInvoicePaymentSend']
+      : [PAY, 'lnInvoicePaymentSend']
+    const input = { walletId, paymentRequest: invoice, ...(isAmountless ? { amount: amountSats } : {}) }
+    const { refused } = mutationOf(await askBlink(call, operation, { input }), field, operation.scope)
+    if (refused !== null)
+      return {
+        outcome: 'refused',
+        message: `Blink did not pay: ${refused.message}`,
+        isBefore: BEFORE_SENDING.test(refused.code)
+      }
+    // Whatever it says, its fee and time stand with the transaction.
+    return { outcome: 'unclear', cause: unusableAnswer('a payment that is not in the list yet') }
   }
 }
 
-const newInvoice =
-  ({ amountSats, description, expirySeconds }: ChargeRequest) =>
-  async (call: CallProvider, walletId: string): Promise<Charge> => {
-    const input = {
-      walletId,
-      amount: amountSats,
-      memo: shortDescription(description),
-      expiresIn: Math.min(Math.max(1, Math.ceil(expirySeconds / 60)), MOST_MINUTES)
-    }
-    const made = readBlinkInvoice(payloadOf(await askBlink(call, CREATE, { input }), 'lnInvoiceCreate', CREATE))
-    if (made === null) throw unusableAnswer('no invoice in the answer')
-    return lightningCharge(made.invoice, made.paymentHash, amountSats)
+async function newInvoice(
+  call: CallProvider,
+  walletId: string,
+  { amountSats, description, expirySeconds }: ChargeRequest
+): Promise<Charge> {
+  const input = {
+    walletId,
+    amount: amountSats,
+    memo: shortDescription(description),
+    expiresIn: Math.min(Math.max(1, Math.ceil(expirySeconds / 60)), MOST_MINUTES)
   }
+  const made = readBlinkInvoice(payloadOf(await askBlink(call, CREATE, { input }), 'lnInvoiceCreate', CREATE))
+  if (made === null) throw unusableAnswer('no invoice in the answer')
+  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+}
 
 /** The wallet in an answer. @throws ProviderRefused with Blink's reason, ProviderUnavailable where it gives none */
 function walletOf({ data, errors: [error] }: Awaited<ReturnType<typeof askBlink>>): JsonMembers {
   const wallet = readWallet(data)
   if (wallet !== null) return wallet
   throw error === undefined ? unusableAnswer('no wallet') : blinkRefusal(error)
-}
-
-async function find(call: CallProvider, walletId: string, invoice: string): Promise<SentPayment | null> {
-  const { paymentHash } = payable(invoice)
-  return readBlinkPayment(walletOf(await askBlink(call, PAYMENTS, { walletId, paymentHash })), paymentHash)
-}
-
-async function send(call: CallProvider, walletId: string, invoice: string, amountSats: number): Promise<Sending> {
-  const { isAmountless } = payable(invoice)
-  const [operation, field]: readonly [BlinkOperation, string] = isAmountless
-    ? [PAY_AMOUNT, 'lnNoAmountInvoicePaymentSend']
-    : [PAY, 'lnInvoicePaymentSend']
-  const input = { walletId, paymentRequest: invoice, ...(isAmountless ? { amount: amountSats } : {}) }
-  const { refused } = mutationOf(await askBlink(call, operation, { input }), field, operation.scope)
-  if (refused !== null)
-    return {
-      outcome: 'refused',
-      message: `Blink did not pay: ${refused.message}`,
-      isBefore: BEFORE_SENDING.test(refused.code)
-    }
-  // Whatever it says, its fee and time stand with the transaction.
-  return { outcome: 'unclear', cause: unusableAnswer('a payment that is not in the list yet') }
 }
 
 /** What the address of our receiver holds. */

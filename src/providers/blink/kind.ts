@@ -1,7 +1,8 @@
 import { NO_LIMIT } from '../budgets.ts'
 import { headerKeyFault } from '../key-form.ts'
 import type { ProviderKind } from '../kind.ts'
-import { BLINK_LIVE, BlinkProvider } from './blink.ts'
+import { BlinkProvider } from './blink.ts'
+import { BLINK_LIVE } from './calls.ts'
 
 /** Blink, a custodial wallet. It makes 60 invoices a minute for an account, and blocks it for five minutes after more. */
 export const blink: ProviderKind = {

@@ -5,10 +5,10 @@ import type { Secret } from '../../keys/secrets.ts'
 import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/bolt11.ts'
 import { ProviderNotificationError, ProviderRefused } from '../errors.ts'
 import { jsonText } from '../json-members.ts'
-import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, requireSats } from '../lightning-charge.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { feeLimit, payable, payOnce, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
+import { feeLimit, payable, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -17,14 +17,13 @@ import type {
   ChargeRequest,
   ChargeState,
   KeyVerdict,
-  Payout,
-  PayoutRequest,
   Provider,
   ProviderNotification,
   SettledCharge,
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
 import {
   btcOf,
   BTCPAY_ID,
@@ -96,27 +95,20 @@ interface Place {
  * - what was settled is listed by when it was made, so that a list goes back to the oldest that is awaited;
  * - when a payment of the node ended is not said: it is told by when it began.
  */
-export class BtcpayProvider implements Provider {
+export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> implements Provider {
   readonly kind = 'btcpay'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
-  readonly #calls: KeyedCalls<BtcpayKey>
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: KeyedOptions) {
+    super(new KeyedCalls(calls, options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(key, (call, server) => newInvoice(call, server, request), request.standing)
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!BTCPAY_ID.test(chargeId)) return null
-    return await this.#calls.within(key, async (call, server) => {
+    return await this.calls.within(key, async (call, server) => {
       const path = `${storePath(server)}/invoices/${chargeId}`
       const answer = await call({ method: 'GET', path, scope: SCOPES.view, answers: [404] })
       if (isUnknown(answer, 'invoice-not-found')) return null
@@ -130,58 +122,6 @@ export class BtcpayProvider implements Provider {
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln') throw new ProviderRefused('request', 'BTCPay sends no refunds on chain.')
-    const { invoice } = destination
-    return await this.#calls.within(key, (call, server) =>
-      payOnce({
-        find: () => find(call, server, invoice),
-        send: () => this.#send(call, server, invoice, amountSats)
-      })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#calls.within(
-      key,
-      async (call, server) => (await find(call, server, destination.invoice))?.payout ?? null
-    )
-  }
-
-  /** Makes an invoice of 1 satoshi and a minute, lists webhooks, and asks the node for a payment that nobody made. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#calls.within(key, async (call, server) => {
-        await newInvoice(call, server, { amountSats: 1, description: 'Key check', expirySeconds: 60 })
-        const hears = await isAllowed(() =>
-          call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: SCOPES.webhooks })
-        )
-        const path = `${storePath(server)}/lightning/BTC/payments/${'0'.repeat(64)}`
-        const pays = await isAllowed(async () => {
-          isUnknown(await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] }), 'payment-not-found')
-        })
-        return {
-          isValid: true,
-          message: [
-            pays
-              ? 'BTCPay accepts this key, makes invoices and pays with it.'
-              : `BTCPay accepts this key and makes invoices with it. It only receives: refunds need the permission ${SCOPES.pay}.`,
-            ...(hears
-              ? []
-              : [
-                  `Payments are found by asking: to be told of them at once it needs the permission ${SCOPES.webhooks}.`
-                ])
-          ].join(' ')
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
   /** Settled invoices made since the oldest that is awaited, newest first. One that moves a page repeats, and skips nothing. */
   async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
@@ -189,7 +129,7 @@ export class BtcpayProvider implements Provider {
     const { asOf, skip: first } = place ?? { asOf: this.#options.clock.now(), skip: 0 }
     const from = Math.floor(Math.min(since, oldest) / 1000)
     const until = Math.ceil(asOf / 1000)
-    return await this.#calls.within(key, async (call, server) => {
+    return await this.calls.within(key, async (call, server) => {
       const charges: SettledCharge[] = []
       for (let skip = first; skip < first + MAX_PAGES * PAGE; skip += PAGE) {
         const query = `status=Settled&startDate=${from}&endDate=${until}&skip=${skip}&take=${PAGE}`
@@ -214,7 +154,7 @@ export class BtcpayProvider implements Provider {
     url: string,
     secret: Secret<string>
   ): Promise<{ readonly subscriptionId: string }> {
-    return await this.#calls.within(key, async (call, server) => {
+    return await this.calls.within(key, async (call, server) => {
       const answer = await call({
         method: 'POST',
         path: `${storePath(server)}/webhooks`,
@@ -250,11 +190,46 @@ export class BtcpayProvider implements Provider {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#calls.close()
+  protected async makeCharge(request: ChargeRequest, call: CallProvider, server: BtcpayKey): Promise<Charge> {
+    return await newInvoice(call, server, request)
   }
 
-  async #send(call: CallProvider, server: BtcpayKey, invoice: string, amountSats: number): Promise<Sending> {
+  /** Makes an invoice, lists webhooks, and asks the node for a payment that nobody made. */
+  protected async tryKey(call: CallProvider, server: BtcpayKey): Promise<KeyVerdict> {
+    const { network } = await newInvoice(call, server, KEY_CHECK)
+    const hears = await isAllowed(() =>
+      call({ method: 'GET', path: `${storePath(server)}/webhooks`, scope: SCOPES.webhooks })
+    )
+    const path = `${storePath(server)}/lightning/BTC/payments/${'0'.repeat(64)}`
+    const pays = await isAllowed(async () => {
+      isUnknown(await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] }), 'payment-not-found')
+    })
+    return goodKey(
+      'BTCPay',
+      network,
+      pays ? null : `the permission ${SCOPES.pay}`,
+      hears
+        ? []
+        : [`Payments are found by asking: to be told of them at once it needs the permission ${SCOPES.webhooks}.`]
+    )
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider, server: BtcpayKey): Promise<SentPayment | null> {
+    const { paymentHash } = payable(invoice)
+    const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
+    const answer = await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] })
+    if (isUnknown(answer, 'payment-not-found')) return null
+    const payment = readBtcpayPayment(answer.body, paymentHash)
+    if (payment === null) throw unusableAnswer('a payment without hash or status')
+    return payment
+  }
+
+  protected async sendPayment(
+    invoice: string,
+    amountSats: number,
+    call: CallProvider,
+    server: BtcpayKey
+  ): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     const answer = await call({
       method: 'POST',
@@ -350,17 +325,6 @@ function hashOf(invoice: string): string {
     if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
     throw error
   }
-}
-
-/** The node's payment of an invoice as it stands; null when it knows none. */
-async function find(call: CallProvider, server: BtcpayKey, invoice: string): Promise<SentPayment | null> {
-  const { paymentHash } = payable(invoice)
-  const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
-  const answer = await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] })
-  if (isUnknown(answer, 'payment-not-found')) return null
-  const payment = readBtcpayPayment(answer.body, paymentHash)
-  if (payment === null) throw unusableAnswer('a payment without hash or status')
-  return payment
 }
 
 /**

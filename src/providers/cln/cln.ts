@@ -2,9 +2,10 @@ import { shortDescription } from '../../lightning/bolt11.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { randomToken, systemRandom } from '../../system/ids.ts'
 import { ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
-import { feeLimit, payable, payOnce, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
+import { agreedNetwork } from '../network.ts'
+import { feeLimit, payable, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
 import { NothingSent, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -12,12 +13,11 @@ import type {
   ChargeRequest,
   ChargeState,
   KeyVerdict,
-  Payout,
-  PayoutRequest,
   Provider,
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
 import {
   clnInvoices,
   readClnFault,
@@ -72,34 +72,20 @@ const MAX_WARNING = 300
  * - it pays on chain without any reference by which a payout could be found again, so that we do not;
  * - payments are learnt of by asking: its notifications come over Socket.IO alone.
  */
-export class ClnProvider implements Provider {
+export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Provider {
   readonly kind = 'cln'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
-  readonly #calls: KeyedCalls<ClnKey>
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: KeyedOptions) {
+    super(new KeyedCalls(calls, options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(
-      key,
-      async call => {
-        const { invoice, paymentHash } = await newInvoice(call, request)
-        return lightningCharge(invoice, paymentHash, request.amountSats)
-      },
-      request.standing
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const [found] = await invoicesOf(call, { payment_hash: chargeId })
       if (found === undefined) return null
       const invoice = readClnInvoiceState(found)
@@ -108,60 +94,43 @@ export class ClnProvider implements Provider {
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single: the node pays none twice. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln')
-      throw new ProviderRefused('request', 'Core Lightning sends no refunds on chain from here.')
-    const { invoice } = destination
-    return await this.#calls.within(key, call =>
-      payOnce({ find: () => find(call, invoice), send: () => this.#send(call, invoice, amountSats) })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#calls.within(key, async call => (await find(call, destination.invoice))?.payout ?? null)
-  }
-
-  /** Tries each method that receiving needs, with an invoice of 1 satoshi and 60 seconds; then whether it may pay. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#calls.within(key, async call => {
-        if (readClnNetwork((await rpc(call, 'getinfo', {})).body) === null) throw unusableAnswer('no info of a node')
-        const made = await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 })
-        await invoicesOf(call, { payment_hash: made.paymentHash })
-        await rpc(call, 'waitanyinvoice', { lastpay_index: NO_COUNT, timeout: 0 }, [CLN_CODES.nothingPaid])
-        const missing = await missingForRefunds(call, made.paymentHash)
-        return {
-          isValid: true,
-          message: [
-            missing === null
-              ? 'The node accepts this key, makes invoices and pays with it.'
-              : `The node accepts this key and makes invoices with it. It only receives: refunds need a rune with ${missing}.`,
-            ...(made.warnings.length === 0
-              ? []
-              : [`The node warns: ${shortDescription(made.warnings.join(' '), MAX_WARNING)}`])
-          ].join(' ')
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
-    return await this.#calls.within(
+    return await this.calls.within(
       key,
       async (call, { origin }) => await paidAtNode(call, origin, this.#options.clock, since, position)
     )
   }
 
-  async close(): Promise<void> {
-    await this.#calls.close()
+  protected async makeCharge(request: ChargeRequest, call: CallProvider): Promise<Charge> {
+    const { invoice, paymentHash } = await newInvoice(call, request)
+    return lightningCharge(invoice, paymentHash, request.amountSats)
   }
 
-  async #send(call: CallProvider, invoice: string, amountSats: number): Promise<Sending> {
+  /** Tries each method that receiving needs; then whether it may pay. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    const named = readClnNetwork((await rpc(call, 'getinfo', {})).body)
+    if (named === null) throw unusableAnswer('no info of a node')
+    const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
+    const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
+    await invoicesOf(call, { payment_hash: paymentHash })
+    await rpc(call, 'waitanyinvoice', { lastpay_index: NO_COUNT, timeout: 0 }, [CLN_CODES.nothingPaid])
+    const missing = await missingForRefunds(call, paymentHash)
+    return goodKey(
+      'The node',
+      agreedNetwork(named, network),
+      missing === null ? null : `a rune with ${missing}`,
+      warnings.length === 0 ? [] : [`The node warns: ${shortDescription(warnings.join(' '), MAX_WARNING)}`]
+    )
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
+    const { paymentHash } = payable(invoice)
+    const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
+    if (payment === undefined) throw unusableAnswer('no list of payments')
+    return payment
+  }
+
+  protected async sendPayment(invoice: string, amountSats: number, call: CallProvider): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     const terms = {
       maxfee: feeLimit(amountSats) * 1000,
@@ -234,14 +203,6 @@ async function invoicesOf(
   const invoices = clnInvoices((await rpc(call, 'listinvoices', { ...by })).body)
   if (invoices === null) throw unusableAnswer('no list of invoices')
   return invoices
-}
-
-/** The node's payment of an invoice as it stands; null when it knows none. */
-async function find(call: CallProvider, invoice: string): Promise<SentPayment | null> {
-  const { paymentHash } = payable(invoice)
-  const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
-  if (payment === undefined) throw unusableAnswer('no list of payments')
-  return payment
 }
 
 /** What the rune lacks to pay; null where nothing. Called without parameters a method that may be called refuses them. */

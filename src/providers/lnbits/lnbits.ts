@@ -7,10 +7,10 @@ import { shortDescription } from '../../lightning/bolt11.ts'
 import { AddressKeyError } from '../address-key.ts'
 import { ProviderNotificationError, ProviderRefused } from '../errors.ts'
 import { jsonHash } from '../json-members.ts'
-import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, payOnce, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -25,6 +25,7 @@ import type {
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
 import {
   lnbitsMessage,
   lnbitsPayout,
@@ -95,85 +96,35 @@ interface Place {
  * - the instance says nothing of the network of its invoices but in these;
  * - it takes no limit for the fee of a payment, holds back 1 % for it, and pays no invoice without an amount.
  */
-export class LnbitsProvider implements Provider {
+export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> implements Provider {
   readonly kind = 'lnbits'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: LnbitsOptions
-  readonly #calls: KeyedCalls<LnbitsKey>
   /** Origins that do not call our receiver, with until when that is believed. */
   readonly #unheard = new LRUCache<string, number>({ max: 1000 })
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: LnbitsOptions) {
+    super(new KeyedCalls(calls, options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(
-      key,
-      async (call, { origin, apiKey }) => {
-        const receiver = (this.#unheard.get(origin) ?? 0) > this.#options.clock.now() ? null : this.#options.receiver()
-        if (receiver === null) return await newInvoice(call, request, null)
-        try {
-          return await newInvoice(call, request, `${receiver}?token=${tokenOf(apiKey)}`)
-        } catch (error) {
-          if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
-          this.#unheard.set(origin, this.#options.clock.now() + UNHEARD)
-          return await newInvoice(call, request, null)
-        }
-      },
-      request.standing
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const payment = await paymentOf(call, chargeId, 'in')
       return payment === null ? null : lnbitsState(payment)
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single: LNbits pays none twice. */
-  async createPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln') throw new ProviderRefused('request', 'LNbits sends no refunds on chain.')
-    const { invoice } = destination
-    if (payable(invoice).isAmountless)
+  override async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    const { destination } = request
+    if (destination.type === 'ln' && payable(destination.invoice).isAmountless)
       throw new ProviderRefused(
         'request',
         'LNbits pays no Lightning invoice without an amount; ask the payer for one with an amount.'
       )
-    return await this.#calls.within(key, call =>
-      payOnce({ find: () => find(call, invoice), send: () => send(call, invoice) })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#calls.within(key, async call => (await find(call, destination.invoice))?.payout ?? null)
-  }
-
-  /** Reads the wallet, which shows whose key it is, and makes an invoice of 1 satoshi and 60 seconds. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#calls.within(key, async call => {
-        const wallet = readLnbitsWallet((await call({ method: 'GET', path: '/api/v1/wallet' })).body)
-        if (wallet === null) throw unusableAnswer('no wallet')
-        await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 }, null)
-        return {
-          isValid: true,
-          message: wallet.isAdmin
-            ? 'LNbits accepts this key, makes invoices and pays with it.'
-            : `LNbits accepts this key and makes invoices with it. It only receives: refunds need the ${ADMIN_KEY} of the wallet.`
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
+    return await super.createPayout(key, request)
   }
 
   /** What came in, by when it last changed, newest first. A page that moves while it is read repeats, and skips nothing. */
@@ -181,7 +132,7 @@ export class LnbitsProvider implements Provider {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
     const { asOf, offset: first } = place ?? { asOf: this.#options.clock.now(), offset: 0 }
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const charges = []
       for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
         const page = await pageOf(
@@ -214,8 +165,37 @@ export class LnbitsProvider implements Provider {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#calls.close()
+  protected async makeCharge(
+    request: ChargeRequest,
+    call: CallProvider,
+    { origin, apiKey }: LnbitsKey
+  ): Promise<Charge> {
+    const receiver = (this.#unheard.get(origin) ?? 0) > this.#options.clock.now() ? null : this.#options.receiver()
+    if (receiver === null) return await newInvoice(call, request, null)
+    try {
+      return await newInvoice(call, request, `${receiver}?token=${tokenOf(apiKey)}`)
+    } catch (error) {
+      if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
+      this.#unheard.set(origin, this.#options.clock.now() + UNHEARD)
+      return await newInvoice(call, request, null)
+    }
+  }
+
+  /** Reads the wallet, which shows whose key it is, and makes an invoice. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    const wallet = readLnbitsWallet((await call({ method: 'GET', path: '/api/v1/wallet' })).body)
+    if (wallet === null) throw unusableAnswer('no wallet')
+    const { network } = await newInvoice(call, KEY_CHECK, null)
+    return goodKey('LNbits', network, wallet.isAdmin ? null : `the ${ADMIN_KEY} of the wallet`)
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
+    const payment = await paymentOf(call, payable(invoice).paymentHash, 'out')
+    return payment === null ? null : lnbitsPayout(payment)
+  }
+
+  protected async sendPayment(invoice: string, _amountSats: number, call: CallProvider): Promise<Sending> {
+    return await send(call, invoice)
   }
 }
 
@@ -276,11 +256,6 @@ async function pageOf(call: CallProvider, query: string): Promise<NonNullable<Re
   const page = readLnbitsPage((await call({ method: 'GET', path: `/api/v1/payments/paginated?${query}` })).body)
   if (page === null) throw unusableAnswer('no list of payments')
   return page
-}
-
-async function find(call: CallProvider, invoice: string): Promise<SentPayment | null> {
-  const payment = await paymentOf(call, payable(invoice).paymentHash, 'out')
-  return payment === null ? null : lnbitsPayout(payment)
 }
 
 async function send(call: CallProvider, invoice: string): Promise<Sending> {

@@ -155,6 +155,11 @@ export function readInvoiceLines(
   }
 }
 
+/** What the answer to `GET /v1/getinfo` calls the node's network; null where it does not say. */
+export function readLndNetwork(body: unknown): string | null {
+  return text(members(list(members(body)?.['chains'])[0])?.['network'])
+}
+
 /** How many channels the answer to `GET /v1/channels` lists; null when it cannot be used. */
 export function readChannels(body: unknown): number | null {
   const answer = members(body)

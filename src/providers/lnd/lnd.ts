@@ -3,9 +3,10 @@ import { shortDescription } from '../../lightning/bolt11.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { addressKeyHost } from '../address-key.ts'
 import { ProviderRefused, ProviderUnavailable } from '../errors.ts'
-import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
-import { readChannels, readFault, readInvoice, readNewInvoice } from './answers.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
+import { agreedNetwork } from '../network.ts'
+import { readChannels, readFault, readInvoice, readLndNetwork, readNewInvoice } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, sendOverChain, sendOverLightning } from './payouts.ts'
@@ -23,6 +24,7 @@ import type {
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { KEY_CHECK, ReceivingProvider } from '../wallet-provider.ts'
 
 const calls: KeyedKind<LndConnection> = {
   kind: 'lnd',
@@ -60,12 +62,10 @@ const HINTS_KEPT = 600_000
  * Known gaps: lnd sends no notification over HTTP, so payments are learnt of by looking; and it does not tell an
  * address of the wallet that belongs to one invoice, so invoices are payable over Lightning alone.
  */
-export class LndProvider implements Provider {
+export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> implements Provider {
   readonly kind = 'lnd'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
-  readonly #calls: KeyedCalls<LndConnection>
   readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
 
   /** @throws AddressKeyError for an operator's key that is none, TypeError for a url that is not https */
@@ -74,22 +74,13 @@ export class LndProvider implements Provider {
       throw new TypeError(
         'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
       )
+    super(new KeyedCalls(calls, options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(
-      key,
-      async (call, { origin }) => await newInvoice(call, request, await this.#needsHints(call, origin)),
-      request.standing
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const answer = await ask(call, {
         method: 'GET',
         path: `/v1/invoice/${chargeId}`,
@@ -108,7 +99,7 @@ export class LndProvider implements Provider {
    * already is looked up. Over the chain our reference is the transaction's label; one that is found is not sent again.
    */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
-    return await this.#calls.within(key, async call =>
+    return await this.calls.within(key, async call =>
       request.destination.type === 'ln'
         ? await sendOverLightning(call, request, request.destination.invoice, this.#options.timeout)
         : await sendOverChain(call, request, request.destination.address, this.#options.clock.now())
@@ -116,41 +107,15 @@ export class LndProvider implements Provider {
   }
 
   async lookUpPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout | null> {
-    return await this.#calls.within(key, async call =>
+    return await this.calls.within(key, async call =>
       request.destination.type === 'ln'
         ? ((await findLightningPayout(call, request.destination.invoice))?.payout ?? null)
         : await findChainPayout(call, request, this.#options.clock.now())
     )
   }
 
-  /** Reads the node's info, where the macaroon may; then lists an invoice and makes one of 1 satoshi and 60 seconds. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      await this.#calls.within(key, async call => {
-        // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
-        await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
-          .then(ok)
-          .catch((error: unknown) => {
-            if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
-          })
-        ok(
-          await ask(call, {
-            method: 'GET',
-            path: '/v1/invoices?num_max_invoices=1&reversed=true',
-            scope: 'invoices:read'
-          })
-        )
-        await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 }, false)
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-    return { isValid: true, message: 'The node accepts this key and makes invoices with it.' }
-  }
-
   async listSettled(key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
-    return await this.#calls.within(
+    return await this.calls.within(
       key,
       async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted)
     )
@@ -169,8 +134,28 @@ export class LndProvider implements Provider {
     return isNeeded
   }
 
-  async close(): Promise<void> {
-    await this.#calls.close()
+  protected async makeCharge(request: ChargeRequest, call: CallProvider, { origin }: LndConnection): Promise<Charge> {
+    return await newInvoice(call, request, await this.#needsHints(call, origin))
+  }
+
+  /** Reads the node's info, where the macaroon may; then lists an invoice and makes one. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
+    const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
+      .then(answer => readLndNetwork(ok(answer).body))
+      .catch((error: unknown) => {
+        if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
+        return null
+      })
+    ok(
+      await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' })
+    )
+    const { network } = await newInvoice(call, KEY_CHECK, false)
+    return {
+      isValid: true,
+      message: 'The node accepts this key and makes invoices with it.',
+      network: agreedNetwork(named, network)
+    }
   }
 }
 

@@ -2,12 +2,14 @@ import { LRUCache } from 'lru-cache'
 import type { Database } from '../../database/database.ts'
 import type { Secret } from '../../keys/secrets.ts'
 import { decodeInvoice, InvoiceError, type Invoice } from '../../lightning/bolt11.ts'
+import type { CallStanding } from '../budgets.ts'
 import { ProviderRefused } from '../errors.ts'
 import { readKeyForCall } from '../address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type { Capabilities, Charge, ChargeRequest, ChargeState, KeyVerdict, Provider } from '../provider.ts'
+import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../wallet-provider.ts'
 import {
   isLnurlError,
   lnurlMessage,
@@ -81,35 +83,18 @@ interface Made {
  * - it chooses how long an invoice is good, and shows what is paid, not when: that is when it was first seen;
  * - addresses of Tor are not called.
  */
-export class LnurlProvider implements Provider {
+export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlKey]> implements Provider {
   readonly kind = 'lnurl'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: LnurlOptions
-  readonly #calls: KeyedCalls<LnurlKey>
   readonly #store: LnurlStore
   readonly #terms = new LRUCache<string, { readonly terms: LnurlTerms; readonly until: number }>({ max: MAX_TERMS })
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: LnurlOptions) {
+    super(new LnurlCalls(options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
     this.#store = new LnurlStore(options.database.sql)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#within(
-      key,
-      async (call, server) => {
-        const { charge, verify } = await this.#newInvoice(call, server, request)
-        const { paymentHash, expiresAt } = charge
-        const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
-        if (!(await this.#store.insert(account))) throw unusableAnswer('an invoice that it gave before')
-        return charge
-      },
-      request
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
@@ -121,7 +106,7 @@ export class LnurlProvider implements Provider {
     if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
     const place = lnurlPlace(verify)
     if (place === null) throw new Error('an address to verify with was stored that is none')
-    const isSettled = await this.#within(key, call => settlement(call, place, chargeId))
+    const isSettled = await this.calls.within(key, call => settlement(call, place, chargeId))
     const now = this.#options.clock.now()
     if (isSettled === true)
       return { status: 'paid', receivedSats: null, settledAt: await this.#store.settled(charge, now) }
@@ -129,45 +114,29 @@ export class LnurlProvider implements Provider {
     return isSettled === null ? null : { status: 'unpaid', receivedSats: 0, settledAt: null }
   }
 
+  protected async makeCharge(request: ChargeRequest, call: CallPlace, server: LnurlKey): Promise<Charge> {
+    const { charge, verify } = await this.#newInvoice(call, server, request)
+    const { paymentHash, expiresAt } = charge
+    const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
+    if (!(await this.#store.insert(account))) throw unusableAnswer('an invoice that it gave before')
+    return charge
+  }
+
   /** Goes the whole way: the terms, an invoice over the least amount, and the question whether it was paid. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#within(key, async (call, server) => {
-        this.#terms.delete(server.account)
-        const { least, most } = await this.#termsOf(call, server)
-        const wanted = { amountSats: least, description: 'Key check', expirySeconds: 60 }
-        const { charge, verify } = await this.#newInvoice(call, server, wanted)
-        if ((await settlement(call, verify, charge.paymentHash)) !== false)
-          throw new ProviderRefused(
-            'key',
-            'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
-          )
-        return {
-          isValid: true,
-          message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
+  protected async tryKey(call: CallPlace, server: LnurlKey): Promise<KeyVerdict> {
+    this.#terms.delete(server.account)
+    const { least, most } = await this.#termsOf(call, server)
+    const { charge, verify } = await this.#newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
+    if ((await settlement(call, verify, charge.paymentHash)) !== false)
+      throw new ProviderRefused(
+        'key',
+        'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
+      )
+    return {
+      isValid: true,
+      message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`,
+      network: charge.network
     }
-  }
-
-  async close(): Promise<void> {
-    await this.#calls.close()
-  }
-
-  async #within<T>(
-    key: Secret<string> | null,
-    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
-    { standing }: Pick<ChargeRequest, 'standing'> = {}
-  ): Promise<T> {
-    return await this.#calls.within(
-      key,
-      (call, server, elsewhere) =>
-        run(({ origin, path }) => asked(origin === server.origin ? call : elsewhere(origin), path), server),
-      standing
-    )
   }
 
   async #termsOf(call: CallPlace, server: LnurlKey): Promise<LnurlTerms> {
@@ -216,6 +185,32 @@ export class LnurlProvider implements Provider {
     const verify = lnurlPlace(answer.verify)
     if (verify === null) throw unusableAnswer('an address to verify with that is none')
     return { charge, verify }
+  }
+}
+
+/** Calls to the servers of addresses, and to hosts that they name. */
+class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
+  readonly #calls: KeyedCalls<LnurlKey>
+
+  constructor(options: LnurlOptions) {
+    this.#calls = new KeyedCalls(calls, options)
+  }
+
+  async within<T>(
+    key: Secret<string> | null,
+    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
+    standing?: CallStanding
+  ): Promise<T> {
+    return await this.#calls.within(
+      key,
+      (call, server, elsewhere) =>
+        run(({ origin, path }) => asked(origin === server.origin ? call : elsewhere(origin), path), server),
+      standing
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#calls.close()
   }
 }
 

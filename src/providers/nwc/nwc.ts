@@ -4,8 +4,9 @@ import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/b
 import { ProviderRefused } from '../errors.ts'
 import { jsonText } from '../json-members.ts'
 import type { KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
-import { payable, payOnce, type Sending, type SentPayment } from '../pay-once.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
+import { agreedNetwork } from '../network.ts'
+import { payable, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -13,13 +14,12 @@ import type {
   ChargeRequest,
   ChargeState,
   KeyVerdict,
-  Payout,
-  PayoutRequest,
   Provider,
   SettledCharge,
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
 import {
   nwcState,
   readAnnouncement,
@@ -86,40 +86,24 @@ interface Place {
  *   oldest open invoice is read;
  * - NIP-04, which NIP-44 replaced, and relays that want to know who asks (NIP-42) are not spoken to.
  */
-export class NwcProvider implements Provider {
+export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements Provider {
   readonly kind = 'nwc'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: NwcOptions
-  readonly #calls: NwcCalls
   readonly #news: News
   /** Connections that may not list, with until when that is believed. */
   readonly #unlisted = new LRUCache<string, number>({ max: 1000 })
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: NwcOptions) {
+    super(new NwcCalls(options))
     this.#options = options
-    this.#calls = new NwcCalls(options)
     this.#news = new News(options.clock, paymentHash => options.settled(paymentHash))
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(
-      key,
-      async wallet => {
-        const charge = await newInvoice(wallet, request)
-        // What is made for nobody yet is for routes, whose payers show that they paid.
-        if (request.standing !== 'ahead') this.#news.expect(wallet, charge.paymentHash, charge.expiresAt)
-        return charge
-      },
-      request.standing
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#calls.within(key, async wallet => {
+    return await this.calls.within(key, async wallet => {
       const transaction = await this.#transaction(wallet, chargeId)
       if (transaction === null) return null
       // A wallet that paid its own invoice may answer with the half that goes out, which settles with the other alone.
@@ -128,52 +112,13 @@ export class NwcProvider implements Provider {
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single: wallets refuse a hash that is paid or under way. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln')
-      throw new ProviderRefused('request', 'Nostr Wallet Connect sends no refunds on chain.')
-    const { invoice } = destination
-    return await this.#calls.within(key, wallet =>
-      payOnce({ find: () => this.#find(wallet, invoice), send: () => this.#pay(wallet, invoice, amountSats) })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#calls.within(
-      key,
-      async wallet => (await this.#find(wallet, destination.invoice))?.payout ?? null
-    )
-  }
-
-  /** Reads the wallet's announcement and what this connection may do, and makes an invoice of 1 satoshi and 60 seconds. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    const seen: { announced: Announcement | null } = { announced: null }
-    try {
-      return await this.#calls.within(key, async wallet => {
-        const event = await wallet.announced()
-        seen.announced = event === null ? null : readAnnouncement(event)
-        if (seen.announced?.hasNip44 === false) return { isValid: false, message: NO_NIP44 }
-        const methods = await methodsOf(wallet, seen.announced)
-        const missing = NEEDED.filter(method => !methods.has(method))
-        if (missing.length > 0) return { isValid: false, message: lacking(missing) }
-        await newInvoice(wallet, { amountSats: 1, description: 'Key check', expirySeconds: 60 })
-        return { isValid: true, message: ableTo(methods) }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      if (error instanceof WalletSilent) return { isValid: false, message: silence(seen.announced !== null) }
-      throw error
-    }
-  }
-
   /** What came in since the oldest open invoice was made. A page that moves while it is read repeats, and skips nothing. */
   async listSettled(key: Secret<string>, { since, oldest, position }: SettledSince): Promise<SettledList> {
     const { clock } = this.#options
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
     const { asOf, offset: first } = place ?? { asOf: clock.now(), offset: 0 }
-    return await this.#calls.within(key, async wallet => {
+    return await this.calls.within(key, async wallet => {
       const unlisted: SettledList = { charges: [], reach: 'newest', asOf, position: null }
       if ((this.#unlisted.get(wallet.key.origin) ?? 0) > clock.now()) return unlisted
       const charges: SettledCharge[] = []
@@ -198,9 +143,24 @@ export class NwcProvider implements Provider {
     })
   }
 
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#news.close()
-    await this.#calls.close()
+    await super.close()
+  }
+
+  protected async makeCharge(request: ChargeRequest, wallet: NwcWallet): Promise<Charge> {
+    const charge = await newInvoice(wallet, request)
+    // What is made for nobody yet is for routes, whose payers show that they paid.
+    if (request.standing !== 'ahead') this.#news.expect(wallet, charge.paymentHash, charge.expiresAt)
+    return charge
+  }
+
+  /** Reads the wallet's announcement and what this connection may do, and makes an invoice. */
+  protected async tryKey(wallet: NwcWallet): Promise<KeyVerdict> {
+    const event = await silentAs(silence(false), wallet.announced())
+    const announced = event === null ? null : readAnnouncement(event)
+    if (announced?.hasNip44 === false) return { isValid: false, message: NO_NIP44 }
+    return await silentAs(silence(announced !== null), tried(wallet, announced))
   }
 
   /** Null where the connection may not list. */
@@ -224,14 +184,14 @@ export class NwcProvider implements Provider {
     return transaction
   }
 
-  async #find(wallet: NwcWallet, invoice: string): Promise<SentPayment | null> {
+  protected async findPayment(invoice: string, wallet: NwcWallet): Promise<SentPayment | null> {
     const { paymentHash, expiresAt } = payable(invoice)
     const transaction = await this.#transaction(wallet, paymentHash)
     if (transaction === null || transaction.type === 'incoming') return null
     return sentPayment(transaction, expiresAt * 1000, this.#options.clock.now())
   }
 
-  async #pay(wallet: NwcWallet, invoice: string, amountSats: number): Promise<Sending> {
+  protected async sendPayment(invoice: string, amountSats: number, wallet: NwcWallet): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     const answer = await wallet.ask(
       'pay_invoice',
@@ -275,27 +235,33 @@ function hashOf(invoice: string): string {
   }
 }
 
-/** What the connection may do: as the wallet answers it, else as it announces itself to all. */
-async function methodsOf(wallet: NwcWallet, announced: Announcement | null): Promise<ReadonlySet<string>> {
+async function tried(wallet: NwcWallet, announced: Announcement | null): Promise<KeyVerdict> {
   const answer = await wallet.ask('get_info', {}, code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED')
-  const told = 'result' in answer ? readMethods(answer.result) : null
-  // Where neither says anything it is tried out.
-  return told ?? announced?.methods ?? new Set(NEEDED)
+  const info = 'result' in answer ? answer.result : {}
+  // What it may do is as the wallet says, else as it announces itself to all; where neither says anything it is tried out.
+  const methods = readMethods(info) ?? announced?.methods ?? new Set<string>(NEEDED)
+  const missing = NEEDED.filter(method => !methods.has(method))
+  if (missing.length > 0) return { isValid: false, message: lacking(missing) }
+  const { network } = await newInvoice(wallet, KEY_CHECK)
+  return goodKey(
+    'The wallet',
+    agreedNetwork(jsonText(info['network']), network),
+    methods.has('pay_invoice') ? null : 'a connection with pay_invoice',
+    methods.has('list_transactions')
+      ? []
+      : ['Without list_transactions a payment may be noticed only after a minute, unless the wallet tells of it.']
+  )
+}
+
+/** A wallet that says nothing is told as one that cannot be used. @throws ProviderRefused 'key' */
+async function silentAs<T>(message: string, asked: Promise<T>): Promise<T> {
+  return await asked.catch((error: unknown) => {
+    throw error instanceof WalletSilent ? new ProviderRefused('key', message) : error
+  })
 }
 
 function lacking(missing: readonly string[]): string {
   return `The connection lacks ${missing.join(' and ')}: make one in the wallet that may create invoices and look them up.`
-}
-
-function ableTo(methods: ReadonlySet<string>): string {
-  return [
-    methods.has('pay_invoice')
-      ? 'The wallet accepts this key, makes invoices and pays with it.'
-      : 'The wallet accepts this key and makes invoices with it. It only receives: refunds need a connection with pay_invoice.',
-    ...(methods.has('list_transactions')
-      ? []
-      : ['Without list_transactions a payment may be noticed only after a minute, unless the wallet tells of it.'])
-  ].join(' ')
 }
 
 function silence(isAnnounced: boolean): string {

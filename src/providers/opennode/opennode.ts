@@ -1,5 +1,11 @@
 import type { ReadonlyHeaders } from '../../gateway/headers.ts'
-import { decodeInvoice, InvoiceError, shortDescription, type Invoice } from '../../lightning/bolt11.ts'
+import {
+  decodeInvoice,
+  InvoiceError,
+  shortDescription,
+  type Invoice,
+  type InvoiceNetwork
+} from '../../lightning/bolt11.ts'
 import { equalDigests, hmacSha256 } from '../../lightning/hmac.ts'
 import type { Clock } from '../../system/clock.ts'
 import type { Secret } from '../../keys/secrets.ts'
@@ -303,16 +309,19 @@ async function probed(call: CallProvider): Promise<KeyVerdict> {
     ['Withdrawals', { method: 'POST', path: '/v2/withdrawals', body: { type: 'ln' } }]
   ]
   const missing: Permission[] = []
+  let network: InvoiceNetwork | undefined
   for (const [permission, probe] of probes) {
     try {
-      await ask(call, permission, probe)
+      const { body } = await ask(call, permission, probe)
+      const invoice = permission === 'Invoices' ? (readCharge(unwrap(body))?.invoice ?? null) : null
+      if (invoice !== null) ({ network } = read(invoice))
     } catch (error) {
       if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
       // A request that was refused for what it says has passed the check of the permission.
       if (error.reason === 'scope') missing.push(permission)
     }
   }
-  return verdictOn(missing)
+  return { ...verdictOn(missing), ...(network === undefined ? {} : { network }) }
 }
 
 function verdictOn(missing: readonly Permission[]): KeyVerdict {

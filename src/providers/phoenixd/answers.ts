@@ -103,10 +103,18 @@ export function readPayAnswer(body: unknown, paymentHash: string): PayAnswer | n
     : null
 }
 
-/** How many channels `GET /getinfo` shows; null when it is no answer of phoenixd. */
-export function readPhoenixdChannels(body: unknown): number | null {
+/** What `GET /getinfo` shows. */
+export interface PhoenixdInfo {
+  readonly channels: number
+  /** Its network, as phoenixd calls it; null where it does not say. */
+  readonly chain: string | null
+}
+
+/** The answer to `GET /getinfo`; null when it is none of phoenixd. */
+export function readPhoenixdInfo(body: unknown): PhoenixdInfo | null {
   const info = jsonMembers(body)
-  return info === null || jsonText(info['nodeId']) === null ? null : jsonList(info['channels']).length
+  if (info === null || jsonText(info['nodeId']) === null) return null
+  return { channels: jsonList(info['channels']).length, chain: jsonText(info['chain']) }
 }
 
 function time(value: unknown): number | null {

@@ -6,10 +6,11 @@ import { shortDescription } from '../../lightning/bolt11.ts'
 import { AddressKeyError } from '../address-key.ts'
 import { ProviderNotificationError, ProviderRefused } from '../errors.ts'
 import { jsonHash } from '../json-members.ts'
-import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH, requireSats } from '../lightning-charge.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
+import { agreedNetwork } from '../network.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, payOnce, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -17,19 +18,18 @@ import type {
   ChargeRequest,
   ChargeState,
   KeyVerdict,
-  Payout,
-  PayoutRequest,
   Provider,
   ProviderNotification,
   SettledList,
   SettledSince
 } from '../provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../wallet-provider.ts'
 import {
   readIncoming,
   readIncomingPage,
   readOutgoing,
   readPayAnswer,
-  readPhoenixdChannels,
+  readPhoenixdInfo,
   readPhoenixdInvoice
 } from './answers.ts'
 import { readPhoenixdKey, type PhoenixdKey } from './key.ts'
@@ -89,31 +89,20 @@ interface Place {
  * - an invoice whose payment would cost more for a channel than its owner allows stays unpaid, and nothing says why;
  * - it pays on chain without any reference by which a payout could be found again, so that we do not.
  */
-export class PhoenixdProvider implements Provider {
+export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> implements Provider {
   readonly kind = 'phoenixd'
-  readonly keyless = false
   readonly capabilities = capabilities
   readonly #options: PhoenixdOptions
-  readonly #calls: KeyedCalls<PhoenixdKey>
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: PhoenixdOptions) {
+    super(new KeyedCalls(calls, options))
     this.#options = options
-    this.#calls = new KeyedCalls(calls, options)
-  }
-
-  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    requireSats(request.amountSats)
-    return await this.#calls.within(
-      key,
-      (call, { webhookSecret }) => newInvoice(call, request, webhookSecret === null ? null : this.#options.receiver()),
-      request.standing
-    )
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const answer = await call({ method: 'GET', path: `/payments/incoming/${chargeId}`, answers: [404] })
       if (isUnknown(answer)) return null
       const payment = readIncoming(answer.body)
@@ -122,54 +111,12 @@ export class PhoenixdProvider implements Provider {
     })
   }
 
-  /** Pays an invoice with the payment hash as what keeps it single: phoenixd pays none twice. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
-    if (destination.type !== 'ln') throw new ProviderRefused('request', 'phoenixd sends no refunds on chain.')
-    const { invoice } = destination
-    return await this.#calls.within(key, call =>
-      payOnce({ find: () => find(call, invoice), send: () => this.#send(call, invoice, amountSats) })
-    )
-  }
-
-  async lookUpPayout(key: Secret<string> | null, { destination }: PayoutRequest): Promise<Payout | null> {
-    if (destination.type !== 'ln') return null
-    return await this.#calls.within(key, async call => (await find(call, destination.invoice))?.payout ?? null)
-  }
-
-  /** Reads the node's info, makes an invoice of 1 satoshi and 60 seconds, and asks for a payment of nothing. */
-  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
-    try {
-      return await this.#calls.within(key, async call => {
-        const channels = readPhoenixdChannels((await call({ method: 'GET', path: '/getinfo' })).body)
-        if (channels === null) throw unusableAnswer('no info of a node')
-        await newInvoice(call, { amountSats: 1, description: 'Key check', expirySeconds: 60 }, null)
-        const paying = await call({ method: 'POST', path: '/payinvoice', form: {}, answers: [400, 401] })
-        return {
-          isValid: true,
-          message: [
-            paying.status === 401
-              ? `phoenixd accepts this key and makes invoices with it. It only receives: refunds need the password with full access, ${FULL_PASSWORD}.`
-              : 'phoenixd accepts this key, makes invoices and pays with it.',
-            ...(channels === 0
-              ? [
-                  'It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.'
-                ]
-              : [])
-          ].join(' ')
-        }
-      })
-    } catch (error) {
-      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
-      throw error
-    }
-  }
-
   /** Payments by the time at which they came in, newest first. */
   async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
     // Written by this file alone.
     const place = position === null ? null : (JSON.parse(position) as Place)
     const { from, to, offset: first } = place ?? { from: since, to: this.#options.clock.now(), offset: 0 }
-    return await this.#calls.within(key, async call => {
+    return await this.calls.within(key, async call => {
       const charges = []
       for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
         const path = `/payments/incoming?from=${from}&to=${to}&limit=${PAGE}&offset=${offset}`
@@ -204,11 +151,40 @@ export class PhoenixdProvider implements Provider {
     }
   }
 
-  async close(): Promise<void> {
-    await this.#calls.close()
+  protected async makeCharge(
+    request: ChargeRequest,
+    call: CallProvider,
+    { webhookSecret }: PhoenixdKey
+  ): Promise<Charge> {
+    return await newInvoice(call, request, webhookSecret === null ? null : this.#options.receiver())
   }
 
-  async #send(call: CallProvider, invoice: string, amountSats: number): Promise<Sending> {
+  /** Reads the node's info, makes an invoice, and asks for a payment of nothing. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    const info = readPhoenixdInfo((await call({ method: 'GET', path: '/getinfo' })).body)
+    if (info === null) throw unusableAnswer('no info of a node')
+    const { network } = await newInvoice(call, KEY_CHECK, null)
+    const paying = await call({ method: 'POST', path: '/payinvoice', form: {}, answers: [400, 401] })
+    return goodKey(
+      'phoenixd',
+      agreedNetwork(info.chain, network),
+      paying.status === 401 ? `the password with full access, ${FULL_PASSWORD}` : null,
+      info.channels === 0
+        ? ['It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.']
+        : []
+    )
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
+    const { paymentHash } = payable(invoice)
+    const answer = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, answers: [404] })
+    if (isUnknown(answer)) return null
+    const payment = readOutgoing(answer.body, paymentHash)
+    if (payment === null) throw unusableAnswer('a payment without hash or state')
+    return payment
+  }
+
+  protected async sendPayment(invoice: string, amountSats: number, call: CallProvider): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     // It takes an amount as one in the place of the invoice's own.
     const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
@@ -265,16 +241,6 @@ async function newInvoice(
   const made = readPhoenixdInvoice(answer.body)
   if (made === null) throw unusableAnswer('no invoice in the answer')
   return lightningCharge(made.invoice, made.paymentHash, amountSats)
-}
-
-/** The payment of an invoice as it stands; null when phoenixd knows none. */
-async function find(call: CallProvider, invoice: string): Promise<SentPayment | null> {
-  const { paymentHash } = payable(invoice)
-  const answer = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, answers: [404] })
-  if (isUnknown(answer)) return null
-  const payment = readOutgoing(answer.body, paymentHash)
-  if (payment === null) throw unusableAnswer('a payment without hash or state')
-  return payment
 }
 
 /** Whether phoenixd itself says that it knows no such payment. @throws ProviderUnavailable for another 404 */

@@ -143,18 +143,27 @@ export class StrikeProvider implements Provider {
   /** Profile, list, an invoice of one satoshi (contract, Validation rules; decision 70). */
   async validateKey(key: Secret<string>): Promise<KeyVerdict> {
     try {
-      await this.#http.within(key, async call => {
+      const { network } = await this.#http.within(key, async call => {
         // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401
         // counts.
         await call({ method: 'GET', path: '/v1/accounts/profile', answers: [403, 404], sharedLimit: RECEIVING })
         await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
-        await createRequest(call, btcAmount(1), { description: 'Test of the provider key', expirySeconds: 60 }, 1000n)
+        return await createRequest(
+          call,
+          btcAmount(1),
+          { description: 'Test of the provider key', expirySeconds: 60 },
+          1000n
+        )
       })
+      return {
+        isValid: true,
+        message: 'The provider accepts this key, and it can create and read receive requests.',
+        network
+      }
     } catch (error) {
       if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
       throw error
     }
-    return { isValid: true, message: 'The provider accepts this key, and it can create and read receive requests.' }
   }
 
   /**

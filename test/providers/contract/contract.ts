@@ -6,6 +6,9 @@ import { Budgets } from '../../../src/providers/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../src/providers/errors.ts'
 import type { Charge, Payout, PayoutRequest, Provider } from '../../../src/providers/provider.ts'
 import { MemoryState } from '../../../src/state/memory.ts'
+import { KeyRing, Sealer } from '../../../src/keys/secrets.ts'
+import type { InvoiceNetwork } from '../../../src/lightning/bolt11.ts'
+import { Payees } from '../../../src/providers/payees.ts'
 import { Metrics } from '../../../src/telemetry/metrics.ts'
 import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
 import { errorLike } from '../../support/error-like.ts'
@@ -83,6 +86,20 @@ async function listAll({ provider, key }: Lister, since: number): Promise<readon
     if (list.reach !== 'more') return found
   }
   throw new Error('the list has no end')
+}
+
+const sealer = new Sealer(new KeyRing(secret('a master secret of 32 bytes or more')))
+
+/** What a gateway that sells on one network makes of a provider and its key. */
+function onNetwork({ provider, key }: Pick<Subject, 'provider' | 'key'>, network: InvoiceNetwork) {
+  const payees = new Payees({ primary: { provider, key, network }, alternate: [] }, sealer)
+  const place = { table: 'merchants', column: 'primary_key', row: '7' }
+  const saved = { ciphertext: sealer.seal(key.reveal(), place), place }
+  return {
+    create: () => payees.platform().createInvoice(request),
+    check: () => payees.validate({ providerChoice: null, primaryKey: saved, alternateKey: null }, 'primary'),
+    report: () => payees.report()
+  }
 }
 
 const fails = async (work: Promise<unknown>): Promise<unknown> =>
@@ -245,6 +262,34 @@ const rows: readonly Row[] = [
     subject.wire.lie('network')
     t.match(await create(subject), { network: 'signet' })
   }),
+  lying('nor is it sold with where the gateway sells on the network of the server', async (t, subject) => {
+    const { network } = await create(subject)
+    const gateway = onNetwork(subject, network)
+    t.match(await gateway.create(), { network })
+    t.match(await gateway.check(), { isValid: true })
+    subject.wire.lie('network')
+    await t.rejects(
+      gateway.create(),
+      errorLike({ status: 502, reason: 'key', message: new RegExp(`one of signet, .* sells on ${network}`) })
+    )
+    t.match(await gateway.create(), { network }, 'and it goes on afterwards')
+    subject.wire.lie('network')
+    const verdict = await gateway.check()
+    t.notOk(verdict?.isValid)
+    t.match(verdict?.message, 'signet')
+    t.match(verdict?.message, network)
+  }),
+  called(
+    'a key of another network than is sold on is refused by its check and makes no invoice',
+    async (t, subject) => {
+      const { network } = await create(subject)
+      const wanted = network === 'mainnet' ? 'testnet' : 'mainnet'
+      const gateway = onNetwork(subject, wanted)
+      const message = `The provider key is one of ${network}, and this gateway sells on ${wanted}: save a key of ${wanted}.`
+      t.same(await gateway.check(), { isValid: false, message })
+      await t.rejects(gateway.create(), errorLike({ status: 502, reason: 'key', message }))
+    }
+  ),
   called("a merchant's bad requests open no breaker for others", async (t, { provider, key, clock, wire }) => {
     const { tooMuch } = wire
     if (tooMuch === null) return
