@@ -363,10 +363,10 @@ export function queryReader(schema: TSchema): (query: string) => unknown {
   }
 }
 
-/** Checks path parameters; false when they do not fit, which makes the path unknown. */
+/** Checks path parameters; false when they do not fit or nothing stored can have them, which makes the path unknown. */
 export function paramsFit(schema: TSchema): (params: Readonly<Record<string, string>>) => boolean {
   const validator = Compile(schema)
-  return params => validator.Check(params)
+  return params => validator.Check(params) && unstorable(params, schema) === null
 }
 
 function propertiesOf(schema: TSchema): Readonly<Record<string, TSchema>> {
