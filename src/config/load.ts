@@ -15,7 +15,14 @@ import {
   checkRoute,
   checkUpstream
 } from './route-checks.ts'
-import { checkKeys, checkNames, checkOperatorKey, checkSessionProvider, placedProviders } from './provider-checks.ts'
+import {
+  checkCallSchemes,
+  checkKeys,
+  checkNames,
+  checkOperatorKey,
+  checkSessionProvider,
+  placedProviders
+} from './provider-checks.ts'
 import {
   checkBilling,
   checkDatabase,
@@ -157,7 +164,10 @@ export async function loadConfigText(
       findings
     )
     checkKeys(placed, options.providers, findings)
-    if (findings.isSound(['payment'])) checkSessionProvider(config, placed, options.providers, routes, findings)
+    if (findings.isSound(['payment'])) {
+      checkSessionProvider(config, placed, options.providers, routes, findings)
+      checkCallSchemes(config, routes, chains, findings)
+    }
     checkOperatorKey(
       config,
       placed,

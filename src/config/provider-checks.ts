@@ -1,6 +1,8 @@
 import { formatNames, quote, type Path } from './diagnose.ts'
 import type { Findings } from './findings.ts'
+import type { ReadEntry } from './chains.ts'
 import { isFree } from './price.ts'
+import { sellsCalls } from './sale.ts'
 import type { FileConfig, ProviderFacts, RouteConfig } from './schema.ts'
 
 /** A provider that a slot names, with where it stands in the file: in a list, or alone. */
@@ -97,6 +99,23 @@ export function checkOperatorKey(
   const message = `found nothing, but ${who}; allowed: the provider key that its payments go to`
   if (mode === 'production') findings.report('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
   else findings.warn('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
+}
+
+/** A call inside a message is paid for by the Payment scheme; where that is left out nothing could be offered there. */
+export function checkCallSchemes(
+  { payment }: FileConfig,
+  routes: readonly { readonly route: RouteConfig; readonly index: number }[],
+  chains: ReadonlyMap<string, readonly ReadEntry[]>,
+  findings: Findings
+): void {
+  if (payment.schemes.includes('payment')) return
+  for (const { route, index } of routes)
+    if (sellsCalls(chains.get(route.chain) ?? []))
+      findings.report(
+        'BG_ROUTE_MISMATCH',
+        ['routes', index, 'chain'],
+        `found the chain ${quote(route.chain)}, which sells calls inside messages, but payment.schemes leaves out the Payment scheme, whose challenges stand in them; allowed: such a chain with payment among the schemes`
+      )
 }
 
 /**

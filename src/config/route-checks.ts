@@ -3,7 +3,7 @@ import { didYouMean, formatNames, nearest, quote, type Path } from './diagnose.t
 import type { Findings } from './findings.ts'
 import type { FoundReference } from './read.ts'
 import { checkPrice } from './price-checks.ts'
-import { alwaysHolds, checkSale } from './sale.ts'
+import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
 import type { PluginFacts, RouteConfig } from './schema.ts'
 
 /** Every name that the file uses must be defined in it (or built in, for policies). */
@@ -179,7 +179,7 @@ export function checkRoute(
       "found a meter on a route of merchants' proxies, whose prices are theirs; allowed: meter of an endpoint, over /api/proxy",
       'key'
     )
-  else if (route.meter !== undefined) checkMeter(route, path, chain, findings)
+  else if (route.meter !== undefined || upstream.kind === 'proxy') checkMeter(route, path, chain, findings)
   if (route.sessions !== undefined) checkSessions(route, path, chain, findings)
   checkSale(route, index, chain, findings)
   checkPrice(route, index, chain, findings)
@@ -192,7 +192,7 @@ function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry
   const found =
     route.upstream.kind === 'proxy'
       ? "on a route of merchants' proxies; allowed: at routes of the operator, whose provider pays back what is left"
-      : chain.some(({ entry, facts }) => !entry.disabled && facts?.name === 'mcp' && entry.plugin === 'mcp')
+      : sellsCalls(chain)
         ? `but the chain ${quote(route.chain)} sells calls inside messages; allowed: at routes that sell whole requests`
         : taking === undefined
           ? `but the chain ${quote(route.chain)} has nothing that takes them; allowed: a chain with the entry session before credential`
@@ -202,7 +202,10 @@ function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry
   if (found !== null) findings.report('BG_ROUTE_MISMATCH', [...path, 'sessions'], `found sessions, ${found}`, 'key')
 }
 
-/** What is sold as a balance is taken from it at every request, or nothing would reach the upstream (decision 181). */
+/**
+ * What is sold as a balance is taken from it at every request, or nothing would reach the upstream (decision 181).
+ * Merchants may give any endpoint of a proxy a meter.
+ */
 function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
   const taking = chain.filter(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('metering') === true)
   if (taking.some(({ entry }) => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))) return
@@ -211,7 +214,14 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
     idle === undefined
       ? `the chain ${quote(route.chain)} has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge`
       : `${quote(idle.entry.plugin)} (line ${idle.entry.at.line}) of the chain ${quote(route.chain)} ${idle.entry.mode === 'observe' ? 'only observes' : 'takes part only under its "when"'}; allowed: the entry without ${idle.entry.mode === 'observe' ? 'mode' : 'when, or with one that covers every request of the route'}`
-  findings.report('BG_ROUTE_MISMATCH', [...path, 'meter'], `found a meter, but ${found}`, 'key')
+  // A file from before there were meters goes on serving what has none.
+  if (route.upstream.kind === 'proxy')
+    findings.warn(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'chain'],
+      `found merchants' proxies, whose metered endpoints nobody can buy of here: ${found}`
+    )
+  else findings.report('BG_ROUTE_MISMATCH', [...path, 'meter'], `found a meter, but ${found}`, 'key')
 }
 
 /** A prefix that a request does not begin with would be left where it is without a word. */

@@ -65,6 +65,11 @@ export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean 
     : !isFree(route.price)
 }
 
+/** Whether a chain sells the calls inside messages. */
+export function sellsCalls(chain: readonly ReadEntry[]): boolean {
+  return chain.some(({ entry, facts }) => !entry.disabled && facts?.name === 'mcp' && entry.plugin === 'mcp')
+}
+
 /**
  * Whether a route's chain can be believed (decision 181): what has a price is asked for, what was paid is taken, and
  * nothing else comes to the upstream. Each problem says why it would not be so.

@@ -35,7 +35,7 @@ export function llmsText({ serviceName, description, publicUrl, pricedRoutes, st
 Address: ${publicUrl}
 
 ## How to pay
-1. Send the request. An answer of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.
+1. Send the request. A response of 402 carries one Lightning invoice in two WWW-Authenticate lines, L402 and Payment.
 2. Pay the invoice; your wallet gives you the preimage (64 hex characters).
 3. Send the same request again with one of
    - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)

@@ -74,15 +74,29 @@ interface Got {
   readonly isWhole: boolean
 }
 
-/** Sends the paid request and reads until the response is over, whichever way. */
-function read({ gateway, authorization }: Shop, headers: Record<string, string> = {}): Promise<Got> {
-  return new Promise((resolve, reject) => {
+/**
+ * Sends the paid request and reads until the response is over, whichever way. A clock that is given goes on from the
+ * response's head: before it an upstream that is slow to respond would run into its deadline.
+ */
+async function read(
+  { gateway, authorization }: Shop,
+  { headers = {}, clock }: { headers?: Record<string, string>; clock?: ManualClock } = {}
+): Promise<Got> {
+  let pump: NodeJS.Timeout | undefined
+  const reading = new Promise<Got>((resolve, reject) => {
+    const begun = (): void => {
+      if (clock !== undefined)
+        pump = setInterval(() => {
+          clock.advance(50)
+        }, 2)
+    }
     let isAnswered = false
     const sent = httpRequest(
       `${gateway.url}${PATH}`,
       { method: 'POST', agent: false, headers: { authorization, 'content-length': '0', ...headers } },
       response => {
         isAnswered = true
+        begun()
         let text = ''
         response.setEncoding('latin1')
         response.on('data', (piece: string) => (text += piece))
@@ -93,6 +107,7 @@ function read({ gateway, authorization }: Shop, headers: Record<string, string> 
       }
     )
     sent.on('upgrade', (response, socket) => {
+      begun()
       socket.on('error', () => undefined)
       socket.resume()
       socket.on('close', () => {
@@ -104,6 +119,9 @@ function read({ gateway, authorization }: Shop, headers: Record<string, string> 
       if (!isAnswered) reject(error)
     })
     sent.end()
+  })
+  return await reading.finally(() => {
+    clearInterval(pump)
   })
 }
 
@@ -162,7 +180,7 @@ t.test('a stream that stops in the middle of an event is broken off, not ended',
     },
     { clock }
   )
-  const got = await passing(t, clock, read(shop))
+  const got = await read(shop, { clock })
   t.same([got.isWhole, got.text.includes('used_up')], [false, false])
 })
 
@@ -223,7 +241,7 @@ t.test('a response sold by seconds is ended at the second that is not paid', asy
     },
     { clock, prices: '100 msat', other: 2 }
   )
-  const got = await passing(t, clock, read(shop))
+  const got = await read(shop, { clock })
   t.same([got.text, got.isWhole], ['begun', false])
   const entry = await passing(t, clock, spent(shop, 1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
@@ -232,7 +250,7 @@ t.test('a response sold by seconds is ended at the second that is not paid', asy
 t.test('a WebSocket sold by seconds is closed at the second that is not paid', async t => {
   const clock = new ManualClock()
   const shop = await openShop(t, 'seconds', () => undefined, { clock, prices: '100 msat', other: 2 })
-  const got = await passing(t, clock, read(shop, { connection: 'Upgrade', upgrade: 'websocket' }))
+  const got = await read(shop, { clock, headers: { connection: 'Upgrade', upgrade: 'websocket' } })
   t.equal(got.status, 101)
   const entry = await passing(t, clock, spent(shop, 1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)

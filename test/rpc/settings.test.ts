@@ -60,6 +60,11 @@ t.test('a chain that sells calls is checked', async t => {
       /found "mcp" before the end of the chain/
     ],
     ['a condition', file(`{ ${before}, { mcp: { tools: { echo: 1 sat } }, when: { method: POST } }`), /without when/],
+    [
+      'schemes without Payment, whose challenges stand in the messages',
+      `payment: { schemes: [l402] }\n${file(`{ ${before}, ${MCP}`)}`,
+      /routes\[0\]\.chain: found the chain "calls", which sells calls inside messages, but payment\.schemes leaves out/
+    ],
     ['an unknown setting', file(`{ ${before}, { mcp: { tool: { echo: 1 sat } } }`), /tool/],
     ['a price that is none', file(`{ ${before}, { mcp: { tools: { echo: cheap } } }`), /a price such as/]
   ]
