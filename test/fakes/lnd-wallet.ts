@@ -69,6 +69,8 @@ export class LndWallet {
   readonly invoices = new Map<string, HeldInvoice>()
   readonly payments = new Map<string, HeldPayment>()
   readonly transactions: HeldTransaction[] = []
+  /** The next invoice is another one than was asked for. */
+  lie: 'amount' | 'hash' | 'network' | null = null
   /** What comes of the next payments. */
   outcome: PaymentOutcome = 'SUCCEEDED'
   /** Its channels, announced or not. */
@@ -88,15 +90,17 @@ export class LndWallet {
       throw new LndError(2, `memo too large: ${Buffer.byteLength(memo)} bytes (maxsize=${LONGEST_MEMO})`)
     if (expiry > LONGEST_EXPIRY)
       throw new LndError(2, `expiry of ${expiry} seconds greater than max expiry of ${LONGEST_EXPIRY} seconds`)
+    const { lie } = this
+    this.lie = null
     const expirySeconds = expiry === 0 ? DEFAULT_EXPIRY : expiry
     const preimage = randomBytes(32)
     const paymentHash = hash('sha256', preimage, 'hex')
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const invoice = encodeInvoice(
       {
-        network: 'regtest',
-        ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats) * 1000n }),
-        paymentHash,
+        network: lie === 'network' ? 'signet' : 'regtest',
+        ...(valueSats === 0 ? {} : { amountMsat: BigInt(valueSats + (lie === 'amount' ? 1 : 0)) * 1000n }),
+        paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
         paymentSecret: randomBytes(32).toString('hex'),
         timestamp,
         expirySeconds,
@@ -171,6 +175,7 @@ export class LndWallet {
   }
 
   sendCoins(address: string, amountSats: number, label: string): HeldTransaction {
+    if (address === '') throw new LndError(2, 'decoded address is of unknown format')
     if (label.length > 500) throw new LndError(2, `label too long: ${label.length}`)
     if (amountSats + 200 > this.funds) throw new LndError(2, 'insufficient funds available to construct transaction')
     this.funds -= amountSats + 200

@@ -445,6 +445,7 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
       needs: 'offchain:write',
       members: ['payment_request', 'timeout_seconds', 'fee_limit_sat', 'no_inflight_updates', 'amt'],
       run: ({ body }) => {
+        if (body['payment_request'] === undefined) throw new LndError(2, 'invalid vertex length of 0, want 33')
         if (integer(body['timeout_seconds']) < 1) throw new LndError(2, 'timeout_seconds must be specified')
         // Without a limit lnd takes only routes that cost nothing.
         if (integer(body['fee_limit_sat']) < 2) wallet.outcome = 'FAILURE_REASON_NO_ROUTE'

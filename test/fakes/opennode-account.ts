@@ -138,6 +138,8 @@ export class FakeAccount {
   invoiceField: 'address' | 'payreq' = 'address'
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
+  /** The invoice of the next charge is another one than was asked for; nothing is said of its hash beside it. */
+  lie: 'amount' | 'hash' | 'network' | null = null
 
   constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
@@ -170,6 +172,8 @@ export class FakeAccount {
     const sats = currency === undefined ? amount : Math.ceil(amount * (SATS_PER_UNIT[currency] ?? 0))
     const createdAt = this.#seconds()
     const preimage = randomBytes(32).toString('hex')
+    const { lie } = this
+    this.lie = null
     const charge: HeldCharge = {
       id: randomUUID(),
       key,
@@ -189,8 +193,8 @@ export class FakeAccount {
           ? null
           : encodeInvoice(
               {
-                network: this.#network,
-                amountMsat: BigInt(sats) * 1000n,
+                network: lie === 'network' ? 'signet' : this.#network,
+                amountMsat: BigInt(sats + (lie === 'amount' ? 1 : 0)) * 1000n,
                 paymentHash: paymentHashOf(preimage),
                 paymentSecret: randomBytes(32).toString('hex'),
                 timestamp: createdAt,

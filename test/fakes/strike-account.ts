@@ -65,6 +65,8 @@ export class StrikeAccount {
   paymentIds: 'of the quote' | 'of their own' = 'of the quote'
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
+  /** The next invoice is another one than was asked for. */
+  lie: 'amount' | 'hash' | 'network' | null = null
 
   constructor(clock: Clock, network: InvoiceNetwork) {
     this.#clock = clock
@@ -88,6 +90,8 @@ export class StrikeAccount {
       throw invalid('bolt11.expiryInSeconds', 'A whole number above 0 is expected.')
     const price = PRICES[requested.currency]
     const sats = price === undefined ? satsOf(requested.amount) : Math.ceil((Number(requested.amount) * 1e8) / price)
+    const { lie } = this
+    this.lie = null
     const preimage = randomBytes(32)
     const paymentHash = createHash('sha256').update(preimage).digest('hex')
     const timestamp = Math.floor(this.#clock.now() / 1000)
@@ -99,9 +103,9 @@ export class StrikeAccount {
       sats,
       invoice: encodeInvoice(
         {
-          network: this.#network,
-          amountMsat: BigInt(sats) * 1000n,
-          paymentHash,
+          network: lie === 'network' ? 'signet' : this.#network,
+          amountMsat: BigInt(sats + (lie === 'amount' ? 1 : 0)) * 1000n,
+          paymentHash: lie === 'hash' ? randomBytes(32).toString('hex') : paymentHash,
           paymentSecret: randomBytes(32).toString('hex'),
           timestamp,
           expirySeconds: expiry,

@@ -1,21 +1,53 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
+import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { main } from '../../src/main.ts'
+import { providerKinds } from '../../src/providers/kinds.ts'
 import type { ProviderNotification } from '../../src/providers/provider.ts'
 import { startFakeBlink } from '../fakes/blink.ts'
 import { startFakeBtcpay } from '../fakes/btcpay.ts'
 import { startFakeCln } from '../fakes/cln.ts'
+import { startFakeLnd } from '../fakes/lnd.ts'
 import { startFakeLnbits } from '../fakes/lnbits.ts'
 import { startFakeLnurl } from '../fakes/lnurl.ts'
 import type { NodeWallet } from '../fakes/node-wallet.ts'
 import { startFakeNwc } from '../fakes/nwc.ts'
+import { startFakeOpenNode } from '../fakes/opennode.ts'
 import { startFakePhoenixd } from '../fakes/phoenixd.ts'
+import { startFakeStrike } from '../fakes/strike.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
-type Node = { readonly wallet: NodeWallet; readonly url?: string; key(): string; close(): Promise<void> }
+/** Somebody who makes invoices, at a service of its own where it has a `url`. */
+interface Maker {
+  readonly url?: string
+  key(): string
+  /** Somebody pays an invoice; the preimage. */
+  pay(invoice: string): string | Promise<string>
+  close(): Promise<void>
+}
+
+/** A fake over a wallet of invoices. */
+interface Walleted extends Omit<Maker, 'pay'> {
+  readonly wallet: Pick<NodeWallet, 'settle'> & {
+    readonly invoices: ReadonlyMap<string, { readonly invoice: string; readonly paymentHash: string }>
+  }
+}
+
+const over = async (started: Promise<Walleted>): Promise<Maker> => {
+  const fake = await started
+  return {
+    ...(fake.url === undefined ? {} : { url: fake.url }),
+    key: () => fake.key(),
+    pay: invoice => fake.wallet.settle(decodeInvoice(invoice).paymentHash),
+    close: () => fake.close()
+  }
+}
+
+/** Kinds that are called at a service of its own unless the file says otherwise. */
+const SERVICES = ['blink', 'strike', 'opennode']
 
 /** What `boltgate init` writes for a kind. */
 async function written(t: T, kind: string, upstream: string): Promise<string> {
@@ -29,37 +61,49 @@ async function written(t: T, kind: string, upstream: string): Promise<string> {
   return readFileSync(file, 'utf8')
 }
 
-const nodes: Readonly<Record<string, () => Promise<Node>>> = {
-  phoenixd: () => startFakePhoenixd(),
-  cln: () => startFakeCln(),
-  lnbits: () => startFakeLnbits(),
-  lnurl: () => startFakeLnurl(),
-  btcpay: () => startFakeBtcpay(),
-  nwc: () => startFakeNwc(),
-  blink: () => startFakeBlink()
+const makers: Readonly<Record<string, () => Promise<Maker>>> = {
+  strike: async () => {
+    const fake = await startFakeStrike({ key: 'a-key-of-strike' })
+    const held = (invoice: string): string =>
+      [...fake.account.requests.values()].find(one => one.invoice === invoice)?.id ?? ''
+    return { url: fake.url, key: () => 'a-key-of-strike', pay: one => fake.pay(held(one)), close: () => fake.close() }
+  },
+  opennode: async () => {
+    const fake = await startFakeOpenNode({ key: 'a-key-of-opennode' })
+    return { url: fake.url, key: () => 'a-key-of-opennode', pay: one => fake.pay(one), close: () => fake.close() }
+  },
+  lnd: () => over(startFakeLnd()),
+  phoenixd: () => over(startFakePhoenixd()),
+  cln: () => over(startFakeCln()),
+  lnbits: () => over(startFakeLnbits()),
+  lnurl: () => over(startFakeLnurl()),
+  btcpay: () => over(startFakeBtcpay()),
+  nwc: () => over(startFakeNwc()),
+  blink: () => over(startFakeBlink())
 }
 
-for (const [kind, start] of Object.entries(nodes)) {
+t.test('there is a way from nothing for every kind', async t => {
+  const kinds = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
+  t.same(Object.keys(makers).toSorted(), kinds.toSorted())
+})
+
+for (const [kind, start] of Object.entries(makers)) {
   t.test(`from nothing to a paid request over ${kind}`, async t => {
-    const node = await start()
-    t.teardown(() => node.close())
+    const maker = await start()
+    t.teardown(() => maker.close())
     const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold').listen()
     t.teardown(() => upstream.close())
-    const gateway = await startGateway(t, {
-      // A kind at a service of its own is called there unless the file says otherwise.
-      yaml: (await written(t, kind, upstream.origin)).replace(
-        '{ kind: blink,',
-        `{ kind: blink, url: "${node.url ?? ''}",`
-      ),
-      env: { LIGHTNING_KEY: node.key() }
-    })
+    const text = await written(t, kind, upstream.origin)
+    const yaml = SERVICES.includes(kind)
+      ? text.replace(`{ kind: ${kind},`, `{ kind: ${kind}, url: "${maker.url ?? ''}",`)
+      : text
+    const gateway = await startGateway(t, { yaml, env: { LIGHTNING_KEY: maker.key() } })
     const first = await gateway.send('GET', '/v1/hello')
     t.equal(first.status, 402)
     const challenge = challengeOf(first, 'l402')
     const invoice = challenge.parameters.get('invoice') ?? ''
-    const held = [...node.wallet.invoices.values()].find(one => one.invoice === invoice)
-    t.equal(held?.amountSats, 10)
-    const authorization = credentialOf(challenge, node.wallet.settle(held?.paymentHash ?? ''))
+    t.equal(decodeInvoice(invoice).amountSats, 10)
+    const authorization = credentialOf(challenge, await maker.pay(invoice))
     t.match(await gateway.send('GET', '/v1/hello', { headers: { authorization } }), { status: 200, text: 'sold' })
   })
 }

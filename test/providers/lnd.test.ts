@@ -146,7 +146,7 @@ for (const older of [false, true]) {
       const { node, lnd, key } = await setUp(t, { older })
       t.same(await lnd.validateKey(key), {
         isValid: true,
-        message: 'The node accepts this key and makes invoices with it.',
+        message: 'The node accepts this key, makes invoices and pays with it.',
         network: 'regtest'
       })
       t.match(
@@ -156,9 +156,15 @@ for (const older of [false, true]) {
       t.match(node.requests[2], { body: { value: '1', expiry: '60' } })
       t.match(
         await lnd.validateKey(keyOf(node, 'invoices:read', 'invoices:write')),
-        { isValid: true },
+        {
+          isValid: true,
+          message:
+            'The node accepts this key and makes invoices with it. It only receives: refunds need a macaroon with offchain:read and offchain:write. ' +
+            'Refunds on chain need a macaroon with onchain:read and onchain:write.'
+        },
         'the info need not be readable'
       )
+      t.equal(node.wallet.payments.size + node.wallet.transactions.length, 0, 'and nothing was sent')
       t.match(await lnd.validateKey(keyOf(node, 'info:read', 'invoices:write')), {
         isValid: false,
         message: /lacks the .*invoices:read\./

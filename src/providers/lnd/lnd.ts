@@ -9,7 +9,7 @@ import { agreedNetwork } from '../network.ts'
 import { readChannels, readFault, readInvoice, readLndNetwork, readNewInvoice } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
-import { findChainPayout, findLightningPayout, sendOverChain, sendOverLightning } from './payouts.ts'
+import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
 import { readLndConnect, type LndConnection } from './lndconnect.ts'
 import { AnswerTooLarge, NothingSent, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
@@ -24,7 +24,7 @@ import type {
   SettledList,
   SettledSince
 } from '../provider.ts'
-import { KEY_CHECK, ReceivingProvider } from '../wallet-provider.ts'
+import { goodKey, KEY_CHECK, ReceivingProvider } from '../wallet-provider.ts'
 
 const calls: KeyedKind<LndConnection> = {
   kind: 'lnd',
@@ -138,7 +138,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     return await newInvoice(call, request, await this.#needsHints(call, origin))
   }
 
-  /** Reads the node's info, where the macaroon may; then lists an invoice and makes one. */
+  /** Reads the node's info, where the macaroon may; lists an invoice, makes one, and asks for payouts of nothing. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
     // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
     const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
@@ -150,12 +150,14 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     ok(
       await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' })
     )
-    const { network } = await newInvoice(call, KEY_CHECK, false)
-    return {
-      isValid: true,
-      message: 'The node accepts this key and makes invoices with it.',
-      network: agreedNetwork(named, network)
-    }
+    const { invoice, network } = await newInvoice(call, KEY_CHECK, false)
+    const { lightning, chain } = await missingForPayouts(call, invoice)
+    return goodKey(
+      'The node',
+      agreedNetwork(named, network),
+      lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
+      chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]
+    )
   }
 }
 

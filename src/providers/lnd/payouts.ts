@@ -192,3 +192,34 @@ async function confirmed(
   }
   return { found: null, isComplete: false }
 }
+
+/**
+ * The permissions that a macaroon lacks to pay out. A payout that names nobody is refused by the node, tried at 0.20,
+ * before it looks at anything else but the macaroon. `invoice` is one that nobody has paid.
+ */
+export async function missingForPayouts(
+  call: CallProvider,
+  invoice: string
+): Promise<{ readonly lightning: readonly string[]; readonly chain: readonly string[] }> {
+  const lacks = async (asked: () => Promise<unknown>): Promise<string[]> => {
+    try {
+      await asked()
+      return []
+    } catch (error) {
+      if (error instanceof ProviderRefused && error.scope !== null) return [error.scope]
+      throw error
+    }
+  }
+  const nothing = (path: string, scope: string) => () =>
+    ask(call, { method: 'POST', path, body: {}, scope, answers: NOES })
+  return {
+    lightning: [
+      ...(await lacks(() => findLightningPayout(call, invoice))),
+      ...(await lacks(nothing('/v2/router/send', 'offchain:write')))
+    ],
+    chain: [
+      ...(await lacks(() => unconfirmed(call, ''))),
+      ...(await lacks(nothing('/v1/transactions', 'onchain:write')))
+    ]
+  }
+}

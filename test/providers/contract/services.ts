@@ -48,7 +48,9 @@ export const services: readonly SubjectKind[] = [
           },
           stop: () => fake.close(),
           on: { create: /POST .*receive-requests/, lookUp: /GET/, pay: /PATCH/, find: /GET/ },
-          lie: null,
+          lie: what => {
+            fake.account.lie = what
+          },
           tooMuch: null
         },
         settle: async charge => fake.pay(charge.chargeId),
@@ -77,7 +79,10 @@ export const services: readonly SubjectKind[] = [
           },
           stop: () => fake.close(),
           on: { create: /POST .*charges/, lookUp: /GET/, pay: /POST .*withdrawals/, find: /GET/ },
-          lie: null,
+          lie: what => {
+            fake.account.lie = what
+          },
+          tellsNoHash: true,
           tooMuch: null
         },
         settle: charge => fake.pay(charge.invoice),
@@ -121,7 +126,9 @@ export const services: readonly SubjectKind[] = [
             pay: /router\/send/,
             find: /router\/track/
           },
-          lie: null,
+          lie: what => {
+            fake.wallet.lie = what
+          },
           tooMuch: null
         },
         settle: async charge => fake.wallet.settle(charge.paymentHash),
@@ -134,7 +141,7 @@ export const services: readonly SubjectKind[] = [
           receiveOnly: {
             key: secret(fake.key(['invoices:read', 'invoices:write', 'offchain:read'])),
             scope: 'offchain:write',
-            isToldByCheck: false
+            isToldByCheck: true
           },
           paysAmountless: true
         }
