@@ -211,7 +211,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
         if (running.gateway === null) throw new TypeError('a page is asked for before there are routes')
         running.gateway.handle(ctx, wire)
       },
-      sessions: signIn.sessions
+      sessions: signIn.sessions,
+      publicUrl: ground.publicUrl
     })
   )
   const all: AnyOperation[] = []

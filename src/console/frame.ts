@@ -18,6 +18,7 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
     { to: 'apis', name: 'APIs' },
     { to: 'tokens', name: 'Tokens' },
     { to: 'webhooks', name: 'Webhooks' },
+    { to: 'store', name: 'Store' },
     { to: 'plan', name: 'Plan' },
     { to: 'settings', name: 'Settings' },
     { to: 'keys', name: 'Keys' },
@@ -60,7 +61,7 @@ export function homeOf(console: Console): string {
 }
 
 /** The whole document of a console's page. */
-export function framed({ title, content }: PageContent, frame: Frame): string {
+export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
   const { console, path, root, who, assets, done, problem } = frame
   const home = `${root}${homeOf(console)}`
   const here = path.split('/', 1)[0] ?? ''
@@ -76,6 +77,7 @@ export function framed({ title, content }: PageContent, frame: Frame): string {
         <meta name="robots" content="noindex, nofollow" />
         <meta name="referrer" content="same-origin" />
         <meta name="color-scheme" content="light dark" />
+        ${goOn === undefined ? null : html`<meta http-equiv="refresh" content=${`0; url=${goOn}`} />`}
         <link rel="icon" href=${ICON} />
         <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />
         <script type="module" src=${`${root}assets/${assets.script}`}></script>

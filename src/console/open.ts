@@ -12,6 +12,7 @@ import { paymentPage, paymentsPage } from './merchant/payments.ts'
 import { planPage } from './merchant/plan.ts'
 import { merchantSales } from './merchant/sales.ts'
 import { settingsPage } from './merchant/settings.ts'
+import { storePage } from './merchant/store.ts'
 import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhookPage } from './merchant/webhook.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
@@ -33,6 +34,7 @@ const PAGES: readonly ConsolePage[] = [
   apiPage,
   webhooksPage,
   webhookPage,
+  storePage,
   planPage,
   settingsPage,
   keysPage,
@@ -53,6 +55,7 @@ export interface OpenConsoleParts {
   /** Asks the gateway itself. */
   handle(ctx: Context, wire: Wire): void
   readonly sessions: Pick<Sessions, 'tokenOf'>
+  publicUrl(): string
 }
 
 /** Opens the consoles of merchants and of the operator. They have nothing of their own: all they show is the API's. */
@@ -63,7 +66,10 @@ export function openConsole(parts: OpenConsoleParts) {
   }
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   return {
-    operations: consoleOperations({ handle: parts.handle, signedIn, assets: { style, script } }, PAGES),
+    operations: consoleOperations(
+      { handle: parts.handle, publicUrl: () => parts.publicUrl(), signedIn, assets: { style, script } },
+      PAGES
+    ),
     jobs: [],
     close: () => {}
   }

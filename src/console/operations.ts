@@ -15,6 +15,8 @@ export interface ConsoleParts {
   handle(ctx: Context, wire: Wire): void
   /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
   signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
+  /** The gateway's own address, without a slash at the end. */
+  publicUrl(): string
   readonly assets: { readonly style: string; readonly script: string }
 }
 
@@ -97,7 +99,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
 }
 
 function asked(
-  { handle }: ConsoleParts,
+  { handle, publicUrl }: ConsoleParts,
   page: ConsolePage,
   ctx: Context,
   params: unknown,
@@ -113,6 +115,7 @@ function asked(
     form: form ?? new URLSearchParams(),
     root,
     link: to => `${root}${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
     problem: null
   }
 }

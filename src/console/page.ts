@@ -18,6 +18,8 @@ export interface Asked {
   readonly root: string
   /** The address of another page of the console, below the console's own: ``, `payments/1`. */
   link(to: string): string
+  /** The same with the gateway's own address in front, for those who lead back here. */
+  address(to: string): string
   /** What went wrong with the form, to be shown above it. */
   readonly problem: FormProblem | null
 }
@@ -32,6 +34,8 @@ export interface FormProblem {
 export interface PageContent {
   readonly title: string
   readonly content: VNode
+  /** An address elsewhere, to which the browser goes on by itself. */
+  readonly goOn?: string
   /** 200 unless said. */
   readonly status?: number
 }

@@ -72,6 +72,7 @@ export const settingsTexts: Readonly<Record<string, OperationText>> = {
     example: {
       responses: {
         200: {
+          plan: { paidUntil: '2026-12-22T10:15:00.000Z', paidBy: 'card' },
           webhook: { url: 'https://shop.example.com/webhooks', hasSecret: true },
           colour: '#c2410c',
           paymentProvider: { slot: 'primary', chosenBy: 'choice', isReady: true },

@@ -15,6 +15,9 @@ export const planNames: Readonly<Record<PlanTier, string>> = Object.freeze({
   l402: 'Agentic Commerce - Business'
 })
 
+/** Begins the id of a subscription that is paid in bitcoin, by which it is told from one by card. */
+export const BITCOIN_PREFIX = 'btc_'
+
 // A Map, because a stored tier can be any text, `constructor` too.
 const known: ReadonlyMap<string, PlanTier> = new Map([
   ['free', 'free'],

@@ -1,8 +1,10 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
+import { isoTimeOrNull } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../providers/account.ts'
 import type { KeyScope } from '../providers/kind.ts'
 import { settingsTexts } from './documented.ts'
+import { BITCOIN_PREFIX } from './plans.ts'
 import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
 
@@ -16,6 +18,13 @@ export interface SlotFacts {
 
 const SettingsView = Type.Object(
   {
+    plan: Type.Object({
+      paidUntil: isoTimeOrNull('Null for the free plan, and where no end is known.'),
+      paidBy: Type.Unsafe<'card' | 'bitcoin' | null>({
+        enum: ['card', 'bitcoin', null],
+        description: 'How the last period was paid; null where nobody paid.'
+      })
+    }),
     webhook: Type.Object({
       url: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
       hasSecret: Type.Boolean()
@@ -46,13 +55,21 @@ const SettingsView = Type.Object(
   },
   { title: 'MerchantSettings' }
 )
+/** Response of `GET /api/merchant/settings`. */
+export type SettingsView = Static<typeof SettingsView>
 
 /** What an account has set, without any secret. */
 export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
   const keyed = { primary: merchant.primaryKey !== null, alternate: merchant.alternateKey !== null }
   const { providerChoice } = merchant
   const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
+  const { billingSubscriptionId, currentPeriodEnd, tier } = merchant
+  const isPaid = tier !== 'free' && billingSubscriptionId !== null
   return {
+    plan: {
+      paidUntil: tier === 'free' || currentPeriodEnd === null ? null : new Date(currentPeriodEnd).toISOString(),
+      paidBy: isPaid ? (billingSubscriptionId.startsWith(BITCOIN_PREFIX) ? 'bitcoin' : 'card') : null
+    } satisfies SettingsView['plan'],
     webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
     colour: merchant.colour,
     paymentProvider: {

@@ -117,6 +117,81 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
   })
 
   await t.test(
+    'without a program: a plan is bought by card, and its card is changed on the page of the card',
+    async t => {
+      await gateway.database.sql`update merchants set plan_tier = 'free' where id = ${gateway.merchant.id}`
+      const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+      await signIn(page, gateway.merchant.apiKey)
+      await page.goto(`${gateway.url}/console/plan`)
+      await page.getByRole('button', { name: 'Buy a month after month by card' }).click()
+      await page.waitForURL('**/billing/sandbox/**', PATIENCE)
+      await page.getByRole('button', { name: 'Subscribe' }).click()
+      await page.getByRole('link', { name: 'Continue' }).click()
+      await page.waitForURL('**/console/plan', PATIENCE)
+      for (let at = 0; at < 50 && !(await page.getByText('from your card').isVisible()); at++) await page.reload()
+      t.ok(await page.getByText('from your card').isVisible(), 'the next payment')
+      await page.getByRole('button', { name: 'Card, invoices and cancelling' }).click()
+      await page.getByRole('heading', { name: 'Your subscription' }).waitFor(PATIENCE)
+      await page.getByRole('link', { name: 'Go back' }).click()
+      await page.waitForURL('**/console/plan', PATIENCE)
+      t.same(faults, [])
+    }
+  )
+
+  await t.test('the page of the card may stand at another host: the policy lets the browser go there', async t => {
+    const { page, faults } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.route('**/console/plan', async route => {
+      if (route.request().method() !== 'POST') return await route.continue()
+      const response = await route.fetch()
+      const body = (await response.text()).replaceAll(
+        /http:\/\/[^"]+\/billing\/sandbox\/[^"]+/g,
+        'https://billing.example/card'
+      )
+      await route.fulfill({ response, body })
+    })
+    await page.route('https://billing.example/**', route => route.fulfill({ body: 'the page of the card' }))
+    await page.goto(`${gateway.url}/console/plan`)
+    await page.getByRole('button', { name: 'Card, invoices and cancelling' }).click()
+    await page.waitForURL('https://billing.example/card', PATIENCE)
+    t.same(faults, [])
+  })
+
+  await t.test('without a program: a store is opened, closed, and its order is given back', async t => {
+    await gateway.database.sql`update merchants set refunds_enabled = true`
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/store`)
+    const slug = new URL(
+      (await page.getByRole('link', { name: 'Look at it' }).getAttribute('href')) ?? '',
+      page.url()
+    ).pathname
+      .split('/')
+      .at(-1)
+    const body = { items: [{ variantId: 10101, quantity: 1 }] }
+    const headers = { 'x-buyer-location': 'US-CA-94107' }
+    const asked = await gateway.send('POST', `/api/storefront/${slug}/checkout`, { headers, body })
+    const [, invoice = ''] = /invoice="([^"]+)"/.exec(String(asked.headers['www-authenticate'])) ?? []
+    await page.goto(`${gateway.url}/console/store`)
+    t.ok(await page.locator('.badge', { hasText: 'not paid' }).first().isVisible())
+    await page.getByText('Close it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    t.ok(await page.getByText('The store is closed').isVisible())
+    await page.getByRole('button', { name: 'Open it again' }).click()
+    await page.getByLabel('What is said of it there').fill('Books <b>')
+    await page.getByRole('button', { name: 'Save' }).first().click()
+    t.equal(await page.getByLabel('What is said of it there').inputValue(), 'Books <b>')
+    await gateway.pay(invoice)
+    const giveBack = page.getByText('Give it back').first()
+    for (let at = 0; at < 50 && !(await giveBack.isVisible()); at++) await page.reload()
+    await giveBack.click()
+    await page.getByLabel('To', { exact: true }).fill('bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080')
+    await page.getByRole('button', { name: /^Refund/ }).click()
+    t.ok(await page.getByText('The refund is on its way.').isVisible())
+    t.same(faults, [])
+  })
+
+  await t.test(
     'every page of both consoles: axe finds nothing, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
     async t => {
       for (let at = 1; at <= 3; at++)

@@ -1,8 +1,8 @@
 import { ShortError } from '../../gateway/errors.ts'
-import { planNames } from '../../merchants/plans.ts'
+import { BITCOIN_PREFIX, planNames } from '../../merchants/plans.ts'
 import type { Merchant } from '../../merchants/schema.ts'
 import type { Period } from './period.ts'
-import { BITCOIN_PREFIX, type BitcoinSubscription } from './schema.ts'
+import type { BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
 
 /** Statuses in which a subscription goes on, or will once it is paid. */

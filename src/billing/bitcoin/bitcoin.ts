@@ -11,16 +11,16 @@ import type { Clock } from '../../system/clock.ts'
 import type { Database, TransactionSql } from '../../database/database.ts'
 import { randomToken, type Random } from '../../system/ids.ts'
 import type { Log } from '../../telemetry/log.ts'
+import { BITCOIN_PREFIX } from '../../merchants/plans.ts'
 import { checkMayBuy, runningPeriod, takesPayment } from './accounts.ts'
 import type { PlanInvoices } from './invoices.ts'
 import { added, extended, monthsUntil, type Period } from './period.ts'
-import {
-  BITCOIN_PREFIX,
-  type BitcoinInvoice,
-  type BitcoinPricingView,
-  type BitcoinSubscription,
-  type BitcoinSubscriptionInput,
-  type BitcoinSubscriptionView
+import type {
+  BitcoinInvoice,
+  BitcoinPricingView,
+  BitcoinSubscription,
+  BitcoinSubscriptionInput,
+  BitcoinSubscriptionView
 } from './schema.ts'
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'

@@ -11,9 +11,6 @@ import { buyer, PlanView } from '../schema.ts'
  */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
 
-/** What every id of a subscription paid in bitcoin begins with: what the billing provider makes never does. */
-export const BITCOIN_PREFIX = 'btc_'
-
 /** A plan paid in bitcoin as it is kept. Times in milliseconds since the epoch. */
 export interface BitcoinSubscription {
   readonly id: string

@@ -1,27 +1,115 @@
+import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
-import type { SubscriptionView } from '../../merchants/account.ts'
-import type { ConsolePage } from '../page.ts'
-import { facts } from '../parts.ts'
+import type { AccountView, SubscriptionView } from '../../merchants/account.ts'
+import type { SettingsView } from '../../merchants/settings-operation.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, facts } from '../parts.ts'
+import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
-/** The plan of an account and how its subscription stands. */
+/** The plan that can be bought without talking to anybody. */
+const SOLD = 'individual'
+
+/** The plan of an account, until when it is paid, how it is paid next, and the ways to pay and to change the card. */
 export const planPage: ConsolePage = {
   id: 'getConsolePlan',
   console: 'merchant',
   path: 'plan',
-  summary: 'The plan, and how its subscription stands',
-  async show({ api }) {
-    const plan = await api.get<SubscriptionView & Readonly<Record<string, unknown>>>('/api/merchant/subscription')
-    const end = plan['currentPeriodEnd']
-    const status = plan['subscriptionStatus'] ?? plan['status']
+  summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
+  async show(asked): Promise<PageContent> {
+    const { api } = asked
+    const [subscription, { plan }] = await Promise.all([
+      api.get<SubscriptionView>('/api/merchant/subscription'),
+      api.get<SettingsView>('/api/merchant/settings')
+    ])
+    const { planName, status, limits } = subscription
     return {
-      title: 'Plan',
+      title: 'Plan and billing',
       content: html`
         ${facts([
-          ['Plan', plan.planName],
-          ['Status', typeof status === 'string' ? status : 'no subscription'],
-          ['Paid until', timeOf(typeof end === 'string' ? end : null)]
-        ])}`
+          ['Plan', planName],
+          ['Status', stateOf(status)],
+          ['Paid until', timeOf(plan.paidUntil)],
+          ['Next payment', next(subscription, plan)],
+          ['Webhook endpoints', `up to ${limits.maxWebhookEndpoints}`]
+        ])}
+        ${forRole(asked, 'owner', ways(subscription, plan))}`
+    }
+  },
+  async act({ address, api, form }): Promise<GoTo | PageContent> {
+    switch (form.get('do')) {
+      case 'portal': {
+        const body = { returnUrl: address('plan') }
+        return leaving(
+          'The page of your card',
+          (
+            await api.send<{ readonly portalUrl: string }>({
+              method: 'POST',
+              target: '/api/billing/customer-portal',
+              body
+            })
+          ).portalUrl
+        )
+      }
+      case 'card': {
+        const body = { ...(await bought(api)), successUrl: address('plan'), cancelUrl: address('plan') }
+        const target = '/api/billing/create-checkout-session'
+        return leaving(
+          'The checkout',
+          (await api.send<{ readonly checkoutUrl: string }>({ method: 'POST', target, body })).checkoutUrl
+        )
+      }
+      default: {
+        const target = '/api/bitcoin/create-subscription'
+        const { payUrl } = await api.send<{ readonly payUrl: string }>({
+          method: 'POST',
+          target,
+          body: await bought(api)
+        })
+        return leaving('The invoice', payUrl)
+      }
     }
   }
+}
+
+async function bought(api: Asked['api']): Promise<{ readonly plan: string; readonly email: string }> {
+  return { plan: SOLD, email: (await api.get<AccountView>('/api/merchant/me')).email }
+}
+
+/**
+ * The way to a page elsewhere. A form may lead nowhere but to us (its policy says `form-action 'self'`, and browsers hold
+ * redirects to it too), so this one says where to, and the browser goes on by itself.
+ */
+function leaving(title: string, to: string): PageContent {
+  return {
+    title,
+    goOn: to,
+    content: html`<p>It opens by itself. <a class="button" href=${to} rel="noreferrer">Go on</a></p>`
+  }
+}
+
+function stateOf(status: string | null): VNode {
+  if (status === null) return badge('no subscription', 'bad')
+  return badge(status, status === 'active' || status === 'trialing' ? 'good' : 'bad')
+}
+
+function next({ planTier, status }: SubscriptionView, { paidBy, paidUntil }: SettingsView['plan']): VNode | string {
+  if (planTier === 'free') return 'none: it costs nothing'
+  if (status === 'past_due') return 'the card was refused; mend it on the page of the card'
+  if (status !== 'active' && status !== 'trialing') return 'none until it is bought again'
+  if (paidUntil === null) return 'none is known'
+  if (paidBy === 'card') return html`from your card, ${timeOf(paidUntil)}`
+  return paidBy === 'bitcoin'
+    ? html`by Lightning before ${timeOf(paidUntil)}; an invoice is mailed a week earlier`
+    : html`none by itself; it ends ${timeOf(paidUntil)}`
+}
+
+function ways({ billingCustomerId, planTier, status }: SubscriptionView, { paidBy }: SettingsView['plan']): VNode {
+  const isLive = planTier !== 'free' && (status === 'active' || status === 'trialing')
+  return html`
+    <section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>
+      ${billingCustomerId === null || paidBy === 'bitcoin' ? null : action('Card, invoices and cancelling', { do: 'portal' })}
+      ${isLive || planTier === 'l402' ? null : action('Buy a month after month by card', { do: 'card' })}
+      ${(isLive && paidBy !== 'bitcoin') || planTier === 'l402' ? null : action('Pay a month by Lightning', { do: 'bitcoin' })}
+    </section>`
 }
