@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import type { Test as T } from 'tap'
 import { Ledger, type Refused, type BalanceReservation, type Settled, type Use } from '../../src/balances/ledger.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
@@ -81,18 +82,37 @@ export async function written(clock: ManualClock, ledgers: readonly Ledger[], ms
   }
 }
 
+/** When the database has answered twice, one after the other. */
+async function answered({ sql }: Database): Promise<void> {
+  await sql`select 1`
+  await sql`select 1`
+}
+
 /** What is answered, while time passes for those who wait for it. */
-export async function passing<R>(t: T, clock: ManualClock, answer: R | Promise<R>): Promise<R> {
-  const pump = setInterval(() => {
-    clock.advance(50)
-  }, 2)
+export async function passing<R>(
+  t: T,
+  clock: ManualClock,
+  answer: R | Promise<R>,
+  { database }: { database?: Database } = {}
+): Promise<R> {
+  const over = new AbortController()
   const stop = (): void => {
-    clearInterval(pump)
+    over.abort()
   }
   t.teardown(stop)
+  const pump = async (): Promise<void> => {
+    while (!over.signal.aborted) {
+      clock.advance(50)
+      await setTimeout(2)
+      // Where gateways wait for each other over the database, time passes no faster than it answers, however loaded it is.
+      if (database !== undefined) await answered(database)
+    }
+  }
+  const pumping = pump()
   try {
     return await answer
   } finally {
     stop()
+    await pumping
   }
 }
