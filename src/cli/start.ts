@@ -7,7 +7,7 @@ import { watchConfig } from '../config/watch.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../system/clock.ts'
-import { BufferCollector, keepYoung, youngCollector } from '../system/collector.ts'
+import { BufferCollector, keepCode, keepYoung, youngCollector } from '../system/collector.ts'
 import { isConnectionFault, openDatabase, type Database, type DatabaseOptions } from '../database/database.ts'
 import { keysPath } from '../keys/keyfile.ts'
 import { createLog, type Log } from '../telemetry/log.ts'
@@ -32,6 +32,7 @@ const RETRY_MS = 2_000
 export async function start(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   keepYoung()
+  keepCode()
   try {
     return await run(configurationFile(values.config), out)
   } finally {

@@ -368,6 +368,95 @@ t.test('no interleaving gives a verdict that statements of one item would not', 
   t.pass('each verdict, and what is left in the end')
 })
 
+/** One batch whose statements take the items of another along. */
+function carrying() {
+  const clock = new ManualClock()
+  const own = watched(clock)
+  const rider = new Batch<Item, string>({
+    key: ({ key }) => key,
+    clock,
+    carrier: own.batch,
+    write: async items => {
+      alone.push(items.map(({ id }) => id))
+      return items.map(({ id }) => `alone ${id}`)
+    }
+  })
+  const alone: number[][] = []
+  return { ...own, rider, alone }
+}
+
+t.test('what rides along waits for the statement that is under way, and goes with the next', async t => {
+  const { batch, rider, alone, statements } = carrying()
+  const first = batch.add(item(1))
+  await work()
+  const told = rider.add(item(10))
+  const second = batch.add(item(2))
+  await turn()
+  t.same(alone, [], 'a statement is under way')
+  const ride = rider.board()
+  t.same(ride?.items, [item(10)])
+  t.equal(rider.board(), null, 'once')
+  statements[0]?.answer()
+  await first
+  await turn()
+  ride?.done(['along'])
+  t.equal(await told, 'along')
+  statements[1]?.answer()
+  await second
+  await Promise.all([rider.drained(), batch.drained()])
+})
+
+t.test(
+  'without a statement to ride on it goes by itself: at once, when the last is answered, or after a while',
+  async t => {
+    const { batch, rider, alone, statements, clock } = carrying()
+    t.equal(await rider.add(item(10)), 'alone 10', 'nothing is under way')
+    const first = batch.add(item(1))
+    await work()
+    const second = rider.add(item(11))
+    await turn()
+    t.same(alone, [[10]])
+    statements[0]?.answer()
+    await first
+    t.equal(await second, 'alone 11', 'no other follows')
+    const stands = batch.add(item(2))
+    await work()
+    const third = rider.add(item(12))
+    await work()
+    clock.advance(100)
+    t.equal(await third, 'alone 12', 'the statement stands')
+    statements[1]?.answer()
+    await stands
+  }
+)
+
+t.test('what carries never waits for what rides', async t => {
+  const { batch, statements, rider } = carrying()
+  const rides = rider.add(item(10))
+  const carries = batch.add(item(1))
+  await work()
+  t.equal(statements.length, 1)
+  statements[0]?.answer()
+  t.same(await Promise.all([carries, rides]), ['1', 'alone 10'])
+})
+
+t.test('a refused ride is taken alone, a lost one is lost; what came behind it goes on', async t => {
+  const { batch, rider, statements } = carrying()
+  const under = batch.add(item(1))
+  await work()
+  const refusedOne = rider.add(item(10, 'a'))
+  rider.board()?.failed(refused())
+  t.equal(await refusedOne, 'alone 10')
+  const lostOne = rider.add(item(11, 'b'))
+  const behind = rider.add(item(12, 'b'))
+  rider.board()?.failed(lost())
+  await t.rejects(lostOne, { code: 'ECONNRESET' })
+  statements[0]?.answer()
+  await under
+  t.equal(await behind, 'alone 12')
+  await rider.drained()
+})
+
 await eachDatabase(
   t,
   'a shared statement is refused inside a transaction, also where it would go with those of others',

@@ -10,18 +10,19 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   readonly #database: Database
   readonly #rows: Records<C>
   readonly #statement: OverRows<R>
-  readonly #batch: Batch<R, Row | null>
+  /** What goes together. */
+  protected readonly shared: Batch<R, Row | null>
 
   constructor(database: Database, rows: Records<C>, statement: OverRows<R>) {
     this.#database = database
     this.#rows = rows
     this.#statement = statement
-    this.#batch = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
+    this.shared = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
   }
 
   /** By itself with the database's own handle, and together with others; else as a part of its transaction. */
   async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
-    const found = sql === this.#database.sql ? await this.#batch.add(row) : (await this.write(sql, [row]))[0]
+    const found = sql === this.#database.sql ? await this.shared.add(row) : (await this.write(sql, [row]))[0]
     // Not within the batch: the claims stand by now, and a row that cannot be read must not have them tried again.
     return this.read(found ?? null)
   }
@@ -37,7 +38,7 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   }
 
   drained(): Promise<void> {
-    return this.#batch.drained()
+    return this.shared.drained()
   }
 }
 

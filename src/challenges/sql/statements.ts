@@ -1,4 +1,4 @@
-import { overRows, type OverRows } from '../../database/given-rows.ts'
+import { overBoth, overRows, type OverRows } from '../../database/given-rows.ts'
 import type {
   Bond,
   ClaimCondition,
@@ -130,7 +130,12 @@ export const EXTEND_LEASES = overRows<ExtendRow>(
   { locks: true }
 )
 
-export const SPEND_LEASES = overRows<LeaseKey & { readonly now: number }>(
+/** A lease whose payment is used up. */
+export interface SpendRow extends LeaseKey {
+  readonly now: number
+}
+
+export const SPEND_LEASES = overRows<SpendRow>(
   { hash: ['text', row => row.paymentHash], lease: ['text', row => row.leaseId], at: ['timestamptz', row => row.now] },
   given => `
     update challenges set state = 'spent', spent_at = coalesce(spent_at, given.at), lease_until = null
@@ -139,6 +144,9 @@ export const SPEND_LEASES = overRows<LeaseKey & { readonly now: number }>(
     returning given.nth, lease_id`,
   { locks: true }
 )
+
+/** Leases that are asked for, and spends of leases whose head has gone out. */
+export const LEASE_AND_SPEND = overBoth(leaseRows(BRIEF_ROW), SPEND_LEASES, BRIEF_ROW)
 
 export const RELEASE_LEASES = overRows<GivenBack>(
   {
