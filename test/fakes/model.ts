@@ -52,6 +52,8 @@ export async function startModelServer(t: T): Promise<ModelServer> {
   const server = createServer((request, response) => {
     void answer(request, response, model)
   })
+  // On a machine that stands still for seconds a request would meet the end of its idle connection.
+  server.keepAliveTimeout = 0
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')
   t.teardown(() => {
