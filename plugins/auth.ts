@@ -31,13 +31,19 @@ const sessionMissing = (headers: readonly string[]): LongError =>
     [...headers, 'Cache-Control', 'no-store']
   )
 
-/** The way to the page where one signs in, whatever prefix the gateway stands behind; pages that htmx asks for are told. */
+/**
+ * The way to the page where one signs in, and from there back to this one, whatever prefix the gateway stands behind;
+ * pages that htmx asks for are told.
+ */
 function toSignIn(ctx: Context, headers: readonly string[]): Reply {
   const where = `${'../'.repeat(ctx.path.split('/').length - 2) || './'}sign-in`
   const all = [...headers, 'Cache-Control', 'no-store']
-  return ctx.headers.get('hx-request') === undefined
-    ? { status: 303, headers: ['Location', where, ...all], body: null }
-    : { status: 401, headers: ['HX-Redirect', where, ...all], body: null }
+  // What htmx asks for is a part of a page.
+  if (ctx.headers.get('hx-request') !== undefined)
+    return { status: 401, headers: ['HX-Redirect', where, ...all], body: null }
+  const query = ctx.method === 'GET' && ctx.query !== '' ? `?${ctx.query}` : ''
+  const next = encodeURIComponent(`${ctx.path.slice(1)}${query}`)
+  return { status: 303, headers: ['Location', `${where}?next=${next}`, ...all], body: null }
 }
 
 /**

@@ -160,7 +160,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
   const { gate } = billing
   const { trail } = opened(openAudit(ground))
-  const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, outbox: mail.outbox }))
+  const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, trail, outbox: mail.outbox }))
   opened(
     openAdmin({
       ...known,

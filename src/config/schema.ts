@@ -1100,5 +1100,7 @@ export const builtInPolicies: Readonly<Record<string, PolicyConfig>> = Object.fr
   admin: { limit: 30, window: 60_000, by: 'principal' },
   webhook: { limit: 100, window: 60_000, sliding: 4, by: 'principal' },
   'l402-proxy': { limit: 100, window: 60_000, by: 'address' },
-  'magic-link': { limit: 3, window: 900_000, by: 'address' }
+  'magic-link': { limit: 3, window: 900_000, by: 'address' },
+  // Ours: asking for a passkey and showing it are two.
+  passkey: { limit: 20, window: 900_000, by: 'address' }
 } satisfies Record<string, PolicyConfig>)

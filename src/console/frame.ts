@@ -51,6 +51,8 @@ export interface Frame {
   /** What the change before has done, in words; null for none. */
   readonly done: string | null
   readonly problem: FormProblem | null
+  /** What may make the next visit easier; null for nothing. */
+  readonly offer: VNode | null
   /** Every page's form to sign out; null where there is no session to end. */
   readonly signOut: string | null
 }
@@ -62,7 +64,7 @@ export function homeOf(console: Console): string {
 
 /** The whole document of a console's page. */
 export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
-  const { console, path, root, who, assets, done, problem } = frame
+  const { console, path, root, who, assets, done, problem, offer } = frame
   const home = `${root}${homeOf(console)}`
   const here = path.split('/', 1)[0] ?? ''
   const name = console === 'merchant' ? 'Console' : 'Operator'
@@ -96,6 +98,7 @@ export function framed({ title, content, goOn }: PageContent, frame: Frame): str
           <h1>${title}</h1>
           ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
           ${problem === null ? null : problemNotice(problem)}
+          ${offer}
           ${content}
         </main>
       </body>

@@ -22,6 +22,7 @@ import { OPERATOR_PAGES } from './operator/pages.ts'
 import { operatorProviders } from './operator/providers.ts'
 import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
+import { passkeysPage } from './passkeys.ts'
 import { sessionsPage } from './sessions.ts'
 
 /** Every page of both consoles. */
@@ -42,11 +43,13 @@ const PAGES: readonly ConsolePage[] = [
   tokenPage,
   membersPage,
   sessionsPage('merchant'),
+  passkeysPage('merchant'),
   merchantChanges,
   ...OPERATOR_PAGES,
   operatorOrders,
   operatorProviders,
   sessionsPage('operator'),
+  passkeysPage('operator'),
   operatorChanges
 ]
 

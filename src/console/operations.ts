@@ -8,6 +8,7 @@ import { framed, homeOf } from './frame.ts'
 import { CONSOLE_HEADERS } from './headers.ts'
 import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
 import { FORM_TYPE, sentForm } from '../pages/form.ts'
+import { passkeyOffer } from './passkeys.ts'
 
 /** What the consoles need of others. */
 export interface ConsoleParts {
@@ -140,16 +141,18 @@ async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, sta
 async function written(
   { assets, signedIn }: ConsoleParts,
   { console, path }: ConsolePage,
-  { ctx, query, problem, root }: Asked,
+  request: Asked,
   content: PageContent,
   status: number
 ): Promise<Result> {
+  const { ctx, query, problem, root } = request
   const { who, form } = signedIn(ctx)
   const named = query.get('done')
   const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
+  const offer = await passkeyOffer(request, console)
   return {
     status: content.status ?? status,
-    body: framed(content, { console, path, root, who, assets, problem, done, signOut: form }),
+    body: framed(content, { console, path, root, who, assets, problem, done, offer, signOut: form }),
     headers: CONSOLE_HEADERS
   }
 }

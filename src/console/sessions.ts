@@ -19,12 +19,12 @@ export function sessionsPage(console: Console): ConsolePage {
     console,
     path: 'signed-in',
     summary: 'Where else you are signed in, and signing out there',
-    async show({ api, root }) {
+    async show({ api, link, root }) {
       const sessions = await api.get<readonly SessionItem[]>('/api/auth/sessions')
       return {
         title: 'Signed in',
         content: html`
-          <p>These browsers act in your name. Sign out those that you do not know, or no longer use. <a href=${`${root}sign-in/account`}>Your account</a></p>
+          <p>These browsers act in your name. Sign out those that you do not know, or no longer use. <a href=${`${root}sign-in/account`}>Your account</a>, <a href=${link(console === 'merchant' ? 'settings/passkeys' : 'passkeys')}>your passkeys</a></p>
           ${table(
             'Sessions',
             [

@@ -39,7 +39,8 @@ export class PageAssets {
   readonly #script = readAsset('js', 'invoice', 'pay')
   readonly #shopScript = readAsset('js', 'shop')
   readonly #consoleStyle = readAsset('css', 'tokens', 'console')
-  readonly #consoleScript = readAsset('js', 'console')
+  readonly #consoleScript = readAsset('js', 'passkeys', 'console')
+  readonly #passkeyScript = readAsset('js', 'passkeys')
 
   get names(): AssetNames {
     return {
@@ -64,6 +65,11 @@ export class PageAssets {
     return this.#consoleScript.name
   }
 
+  /** The name of the sign-in page's program. */
+  get passkeyScript(): string {
+    return this.#passkeyScript.name
+  }
+
   /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
   operations(): AnyOperation[] {
     return [
@@ -75,7 +81,7 @@ export class PageAssets {
         'The style of the pages'
       ),
       assetOperation(
-        [this.#script, this.#shopScript, this.#consoleScript],
+        [this.#script, this.#shopScript, this.#consoleScript, this.#passkeyScript],
         'js',
         'text/javascript; charset=utf-8',
         'getPageScript',

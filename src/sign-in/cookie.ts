@@ -3,17 +3,20 @@ import type { Context } from '../gateway/context.ts'
 import { equalText } from '../keys/constant-time.ts'
 import { SESSION_LIFE } from './lives.ts'
 
+/** What browsers keep for signing in: who is signed in, the page that was wanted before, and the ceremony of a passkey. */
+export type KeptName = 'session' | 'next' | 'passkey'
+
 /**
- * Name of the session's cookie. Over https the browser itself then sees to it that it came from this very host, over
- * TLS and for the whole of it (RFC 6265bis, 4.1.3.2).
+ * Name of a cookie. Over https the browser itself then sees to it that it came from this very host, over TLS and for
+ * the whole of it (RFC 6265bis, 4.1.3.2).
  */
-function cookieName(secure: boolean): string {
-  return secure ? '__Host-boltgate-session' : 'boltgate-session'
+function cookieName(name: KeptName, secure: boolean): string {
+  return `${secure ? '__Host-' : ''}boltgate-${name}`
 }
 
-/** The session token that a browser sent; null for none. `secure`: the gateway's public address is https. */
-export function sessionToken(ctx: Pick<Context, 'headers'>, secure: boolean): string | null {
-  const name = cookieName(secure)
+/** What a browser kept and sent; null for nothing. `secure`: the gateway's public address is https. */
+export function keptValue(ctx: Pick<Context, 'headers'>, kept: KeptName, secure: boolean): string | null {
+  const name = cookieName(kept, secure)
   for (const line of ctx.headers.all('cookie')) {
     for (const pair of line.split(';')) {
       const [key = '', value = ''] = pair.split('=', 2)
@@ -23,14 +26,25 @@ export function sessionToken(ctx: Pick<Context, 'headers'>, secure: boolean): st
   return null
 }
 
+/** `Set-Cookie` that has a browser keep something for some seconds; none takes it out again. `value` has no `;` or space. */
+export function keepCookie(name: KeptName, value: string, seconds: number, secure: boolean): string {
+  const site = name === 'passkey' ? 'Strict' : 'Lax'
+  return `${cookieName(name, secure)}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=${site}${secure ? '; Secure' : ''}`
+}
+
+/** The session token that a browser sent; null for none. */
+export function sessionToken(ctx: Pick<Context, 'headers'>, secure: boolean): string | null {
+  return keptValue(ctx, 'session', secure)
+}
+
 /** `Set-Cookie` that keeps a session in the browser. */
 export function sessionCookie(token: string, secure: boolean): string {
-  return `${cookieName(secure)}=${token}; Path=/; Max-Age=${SESSION_LIFE / 1000}; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
+  return keepCookie('session', token, SESSION_LIFE / 1000, secure)
 }
 
 /** `Set-Cookie` that takes it out again. */
 export function noSessionCookie(secure: boolean): string {
-  return `${cookieName(secure)}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax${secure ? '; Secure' : ''}`
+  return keepCookie('session', '', 0, secure)
 }
 
 /**

@@ -4,6 +4,9 @@ export const LINK_LIFE = 15 * 60_000
 /** Milliseconds for which the link of an invitation can be used (decision 321). */
 export const INVITATION_LIFE = 3 * 24 * 3_600_000
 
+/** Milliseconds in which the ceremony of a passkey ends: a reader has to find a phone or a key. */
+export const CEREMONY_LIFE = 5 * 60_000
+
 /** Milliseconds for which somebody stays signed in. */
 export const SESSION_LIFE = 12 * 3_600_000
 

@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import type { OnApproved } from '../admin/schema.ts'
+import type { Trail } from '../gateway/trail.ts'
 import type { AdminKey } from '../merchants/admin-key.ts'
 import type { AuthThrottle } from '../merchants/auth-throttle.ts'
 import { FirstKeys, firstKeyOperations } from './first-key.ts'
@@ -7,6 +8,9 @@ import { Members } from './members.ts'
 import { memberOperations } from './member-operations.ts'
 import { signInOperations } from './operations.ts'
 import { SignIns, type SignInParts } from './service.ts'
+import { passkeyOperations } from './passkeys/operations.ts'
+import { Passkeys } from './passkeys/service.ts'
+import { SqlPasskeyStore } from './passkeys/store.ts'
 import { sessionOperations } from './session-operations.ts'
 import { Sessions } from './sessions.ts'
 import { SqlSessionStore } from './session-store.ts'
@@ -16,18 +20,20 @@ import { SqlSignInStore } from './store.ts'
 export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' | 'operators'> {
   readonly adminKey: AdminKey
   readonly authThrottle: AuthThrottle
+  readonly trail: Trail
   config(): Pick<GatewayConfig, 'operators'>
 }
 
 /** Opens signing in, the sessions, and the members of accounts. */
 export function openSignIn(parts: OpenSignInParts) {
-  const { authThrottle, clock, config, database, publicUrl } = parts
+  const { authThrottle, clock, config, database, publicUrl, trail } = parts
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
   const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
   const signIns = new SignIns({ ...parts, operators, sessions, store })
   const firstKeys = new FirstKeys(database, parts.merchants)
   const members = new Members({ clock, database, random: parts.random, signIns, people: store })
+  const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
   return {
     /** Mails a link to whoever was approved, in the transaction of the approval; a new account waits for its key. */
     invite: (async (sql, approval) => {
@@ -38,8 +44,9 @@ export function openSignIn(parts: OpenSignInParts) {
     members,
     sessions,
     operations: [
-      ...signInOperations({ signIns, sessions, authThrottle, publicUrl }),
+      ...signInOperations({ signIns, sessions, passkeys, authThrottle, publicUrl }),
       ...sessionOperations({ sessions, publicUrl }),
+      ...passkeyOperations({ passkeys, sessions, authThrottle, trail, publicUrl }),
       ...memberOperations(members),
       ...firstKeyOperations(firstKeys)
     ],

@@ -8,16 +8,19 @@ import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { FORM_TYPE, sentForm } from '../pages/form.ts'
-import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
-import { LINK_SENT, SIGN_IN_HEADERS, SignInPages } from './pages.ts'
+import { formToken, isFormOf, isFromHere, noSessionCookie, sessionToken } from './cookie.ts'
+import { landing, wantedCookie, wantedPage } from './landing.ts'
+import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
 import { EMAIL, LinkSent, LinkInput } from './schema.ts'
+import type { Passkeys } from './passkeys/service.ts'
 import type { SignIns } from './service.ts'
-import type { Browser, Sessions } from './sessions.ts'
+import type { Browser, Sessions, SignedIn } from './sessions.ts'
 
 /** What signing in needs of others. */
 export interface SignInOperationParts {
   readonly signIns: SignIns
   readonly sessions: Sessions
+  readonly passkeys: Pick<Passkeys, 'areAvailable'>
   readonly authThrottle: AuthThrottle
   /** Without a slash at the end. */
   publicUrl(): string
@@ -32,8 +35,8 @@ const MOST_FORM = 4096
 
 /** Signing in by mail, the session and its page (decisions 155 and 170). */
 export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
-  const { authThrottle, sessions, signIns } = parts
-  const pages = new SignInPages(new PageAssets().names)
+  const { authThrottle, passkeys, sessions, signIns } = parts
+  const pages = new SignInPages(new PageAssets())
   const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
   const browserOf = (ctx: Context): Browser => ({
     name: ctx.headers.get('user-agent') ?? '',
@@ -44,11 +47,21 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
     body,
     headers: [...SIGN_IN_HEADERS, ...headers]
   })
+  const asking = (status: number, ...[wrong, typed, root]: Asking): Result => {
+    const hasPasskeys = passkeys.areAvailable
+    const headers = hasPasskeys ? ASKING_HEADERS : SIGN_IN_HEADERS
+    return { status, body: pages.ask({ hasPasskeys }, wrong, typed, root), headers }
+  }
   const go = (where: string, ...headers: string[]): Result => ({
     status: 303,
     body: null,
     headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers]
   })
+
+  const land = async (ctx: Context, signedIn: SignedIn): Promise<Result> => {
+    const { page: where, cookies } = await landing(ctx, sessions, signedIn, isSecure())
+    return go(`../${where}`, ...cookies)
+  }
 
   return documented(signInTexts, [
     defineOperation({
@@ -75,8 +88,21 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in',
       mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a link to sign in is asked for',
+      query: Type.Object({
+        next: Type.Optional(
+          Type.String({
+            description: 'The page of a console to go on to, such as `console/payments`; others are not gone to.'
+          })
+        )
+      }),
       responses: { 200: page('The page.') },
-      handle: () => shown(200, pages.ask())
+      handle({ query }) {
+        const wanted = wantedPage(query.next)
+        const result = asking(200)
+        return wanted === null
+          ? result
+          : { ...result, headers: [...(result.headers ?? []), 'Set-Cookie', wantedCookie(wanted, isSecure())] }
+      }
     }),
     defineOperation({
       ...common,
@@ -97,10 +123,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       async handle({ ctx }) {
         const email = ((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim()
         if (email.length > 254 || !EMAIL.test(email))
-          return shown(
-            400,
-            pages.ask({ email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
-          )
+          return asking(400, { email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
         await signIns.request(email)
         return shown(200, pages.asked())
       }
@@ -114,7 +137,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       summary: 'Sign in with the API key of an account, or the admin key',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ key: Type.String({ maxLength: 512 }) }) },
       responses: {
-        303: { description: 'Signed in: a cookie keeps the session for 12 hours.' },
+        303: { description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.' },
         401: page('The page again: the key is none.'),
         403: page('The form came from another site.'),
         503: away
@@ -128,10 +151,10 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
           ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
           browserOf(ctx)
         )
-        if (signedIn !== null) return go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
+        if (signedIn !== null) return await land(ctx, signedIn)
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
-        return shown(401, pages.ask({ key: 'This is no key that works here.' }, '', '../'))
+        return asking(401, { key: 'This is no key that works here.' }, '', '../')
       }
     }),
     defineOperation({
@@ -160,7 +183,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       params: Token,
       responses: {
         303: {
-          description: "Signed in: a cookie keeps the session for 12 hours. The account's page is at `Location`."
+          description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.'
         },
         403: page('The form came from another site.'),
         404: page('The link was used already, is over, or is none.'),
@@ -169,9 +192,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       async handle({ ctx, params }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
         const signedIn = await signIns.signIn(params.token, browserOf(ctx))
-        return signedIn === null
-          ? shown(404, pages.stale())
-          : go('account', 'Set-Cookie', sessionCookie(signedIn.token.reveal(), isSecure()))
+        return signedIn === null ? shown(404, pages.stale()) : await land(ctx, signedIn)
       }
     }),
     defineOperation({

@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import { shownStatus } from '../merchants/account.ts'
 import { planNames } from '../merchants/plans.ts'
-import type { AssetNames } from '../pages/assets.ts'
+import type { PageAssets } from '../pages/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
 import type { CurrentSession } from './sessions.ts'
 
@@ -23,25 +23,47 @@ export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(
   )
 )
 
-/** The pages of signing in; none of them has a program. */
-export class SignInPages {
-  readonly #assets: AssetNames
+/** The same for the page that asks who it is, whose program asks the browser for a passkey. */
+export const ASKING_HEADERS: readonly string[] = Object.freeze(
+  FORM_PAGE_HEADERS.map(value => value.replace('no-referrer', 'strict-origin'))
+)
 
-  constructor(assets: AssetNames) {
-    this.#assets = assets
+/** What of the page that asks is not the same each time. */
+export type Asking = readonly [
+  wrong?: { readonly email?: string; readonly key?: string },
+  typed?: string,
+  root?: './' | '../'
+]
+
+/** The pages of signing in; only that which asks for it has a program, for passkeys. */
+export class SignInPages {
+  readonly #style: string
+  readonly #script: string
+
+  constructor(assets: Pick<PageAssets, 'names' | 'passkeyScript'>) {
+    this.#style = assets.names.shopStyle
+    this.#script = assets.passkeyScript
   }
 
   /**
    * Where a link is asked for and a key is taken, at `/sign-in`. `wrong`: what was wrong with what was typed. `root` is the
-   * way to the folder of `/sign-in`.
+   * way to the folder of `/sign-in`. A passkey needs a browser with a program, so its button is shown by that.
    */
-  ask(wrong: { readonly email?: string; readonly key?: string } = {}, typed = '', root: './' | '../' = './'): string {
+  ask({ hasPasskeys }: { readonly hasPasskeys: boolean }, ...[wrong = {}, typed = '', root = './']: Asking): string {
     return this.#page(
       'Sign in',
       root,
       html`
       <section class="panel" aria-labelledby="heading">
         <h1 id="heading" class="result-heading">Sign in</h1>
+        ${
+          hasPasskeys
+            ? html`<div class="form" data-passkey="sign-in" data-root=${root} hidden>
+          <button class="button" type="button">Sign in with a passkey</button>
+          <p class="error" role="alert" hidden></p>
+        </div>`
+            : null
+        }
         <p>We mail you a link that signs you in.</p>
         <form class="form" method="post" action=${`${root}sign-in`}>
           ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed })}
@@ -51,7 +73,8 @@ export class SignInPages {
           ${field('key', 'Or an API key', wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
           <button class="button second" type="submit">Sign in with the key</button>
         </form>
-      </section>`
+      </section>`,
+      hasPasskeys
     )
   }
 
@@ -127,7 +150,7 @@ export class SignInPages {
   }
 
   /** The account, at `/sign-in/account`. `form` is what its form carries. */
-  account({ account, email, expiresAt, operator }: CurrentSession, form: string): string {
+  account({ account, person, expiresAt, operator }: CurrentSession, form: string): string {
     const own: ReadonlyArray<readonly [string, string]> =
       account === null
         ? []
@@ -140,7 +163,7 @@ export class SignInPages {
           ]
     const facts = [
       ...own,
-      ['Signed in as', email ?? (account === null ? 'operator, by the admin key' : 'holder of the API key')],
+      ['Signed in as', person?.email ?? (account === null ? 'operator, by the admin key' : 'holder of the API key')],
       ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
     ]
     return this.#page(
@@ -160,14 +183,13 @@ export class SignInPages {
     )
   }
 
-  #page(title: string, root: string, content: VNode): string {
-    const { shopStyle: style, shopScript: script } = this.#assets
+  #page(title: string, root: string, content: VNode, hasScript = false): string {
     return document({
       title,
       root,
       referrer: 'strict-origin',
-      assets: { style, script },
-      script: false,
+      assets: { style: this.#style, script: this.#script },
+      script: hasScript,
       refresh: null,
       main: html`<main class="alone">${content}</main>`
     })

@@ -47,7 +47,7 @@ export const SessionView = Type.Object(
 
 /** Who is signed in, as a program sees it. */
 export function sessionView(
-  { account, email, operator, expiresAt }: CurrentSession,
+  { account, person, operator, expiresAt }: CurrentSession,
   accounts: readonly Membership[]
 ): Record<string, unknown> {
   const merchant = account?.merchant ?? null
@@ -59,7 +59,7 @@ export function sessionView(
     subscriptionStatus: merchant === null ? null : shownStatus(merchant),
     keyHint: merchant?.keyId ?? null,
     role: account?.role ?? null,
-    signedInAs: email,
+    signedInAs: person?.email ?? null,
     isOperator: operator !== null,
     accounts,
     expiresAt: new Date(expiresAt).toISOString()

@@ -106,7 +106,7 @@ export class SignIns {
     const { clock, database, sessions, store } = this.#parts
     return await database.transaction(async sql => {
       const target = await store.useLink(sql, digestOf(token), clock.now())
-      return target === null ? null : await sessions.open(sql, { kind: 'person', ...target }, browser)
+      return target === null ? null : await sessions.open(sql, { kind: 'person', ...target, passkeyId: null }, browser)
     })
   }
 

@@ -1,13 +1,13 @@
 import { Type } from 'typebox'
 import type { Context } from '../gateway/context.ts'
-import { LongError, ShortError } from '../gateway/errors.ts'
+import { ShortError } from '../gateway/errors.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { sessionCookie } from './cookie.ts'
 import { sessionTexts } from './documented.ts'
-import { mayActByCookie } from './same-site.ts'
 import { SessionView, sessionView } from './schema.ts'
-import type { CurrentSession, Sessions } from './sessions.ts'
+import type { Sessions } from './sessions.ts'
+import { signedIn, type OpenSession } from './signed-in.ts'
 
 /** What the operations of sessions need. */
 export interface SessionOperationParts {
@@ -40,21 +40,7 @@ const changing = { use: 'pages', chain: 'session-write' } as const
 
 /** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
 export function sessionOperations({ sessions, publicUrl }: SessionOperationParts): AnyOperation[] {
-  const signedIn = async (ctx: Context): Promise<{ readonly token: string; readonly session: CurrentSession }> => {
-    const token = sessions.tokenOf(ctx)
-    const session = await sessions.current(token)
-    if (session === null || token === null)
-      throw new LongError(
-        401,
-        'Not signed in',
-        'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
-        {},
-        noStore
-      )
-    if (!mayActByCookie(ctx, publicUrl()))
-      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
-    return { token, session }
-  }
+  const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 
   return documented(sessionTexts, [
     defineOperation({
@@ -66,7 +52,7 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
       summary: "Who is signed in, by the session's cookie",
       responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite, 503: away },
       async handle({ ctx }) {
-        const { token, session } = await signedIn(ctx)
+        const { token, session } = await signedInAs(ctx)
         return { status: 200, body: sessionView(session, await sessions.accounts(token)), headers: noStore }
       }
     }),
@@ -84,7 +70,7 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
         503: away
       },
       async handle({ ctx }) {
-        const { token } = await signedIn(ctx)
+        const { token } = await signedInAs(ctx)
         const list = (await sessions.list(token)).map(({ id, browser, createdAt, seenAt, expiresAt, isCurrent }) => ({
           sessionId: id,
           browser,
@@ -112,7 +98,7 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
         503: away
       },
       async handle({ ctx, params }) {
-        const { token } = await signedIn(ctx)
+        const { token } = await signedInAs(ctx)
         if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
         return { status: 204, body: null, headers: noStore }
       }
@@ -133,7 +119,7 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
         503: away
       },
       async handle({ ctx, body }) {
-        const { token } = await signedIn(ctx)
+        const { token } = await signedInAs(ctx)
         const opened = await sessions.goTo(token, body.merchantId)
         if (opened === null) throw new ShortError(404, 'Account not found')
         const cookie = sessionCookie(opened.token.reveal(), publicUrl().startsWith('https:'))

@@ -4,7 +4,13 @@ import type { Role } from '../gateway/roles.ts'
 
 /** Who signed in: a person, perhaps to an account; a holder of an account's API key; or one of the admin key. */
 export type Opener =
-  | { readonly kind: 'person'; readonly personId: number; readonly merchantId: number | null }
+  | {
+      readonly kind: 'person'
+      readonly personId: number
+      readonly merchantId: number | null
+      /** Which of the person's passkeys it was done with; null for a mailed link. */
+      readonly passkeyId: string | null
+    }
   | { readonly kind: 'key'; readonly merchantId: number; readonly keyId: string }
   /** `mark`: what tells this admin key from another, and is no secret. */
   | { readonly kind: 'admin'; readonly mark: string }
@@ -17,6 +23,8 @@ export interface StoredSession {
   readonly merchantId: number | null
   readonly keyId: string | null
   readonly adminMark: string | null
+  /** The passkey that it ends with; null where none opened it. */
+  readonly passkeyId: string | null
   /** What the browser called itself, at most 200 characters. */
   readonly browser: string
   readonly createdAt: number
@@ -44,6 +52,7 @@ const stored = {
   merchantId: optional(integer()),
   keyId: optional(text()),
   adminMark: optional(text()),
+  passkeyId: optional(text()),
   browser: text(),
   createdAt: moment(),
   seenAt: moment(),
@@ -73,10 +82,11 @@ export class SqlSessionStore {
         : opener.kind === 'key'
           ? [null, opener.merchantId, opener.keyId, null]
           : [null, null, null, opener.mark]
+    const passkeyId = opener.kind === 'person' ? opener.passkeyId : null
     const createdAt = new Date(facts.createdAt)
     await sql`
-      insert into sign_in_sessions (id, digest, person_id, merchant_id, key_id, admin_mark, browser, created_at, seen_at, expires_at)
-      values (${facts.id}, ${digest}, ${personId}, ${merchantId}, ${keyId}, ${mark}, ${facts.browser}, ${createdAt}, ${createdAt}, ${new Date(facts.expiresAt)})`
+      insert into sign_in_sessions (id, digest, person_id, merchant_id, key_id, admin_mark, passkey_id, browser, created_at, seen_at, expires_at)
+      values (${facts.id}, ${digest}, ${personId}, ${merchantId}, ${keyId}, ${mark}, ${passkeyId}, ${facts.browser}, ${createdAt}, ${createdAt}, ${new Date(facts.expiresAt)})`
   }
 
   /** A session that is not over; null for none. */

@@ -59,8 +59,8 @@ export interface CurrentSession {
   readonly id: string
   /** Who acts in the account, and what that may do; null where the session is of no active account. */
   readonly account: { readonly merchant: Merchant; readonly role: Role; readonly by: Actor } | null
-  /** The person's address; null for who signed in with a key. */
-  readonly email: string | null
+  /** Who signed in; null for who did with a key. */
+  readonly person: { readonly id: number; readonly email: string; readonly passkeyId: string | null } | null
   /** Whom the audit trail names as the operator; null for who is none. */
   readonly operator: string | null
   /** Milliseconds since the epoch. */
@@ -198,10 +198,10 @@ export class Sessions {
     const { database, store } = this.#parts
     const current = await this.#find(token)
     if (current === null || current.personId === null) return null
-    const { personId, browser } = current
+    const { personId, passkeyId, browser } = current
     if (!(await store.memberships(personId)).some(account => account.merchantId === merchantId)) return null
     return await database.transaction(sql =>
-      this.open(sql, { kind: 'person', personId, merchantId }, { name: browser, former: token })
+      this.open(sql, { kind: 'person', personId, merchantId, passkeyId }, { name: browser, former: token })
     )
   }
 
@@ -212,14 +212,15 @@ export class Sessions {
 
   async #judged(found: FoundSession): Promise<CurrentSession | null> {
     const { adminKey, clock, operators, store } = this.#parts
-    const { id, email, expiresAt } = found
+    const { id, email, expiresAt, passkeyId, personId } = found
     const account = await this.#account(found)
     const isAdmin = found.adminMark !== null && adminKey.configured && found.adminMark === adminKey.mark
     const operator = isAdmin ? 'admin' : email !== null && operators().includes(email) ? email : null
     if (account === null && operator === null) return null
     const now = clock.now()
     if (found.seenAt < now - SEEN_EVERY) await store.seen(id, now, now - SEEN_EVERY)
-    return { id, account, email, operator, expiresAt }
+    const person = personId === null || email === null ? null : { id: personId, email, passkeyId }
+    return { id, account, person, operator, expiresAt }
   }
 
   async #account({ merchantId, keyId, role, email }: FoundSession): Promise<CurrentSession['account']> {
@@ -239,8 +240,9 @@ export class Sessions {
   }
 }
 
-function principalOf(
-  { account, operator }: CurrentSession,
+/** Whom a session acts for. */
+export function principalOf(
+  { account, operator }: Pick<CurrentSession, 'account' | 'operator'>,
   as: 'merchant' | 'admin'
 ): MerchantPrincipal | AdminPrincipal | null {
   if (as === 'admin') return operator === null ? null : { kind: 'admin', id: operator }

@@ -96,16 +96,34 @@ export class SqlSignInStore {
       where digest = ${digest} and used_at is null and expires_at > ${new Date(now)}
         and (merchant_id is null or exists (select 1 from merchants m where m.id = l.merchant_id and m.is_active))
       returning person_id, merchant_id`)
-    if (used !== null && used.merchantId !== null)
-      await sql`
-        update members set joined_at = ${new Date(now)}
-        where merchant_id = ${used.merchantId} and person_id = ${used.personId} and joined_at is null`
+    if (used !== null && used.merchantId !== null) await this.#joined(sql, used, now)
     return used
   }
 
-  /** Deletes links that have been over since before this time. */
+  /**
+   * Lets somebody in to an account without a link, and notes that a member has joined; false where the account or the
+   * membership has ended.
+   */
+  async enter(sql: TransactionSql, { personId, merchantId }: LinkTarget, now: number): Promise<boolean> {
+    if (merchantId === null) return true
+    // Locked: a session must not come to be while the account is deactivated.
+    const [member] = await sql`
+      select 1 from members b join merchants m on m.id = b.merchant_id and m.is_active
+      where b.merchant_id = ${merchantId} and b.person_id = ${personId} for share of m, b`
+    if (member !== undefined) await this.#joined(sql, { personId, merchantId }, now)
+    return member !== undefined
+  }
+
+  async #joined(sql: TransactionSql, { personId, merchantId }: LinkTarget, now: number): Promise<void> {
+    await sql`
+      update members set joined_at = ${new Date(now)}
+      where merchant_id = ${merchantId} and person_id = ${personId} and joined_at is null`
+  }
+
+  /** Deletes links, and ceremonies of passkeys, that have been over since before this time. */
   async purge(before: number): Promise<void> {
     const { sql } = this.#database
     await sql`delete from sign_in_links where expires_at < ${new Date(before)}`
+    await sql`delete from passkey_ceremonies where expires_at < ${new Date(before)}`
   }
 }

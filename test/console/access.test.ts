@@ -35,7 +35,7 @@ t.test('every page of the consoles is for who is signed in to it, and asks all o
     for (const [who, headers] of Object.entries(asked)) {
       const answer = await ask(headers)
       t.equal(answer.status, 303, `${method} ${path}: ${who}`)
-      t.match(answer.headers['location'], /^(\.\.?\/)+sign-in$/, `${method} ${path}: ${who}`)
+      t.match(answer.headers['location'], /^(\.\.?\/)+sign-in\?next=(console|operator)/, `${method} ${path}: ${who}`)
     }
     const answer = await ask({ cookie: sessions[right] })
     t.ok([200, 303, 404, 422, 502].includes(answer.status), `${method} ${path}: ${answer.status}`)

@@ -31,7 +31,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await page.goto(`${gateway.url}/sign-in`)
     await page.getByLabel('API key').fill(key)
     await page.getByLabel('API key').press('Enter')
-    await page.waitForURL('**/sign-in/account', PATIENCE)
+    await page.waitForURL(/\/(console|operator)$/, PATIENCE)
   }
 
   await t.test('without a program: an API is made, sells a request, is paused and removed', async t => {

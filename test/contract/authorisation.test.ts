@@ -355,6 +355,33 @@ const rows: Readonly<Record<string, Row>> = {
   listSessions: { ...plain(anyone(401), '/api/auth/sessions'), refusal: 'Not signed in' },
   endSession: { ...plain(anyone(401), '/api/auth/sessions/a'), refusal: 'Not signed in' },
   goToAccount: { ...plain(anyone(401), '/api/auth/account', { merchantId: 1 }), refusal: 'Not signed in' },
+  // Asked for by no browser: nobody is told apart by a key here.
+  beginPasskeySignIn: { ...plain(anyone(409), '/api/auth/passkeys/sign-in/options') },
+  signInWithPasskey: {
+    ...plain(anyone(401), '/api/auth/passkeys/sign-in', {
+      id: 'AAAA',
+      rawId: 'AAAA',
+      type: 'public-key',
+      response: { clientDataJSON: 'AAAA', authenticatorData: 'AAAA', signature: 'AAAA', userHandle: 'AAAA' }
+    }),
+    refusal: 'Not signed in'
+  },
+  listPasskeys: { ...plain(anyone(401), '/api/auth/passkeys'), refusal: 'Not signed in' },
+  beginPasskey: { ...plain(anyone(401), '/api/auth/passkeys/options'), refusal: 'Not signed in' },
+  addPasskey: {
+    ...plain(anyone(401), '/api/auth/passkeys', {
+      name: 'Phone',
+      credential: {
+        id: 'AAAA',
+        rawId: 'AAAA',
+        type: 'public-key',
+        response: { clientDataJSON: 'AAAA', attestationObject: 'AAAA' }
+      }
+    }),
+    refusal: 'Not signed in'
+  },
+  renamePasskey: { ...plain(anyone(401), '/api/auth/passkeys/a', { name: 'Phone' }), refusal: 'Not signed in' },
+  removePasskey: { ...plain(anyone(401), '/api/auth/passkeys/a'), refusal: 'Not signed in' },
   takeFirstKey: row(merchant(200, 409), async f => {
     await f.gateway.database
       .sql`insert into first_keys (merchant_id, key_id) select id, key_id from merchants where id = ${f.owner.id}`

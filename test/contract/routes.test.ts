@@ -36,8 +36,9 @@ const RULES: readonly Rule[] = [
   // Pages with forms, whose addresses are secrets, and their assets.
   [/GET/, /^\/assets\//, { policy: 'read' }],
   [/POST/, /^(\/api\/auth\/magic-link|\/sign-in)$/, { policy: 'magic-link' }],
-  [/GET/, /^\/api\/auth\/sessions?$/, { policy: 'read' }],
-  [/PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
+  [/POST/, /^\/api\/auth\/passkeys\/sign-in/, { policy: 'passkey' }],
+  [/GET/, /^\/api\/auth\/(sessions?|passkeys)$/, { policy: 'read' }],
+  [/POST|PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
   [/./, /^\/api\/webhooks\//, { policy: 'webhook' }],
   [/./, /^(\/api\/admin\/|\/jobs|\/operator)/, { policy: 'admin' }],
   // Payments and refunds; a pay page asks for the state without a key.

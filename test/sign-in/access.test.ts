@@ -190,7 +190,8 @@ t.test('a page of another origin cannot ride a session', { skip: noBrowser }, as
   await page.goto(`${gateway.url}/sign-in`)
   await page.getByLabel('Or an API key').fill(apiKey)
   await page.getByRole('button', { name: 'Sign in with the key' }).click()
-  await page.waitForURL('**/sign-in/account')
+  await page.waitForURL('**/console')
+  await page.goto(`${gateway.url}/sign-in/account`)
   t.ok(await page.getByText(email).first().isVisible())
 
   // Another origin of the same site: its requests carry the cookie, whatever SameSite says.

@@ -52,7 +52,8 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     await page.goto(link)
     await page.goto(link)
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.waitForURL('**/sign-in/account', PATIENCE)
+    await page.waitForURL('**/console?welcome', PATIENCE)
+    await page.goto(`${gateway.url}/sign-in/account`)
     for (const text of ['Buyer', EMAIL, 'Agentic Commerce', 'active'])
       t.ok(await page.getByText(text, { exact: true }).first().isVisible(), text)
     const [cookie] = await page.context().cookies()
@@ -78,7 +79,8 @@ t.test('a plan bought on its pay page, approved, and signed in to, in a browser'
     await page.goto(links.at(-1) ?? '')
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360)
     await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.waitForURL('**/sign-in/account', PATIENCE)
+    await page.waitForURL('**/console?welcome', PATIENCE)
+    await page.goto(`${gateway.url}/sign-in/account`)
     t.equal(await page.evaluate('document.documentElement.scrollWidth'), 360, 'nothing is cut off')
     t.same(
       await page.evaluate('fetch("/api/auth/session").then(answer => answer.status, () => "refused")'),

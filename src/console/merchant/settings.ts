@@ -46,7 +46,8 @@ export const settingsPage: ConsolePage = {
           ${facts([
             ['Name', html`<bdi>${account.name}</bdi>`],
             ['Email', account.email],
-            ['API keys', html`<a href=${link('keys')}>Keys of your programs</a>`]
+            ['API keys', html`<a href=${link('keys')}>Keys of your programs</a>`],
+            ['Signing in', html`<a href=${link('settings/passkeys')}>Your passkeys</a>`]
           ])}
         </section>
         ${providersSection(asked, settings)}

@@ -43,6 +43,7 @@ import { firstKeys } from './0052-first-keys.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 import { reservedOrders } from './0055-reserved-orders.ts'
 import { traffic } from './0057-traffic.ts'
+import { passkeys } from './0060-passkeys.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -92,5 +93,6 @@ export const migrations: readonly Migration[] = [
   firstKeys,
   proxyPrices,
   reservedOrders,
-  traffic
+  traffic,
+  passkeys
 ]
