@@ -181,6 +181,37 @@ export const responseErrors = {
     cause: 'Whoever is signed in has no such session.',
     cure: 'List them with `GET /api/auth/sessions`.'
   },
+  BG_PASSKEY_REFUSED: {
+    status: 400,
+    error: 'Passkey refused',
+    cause:
+      'What the browser sent is no new passkey for this gateway: its five minutes were over, it was begun elsewhere, or made for another address.',
+    cure: 'Begin again on the page of passkeys, at the address of `publicUrl`.'
+  },
+  BG_PASSKEY_KNOWN: {
+    status: 409,
+    error: 'This passkey was added already',
+    cause: 'Somebody has added the same credential.',
+    cure: 'Sign in with it, or add another.'
+  },
+  BG_PASSKEYS_LIMIT: {
+    status: 409,
+    error: 'A person has at most 20 passkeys',
+    cause: 'There are as many as there may be.',
+    cure: 'Remove one that is no longer used.'
+  },
+  BG_PASSKEY_UNKNOWN: {
+    status: 404,
+    error: 'No such passkey',
+    cause: 'Whoever is signed in has no such passkey.',
+    cure: 'List them with `GET /api/auth/passkeys`.'
+  },
+  BG_PASSKEYS_IMPOSSIBLE: {
+    status: 409,
+    error: 'No passkeys here',
+    cause: 'Browsers make passkeys only for a host name over https, or for localhost.',
+    cure: 'Set `server.publicUrl` to the address that people use, with https.'
+  },
   BG_ACCOUNT_UNKNOWN: {
     status: 404,
     error: 'Account not found',

@@ -135,7 +135,7 @@ export class Passkeys {
     }
     await database.transaction(async sql => {
       if ((await store.count(sql, person.id)) >= MOST_PASSKEYS)
-        throw new ShortError(409, `A person has at most ${MOST_PASSKEYS} passkeys`)
+        throw new ShortError(409, 'A person has at most 20 passkeys')
       if (!(await store.insert(sql, passkey))) throw new ShortError(409, 'This passkey was added already')
       await outbox.queue(sql, passkeyMail(person.email, passkey, publicUrl()), 'notice of a new passkey')
     })
