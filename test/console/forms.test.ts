@@ -28,6 +28,23 @@ t.test('a further key is made, works, is replaced with an overlap, and is remove
   t.notMatch(changes, new RegExp(other))
 })
 
+t.test('of two operators who change the plan of an account the second is told, and changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const { id } = gateway.merchant
+  const headers = { 'x-api-key': gateway.adminKey }
+  const tier = async () =>
+    ((await gateway.send('GET', `/api/admin/merchants/${id}`, { headers })).json() as { planTier: string }).planTier
+  const was = await tier()
+  const [first = '', second = ''] = ['free', 'individual', 'l402'].filter(name => name !== was)
+  const path = `/operator/merchants/${id}`
+  t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
+  const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
+  t.equal(told.status, 422)
+  t.match(told.text, `it is ${first} now`)
+  t.equal(await tier(), first)
+})
+
 t.test('of two tabs that change the same thing the second is told, and changes nothing', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import type { AdminMerchantView } from './views.ts'
 import { html } from '../../pages/document.ts'
 import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
-import { queryOf } from '../api.ts'
+import { expectUnchanged, queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { salesPage } from '../sales.ts'
 import { status } from '../status.ts'
@@ -185,7 +185,7 @@ const merchant: ConsolePage = {
         ${earned}
         <section aria-labelledby="can"><h2 id="can">What you can do</h2>
           <form method="post" class="filter">
-            <input type="hidden" name="do" value="plan" />
+            <input type="hidden" name="do" value="plan" /><input type="hidden" name="was" value=${found.planTier} />
             ${choice(
               'planTier',
               'Plan',
@@ -210,6 +210,7 @@ const merchant: ConsolePage = {
     const back: GoTo = { to: `merchants/${id}`, done: 'saved' }
     switch (form.get('do')) {
       case 'plan':
+        expectUnchanged(form, (await api.get<AdminMerchantView>(target)).planTier)
         await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
         return back
       case 'deactivate':
