@@ -178,12 +178,6 @@ export class Merchants {
     return { merchant: found.merchant, keyId, isReadOnly: found.isReadOnly }
   }
 
-  /** The account of an API key that may change it; null for all others. @throws as `holderOf` */
-  async byApiKey(text: string): Promise<Merchant | null> {
-    const holder = await this.holderOf(text)
-    return holder === null || holder.isReadOnly ? null : holder.merchant
-  }
-
   /** Who holds the key with this id, as long as it stands as `holderOf` has it. @throws Unavailable */
   async holderOfId(keyId: string): Promise<KeyHolder | null> {
     return this.#holder(keyId, await this.#store.byKeyId(keyId))

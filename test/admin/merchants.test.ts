@@ -118,7 +118,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         })
         t.equal(answer.header('location'), `/api/admin/merchants/${Number(answer.data['merchantId'])}`)
         t.equal(answer.header('cache-control'), 'no-store')
-        const merchant = await f.merchants.byApiKey(String(answer.data['apiKey']))
+        const merchant = (await f.merchants.holderOf(String(answer.data['apiKey'])))?.merchant
         t.match(merchant, {
           id: answer.data['merchantId'],
           tier: 'free',
@@ -520,9 +520,9 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
     await t.test('isActive false deactivates, true reactivates', async t => {
       const { id, apiKey } = await f.account()
       t.match((await put(id, { isActive: false })).data, { isActive: false })
-      t.equal(await f.merchants.byApiKey(apiKey), null)
+      t.equal(await f.merchants.holderOf(apiKey), null)
       t.match((await put(id, { isActive: true })).data, { isActive: true })
-      t.equal((await f.merchants.byApiKey(apiKey))?.id, id)
+      t.equal((await f.merchants.holderOf(apiKey))?.merchant.id, id)
     })
 
     for (const flag of ['refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'] as const) {
@@ -624,7 +624,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
         const before = await f.merchant(id)
         t.equal((await put(id, { ...everything, ...(wrong === 'email' ? { email } : wrong) })).status, status)
         t.same(await f.merchant(id), before)
-        t.equal((await f.merchants.byApiKey(apiKey))?.id, id)
+        t.equal((await f.merchants.holderOf(apiKey))?.merchant.id, id)
       })
     }
 
@@ -668,8 +668,8 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       sameKeys(t, answer.data, ['merchantId', 'apiKey', 'regeneratedAt'], 'fields')
       t.match(answer.data, { merchantId: id, regeneratedAt: new Date(f.clock.now()).toISOString() })
       t.equal(answer.header('cache-control'), 'no-store')
-      t.equal(await f.merchants.byApiKey(apiKey), null)
-      t.equal((await f.merchants.byApiKey(String(answer.data['apiKey'])))?.id, id)
+      t.equal(await f.merchants.holderOf(apiKey), null)
+      t.equal((await f.merchants.holderOf(String(answer.data['apiKey'])))?.merchant.id, id)
     })
 
     await t.test('of 20 regenerations at once one key is left, and it was answered', async t => {
@@ -677,8 +677,8 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       const answers = await Promise.all(
         Array.from({ length: 20 }, () => f.call('POST', `/api/admin/merchants/${id}/regenerate-key`))
       )
-      const alive = await Promise.all(answers.map(answer => f.merchants.byApiKey(String(answer.data['apiKey']))))
-      t.equal(alive.filter(merchant => merchant?.id === id).length, 1)
+      const alive = await Promise.all(answers.map(answer => f.merchants.holderOf(String(answer.data['apiKey']))))
+      t.equal(alive.filter(holder => holder?.merchant.id === id).length, 1)
     })
 
     await t.test(
@@ -694,7 +694,7 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
           const answer = await f.call('POST', `/api/admin/merchants/${id}/${act}`)
           t.same([answer.status, answer.text], [204, ''], act)
           t.equal(
-            (await f.merchants.byApiKey(apiKey)) !== null,
+            (await f.merchants.holderOf(apiKey)) !== null,
             works,
             "a deactivated account's key fails authentication"
           )

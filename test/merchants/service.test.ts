@@ -69,7 +69,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
         keyRotatedAt: null
       })
       t.type(merchant.id, 'number')
-      t.same(await merchants.byApiKey(apiKey.reveal()), merchant)
+      t.same((await merchants.holderOf(apiKey.reveal()))?.merchant, merchant)
       t.same(await merchants.byId(merchant.id), merchant)
       t.same(await merchants.byEmail('ACME@example.com'), merchant)
     }
@@ -106,8 +106,8 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     const { merchant, apiKey } = await fresh()
     clock.advance(1000)
     const second = there(await merchants.regenerateKey(merchant.id))
-    t.equal(await merchants.byApiKey(apiKey.reveal()), null)
-    t.equal(there(await merchants.byApiKey(second.apiKey.reveal())).id, merchant.id)
+    t.equal(await merchants.holderOf(apiKey.reveal()), null)
+    t.equal(there(await merchants.holderOf(second.apiKey.reveal())).merchant.id, merchant.id)
     t.equal(second.merchant.keyRotatedAt, clock.now())
     t.equal(second.merchant.keyCreatedAt, merchant.keyCreatedAt)
     t.equal(await merchants.regenerateKey(2_000_000_000), null, 'an unknown account has no key')
@@ -127,12 +127,12 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       generateApiKey().key.reveal(),
       text.toUpperCase()
     ]) {
-      t.equal(await merchants.byApiKey(wrong), null, JSON.stringify(wrong))
+      t.equal(await merchants.holderOf(wrong), null, JSON.stringify(wrong))
     }
     await merchants.deactivate(merchant.id)
-    t.equal(await merchants.byApiKey(text), null)
+    t.equal(await merchants.holderOf(text), null)
     await merchants.reactivate(merchant.id)
-    t.equal(there(await merchants.byApiKey(text)).id, merchant.id)
+    t.equal(there(await merchants.holderOf(text)).merchant.id, merchant.id)
   })
 
   await t.test('l402Enabled is false whenever isActive is false, and comes back; both acts are repeatable', async t => {
@@ -370,7 +370,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
     'the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)',
     async t => {
       const first = await firstRunMerchant(merchants, null, true)
-      const merchant = there(await merchants.byApiKey(first.apiKey.reveal()))
+      const merchant = there(await merchants.holderOf(first.apiKey.reveal())).merchant
       t.match(merchant, {
         id: first.id,
         tier: 'individual',
@@ -383,8 +383,8 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       t.equal(await firstRunMerchant(merchants, first, true), first, 'what the keys file names is left alone')
       const again = await firstRunMerchant(merchants, null, true)
       t.equal(again.id, first.id, 'a lost keys file does not make a second account')
-      t.equal(await merchants.byApiKey(first.apiKey.reveal()), null)
-      t.equal(there(await merchants.byApiKey(again.apiKey.reveal())).id, first.id)
+      t.equal(await merchants.holderOf(first.apiKey.reveal()), null)
+      t.equal(there(await merchants.holderOf(again.apiKey.reveal())).merchant.id, first.id)
     }
   )
 
@@ -421,7 +421,7 @@ t.test('a database that is away is 503 with Retry-After, never "no such key"', a
   const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
   const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
   await t.rejects(
-    answered(merchants.byApiKey(generateApiKey().key.reveal())),
+    answered(merchants.holderOf(generateApiKey().key.reveal())),
     errorLike({ status: 503, headers: ['Retry-After', '5'] })
   )
   await t.rejects(answered(merchants.byId(1)), errorLike({ status: 503 }))

@@ -31,7 +31,7 @@ await eachDatabase(t, "accounts on a caller's transaction", async (t: T, databas
       await inside.setTier(issued.merchant.id, 'l402')
       return issued
     })
-    t.match(await merchants.byApiKey(apiKey.reveal()), { id: merchant.id, tier: 'l402' })
+    t.match((await merchants.holderOf(apiKey.reveal()))?.merchant, { id: merchant.id, tier: 'l402' })
   })
 
   await t.test('and falls with it', async t => {
