@@ -35,6 +35,8 @@ export interface EarningsQuery {
  * then it is read where it stands, so sums are never late.
  */
 const LAG = 120_000
+/** Milliseconds that sums by hour are kept; those by day and month are kept for ever (decision 349). */
+export const HOURS_KEPT = 90 * 86_400_000
 /** Milliseconds of sales that one statement adds. */
 const AT_ONCE = 6 * 3_600_000
 /** Most characters of a resource that sums are kept by: an index takes no more. */
@@ -116,12 +118,12 @@ export class Earnings {
     const first = found?.at?.getTime() ?? Number.POSITIVE_INFINITY
     if (end <= held.at.getTime()) return false
     const until = Math.min(end, first + AT_ONCE)
-    if (first < until) await this.#add(tx, new Date(first), new Date(until))
+    if (first < until) await this.#add(tx, new Date(first), new Date(until), end)
     await tx`update earnings_until set at = ${new Date(until)}`
     return until < end
   }
 
-  async #add(tx: TransactionSql, from: Date, until: Date): Promise<void> {
+  async #add(tx: TransactionSql, from: Date, until: Date, end: number): Promise<void> {
     await tx`
       with sold as (${sold(tx, 'all', tx`${from}::timestamptz`, tx`${until}::timestamptz`)}),
       summed as (
@@ -134,6 +136,7 @@ export class Earnings {
         cross join lateral (values
           (merchant, 'proxy', proxy), (merchant, 'endpoint', endpoint), (merchant, 'scheme', scheme), (merchant, 'source', source),
           ('*', 'merchant', merchant), ('*', 'proxy', proxy), ('*', 'scheme', scheme), ('*', 'source', source)) as told (owner, dimension, key)
+      where grain <> 'hour' or at >= ${new Date(end - HOURS_KEPT)}
       group by 1, 2, 3, 4, 5
       order by 1, 2, 3, 4, 5
       on conflict (owner, dimension, grain, at, key) do update set sales = held.sales + excluded.sales, sats = held.sats + excluded.sats`
@@ -162,23 +165,56 @@ export class Earnings {
     const until = sql`(select coalesce(max(at), 'epoch') from earnings_until)`
     const name =
       of === 'proxy'
-        ? sql`(select name from proxies where proxy_id = key)`
+        ? sql`(select name from proxies where proxy_id = ranked.key)`
         : of === 'merchant'
-          ? sql`(select name from merchants where id::text = key)`
+          ? sql`(select name from merchants where id::text = ranked.key)`
           : sql`null::text`
-    return await earnedRows.all(sql`
-      with parts as (
+    // A year by day has thousands of points: to put together and sort them costs the database several times what it costs here.
+    const parts = await earnedRows.all(sql`
+      with parts as materialized (
         select at, key, sales, sats from earnings
         where owner = ${held} and dimension = ${of} and grain = ${by}
           and at >= ${new Date(from)} and at < ${new Date(to)}
         union all
-        select date_trunc(${by}, at, 'UTC'), ${key}, count(*), sum(sats) from (${sold(sql, owner, until, null)}) as fresh
+        select date_trunc(${by}, at, 'UTC'), ${key}, count(*), sum(sats)::bigint from (${sold(sql, owner, until, null)}) as fresh
         where at >= ${new Date(from)} and at < ${new Date(to)}
         group by 1, 2),
-      most as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
-      shown as (
-        select at, case when key in (select key from most) then key end as key, sum(sales)::bigint as sales, sum(sats)::bigint as sats
-        from parts group by 1, 2)
-      select at, key, ${name} as name, sales, sats from shown order by at, sats desc, key`)
+      ranked as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
+      most as materialized (select key, ${name} as name from ranked)
+      select at, key, name, sales, sats from parts join most using (key)
+      union all
+      select at, null, null, sum(sales)::bigint, sum(sats)::bigint from parts where key not in (select key from most) group by at`)
+    return together(parts)
   }
+
+  /** Deletes sums by hour that are older than 90 days; those by day and month stay. */
+  async purge(now: number): Promise<void> {
+    await this.#database.transaction(
+      async tx => {
+        if (this.#database.kind === 'postgres') await tx`set local statement_timeout = 0`
+        await tx`delete from earnings where grain = 'hour' and at < ${new Date(now - HOURS_KEPT)}`
+      },
+      { slow: true }
+    )
+  }
+}
+
+/** One point for each step and key: of the step in which sums end there are two parts. In the order of `sums`. */
+function together(parts: readonly Earned[]): Earned[] {
+  const points = new Map<string, Earned>()
+  for (const part of parts) {
+    const id = `${part.at} ${part.key === null ? '' : `=${part.key}`}`
+    const held = points.get(id)
+    points.set(id, held === undefined ? part : { ...part, sales: held.sales + part.sales, sats: held.sats + part.sats })
+  }
+  return [...points.values()].sort(
+    (one, other) => one.at - other.at || other.sats - one.sats || byKey(one.key, other.key)
+  )
+}
+
+/** By their characters, the rest of many last. */
+function byKey(one: string | null, other: string | null): number {
+  if (one === other) return 0
+  if (one === null || other === null) return one === null ? 1 : -1
+  return one < other ? -1 : 1
 }

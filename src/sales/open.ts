@@ -22,6 +22,9 @@ export function openSales({ clock, database }: OpenSalesParts) {
     jobs: [
       periodic('earnings', 60_000, 'Adds what was sold to the sums of earnings', signal =>
         earnings.roll(clock.now(), signal)
+      ),
+      periodic('earnings-purge', 86_400_000, 'Deletes sums of earnings by hour after 90 days', () =>
+        earnings.purge(clock.now())
       )
     ],
     close: () => {}

@@ -1,6 +1,6 @@
 import type { TimeSpan } from '../gateway/keyset.ts'
 import { invalidField } from '../gateway/validation.ts'
-import type { Step } from './earnings.ts'
+import { HOURS_KEPT, type Step } from './earnings.ts'
 
 const HOUR = 3_600_000
 const DAY = 24 * HOUR
@@ -31,13 +31,15 @@ export function stepsLater(by: Step, begin: number, steps: number): number {
 
 /**
  * The whole steps that a period touches; without one the last few up to now. `to` is not among them.
- * @throws ValidationError for one that ends before it begins or is too long
+ * @throws ValidationError for one that ends before it begins, is too long, or is by hours that are not kept any more
  */
 export function stepsOf(by: Step, { from, to }: TimeSpan, now: number): { readonly from: number; readonly to: number } {
   const { usual, most } = STEPS[by]
   const end = stepsLater(by, beginOf(by, to === null ? now : to - 1), 1)
   const begin = from === null ? stepsLater(by, end, -usual) : beginOf(by, from)
   if (begin >= end) throw invalidField('/from', 'Must be before `to`.')
+  if (by === 'hour' && begin < now - HOURS_KEPT)
+    throw invalidField('/from', `Must be within the last ${HOURS_KEPT / DAY} days by hour; ask by day.`)
   if (stepsLater(by, begin, most) < end) throw invalidField('/from', `Must be at most ${most} ${by}s before \`to\`.`)
   return { from: begin, to: end }
 }

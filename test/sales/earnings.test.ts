@@ -178,6 +178,32 @@ await eachDatabase(
   }
 )
 
+await eachDatabase(t, 'sums by hour are kept for 90 days, those by day and month for ever', async (t, database) => {
+  await account(database, 1)
+  const old = NOON - 91 * 24 * HOUR
+  await sell(database, old, { source: 'producer', merchantId: '1', resource: 'a', amountSats: 5 })
+  await sell(database, NOON - HOUR, { source: 'producer', merchantId: '1', resource: 'a', amountSats: 7 })
+  const earnings = new Earnings(database)
+  const held = async (by: Step) => {
+    const span = { from: Date.parse('2026-08-01T00:00:00Z'), to: Date.parse('2026-12-01T00:00:00Z') }
+    return (await earnings.sums({ owner: { merchantId: 1 }, of: 'source', by, ...span })).map(({ sats }) => sats)
+  }
+  // As a gateway that ran at that time has it.
+  await earnings.roll(old + HOUR)
+  t.same(await held('hour'), [5, 7])
+  await earnings.roll(NOON)
+  await earnings.purge(NOON)
+  t.same(await held('hour'), [7])
+  t.same(await held('day'), [5, 7])
+  t.same(await held('month'), [5, 7])
+  await database.sql`delete from earnings`
+  await database.sql`delete from earnings_until`
+  await earnings.roll(NOON)
+  t.same(await held('hour'), [7], 'nor are they made of what is older')
+  t.same(await held('day'), [5, 7])
+  t.throws(() => stepsOf('hour', { from: old, to: old + HOUR }, NOON), ValidationError)
+})
+
 t.test('a period is widened to whole steps in UTC, and one that is too long is refused', async t => {
   const at = (text: string): number => Date.parse(text)
   const period = (from: string | null, to: string | null) => ({
