@@ -102,15 +102,15 @@ function signedIn(ctx: Context, session: string): Reply {
   }
 }
 
-/** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28 and 38). */
+/** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28, 38 and 322). */
 export default definePlugin({
   name: 'dashboard-auth',
   description:
-    "Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page's request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard's own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
+    "Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page's request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard's own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. Without any of these, the session of somebody who is signed in as an operator stands in their place. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
-  uses: ['adminKey', 'authThrottle'],
+  uses: ['adminKey', 'authThrottle', 'sessions'],
   provides: ['principal'],
-  setup(_config, { services: { adminKey, authThrottle } }) {
+  setup(_config, { services: { adminKey, authThrottle, sessions } }) {
     const holds = (shown: Shown, now: number): boolean =>
       shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
 
@@ -122,6 +122,14 @@ export default definePlugin({
         if (blocked > 0) throw new AuthThrottled(blocked / 1000)
         if (!adminKey.configured) throw new ConfigurationMissing('the admin key')
         const shown = shownBy(ctx)
+        if (shown === null && sessions.tokenOf(ctx) !== null) {
+          // Refused by itself where another site asks for a change.
+          const operator = await sessions.principal(ctx, 'admin')
+          if (operator !== null) {
+            ctx.principal = operator
+            return
+          }
+        }
         if (shown === null || !holds(shown, ctx.now)) {
           const wait = await authThrottle.failed(address)
           if (wait > 0) throw new AuthThrottled(wait / 1000)

@@ -1,6 +1,7 @@
 import { Closers } from './composition/closers.ts'
 import { openParts, type Parts, type Running, type Surroundings } from './composition/parts.ts'
 import { formatProblem, type Problem } from './config/diagnose.ts'
+import { changesBetween, effective } from './config/effective.ts'
 import type { GatewayConfig } from './config/schema.ts'
 import { compile } from './gateway/compile.ts'
 import { Gateway } from './gateway/gateway.ts'
@@ -27,7 +28,14 @@ export async function compose(config: GatewayConfig, around: Surroundings): Prom
 
 async function build(config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
   const { clock, log } = around
-  const running: Running = { config, serving: false, gateway: null }
+  const running: Running = {
+    config,
+    started: config,
+    plugins: around.plugins,
+    reload: null,
+    serving: false,
+    gateway: null
+  }
   const parts = await openParts(running, around, closers)
   const internals = new Map(
     Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations, parts.trail)])
@@ -134,9 +142,18 @@ export class App {
       takeBack()
       throw error
     }
+    const changes = changesBetween(effective(running.config, running.plugins), effective(config, plugins))
+    running.reload = { at: around.clock.now(), changes, problem: null }
     running.config = config
+    running.plugins = plugins
     parts.offer(config)
     around.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
+  }
+
+  /** Keeps in mind that a changed file was not used, for the operator. `problem` says why. */
+  refuse(problem: string): void {
+    const { around, running } = this.#parts
+    running.reload = { at: around.clock.now(), changes: [], problem }
   }
 
   /** Finishes what is under way, for at most the drain timeout, and ends everything but the database. */

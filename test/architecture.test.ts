@@ -63,7 +63,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   payments: ['money', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   refunds: ['payments', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   audit: ['merchants', 'gateway', ...BELOW],
-  admin: ['merchants', 'pages', 'providers', 'traffic', 'gateway', ...BELOW],
+  admin: ['merchants', 'pages', 'providers', 'traffic', 'config', 'gateway', ...BELOW],
   traffic: ['gateway', ...BELOW],
   pages: ['payments', 'prices', 'money', 'config', 'lightning', 'gateway', ...BELOW],
   webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'gateway', ...BELOW],

@@ -90,6 +90,144 @@ export const overviewTexts: Readonly<Record<string, OperationText>> = {
   }
 }
 
+const { sales: _sales, sats: _sats, ...routeTraffic } = exampleTraffic
+
+/** What OpenAPI says of what is live. */
+export const liveTexts: Readonly<Record<string, OperationText>> = {
+  adminListRoutes: {
+    description:
+      'How an upstream is, is known from the requests that went there: nobody asks it for that. Traffic is that of all processes; of merchants’ proxies it is that of all of them.',
+    example: {
+      responses: {
+        200: [
+          {
+            name: 'GET /v1/*',
+            host: null,
+            methods: ['GET'],
+            paths: ['/v1/*'],
+            from: 'line 12',
+            description: 'Weather of today',
+            price: '10 sats',
+            chain: {
+              name: 'paid',
+              plugins: [
+                { plugin: 'correlation', isConditional: false, isObserving: false },
+                { plugin: 'challenge', isConditional: false, isObserving: false },
+                { plugin: 'forward', isConditional: false, isObserving: false }
+              ]
+            },
+            upstream: { kind: 'url', address: 'http://127.0.0.1:9000', state: 'failing' },
+            now: routeTraffic,
+            day: routeTraffic,
+            faults: [
+              {
+                status: 502,
+                message: 'The upstream could not be reached. connection refused',
+                times: 2,
+                firstAt: '2026-11-22T09:58:10.000Z',
+                lastAt: '2026-11-22T09:59:30.000Z',
+                correlationId: '7d3c1a52-8f0e-4c35-9b1d-2e4f6a8c0b13'
+              }
+            ]
+          }
+        ]
+      }
+    }
+  },
+  adminGetConfiguration: {
+    description:
+      'Hidden is what the schema calls a secret, users, passwords and queries of addresses, headers that are set on upstreams, values of fields by which prices differ where clients send them, and texts in the settings of plugins that are not the gateway’s own.',
+    example: {
+      responses: {
+        200: {
+          file: '/etc/boltgate/gateway.yaml',
+          generation: 2,
+          yaml: 'mode: production\nsecrets:\n  master: (hidden)\n',
+          waitsForRestart: ['server'],
+          reload: {
+            at: '2026-11-22T10:00:00.000Z',
+            isUsed: true,
+            problem: null,
+            changes: [{ path: 'routes.GET /v1/*.price', before: '10 sats', after: '12 sats' }]
+          },
+          warnings: []
+        }
+      }
+    }
+  }
+}
+
+/** What OpenAPI says of how everything stands. */
+export const healthTexts: Readonly<Record<string, OperationText>> = {
+  adminGetHealth: {
+    description:
+      'What /health and /ready know and more, for people: each check says what it found and, where that is not good, what to do. It asks no provider anything.',
+    example: {
+      responses: {
+        200: {
+          at: '2026-11-22T10:00:00.000Z',
+          ready: true,
+          checks: [
+            { name: 'database', state: 'good', says: 'PostgreSQL answers in 1 ms and can be written.', wayOut: null },
+            {
+              name: 'jobs',
+              state: 'warning',
+              says: '2 jobs have failed for good.',
+              wayOut: 'The page of jobs says why; have them run again there once the reason is gone.'
+            }
+          ]
+        }
+      }
+    }
+  }
+}
+
+/** What OpenAPI says of background jobs. */
+export const jobsTexts: Readonly<Record<string, OperationText>> = {
+  adminListJobs: {
+    description: 'What went well is kept for a day, failures for 14 days. The same for people is at /operator/jobs.',
+    example: {
+      responses: {
+        200: {
+          queues: [
+            {
+              name: 'webhooks',
+              title: 'Webhooks to merchants',
+              every: null,
+              failed: 1,
+              waiting: 2,
+              later: 1,
+              running: 0,
+              done: 120,
+              lastDone: '2026-11-22T10:00:00.000Z'
+            }
+          ],
+          jobs: [
+            {
+              id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
+              queue: 'webhooks',
+              state: 'failed',
+              data: '{"id":"0199f1d3"}',
+              group: '7',
+              reason: 'The receiver answered 500.',
+              runs: 6,
+              createdAt: '2026-11-22T09:00:00.000Z',
+              dueAt: '2026-11-22T09:00:00.000Z',
+              startedAt: '2026-11-22T09:59:59.000Z',
+              endedAt: '2026-11-22T10:00:00.000Z'
+            }
+          ],
+          hasMore: false
+        }
+      }
+    }
+  },
+  adminRetryJob: {
+    description: 'Every job may be run twice: it looks at the rows again before it does anything.',
+    example: { params: { queue: 'webhooks', id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978' } }
+  }
+}
+
 /** What OpenAPI says of the operator's operations on accounts. */
 export const adminTexts: Readonly<Record<string, OperationText>> = {
   adminListMerchants: {

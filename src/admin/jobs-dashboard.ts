@@ -5,6 +5,7 @@ import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Jobs } from '../jobs/jobs.ts'
+import { JobParams, JOBS_PAGE, jobsFilter } from './jobs-operations.ts'
 import { dashboardPage, JOBS_HEADERS, listAddress } from './jobs-page.ts'
 
 /** What the dashboard shows, and works with. */
@@ -13,25 +14,11 @@ export interface DashboardParts {
   readonly clock: Clock
 }
 
-/** Jobs on one page. */
-const PAGE_SIZE = 50
-
 const JobsQuery = Type.Object({
-  queue: Type.Optional(Type.String({ maxLength: 100, description: 'Only jobs of this queue.' })),
-  state: Type.Optional(
-    Type.Union([Type.Literal('waiting'), Type.Literal('running'), Type.Literal('failed'), Type.Literal('done')], {
-      description: 'Only jobs in this state.'
-    })
-  ),
-  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: 'From 1.' })),
+  ...jobsFilter,
   adminKey: Type.Optional(
     Type.String({ description: 'The admin key: answered by a cookie and a redirect to the address without it.' })
   )
-})
-
-const RetryParams = Type.Object({
-  queue: Type.String({ pattern: '^[\\w.-]{1,100}$' }),
-  id: Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' })
 })
 
 const refused = Type.Object({ error: Type.String(), message: Type.String() })
@@ -73,7 +60,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
         const page = query.page ?? 1
         // Without a wish: what went wrong.
         const shown = filter.queue === undefined && filter.state === undefined ? ({ state: 'failed' } as const) : filter
-        const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...shown, page, size: PAGE_SIZE })])
+        const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...shown, page, size: JOBS_PAGE })])
         return {
           status: 200,
           body: dashboardPage(
@@ -96,7 +83,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       tag: 'jobs',
       access: 'admin',
       headers,
-      params: RetryParams,
+      params: JobParams,
       responses: {
         303: { description: 'It waits for its run; the jobs of its queue are at `Location`.' },
         403: { description: 'A browser was made to ask for it by another site.', schema: refused },

@@ -3,7 +3,12 @@ import type { Database } from '../database/database.ts'
 import type { Jobs } from '../jobs/jobs.ts'
 import { accountView, type ProxyCounts } from '../merchants/account.ts'
 import type { Merchants } from '../merchants/service.ts'
+import type { Traffic } from '../traffic/traffic.ts'
 import type { Clock } from '../system/clock.ts'
+import { configurationOperations } from './live.ts'
+import type { RunningConfiguration } from './configuration.ts'
+import { adminHealthOperations, type HealthParts } from './health.ts'
+import { jobsOperations } from './jobs-operations.ts'
 import { dashboardOperations } from './jobs-dashboard.ts'
 import { adminOperations } from './operations.ts'
 import { overviewOperations, type OverviewParts } from './overview.ts'
@@ -11,7 +16,8 @@ import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
 /** What administration is opened with. */
-export interface OpenAdminParts extends Pick<OverviewParts, 'earnedSince' | 'providers' | 'traffic'> {
+export interface OpenAdminParts
+  extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'makers' | 'serving' | 'state'> {
   /** Called in this order for each approval, in its transaction. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
@@ -19,7 +25,11 @@ export interface OpenAdminParts extends Pick<OverviewParts, 'earnedSince' | 'pro
   readonly jobs: Jobs
   readonly merchants: Merchants
   readonly production: boolean
-  config(): Pick<GatewayConfig, 'plans'>
+  readonly traffic: Traffic
+  config(): GatewayConfig
+  /** The configuration, and what became of its reloads. */
+  running(): RunningConfiguration
+  generation(): number
   countProxies(merchantId: number): Promise<ProxyCounts>
 }
 
@@ -33,14 +43,22 @@ export function openAdmin({
   earnedSince,
   jobs,
   merchants,
+  generation,
+  makers,
   production,
   providers,
+  running,
+  serving,
+  state,
   traffic
 }: OpenAdminParts) {
   return {
     operations: [
       ...dashboardOperations({ jobs, clock }),
+      ...jobsOperations(jobs),
+      ...adminHealthOperations({ clock, config, database, jobs, makers, providers, serving, state, traffic }),
       ...overviewOperations({ clock, database, earnedSince, providers, traffic }),
+      ...configurationOperations({ generation, running, traffic }),
       ...adminOperations({
         database,
         store: new SqlAdminStore(database),

@@ -1,8 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { basename } from 'node:path'
 import { parseArgs } from 'node:util'
-import { routeCallPrices } from '../config/call-prices.ts'
-import { isFree, priceWords } from '../config/price.ts'
+import { routeOrigin, routePriceWords, routeUpstreamWords } from '../config/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import { spelledOut } from '../config/spelled-out.ts'
 import { presets } from '../presets.ts'
@@ -50,20 +48,9 @@ function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
     route.match.method?.join(',') ?? 'any',
     route.match.host ?? 'any',
     path,
-    routeCallPrices(config, route) === null ? priceOf(route) : 'by call',
-    upstreamOf(route),
-    route.at.file === config.file ? `line ${route.at.line}` : `use: ${basename(route.at.file, '.yaml')}`,
+    routePriceWords(config, route) ?? '-',
+    routeUpstreamWords(route),
+    routeOrigin(config, route),
     `${route.chain}: ${chain}`
   ])
-}
-
-function priceOf(route: RouteConfig): string {
-  if (route.upstream.kind === 'proxy') return 'varies'
-  if (route.price === undefined || isFree(route.price)) return '-'
-  return `${priceWords(route.price)}${route.meter === undefined ? '' : ' a balance'}`
-}
-
-function upstreamOf({ upstream }: RouteConfig): string {
-  if (upstream.kind === 'internal') return upstream.name
-  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }

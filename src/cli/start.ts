@@ -16,7 +16,7 @@ import { FIRST_STORE } from '../storefront/stores/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
-import { needsRestart } from './restart.ts'
+import { needsRestart } from '../config/restart.ts'
 import type { Output } from './output.ts'
 import { superviseWorkers } from './workers.ts'
 
@@ -204,10 +204,9 @@ class Process {
             this.#log.warn(`${setting} has changed; it takes effect after a restart`)
           await app.reload(next.config, next.plugins)
         } catch (error) {
-          this.#log.error(
-            { err: error },
-            `the changed configuration is not used, the old one stays:\n${error instanceof Error ? error.message : String(error)}`
-          )
+          const problem = error instanceof Error ? error.message : String(error)
+          app.refuse(problem)
+          this.#log.error({ err: error }, `the changed configuration is not used, the old one stays:\n${problem}`)
         }
       },
       onError: error => {

@@ -4,6 +4,7 @@ import { openBalances } from '../balances/open.ts'
 import { openBilling } from '../billing/open.ts'
 import { countEndpoints, hasChallenge, openChallenges } from '../challenges/open.ts'
 import type { Problem } from '../config/diagnose.ts'
+import type { ReloadNote } from '../admin/configuration.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import { openConsole } from '../console/open.ts'
 import type { Database } from '../database/database.ts'
@@ -66,6 +67,11 @@ export interface Surroundings {
 export interface Running {
   config: GatewayConfig
   serving: boolean
+  /** The configuration of the start: what only a restart changes is as it has it. */
+  readonly started: GatewayConfig
+  plugins: ReadonlyMap<string, Plugin>
+  /** What became of the last reload; null before the first. */
+  reload: ReloadNote | null
   /** Takes requests as the listener's; null until the routes are compiled. */
   gateway: Gateway | null
 }
@@ -167,6 +173,10 @@ export async function openParts(running: Running, around: Surroundings, closers:
       approved: [billing.approved, signIn.invite],
       earnedSince: from => earnings.since(from, clock.now()),
       traffic: traffic.traffic,
+      makers: providers.makers,
+      running: () => running,
+      serving: () => running.serving,
+      generation: () => running.gateway?.generation ?? 0,
       providers: providers.report,
       countProxies: merchantId => countProxies(database.sql, merchantId)
     })

@@ -1,5 +1,5 @@
 import { scaleBand, scaleLinear } from 'd3-scale'
-import { stack, stackOrderNone } from 'd3-shape'
+import { line, stack, stackOrderNone } from 'd3-shape'
 import { utcFormat } from 'd3-time-format'
 import type { VNode } from 'preact'
 import { html } from '../pages/document.ts'
@@ -24,6 +24,11 @@ export interface ColumnChart {
   readonly series: readonly ChartSeries[]
   /** A value as people read it. */
   readonly format: (value: number) => string
+}
+
+/** Lines over time; a line has a gap where its value is null. */
+export interface LineChart extends Omit<ColumnChart, 'series'> {
+  readonly series: ReadonlyArray<{ readonly name: string; readonly values: ReadonlyArray<number | null> }>
 }
 
 // Of the picture, in its own units; it is as wide as the page lets it be.
@@ -55,18 +60,44 @@ const wholeLabelOf = {
  */
 export function columnChart(chart: ColumnChart): VNode {
   const series = fewer(chart.series)
-  const { title, step, times, format } = chart
-  const sums = times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
+  const sums = chart.times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
+  const shown = series.length < 2 ? series : [...series, { name: 'Together', values: sums }]
+  return withTable({ ...chart, series: shown }, series.length, drawing({ ...chart, series }, Math.max(...sums, 0)))
+}
+
+/** A picture of lines, which cross each other, with the same as a table behind it. At most as many as there are colours. */
+export function lineChart(chart: LineChart): VNode {
+  const highest = Math.max(...chart.series.flatMap(({ values }) => values.map(value => value ?? 0)), 0)
+  const { x, y } = scales(chart, highest)
+  const { title, times, series } = chart
+  const drawn = line<number | null>()
+    .defined(value => value !== null)
+    .x((_, at) => round((x(times[at] ?? 0) ?? 0) + x.bandwidth() / 2))
+    .y(value => round(y(value ?? 0)))
+  return withTable(
+    chart,
+    series.length,
+    html`
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${series.map(({ name }) => name).join(', ')}`}>
+      ${rules(y)}
+      ${series.map(({ values }, at) => html`<path class=${`trace trace-${at}`} d=${drawn(values)} />`)}
+      ${labels(chart, x)}
+    </svg>`
+  )
+}
+
+/** The figure around a picture: its legend of so many colours, and the table. */
+function withTable({ title, step, times, series, format }: LineChart, colours: number, picture: VNode): VNode {
   const whole = (time: number): string => wholeLabelOf[step](new Date(time))
   return html`
     <figure class="chart">
-      ${drawing({ ...chart, series }, Math.max(...sums, 0))}
+      ${picture}
       ${
-        series.length < 2
+        colours < 2
           ? null
-          : html`<ul class="legend">${series.map(
-              ({ name }, at) => html`<li><span class=${`key tone-${at}`}></span><bdi>${name}</bdi></li>`
-            )}</ul>`
+          : html`<ul class="legend">${series
+              .slice(0, colours)
+              .map(({ name }, at) => html`<li><span class=${`key tone-${at}`}></span><bdi>${name}</bdi></li>`)}</ul>`
       }
       <details>
         <summary>As a table</summary>
@@ -75,12 +106,12 @@ export function columnChart(chart: ColumnChart): VNode {
             <caption class="unseen">${title}</caption>
             <thead><tr><th scope="col">Time (UTC)</th>${series.map(
               ({ name }) => html`<th scope="col"><bdi>${name}</bdi></th>`
-            )}${series.length < 2 ? null : html`<th scope="col">Together</th>`}</tr></thead>
+            )}</tr></thead>
             <tbody>${times.map(
               (time, at) =>
                 html`<tr><th scope="row">${whole(time)}</th>${series.map(
-                  ({ values }) => html`<td>${format(values[at] ?? 0)}</td>`
-                )}${series.length < 2 ? null : html`<td>${format(sums[at] ?? 0)}</td>`}</tr>`
+                  ({ values }) => html`<td>${values[at] === null ? '–' : format(values[at] ?? 0)}</td>`
+                )}</tr>`
             )}</tbody>
           </table>
         </div>
@@ -88,7 +119,7 @@ export function columnChart(chart: ColumnChart): VNode {
     </figure>`
 }
 
-function drawing({ title, step, times, series, format }: ColumnChart, highest: number): VNode {
+function scales({ times }: Pick<LineChart, 'times'>, highest: number) {
   const x = scaleBand<number>()
     .domain([...times])
     .range([LEFT, WIDTH])
@@ -98,20 +129,40 @@ function drawing({ title, step, times, series, format }: ColumnChart, highest: n
     .domain([0, Math.max(highest, 1)])
     .nice(4)
     .range([HEIGHT - BOTTOM, TOP])
+  return { x, y }
+}
+
+function rules(y: ReturnType<typeof scales>['y']): VNode[] {
+  return y.ticks(4).map(
+    tick => html`<g>
+          <line class="rule" x1=${LEFT} x2=${WIDTH} y1=${y(tick)} y2=${y(tick)} />
+          <text class="mark" x=${LEFT - 8} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text>
+        </g>`
+  )
+}
+
+function labels(
+  { step, times }: Pick<LineChart, 'step' | 'times'>,
+  x: ReturnType<typeof scales>['x']
+): Array<VNode | null> {
+  const every = Math.max(1, Math.ceil(times.length / LABELS))
+  return times.map((time, at) =>
+    at % every === 0
+      ? html`<text class="mark" x=${round((x(time) ?? 0) + x.bandwidth() / 2)} y=${HEIGHT - 6} text-anchor="middle">${labelOf[step](new Date(time))}</text>`
+      : null
+  )
+}
+
+function drawing({ title, step, times, series, format }: ColumnChart, highest: number): VNode {
+  const { x, y } = scales({ times }, highest)
   const layers = stack<number, string>()
     .keys(series.map(({ name }) => name))
     .value((at, name) => series.find(one => one.name === name)?.values[at] ?? 0)
     .order(stackOrderNone)(times.map((_, at) => at))
-  const every = Math.max(1, Math.ceil(times.length / LABELS))
   const total = series.reduce((sum, { values }) => sum + values.reduce((one, value) => one + value, 0), 0)
   return html`
     <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${format(total)} together`}>
-      ${y.ticks(4).map(
-        tick => html`<g>
-          <line class="rule" x1=${LEFT} x2=${WIDTH} y1=${y(tick)} y2=${y(tick)} />
-          <text class="mark" x=${LEFT - 8} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text>
-        </g>`
-      )}
+      ${rules(y)}
       ${layers.map(
         (layer, colour) =>
           html`<g class=${`tone-${colour}`}>${layer.map((part, at) => {
@@ -125,11 +176,7 @@ function drawing({ title, step, times, series, format }: ColumnChart, highest: n
             </rect>`
           })}</g>`
       )}
-      ${times.map((time, at) =>
-        at % every === 0
-          ? html`<text class="mark" x=${round((x(time) ?? 0) + x.bandwidth() / 2)} y=${HEIGHT - 6} text-anchor="middle">${labelOf[step](new Date(time))}</text>`
-          : null
-      )}
+      ${labels({ step, times }, x)}
     </svg>`
 }
 

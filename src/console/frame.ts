@@ -27,12 +27,17 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
   ],
   operator: [
     { to: '', name: 'Overview' },
+    { to: 'routes', name: 'Routes' },
     { to: 'merchants', name: 'Merchants' },
     { to: 'sales', name: 'Sales' },
     { to: 'subscriptions', name: 'Subscriptions' },
     { to: 'refunds', name: 'Refunds' },
+    { to: 'sessions', name: 'Sessions' },
     { to: 'orders', name: 'Orders' },
     { to: 'providers', name: 'Providers' },
+    { to: 'jobs', name: 'Jobs' },
+    { to: 'health', name: 'Health' },
+    { to: 'configuration', name: 'Configuration' },
     { to: 'changes', name: 'Changes' }
   ]
 }

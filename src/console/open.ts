@@ -17,9 +17,14 @@ import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhookPage } from './merchant/webhook.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
 import { operatorChanges } from './operator/changes.ts'
+import { operatorConfiguration } from './operator/configuration.ts'
+import { operatorHealth } from './operator/health.ts'
+import { operatorJobs } from './operator/jobs.ts'
 import { operatorOrders } from './operator/orders.ts'
 import { OPERATOR_PAGES } from './operator/pages.ts'
 import { operatorProviders } from './operator/providers.ts'
+import { operatorRoutes } from './operator/routes.ts'
+import { operatorSession, operatorSessions } from './operator/sessions.ts'
 import { consoleOperations } from './operations.ts'
 import type { ConsolePage } from './page.ts'
 import { passkeysPage } from './passkeys.ts'
@@ -48,6 +53,12 @@ const PAGES: readonly ConsolePage[] = [
   ...OPERATOR_PAGES,
   operatorOrders,
   operatorProviders,
+  operatorRoutes,
+  operatorSessions,
+  operatorSession,
+  operatorJobs,
+  operatorHealth,
+  operatorConfiguration,
   sessionsPage('operator'),
   passkeysPage('operator'),
   operatorChanges

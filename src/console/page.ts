@@ -55,7 +55,8 @@ export const DONE = Object.freeze({
   canceled: 'Canceled.',
   sent: 'Sent.',
   revoked: 'Revoked. Nobody can use it any more.',
-  made: 'Made.'
+  made: 'Made.',
+  retried: 'It is run again.'
 })
 
 /** One page of a console and what its forms do. */

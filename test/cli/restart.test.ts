@@ -1,5 +1,5 @@
 import t from 'tap'
-import { needsRestart } from '../../src/cli/restart.ts'
+import { needsRestart } from '../../src/config/restart.ts'
 import { defaultYaml, loadText } from '../support/gateway.ts'
 
 t.test(

@@ -6,6 +6,7 @@ import { noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
 import { buy, startGateway } from '../support/gateway.ts'
 import { isAuthentic, startReceiver } from '../fakes/receiver.ts'
 import { countingUpstream } from '../security/shop.ts'
+import { fillTraffic } from '../traffic/fixture.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PATIENCE = { timeout: 60_000 }
@@ -220,8 +221,10 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
         invoiceId: payments[0]?.invoiceId ?? '',
         proxyId: proxies[0]?.proxyId ?? '',
         endpointId,
-        merchantId: String(gateway.merchant.id)
+        merchantId: String(gateway.merchant.id),
+        sessionId: '0'.repeat(64)
       }
+      await fillTraffic(gateway.database, '* /demo/*')
       for (const [console, key] of [
         ['console', gateway.merchant.apiKey],
         ['operator', gateway.adminKey]
@@ -255,6 +258,8 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
             if ('viewport' in options)
               t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, `${name}: width`)
             if (path === '/console') await picture(page, `console-${options.colorScheme}`)
+            if (path === '/operator' && !('viewport' in options)) await picture(page, 'operator')
+            if (path === '/operator/routes' && !('viewport' in options)) await picture(page, 'operator-routes')
           }
           t.same(
             faults.filter(text => !text.includes('404')),

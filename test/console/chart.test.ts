@@ -1,6 +1,6 @@
 import { renderToString } from 'preact-render-to-string'
 import t from 'tap'
-import { columnChart } from '../../src/console/chart.ts'
+import { columnChart, lineChart } from '../../src/console/chart.ts'
 
 const DAY = 86_400_000
 const times = [0, DAY, 2 * DAY]
@@ -33,4 +33,26 @@ t.test('what is beyond five is summed up, and nothing is lost', async t => {
 
 t.test('nothing earned draws no column and divides by nothing', async t => {
   t.notMatch(draw([{ name: 'a', values: [0, 0, 0] }]), /<rect|NaN|Infinity/)
+})
+
+t.test('a line has a gap where nothing was measured, and its table says so', async t => {
+  const drawn = renderToString(
+    lineChart({
+      title: 'Latency',
+      step: 'day',
+      times: [0, DAY, 2 * DAY, 3 * DAY],
+      series: [
+        { name: 'p50', values: [4, null, 8, 2] },
+        { name: 'p99', values: [null, null, null, null] }
+      ],
+      format: value => `${value} ms`
+    })
+  )
+  t.same(
+    [...drawn.matchAll(/<td>([^<]+)<\/td>/g)].map(([, value]) => value),
+    ['4 ms', '–', '–', '–', '8 ms', '–', '2 ms', '–']
+  )
+  const [, path = ''] = / d="([^"]*)"/.exec(drawn) ?? []
+  t.equal(path.match(/M/g)?.length, 2, 'two pieces')
+  t.notMatch(drawn, /NaN|Infinity|null/)
 })

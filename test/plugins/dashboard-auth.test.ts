@@ -1,6 +1,6 @@
 import t from 'tap'
 import dashboardAuth from '../../plugins/dashboard-auth.ts'
-import { harness, MemoryState, type HarnessRequest } from '../../src/index.ts'
+import { harness, MemoryState, type HarnessRequest, type Sessions } from '../../src/index.ts'
 import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
 import { Secret } from '../../src/keys/secrets.ts'
@@ -12,7 +12,13 @@ t.test("nothing that shows the admin key goes on to an upstream of the operator'
   const clock = new ManualClock()
   const adminKey = new AdminKey(new Secret(KEY))
   const chain = await harness([{ plugin: dashboardAuth, config: {} }], {
-    services: { clock, adminKey, authThrottle: new AuthThrottle(new MemoryState(clock), clock) }
+    services: {
+      clock,
+      adminKey,
+      authThrottle: new AuthThrottle(new MemoryState(clock), clock),
+      // Nobody is signed in.
+      sessions: { tokenOf: () => null } as unknown as Sessions
+    }
   })
   const encoded = encodeURIComponent(KEY)
   const session = adminKey.session(clock.now() + 60_000)

@@ -9,6 +9,7 @@ import { status } from '../status.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field, figure, table } from '../parts.ts'
 import type { RefundItem } from '../views.ts'
+import { trafficSection, type TrafficItem } from './traffic.ts'
 import { count, sats, short, timeOf } from '../words.ts'
 
 /** What all merchants and the gateway's own routes earned. */
@@ -16,19 +17,20 @@ const overview: ConsolePage = {
   id: 'getOperator',
   console: 'operator',
   path: '',
-  summary: "What all merchants and the gateway's own routes earned, and what needs the operator",
+  summary: 'What goes through the gateway, what was earned, and what needs the operator',
   async show(asked) {
-    const { api, link, root } = asked
+    const { api, link } = asked
     const [earned, now] = await Promise.all([
       earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
       api.get<OverviewItem>('/api/admin/overview')
     ])
-    const { earned: sums, lastDay, merchants: accounts, waiting } = now
+    const { earned: sums, lastDay, merchants: accounts, traffic, waiting } = now
+    const through = await trafficSection(asked, traffic.now)
     const open = [
       waits(waiting.lostRefunds, 'refunds whose answer was lost', link('refunds')),
       waits(waiting.pendingSubscriptions, 'subscriptions that wait for a decision', link('subscriptions')),
       waits(waiting.refusedOrders, 'paid orders that their shop refused', link('orders')),
-      waits(lastDay.failedWebhooks, 'webhooks of the last day that were given up on', `${root}jobs`)
+      waits(lastDay.failedWebhooks, 'webhooks of the last day that were given up on', link('jobs'))
     ].filter(item => item !== null)
     return {
       title: 'Overview',
@@ -40,12 +42,14 @@ const overview: ConsolePage = {
           ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
           ${figure('Refunds under way', count(waiting.openRefunds))}
         </dl>
+        ${through}
         ${earned}`
     }
   }
 }
 
 interface OverviewItem {
+  readonly traffic: { readonly now: TrafficItem }
   readonly merchants: { readonly total: number; readonly active: number }
   readonly earned: Readonly<Record<'today' | 'thirtyDays', { readonly sales: number; readonly sats: number }>>
   readonly waiting: Readonly<Record<'pendingSubscriptions' | 'lostRefunds' | 'openRefunds' | 'refusedOrders', number>>

@@ -9,7 +9,7 @@ export const operatorProviders: ConsolePage = {
   console: 'operator',
   path: 'providers',
   summary: 'How the providers stand: calls that are left, and hosts that do not answer',
-  async show({ api, root }) {
+  async show({ api, link }) {
     const providers = await api.get<readonly ProviderState[]>('/api/admin/providers')
     return {
       title: 'Providers',
@@ -28,7 +28,7 @@ export const operatorProviders: ConsolePage = {
           providers,
           html`<p>None. <code>lightning</code> of the file says who makes invoices.</p>`
         )}
-        <p>Whether the gateway takes traffic: <a href=${`${root}ready`}>ready</a>. What runs behind it: <a href=${`${root}jobs`}>jobs</a>.</p>`
+        <p>How all else stands: <a href=${link('health')}>Health</a>. What runs behind it: <a href=${link('jobs')}>Jobs</a>.</p>`
     }
   }
 }

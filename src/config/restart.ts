@@ -1,4 +1,4 @@
-import type { GatewayConfig } from '../config/schema.ts'
+import type { GatewayConfig } from './schema.ts'
 
 /** What is decided at start: a reload leaves it as it is. Whole parts, or the settings of one that are. */
 const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: readonly string[]]> = [
