@@ -55,7 +55,9 @@ await eachDatabase(
         faults: [{ status: 502, times: 81 }]
       }
     )
-    const plugins = (routes[0]?.['chain'] as { plugins: Array<{ plugin: string }> }).plugins.map(({ plugin }) => plugin)
+    const plugins = ((routes[0] ?? {})['chain'] as { plugins: Array<{ plugin: string }> }).plugins.map(
+      ({ plugin }) => plugin
+    )
     t.equal(plugins[0], 'correlation')
     t.ok(['forward', 'internal'].includes(plugins.at(-1) ?? ''), 'the end follows from the upstream')
     const all = await again.get<Array<{ from: string }>>('/api/admin/routes')
