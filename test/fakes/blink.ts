@@ -18,7 +18,7 @@ export interface FakeBlink extends NodeServer {
 }
 
 /** The part of Blink's public schema that is spoken here, as it stands there. */
-const schema: GraphQLSchema = buildSchema(`
+export const BLINK_SCHEMA = `
   scalar EndpointId
   scalar EndpointUrl
   scalar Hex32Bytes
@@ -77,7 +77,8 @@ const schema: GraphQLSchema = buildSchema(`
     lnInvoicePaymentSend(input: LnInvoicePaymentInput!): PaymentSendPayload!
     lnNoAmountInvoicePaymentSend(input: LnNoAmountInvoicePaymentInput!): PaymentSendPayload!
   }
-`)
+`
+const schema: GraphQLSchema = buildSchema(BLINK_SCHEMA)
 
 const WALLET = '9c7e6d2f-6a43-4a51-9c0e-1d2b3c4d5e6f'
 const USD_WALLET = '0b1a2c3d-4e5f-4a6b-8c7d-9e0f1a2b3c4d'
