@@ -74,8 +74,7 @@ export class Leases {
   /** What is to be written, until the database has taken it. */
   readonly #spends = new Set<Held>()
   readonly #releases = new Set<Held>()
-  /** Writes that have not been answered. */
-  readonly #spending = new Set<Promise<unknown>>()
+  readonly #spending: Batch<Held, boolean>
   readonly #releasing: Batch<Held, null>
   /** Those of the above that could not be written and wait for another try. */
   #again = new Set<Held>()
@@ -95,6 +94,13 @@ export class Leases {
     this.#kept = Math.floor((parts.timeout * 5) / 6)
     this.#heartbeatEvery = Math.floor(parts.timeout / 6)
     const key = (held: Held): string => held.paymentHash
+    this.#spending = new Batch({
+      key,
+      write: async given => {
+        const spent = new Set(await this.#store.spend(given, this.#clock.now()))
+        return given.map(({ leaseId }) => spent.has(leaseId))
+      }
+    })
     this.#releasing = new Batch({
       key,
       write: async given => {
@@ -246,7 +252,7 @@ export class Leases {
     held.state = 'spending'
     let isSpent: boolean
     try {
-      isSpent = await this.#write(held)
+      isSpent = await this.#spending.add(held)
     } catch (error) {
       // Not known whether it was written; releasing it afterwards settles both cases.
       if (held.state === 'spending') held.state = 'held'
@@ -261,21 +267,10 @@ export class Leases {
     throw lapsed()
   }
 
-  /** Whether it is spent by this lease. The store writes those together that come at the same time. */
-  async #write(held: Held): Promise<boolean> {
-    const writing = this.#store.spend([held], this.#clock.now())
-    this.#spending.add(writing)
-    try {
-      return (await writing).length === 1
-    } finally {
-      this.#spending.delete(writing)
-    }
-  }
-
   async #spend(held: Held): Promise<void> {
     let isDurable: boolean
     try {
-      isDurable = await this.#write(held)
+      isDurable = await this.#spending.add(held)
     } catch (error) {
       this.#later(held, error)
       return
@@ -352,7 +347,7 @@ export class Leases {
 
   async #drained(): Promise<void> {
     // A release may follow a spend.
-    while (this.#spending.size > 0) await Promise.allSettled(this.#spending)
+    await this.#spending.drained()
     await this.#releasing.drained()
   }
 

@@ -4,7 +4,6 @@ import { amount, moment, optional, records, text, type Records } from '../databa
 import { sharedLook } from '../database/shared-look.ts'
 import type { ChallengeSource } from './offer.ts'
 import { Claiming, ToldClaiming } from './sql/claiming.ts'
-import { Redemptions } from './sql/redemptions.ts'
 import { challengeRows, openRows, sales, type OpenRow } from './sql/rows.ts'
 import {
   BRIEF_ROW,
@@ -16,6 +15,7 @@ import {
   leaseRows,
   OPEN_INVOICES,
   RELEASE_LEASES,
+  SPEND_LEASES,
   WHOLE_ROW,
   type ClaimRow,
   type ConsumeRow,
@@ -84,7 +84,7 @@ export class SqlChallengeStore implements ChallengeStore {
   readonly #claims: ToldClaiming<ClaimRow>
   readonly #claimsInBrief: Claiming<ClaimRow, Sale>
   readonly #leases: ToldClaiming<LeaseRow>
-  readonly #redemptions: Redemptions
+  readonly #leasesInBrief: Claiming<LeaseRow, Sale>
   readonly #consumptions: ToldClaiming<ConsumeRow>
   readonly #inserts: Batch<NewChallenge, null>
   readonly #extensions: Batch<ExtendRow, boolean>
@@ -102,7 +102,7 @@ export class SqlChallengeStore implements ChallengeStore {
     this.#claims = new ToldClaiming(database, claimRows(WHOLE_ROW))
     this.#claimsInBrief = new Claiming(database, sales, claimRows(BRIEF_ROW))
     this.#leases = new ToldClaiming(database, leaseRows(WHOLE_ROW))
-    this.#redemptions = new Redemptions(database)
+    this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF_ROW))
     this.#consumptions = new ToldClaiming(database, CONSUME_PAYMENTS)
     this.#inserts = new Batch({
       key: row => row.paymentHash,
@@ -128,7 +128,7 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async close(): Promise<void> {
-    const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#redemptions, this.#consumptions]
+    const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions]
     await Promise.all([...writing, this.#inserts, this.#extensions].map(each => each.drained()))
   }
 
@@ -213,7 +213,7 @@ export class SqlChallengeStore implements ChallengeStore {
   ): Promise<ClaimedChallenge<Sale> | null> {
     const row = { paymentHash, leaseId, isFinal, gateway, until, now, bond }
     return brief && !('onPaid' in where)
-      ? await this.#redemptions.claim(where, row)
+      ? await this.#leasesInBrief.claim(where, row)
       : await this.#leases.claimIn(where, row)
   }
 
@@ -234,8 +234,11 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async spend(keys: readonly LeaseKey[], now: number): Promise<string[]> {
-    const spent = await Promise.all(keys.map(key => this.#redemptions.spend(key, now)))
-    return keys.filter((_key, at) => spent[at]).map(({ leaseId }) => leaseId)
+    const spent = await SPEND_LEASES.one(
+      this.#database.sql,
+      keys.map(({ paymentHash, leaseId }) => ({ paymentHash, leaseId, now }))
+    )
+    return keys.filter((_key, at) => spent[at] !== null).map(({ leaseId }) => leaseId)
   }
 
   async release(keys: readonly GivenBack[]): Promise<void> {

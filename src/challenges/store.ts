@@ -319,7 +319,7 @@ export interface ChallengeStore {
    */
   extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]>
   /**
-   * Spends leases, together with leases that are asked for, whether or not they have lapsed, as long as nobody took them over; answers those
+   * Spends leases in one statement, whether or not they have lapsed, as long as nobody took them over; answers those
    * that are spent by their lease now.
    */
   spend(keys: readonly LeaseKey[], now: number): Promise<string[]>

@@ -16,36 +16,8 @@ export interface BatchOptions<I, V> {
   readonly key: (item: I) => string | null
   /** Bytes of an item, where they differ much; one unless said, which leaves them unbounded. */
   readonly size?: (item: I) => number
-  /**
-   * Whose statements take what is ready here along (`board`). While one of them is about to go or under way these wait
-   * for it, as long as for one of their own; its items never wait for these.
-   */
-  readonly carrier?: Carrier
   /** For `PATIENCE`. */
   readonly clock?: Clock
-}
-
-/** A batch as one sees it whose items go along with its statements. */
-export interface Carrier {
-  /** Whether a statement is about to go, or is waited for. */
-  readonly isBusy: boolean
-  /** Has `idle` called whenever no statement is waited for any more. One at most. */
-  whenIdle(idle: () => void): void
-}
-
-/** Items that another batch's statement takes along. One of its ends must be called. */
-export interface Ride<I, V> {
-  /** As `write` would get them. */
-  readonly items: readonly I[]
-  /** The statement was answered: a verdict for each. */
-  done(verdicts: readonly V[]): void
-  /** It was refused, and its items go by themselves, or its answer was lost, as theirs is. */
-  failed(error: unknown): void
-}
-
-/** Whether nothing of a statement of several was done, so that its items may be tried by themselves. */
-export function isUndone(error: unknown): boolean {
-  return isLockedOut(error) || isCertainlyUndone(error)
 }
 
 /** Most items, and most bytes, of one statement; a single item may have more. */
@@ -83,13 +55,11 @@ interface Entry<I, V> {
  * by themselves, down to the item that is at fault, so that this one fails alone. When the answer is lost every item of
  * the statement is, as it would be by itself: nothing is repeated here.
  */
-export class Batch<I, V> implements Carrier {
+export class Batch<I, V> {
   readonly #write: BatchOptions<I, V>['write']
   readonly #keyOf: (item: I) => string | null
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
-  readonly #carrier: Carrier | null
-  #idleHook: (() => void) | null = null
   /** What may go with the next statement. */
   #ready: Entry<I, V>[] = []
   /** Of each key that is ready or under way, the entry that came last. */
@@ -101,41 +71,11 @@ export class Batch<I, V> implements Carrier {
   #patience: Timer | null = null
   #idle: PromiseWithResolvers<void> | null = null
 
-  constructor({ write, key, size = () => 1, clock = systemClock, carrier }: BatchOptions<I, V>) {
+  constructor({ write, key, size = () => 1, clock = systemClock }: BatchOptions<I, V>) {
     this.#write = write
     this.#keyOf = key
     this.#sizeOf = size
     this.#clock = clock
-    this.#carrier = carrier ?? null
-    carrier?.whenIdle(() => {
-      if (this.#current === null) this.#send()
-    })
-  }
-
-  get isBusy(): boolean {
-    return this.#current !== null
-  }
-
-  whenIdle(idle: () => void): void {
-    if (this.#idleHook !== null) throw new TypeError('a batch carries one other')
-    this.#idleHook = idle
-  }
-
-  /** Hands what is ready over to a statement that its carrier is about to send; null where nothing is. */
-  board(): Ride<I, V> | null {
-    const entries = this.#take()
-    if (entries.length === 0) return null
-    return {
-      items: entries.map(({ item }) => item),
-      done: verdicts => {
-        // One for each is promised.
-        for (const [at, entry] of entries.entries()) entry.resolve(verdicts[at] as V)
-        this.#landed(entries)
-      },
-      failed: error => {
-        void this.#stranded(entries, error)
-      }
-    }
   }
 
   /**
@@ -185,23 +125,17 @@ export class Batch<I, V> implements Carrier {
   #wait(): void {
     this.#patience ??= this.#clock.after(PATIENCE, () => {
       this.#patience = null
-      this.#send(true)
+      this.#send()
     })
   }
 
-  /** Sends what is ready, as much of it as one statement takes. `isImpatient`: whatever its carrier does. */
-  #send(isImpatient = false): void {
-    if (!isImpatient && this.#carrier?.isBusy === true) {
-      this.#current = null
-      if (this.#ready.length > 0) this.#wait()
-      return
-    }
+  /** Sends what is ready, as much of it as one statement takes. */
+  #send(): void {
     this.#patience?.cancel()
     this.#patience = null
     const entries = this.#take()
     if (entries.length === 0) {
       this.#current = null
-      this.#idleHook?.()
       return
     }
     const statement = { isAnswered: false }
@@ -211,21 +145,17 @@ export class Batch<I, V> implements Carrier {
   }
 
   async #run(statement: { isAnswered: boolean }, entries: readonly Entry<I, V>[]): Promise<void> {
-    await this.#settle(entries)
-    this.#over(entries)
-    if (this.#current === statement || this.#current === null) {
-      statement.isAnswered = true
-      this.#sendAtTurnsEnd(statement)
-    } else if (this.#ready.length > 0) this.#wait()
-  }
-
-  /** They have their verdicts: what waited behind them may go. */
-  #over(entries: readonly Entry<I, V>[]): void {
+    const lost = await this.#settle(entries)
+    if (lost !== null) this.#giveUp(entries, lost.by)
     for (const { key, behind } of entries) {
       if (behind !== null) this.#ready.push(behind)
       else if (key !== null) this.#last.delete(key)
     }
     this.#open -= entries.length
+    if (this.#current === statement || this.#current === null) {
+      statement.isAnswered = true
+      this.#sendAtTurnsEnd(statement)
+    } else if (this.#ready.length > 0) this.#wait()
     if (this.#open > 0) return
     this.#idle?.resolve()
     this.#idle = null
@@ -262,43 +192,21 @@ export class Batch<I, V> implements Carrier {
     return taken.sort(({ key: one }, { key: other }) => (one === null || other === null ? 0 : one < other ? -1 : 1))
   }
 
-  /** Tells each its verdict, and gives up what cannot be hoped for. */
-  async #settle(entries: readonly Entry<I, V>[]): Promise<void> {
-    const lost = await this.#tell(entries)
-    if (lost !== null) this.#giveUp(entries, lost.by)
-  }
-
-  /** The end of a ride. */
-  #landed(entries: readonly Entry<I, V>[]): void {
-    this.#over(entries)
-    if (this.#current === null && this.#ready.length > 0) this.#sendAtTurnsEnd({ isAnswered: true })
-  }
-
-  /** The statement that took them along has failed. */
-  async #stranded(entries: readonly Entry<I, V>[], error: unknown): Promise<void> {
-    if (isUndone(error)) await this.#settle(entries)
-    else {
-      for (const entry of entries) entry.reject(error)
-      if (isConnectionFault(error)) this.#giveUp(entries, error)
-    }
-    this.#landed(entries)
-  }
-
   /** Tells each its verdict. @returns by what answers were lost, as far as any were */
-  async #tell(entries: readonly Entry<I, V>[]): Promise<{ readonly by: unknown } | null> {
+  async #settle(entries: readonly Entry<I, V>[]): Promise<{ readonly by: unknown } | null> {
     let verdicts: readonly V[]
     try {
       verdicts = await this.#write(entries.map(({ item }) => item))
     } catch (error) {
       if (entries.length > 1 && isLockedOut(error)) {
         // Only the one whose row is held must wait for it.
-        const all = await Promise.all(entries.map(entry => this.#tell([entry])))
+        const all = await Promise.all(entries.map(entry => this.#settle([entry])))
         return all.find(lost => lost !== null) ?? null
       }
       if (entries.length > 1 && isCertainlyUndone(error)) {
         const half = entries.length >> 1
-        const first = await this.#tell(entries.slice(0, half))
-        return (await this.#tell(entries.slice(half))) ?? first
+        const first = await this.#settle(entries.slice(0, half))
+        return (await this.#settle(entries.slice(half))) ?? first
       }
       for (const entry of entries) entry.reject(error)
       return isConnectionFault(error) ? { by: error } : null

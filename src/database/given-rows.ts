@@ -22,9 +22,6 @@ const UNTIL_LOCKED = ` cross join (select set_config('lock_timeout', '${LOCK_TIM
 
 /** Runs a statement with rows. */
 export interface OverRows<R> {
-  /** The text over several rows, as a tagged template has it, and the values between its parts. */
-  readonly several: TemplateStringsArray
-  values(rows: readonly R[]): ReadonlyArray<ReadonlyArray<Given>>
   /** Answers what it returned, in whatever order. */
   run(sql: Sql, rows: readonly R[]): Promise<readonly Row[]>
   /** Answers the row that it returned for each of them, in their order; null for none. */
@@ -60,17 +57,13 @@ export function overRows<R>(
   }
   const one = parts('(values (', '', '))')
   const several = parts('unnest(', '[]', ')', locks ? UNTIL_LOCKED : '')
-  const values = (rows: readonly R[]): ReadonlyArray<ReadonlyArray<Given>> =>
-    given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of)))
   const run = async (sql: Sql, rows: readonly R[]): Promise<readonly Row[]> => {
     const [row] = rows
     if (row === undefined) return []
     if (rows.length === 1) return await sql(one, ...given.map(([, of]) => of(row)))
-    return await sql(several, ...values(rows))
+    return await sql(several, ...given.map(([, of], at) => (at === given.length - 1 ? [...rows.keys()] : rows.map(of))))
   }
   return {
-    several,
-    values,
     run,
     one: async (sql, rows) => {
       const answers: Array<Row | null> = rows.map(() => null)
@@ -80,37 +73,6 @@ export function overRows<R>(
     all: async (sql, rows) => {
       const answers: Row[][] = rows.map(() => [])
       for (const found of await run(sql, rows)) answers[Number(found['nth'])]?.push(found)
-      return answers
-    }
-  }
-}
-
-/** Runs two statements over rows as one, which commits once: both, or neither. */
-export interface OverBoth<R, S> {
-  /** Answers the row that each returned for each of its rows, in their order; null for none. */
-  run(sql: Sql, ones: readonly R[], others: readonly S[]): Promise<[Array<Row | null>, Array<Row | null>]>
-}
-
-/**
- * Two statements that change rows, written as one: neither sees what the other does, and a row that both would change
- * is changed by one of them. `columns`: what the first returns beside `nth`; of the second it is told for which rows it
- * returned one.
- */
-export function overBoth<R, S>(one: OverRows<R>, other: OverRows<S>, columns: string): OverBoth<R, S> {
-  const strings = [...one.several]
-  const [first = '', ...rest] = other.several
-  strings[0] = `with ones as (${strings[0] ?? ''}`
-  strings[strings.length - 1] += `), others as (${first}`
-  strings.push(...rest)
-  const none = columns.split(', ').map(() => 'null')
-  strings[strings.length - 1] +=
-    `) select 0 as part, nth, ${columns} from ones union all select 1, nth, ${none.join(', ')} from others`
-  const text: TemplateStringsArray = Object.assign(strings, { raw: strings })
-  return {
-    run: async (sql, ones, others) => {
-      const answers: [Array<Row | null>, Array<Row | null>] = [ones.map(() => null), others.map(() => null)]
-      for (const found of await sql<Row[]>(text, ...one.values(ones), ...other.values(others)))
-        answers[found['part'] === 0 ? 0 : 1][Number(found['nth'])] = found
       return answers
     }
   }

@@ -399,63 +399,6 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'spends go along with the leases that are asked for, in one statement, and no lease whose row is held keeps them up',
-  async (t, database) => {
-    let statements = 0
-    const sql = new Proxy(database.sql, {
-      apply: (target, self, args: unknown[]) => {
-        // A list of values is no statement.
-        if (Array.isArray(args[0]) && 'raw' in args[0]) statements++
-        return Reflect.apply(target, self, args) as unknown
-      }
-    })
-    const store = new SqlChallengeStore(withSql(database, sql))
-    const rows = Array.from({ length: 12 }, () => challenge(null))
-    for (const row of rows) await store.insert(database.sql, row)
-    const key = ({ paymentHash }: NewChallenge) => ({ paymentHash, leaseId: `of ${paymentHash}` })
-    const lease = (row: NewChallenge) => store.lease(sql, key(row), 'g', NOW + UNTIL, NOW, null, true)
-    const [held, asked, last] = [rows.slice(0, 4), rows.slice(4, 8), rows.slice(8)]
-    await Promise.all(held.map(lease))
-    statements = 0
-    const leased = Promise.all(asked.map(lease))
-    const unknown = { paymentHash: held[0]?.paymentHash ?? '', leaseId: 'of somebody else' }
-    const spent = await store.spend([...held.slice(1).map(key), unknown], NOW)
-    t.same(
-      spent,
-      held.slice(1).map(row => key(row).leaseId)
-    )
-    t.same(
-      (await leased).map(verdict),
-      asked.map(() => 'first')
-    )
-    t.equal(statements, 1)
-    t.same(await Promise.all(rows.slice(0, 8).map(async row => (await store.find(row.paymentHash))?.state)), [
-      'leased',
-      'spent',
-      'spent',
-      'spent',
-      'leased',
-      'leased',
-      'leased',
-      'leased'
-    ])
-    if (database.kind === 'pglite') return
-    const locked = last[0]?.paymentHash ?? ''
-    let waiting: Promise<unknown> = Promise.resolve()
-    await database.transaction(async tx => {
-      await tx`select 1 from challenges where payment_hash = ${locked} for update`
-      waiting = outside(() => Promise.all(last.map(lease)))
-      t.equal((await outside(() => store.spend(asked.map(key), NOW))).length, 4)
-    })
-    t.same(
-      ((await waiting) as Array<Awaited<ReturnType<typeof lease>>>).map(verdict),
-      last.map(() => 'first')
-    )
-  }
-)
-
-await eachDatabase(
-  t,
   'new rows, looks for rows and counts share statements too, and each has its own answer',
   async (t, database) => {
     const statements: string[] = []

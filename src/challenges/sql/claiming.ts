@@ -10,19 +10,18 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   readonly #database: Database
   readonly #rows: Records<C>
   readonly #statement: OverRows<R>
-  /** What goes together. */
-  protected readonly shared: Batch<R, Row | null>
+  readonly #batch: Batch<R, Row | null>
 
   constructor(database: Database, rows: Records<C>, statement: OverRows<R>) {
     this.#database = database
     this.#rows = rows
     this.#statement = statement
-    this.shared = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
+    this.#batch = new Batch({ key: row => row.paymentHash, write: given => this.write(database.sql, given) })
   }
 
   /** By itself with the database's own handle, and together with others; else as a part of its transaction. */
   async claim(sql: Sql, row: R): Promise<ClaimedChallenge<C> | null> {
-    const found = sql === this.#database.sql ? await this.shared.add(row) : (await this.write(sql, [row]))[0]
+    const found = sql === this.#database.sql ? await this.#batch.add(row) : (await this.write(sql, [row]))[0]
     // Not within the batch: the claims stand by now, and a row that cannot be read must not have them tried again.
     return this.read(found ?? null)
   }
@@ -38,7 +37,7 @@ export class Claiming<R extends { readonly paymentHash: string }, C extends Sale
   }
 
   drained(): Promise<void> {
-    return this.shared.drained()
+    return this.#batch.drained()
   }
 }
 

@@ -1,4 +1,4 @@
-import { overBoth, overRows, type OverRows } from '../../database/given-rows.ts'
+import { overRows, type OverRows } from '../../database/given-rows.ts'
 import type {
   Bond,
   ClaimCondition,
@@ -130,12 +130,7 @@ export const EXTEND_LEASES = overRows<ExtendRow>(
   { locks: true }
 )
 
-/** A lease whose payment is used up. */
-export interface SpendRow extends LeaseKey {
-  readonly now: number
-}
-
-export const SPEND_LEASES = overRows<SpendRow>(
+export const SPEND_LEASES = overRows<LeaseKey & { readonly now: number }>(
   { hash: ['text', row => row.paymentHash], lease: ['text', row => row.leaseId], at: ['timestamptz', row => row.now] },
   given => `
     update challenges set state = 'spent', spent_at = coalesce(spent_at, given.at), lease_until = null
@@ -144,9 +139,6 @@ export const SPEND_LEASES = overRows<SpendRow>(
     returning given.nth, lease_id`,
   { locks: true }
 )
-
-/** Leases that are asked for, and spends of leases whose head has gone out. */
-export const LEASE_AND_SPEND = overBoth(leaseRows(BRIEF_ROW), SPEND_LEASES, BRIEF_ROW)
 
 export const RELEASE_LEASES = overRows<GivenBack>(
   {
