@@ -20,5 +20,5 @@ export async function depositOf(
   if (matchPaymentId(echo.id, slots, challenges.keys.paymentIdKeys) === null) return null
   const challenge = await challenges.find(request.paymentHash)
   if (challenge === null || challenge.payment?.id !== echo.id || !isOfDeposit(challenge.service)) return null
-  return challenges.verifier.isRevoked(challenge) ? null : challenge
+  return challenges.verifier.fit.isRevoked(challenge) ? null : challenge
 }

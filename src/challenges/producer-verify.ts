@@ -156,7 +156,7 @@ export class ProducerVerifier {
       return paymentRefused('verification-failed', 'merchant', 'The challenge belongs to another merchant')
     if (!sold(challenge, merchant))
       return paymentRefused('verification-failed', 'service', 'The challenge was not made through the producer API')
-    if (verifier.expired(challenge))
+    if (verifier.fit.expired(challenge))
       return paymentRefused('verification-failed', 'expired', 'The challenge has expired')
     if (input.resource !== undefined && input.resource !== challenge.resource) {
       return paymentRefused('verification-failed', 'path', 'The challenge was made for another resource')
@@ -168,11 +168,11 @@ export class ProducerVerifier {
         `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`
       )
     }
-    if (verifier.isRevoked(challenge))
+    if (verifier.fit.isRevoked(challenge))
       return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
     return (
       (await claims.consume(challenge.paymentHash, challenge.merchantId)) ??
-      verifier.taken(await challenges.find(challenge.paymentHash))
+      verifier.fit.taken(await challenges.find(challenge.paymentHash))
     )
   }
 

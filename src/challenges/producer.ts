@@ -210,7 +210,7 @@ export class Producer {
   /** A bound challenge that is still worth paying: its invoice lives, so do its keys, and it is not revoked. */
   #held(challenge: Challenge): SentChallenge | null {
     const { challenges, clock } = this.#parts
-    return live(challenge, clock.now()) && !challenges.verifier.isRevoked(challenge)
+    return live(challenge, clock.now()) && !challenges.verifier.fit.isRevoked(challenge)
       ? sentAgain(challenge, challenges.keys)
       : null
   }

@@ -1,7 +1,6 @@
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
 import { Unavailable } from '../gateway/errors.ts'
-import type { HeaderList } from '../gateway/headers.ts'
 import type { Head, Reply } from '../gateway/reply.ts'
 import type { FiatText } from '../config/money-text.ts'
 import { meterWords } from '../config/meter.ts'
@@ -35,6 +34,7 @@ import { Mint, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
 import { depositOffer, hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired, placeOfSession, type DepositChallenge } from './replies.ts'
+import { isDelivered, keepApart, keepPrivate } from './paid-head.ts'
 import type { FindPayee } from './payee.ts'
 import { Paywall, type PaywallSurroundings } from './paywall/paywall.ts'
 import { Revocations } from './revocations.ts'
@@ -362,7 +362,7 @@ export class Challenges {
       this.#receipt(head, paid)
       return
     }
-    if (!sells(head, releaseOn)) return this.leases.release(lease)
+    if (!isDelivered(head, releaseOn)) return this.leases.release(lease)
     const confirmed = this.leases.spend(lease)
     if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
     this.#receipt(head, paid)
@@ -580,58 +580,4 @@ export class Challenges {
       encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000))
     )
   }
-}
-
-/**
- * Whether a response is what was paid for (decision 124). An upstream's own 2xx to 4xx is, less what the route
- * releases; an operation's reply is when it is no refusal; an error of ours never is.
- */
-function sells(head: Head, releaseOn: Offer['releaseOn']): boolean {
-  if (head.source === 'error') return false
-  if (head.source === 'reply') return head.status < 400
-  if (head.status >= 500) return !releaseOn.includes('5xx')
-  return head.status < 400 || !releaseOn.includes('4xx')
-}
-
-const ACTIVE = /^(?:text\/html|text\/xml|application\/xml|[\w.+-]+\/[\w.+-]+\+xml)\b/i
-
-/**
- * What a browser shows that was paid on a page is another's for each cookie, and where it is a merchant's it may run
- * nothing as this gateway: pages of the gateway's own, where people are signed in, have the same origin (decision 312).
- */
-function keepApart(headers: HeaderList, isForeign: boolean): void {
-  headers.addToken('Vary', 'Cookie')
-  if (!isForeign) return
-  headers.set('X-Content-Type-Options', 'nosniff')
-  if (ACTIVE.test(headers.get('content-type') ?? 'text/html'))
-    headers.append(
-      'Content-Security-Policy',
-      'sandbox allow-scripts allow-forms allow-popups allow-downloads allow-modals'
-    )
-}
-
-const SHARED = /^(?:public|s-maxage|private)\b/i
-
-/**
- * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays
- * (decision 130).
- */
-export function keepPrivate(headers: HeaderList): void {
-  if (!headers.has('cache-control')) {
-    headers.set('Cache-Control', 'private')
-    return
-  }
-  // Commas inside quotes do not separate directives.
-  const directives =
-    headers
-      .all('cache-control')
-      .join(',')
-      .match(/(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g) ?? []
-  const kept = directives
-    .map(directive => directive.trim())
-    .filter(directive => directive !== '' && !SHARED.test(directive))
-  headers.set(
-    'Cache-Control',
-    kept.some(directive => /^no-store$/i.test(directive)) ? kept.join(', ') : ['private', ...kept].join(', ')
-  )
 }

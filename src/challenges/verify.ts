@@ -1,6 +1,5 @@
 import type { Context } from '../gateway/context.ts'
 import { checkGrant, checkStanding, readGrant, type CaveatFailure, type Grant } from '../lightning/caveats.ts'
-import { contentDigest } from '../lightning/content-digest.ts'
 import { readAuthorization, readCredential, type Credential } from '../lightning/credential.ts'
 import {
   decodeIdentifier,
@@ -19,14 +18,14 @@ import {
   type PaymentCredential
 } from '../lightning/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
-import { parseTimestamp } from '../lightning/timestamp.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Claims } from './claims.ts'
 import { isSpentByCrash } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import { boundQuery, isOfOneAddress, type Offer } from './offer.ts'
-import { buys, isOfPrice, priceText } from './price-grace.ts'
+import { notOurs, PaymentFit } from './payment-fit.ts'
+import { buys, isOfPrice } from './price-grace.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { Challenge, ClaimCondition } from './store.ts'
@@ -83,11 +82,14 @@ export interface VerifyParts {
  * closed.
  */
 export class Verifier {
+  /** Compares challenges with requests, for others too that claim payments. */
+  readonly fit: PaymentFit
   readonly #parts: VerifyParts
   readonly #known = new TokenCache()
 
   constructor(parts: VerifyParts) {
     this.#parts = parts
+    this.fit = new PaymentFit(parts.revocations, parts.clock)
   }
 
   /** Forgets what was verified: the keys have changed. */
@@ -143,7 +145,7 @@ export class Verifier {
   }
 
   #recallPayment(known: KnownPayment, offer: Offer): CredentialVerdict {
-    const refused = this.#paymentOff() ?? this.#unbound(known.challenge, offer)
+    const refused = this.#paymentOff() ?? this.fit.unbound(known.challenge, offer)
     this.#parts.counters.verified(known.kind, refused === null ? 'ok' : refused.reason)
     if (refused === null) return known.paid
     return known.kind === 'payment' ? refused : legacyRefused(refused)
@@ -242,7 +244,7 @@ export class Verifier {
 
   async #standsSince(token: GenuineToken): Promise<ClassicRefused | null> {
     const challenge = await this.#parts.claims.find(token.paymentHash)
-    return challenge === null || this.isRevoked(challenge) ? revoked() : null
+    return challenge === null || this.fit.isRevoked(challenge) ? revoked() : null
   }
 
   async #claimToken(token: GenuineToken, offer: Offer, key: string | null): Promise<CredentialVerdict> {
@@ -308,7 +310,7 @@ export class Verifier {
   async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {
     const challenge = await this.#parts.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
-    if (this.isRevoked(challenge)) return revoked()
+    if (this.fit.isRevoked(challenge)) return revoked()
     if (challenge.scheme !== null && challenge.scheme !== 'l402')
       return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
     return invalidToken('charge_id', 'Token not valid for this charge')
@@ -371,7 +373,7 @@ export class Verifier {
       flaws: null,
       unknown: null
     }
-    return this.#unfit(grant, asked, offer, createdAt) === null && !this.isRevoked(challenge)
+    return this.#unfit(grant, asked, offer, createdAt) === null && !this.fit.isRevoked(challenge)
   }
 
   /**
@@ -422,12 +424,12 @@ export class Verifier {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
-    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx, offer))
+    const refused = this.fit.unbound(challenge, offer) ?? (await this.fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return refused
-    if (challenge.state === 'spent') return this.taken(challenge)
+    if (challenge.state === 'spent') return this.fit.taken(challenge)
     const { paymentHash, amountSats } = challenge
     const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
-    if (taken === null) return this.taken(await this.#parts.claims.find(paymentHash))
+    if (taken === null) return this.fit.taken(await this.#parts.claims.find(paymentHash))
     return {
       kind: 'paid',
       payment: { scheme: 'payment', paymentHash, amountSats },
@@ -444,11 +446,11 @@ export class Verifier {
     const genuine = await this.#storedPayment(own)
     if ('kind' in genuine) return genuine
     const { paymentHash, merchantId, amountSats } = genuine.challenge
-    const refused = this.#unbound(genuine.challenge, offer)
+    const refused = this.fit.unbound(genuine.challenge, offer)
     if (refused !== null) return refused
     const { claims, clock } = this.#parts
     const challenge = await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())
-    if (challenge === null) return this.taken(await claims.find(paymentHash))
+    if (challenge === null) return this.fit.taken(await claims.find(paymentHash))
     const paid: Paid = Object.freeze({
       kind: 'paid',
       payment: Object.freeze({ scheme: 'payment', paymentHash, amountSats }),
@@ -534,88 +536,6 @@ export class Verifier {
     return { credential, challenge }
   }
 
-  /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
-  isRevoked(challenge: Challenge): boolean {
-    return this.#parts.revocations.has(
-      challenge.paymentHash,
-      challenge.proxyId,
-      challenge.merchantId,
-      challenge.createdAt
-    )
-  }
-
-  /** Why a payment could not be leased. */
-  taken(challenge: Challenge | null): PaymentRefusedVerdict {
-    if (challenge === null) return notOurs()
-    if (challenge.scheme !== 'payment' && challenge.scheme !== null)
-      return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
-    // Between our UPDATE and this reading it may have come back; to the client it was in use.
-    const isLost =
-      challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#parts.clock.now()
-    if (challenge.state !== 'spent' && !isLost)
-      return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
-    return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
-  }
-
-  /**
-   * Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told
-   * last.
-   */
-  #unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
-    if (challenge.merchantId !== offer.merchantId)
-      return failed('merchant', 'The challenge belongs to another merchant')
-    if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
-    if (offer.meter !== null) return this.#unboundKey(challenge, offer)
-    if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
-    if (challenge.method !== offer.method)
-      return failed('method', `The challenge was made for ${challenge.method} requests`)
-    if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
-    if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
-    const { amountSats, price: fiat, asked } = challenge
-    if (!buys(offer, { amountSats, fiat, asked }, challenge.createdAt, this.#parts.clock.now()))
-      return paymentRefused(
-        'payment-insufficient',
-        'amount',
-        offer.fiat === null && fiat === null
-          ? `The challenge was made for ${amountSats} satoshis; the price is ${offer.amountSats}`
-          : `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
-      )
-    if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
-    return null
-  }
-
-  /**
-   * The same of the key to a balance, which is good for all requests of the place where it was bought, and for as long
-   * as a token would be; a payment that nobody has shown in its time buys nothing.
-   */
-  #unboundKey(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
-    const isOver =
-      challenge.paidAt === null ? this.expired(challenge) : this.#parts.clock.now() >= challenge.tokenExpiresAt
-    if (isOver) return failed('expired', 'The challenge has expired')
-    if (challenge.path !== offer.path && challenge.place !== offer.place)
-      return failed('path', 'The challenge was made for another path')
-    return this.isRevoked(challenge) ? failed('revoked', 'The challenge has been revoked') : null
-  }
-
-  /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
-  expired(challenge: Challenge): boolean {
-    const expires = challenge.payment === null ? null : parseTimestamp(challenge.payment.expires)
-    return expires === null || this.#parts.clock.now() / 1000 > expires
-  }
-
-  async #wrongBody(challenge: Challenge, ctx: Context, offer: Offer): Promise<PaymentRefusedVerdict | null> {
-    const { callDigest } = offer
-    if (callDigest !== undefined)
-      return challenge.digest === callDigest
-        ? null
-        : failed('digest', 'The arguments are not those that the challenge was made for')
-    if (challenge.digest === null) return null
-    const body = await ctx.body.bytes()
-    return contentDigest(body) === challenge.digest
-      ? null
-      : failed('digest', 'The request body is not the one that the challenge was made for')
-  }
-
   #paymentOff(): PaymentRefusedVerdict | null {
     if (this.#parts.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
@@ -631,7 +551,7 @@ export class Verifier {
     const challenge = await claims.find(paymentHash)
     if (challenge === null || challenge.payment === null)
       return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
-    const refused = this.#unbound(challenge, offer) ?? (await this.#wrongBody(challenge, ctx, offer))
+    const refused = this.fit.unbound(challenge, offer) ?? (await this.fit.wrongBody(challenge, ctx, offer))
     if (refused !== null) return legacyRefused(refused)
     const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
     if (claimed === null)
@@ -675,18 +595,6 @@ function proxyOf({ grant }: GenuineToken): string | null {
 
 function revoked(): ClassicRefused {
   return invalidToken('revoked', 'The token has been revoked')
-}
-
-function notOurs(): PaymentRefusedVerdict {
-  return paymentRefused(
-    'invalid-challenge',
-    'unknown-challenge',
-    'The challenge is not one of this server, or it was changed'
-  )
-}
-
-function failed(reason: string, detail: string): PaymentRefusedVerdict {
-  return paymentRefused('verification-failed', reason, detail)
 }
 
 function legacyRefused(refused: PaymentRefusedVerdict): LegacyRefused {

@@ -1,5 +1,5 @@
 import type { MeteredRequest } from '../balances/metered-request.ts'
-import { keepPrivate } from '../challenges/service.ts'
+import { keepPrivate } from '../challenges/paid-head.ts'
 import type { Context } from '../gateway/context.ts'
 import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'

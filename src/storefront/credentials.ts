@@ -131,7 +131,7 @@ export class ShopCredentials {
   ): ShopCredential {
     if (challenge === null || challenge.source !== 'storefront' || challenge.place !== placeOf(store.id))
       return refused(otherwise, 'This payment is not one of an order of this store')
-    if (this.#challenges.verifier.isRevoked(challenge)) return refused('failed', 'The credential has been revoked')
+    if (this.#challenges.verifier.fit.isRevoked(challenge)) return refused('failed', 'The credential has been revoked')
     return { kind: 'paid', challenge, challengeId }
   }
 }

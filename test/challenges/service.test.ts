@@ -1,6 +1,6 @@
 import t from 'tap'
 import { UNPAID } from '../../src/challenges/verdict.ts'
-import { keepPrivate } from '../../src/challenges/service.ts'
+import { keepPrivate } from '../../src/challenges/paid-head.ts'
 import { challengeSettings } from '../../src/challenges/settings.ts'
 import { RouteOffers } from '../../src/challenges/offer.ts'
 import { challengeCounters } from '../../src/challenges/counters.ts'
@@ -46,7 +46,7 @@ t.test('a credential whose answer has gone out is redeemed, also while the datab
   if (taken === null) throw new Error('the lease was refused')
   const refused = async (): Promise<string> => {
     t.equal(await f.challenges.claims.lease(challenge.paymentHash, null), null)
-    return f.challenges.verifier.taken(await f.challenges.find(challenge.paymentHash)).reason
+    return f.challenges.verifier.fit.taken(await f.challenges.find(challenge.paymentHash)).reason
   }
   t.equal(await refused(), 'in-use', 'while nothing has been answered')
   const written = Promise.withResolvers<void>()
