@@ -109,7 +109,7 @@ t.test(
     let victim = await start()
     let isUp: Promise<unknown> = Promise.resolve()
     const steady = url === null ? null : await start()
-    let isOver = false
+    const over = new AbortController()
 
     /** At any of the gateways, once. */
     const once = (nth: number, authorization: string | null, path: string): Promise<Answer> =>
@@ -177,7 +177,7 @@ t.test(
     }
     const client = async (): Promise<void> => {
       do await life()
-      while (!isOver)
+      while (!over.signal.aborted)
     }
     const clients = Promise.all(Array.from({ length: CLIENTS }, client))
     for (let round = 0; round < kills; round++) {
@@ -192,7 +192,7 @@ t.test(
       victim = await start()
       up.resolve(null)
     }
-    isOver = true
+    over.abort()
     await clients
 
     const admin = readKeys(data)?.adminKey.reveal() ?? ''
