@@ -34,6 +34,11 @@ export function table<T>(
     </table>`
 }
 
+/** A part of a page that the page's program keeps as it is; without the program it is as it was when it was opened. */
+export function live(id: string, content: VNode | null): VNode {
+  return html`<div id=${id} data-live>${content}</div>`
+}
+
 /** The way to the next page of a list, and back to its beginning. */
 export function pager(address: string, next: string | null, isFirst: boolean): VNode | null {
   if (next === null && isFirst) return null

@@ -270,6 +270,26 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     }
   )
 
+  await t.test('a list shows what happens while it is open, and lets be what somebody is at work in', async t => {
+    const { page, faults } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/payments`)
+    const made = await gateway.merchantSend('POST', '/api/payments', {
+      orderId: 'while <b>looking',
+      amount: '0.0001',
+      currency: 'BTC'
+    })
+    const row = page.getByRole('row', { name: 'while <b>looking' })
+    await row.waitFor(PATIENCE)
+    t.notMatch(await row.textContent(), /UTC/, 'in the own time of the reader')
+    await row.getByRole('link').focus()
+    await gateway.pay((made.json() as { lightningInvoice: string }).lightningInvoice)
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'while <b>looking')
+    await row.getByRole('link').blur()
+    await row.getByText('paid', { exact: true }).waitFor(PATIENCE)
+    t.same(faults, [])
+  })
+
   await t.test('by keyboard alone: from signing in to the payments', async t => {
     const { page } = await openPage(t, browser)
     await signIn(page, gateway.merchant.apiKey)

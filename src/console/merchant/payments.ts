@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { choice, copyable, facts, field, pager, table } from '../parts.ts'
+import { choice, copyable, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
@@ -46,26 +46,29 @@ export const paymentsPage: ConsolePage = {
           <button class="button small" type="submit">Show</button>
           <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} data-csv download="payments.csv">CSV</a>
         </form>
-        ${table(
-          'Payments',
-          [
-            {
-              title: 'Order',
-              cell: (payment: PaymentItem) =>
-                html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
-            },
-            { title: 'Status', cell: payment => status(payment.status) },
-            { title: 'Made', cell: payment => timeOf(payment.createdAt) },
-            {
-              title: 'Customer',
-              cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
-            },
-            { title: 'Amount', cell: amount, isNumber: true }
-          ],
-          page.payments,
-          isFiltered
-            ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
-            : html`<p>No payments yet. A shop or a program makes one with <code>POST /api/payments</code>; its customer pays on a page of its own, and it appears here.</p>`
+        ${live(
+          'list',
+          table(
+            'Payments',
+            [
+              {
+                title: 'Order',
+                cell: (payment: PaymentItem) =>
+                  html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+              },
+              { title: 'Status', cell: payment => status(payment.status) },
+              { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+              {
+                title: 'Customer',
+                cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
+              },
+              { title: 'Amount', cell: amount, isNumber: true }
+            ],
+            page.payments,
+            isFiltered
+              ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
+              : html`<p>No payments yet. A shop or a program makes one with <code>POST /api/payments</code>; its customer pays on a page of its own, and it appears here.</p>`
+          )
         )}
         ${pager(link(`payments${queryOf(filter)}`), page.next, after === null)}`
     }

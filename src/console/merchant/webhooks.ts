@@ -3,7 +3,7 @@ import type { EndpointView } from '../../webhooks/endpoint-operations.ts'
 import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, field, table, type Tone } from '../parts.ts'
+import { action, badge, choice, field, live, table, type Tone } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { timeOf } from '../words.ts'
 import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
@@ -84,32 +84,35 @@ export const webhooksPage: ConsolePage = {
               <button class="button small second" type="submit">Show</button>
             </form>
           </div>
-          ${table(
-            'Deliveries',
-            [
-              {
-                title: 'Event',
-                cell: (delivery: DeliveryView) =>
-                  html`${delivery.event}<span class="soft"> ${delivery.invoiceId ?? ''}</span>`
-              },
-              { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
-              { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
-              {
-                title: 'Status',
-                cell: delivery =>
-                  html`${badge(delivery.status, TONES[delivery.status] ?? 'quiet')} <span class="soft">${delivery.attempts} attempts</span>`
-              },
-              { title: 'Answered', cell: answered },
-              {
-                title: 'Again',
-                cell: delivery =>
-                  may(asked, 'editor')
-                    ? action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
-                    : '–'
-              }
-            ],
-            page.deliveries,
-            html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
+          ${live(
+            'list',
+            table(
+              'Deliveries',
+              [
+                {
+                  title: 'Event',
+                  cell: (delivery: DeliveryView) =>
+                    html`${delivery.event}<span class="soft"> ${delivery.invoiceId ?? ''}</span>`
+                },
+                { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
+                { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
+                {
+                  title: 'Status',
+                  cell: delivery =>
+                    html`${badge(delivery.status, TONES[delivery.status] ?? 'quiet')} <span class="soft">${delivery.attempts} attempts</span>`
+                },
+                { title: 'Answered', cell: answered },
+                {
+                  title: 'Again',
+                  cell: delivery =>
+                    may(asked, 'editor')
+                      ? action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+                      : '–'
+                }
+              ],
+              page.deliveries,
+              html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
+            )
           )}
           <nav class="pager" aria-label="Pages">
             ${offset === 0 ? null : html`<a href=${goOn(Math.max(0, offset - PAGE))}>Newer</a>`}

@@ -1,4 +1,5 @@
-// What the consoles' pages do beyond links and forms: the reader's own time, and copying.
+// What the consoles' pages do beyond links and forms: the reader's own time, copying, and lists that stay
+// as they are while they are looked at.
 
 const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
@@ -10,6 +11,7 @@ const showTimes = root => {
   }
 }
 
+const shown = new Map([...document.querySelectorAll('[data-live]')].map(part => [part.id, part.innerHTML]))
 showTimes(document)
 
 for (const button of document.querySelectorAll('[data-copy]')) {
@@ -26,8 +28,38 @@ for (const button of document.querySelectorAll('[data-copy]')) {
 }
 
 // A second click on a form that is on its way would send it again.
-for (const form of document.querySelectorAll('form[method="post"]'))
-  form.addEventListener('submit', () => {
-    for (const button of form.querySelectorAll('button[type="submit"]')) button.setAttribute('aria-disabled', 'true')
-    form.addEventListener('submit', event => event.preventDefault())
-  })
+const sent = new WeakSet()
+document.addEventListener('submit', event => {
+  const form = event.target
+  if (form.method !== 'post') return
+  if (sent.has(form)) return event.preventDefault()
+  sent.add(form)
+  for (const button of form.querySelectorAll('button[type="submit"]')) button.setAttribute('aria-disabled', 'true')
+})
+
+// Lists are asked for anew while they can be seen, and let be while somebody is at work in them.
+const EVERY = 5_000
+const busy = part => part.contains(document.activeElement) || part.querySelector('details[open]') !== null
+const renew = async () => {
+  if (document.hidden || [...shown.keys()].every(id => busy(document.getElementById(id)))) return true
+  const response = await fetch(location.href, { headers: { Accept: 'text/html' } })
+  if (response.status === 429 || response.status >= 500) return true
+  // Signed out, or gone.
+  if (!response.ok || response.redirected) return false
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html')
+  for (const id of shown.keys()) {
+    const [part, now] = [document.getElementById(id), fresh.getElementById(id)]
+    if (now === null || shown.get(id) === now.innerHTML || busy(part)) continue
+    shown.set(id, now.innerHTML)
+    part.replaceChildren(...now.childNodes)
+    showTimes(part)
+  }
+  return true
+}
+
+const later = () =>
+  setTimeout(async () => {
+    // Without the network it goes on asking.
+    if (await renew().catch(() => true)) later()
+  }, EVERY)
+if (shown.size > 0) later()
