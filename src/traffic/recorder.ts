@@ -11,6 +11,9 @@ const MINUTE = 60_000
 /** Minutes that are kept while the database is away; then the oldest is dropped. */
 const MOST_MINUTES = 60
 
+/** Milliseconds that the end of the process waits for the last minute. */
+const LAST_WRITE = 2_000
+
 /** What the recorder works with. */
 export interface RecorderParts {
   readonly clock: Clock
@@ -48,12 +51,23 @@ export class TrafficRecorder {
     if (this.#timer === null) this.#wait()
   }
 
-  /** Writes what is there once more. Never throws. */
+  /**
+   * Writes what is there once more, unless the database has just been away; the end of the process does not wait long for
+   * it. Never throws.
+   */
   async close(): Promise<void> {
-    const isRunning = this.#timer !== null
-    this.#timer?.cancel()
+    if (this.#timer === null) return
+    this.#timer.cancel()
+    this.#timer = null
+    const late = Promise.withResolvers<void>()
+    const timer = this.#parts.clock.after(LAST_WRITE, late.resolve)
+    await Promise.race([this.#last(), late.promise])
+    timer.cancel()
+  }
+
+  async #last(): Promise<void> {
     await this.#writing
-    if (isRunning) await this.tell()
+    if (this.#unsure === null) await this.tell()
   }
 
   /**
@@ -70,7 +84,7 @@ export class TrafficRecorder {
   #wait(): void {
     const { clock } = this.#parts
     this.#timer = clock.after(MINUTE - (clock.now() % MINUTE), () => {
-      this.#wait()
+      if (this.#timer !== null) this.#wait()
       void this.tell()
     })
   }

@@ -194,3 +194,29 @@ await eachDatabase(t, 'what is older than thirty days is deleted, and what is no
   t.same(await rowsOf(database), [0, 0, 0, 0])
   await process.recorder.close()
 })
+
+await t.test(
+  'the end of a process waits two seconds for a database that hangs, and for none that was just away',
+  async t => {
+    const clock = new ManualClock(START)
+    let asked = 0
+    const process = gateway(clock, {
+      write: () => {
+        asked++
+        return asked === 1 ? Promise.reject(new Error('away')) : new Promise(() => {})
+      }
+    })
+    process.recorder.start()
+    process.request('weather', '2xx', 0.01)
+    await minute(clock, process)
+    await process.recorder.close()
+    t.equal(asked, 1, 'away: it is not asked once more')
+    const hanging = gateway(clock, { write: () => new Promise(() => {}) })
+    hanging.recorder.start()
+    hanging.request('weather', '2xx', 0.01)
+    const closed = hanging.recorder.close()
+    clock.advance(2_000)
+    await closed
+    t.pass('it ended')
+  }
+)
