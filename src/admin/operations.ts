@@ -22,7 +22,7 @@ import { Administration, type AdministrationParts } from './service.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
-const MerchantId = Type.Object({ merchantId: Type.String() })
+const MerchantId = Type.Object({ merchantId: Type.String({ 'x-judged': true }) })
 const PendingId = Type.Object({ id: Type.String() })
 
 const ErrorBody = Type.Object({ error: Type.String() })

@@ -178,7 +178,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
         404: problem("There is no such challenge, or it is another account's."),
         503: away
       },
-      params: Type.Object({ paymentHash: Type.String() }),
+      params: Type.Object({ paymentHash: Type.String({ 'x-judged': true }) }),
       handle: async ({ ctx, params }) => ({
         status: 200,
         body: await producer.get(merchantOf(ctx), params.paymentHash)

@@ -16,7 +16,7 @@ const correlation = {
     'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
 }
 
-const byInvoice = Type.Object({ invoiceId: Type.String() })
+const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
 
 /** Payments of merchants (contract, Endpoints: Payments). */
 export function paymentOperations(payments: Payments): AnyOperation[] {
@@ -109,7 +109,7 @@ function readings(
       path: '/api/payments/order/:orderId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment by your own order id; a slash in it is written %2F',
-      params: Type.Object({ orderId: Type.String() }),
+      params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
         status: 200,

@@ -6,7 +6,7 @@ import { HTML_TYPE } from '../../pages/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from '../pages.ts'
 import type { SandboxBilling, TakeNotification } from './sandbox.ts'
 
-const Session = Type.Object({ session: Type.String() })
+const Session = Type.Object({ session: Type.String({ 'x-judged': true }) })
 // What has another form is not looked up.
 const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 
