@@ -10,7 +10,8 @@ export interface PaymentItem {
   readonly paymentHash: string
   readonly lightningInvoice: string
   readonly payUrl?: string
-  readonly amountSats: number | null
+  /** Only in lists. */
+  readonly amountSats?: number | null
   readonly receivedSats: number | null
   readonly createdAt: string
   readonly expiresAt: string

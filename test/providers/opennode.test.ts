@@ -457,7 +457,7 @@ void t.test('what a provider says wrongly is not passed on', async t => {
     ProviderUnavailable,
     'an invoice over another amount'
   )
-  makes({ payreq: `${invoice.slice(0, -1)}q` })
+  makes({ payreq: `${invoice.slice(0, -1)}${invoice.endsWith('q') ? 'p' : 'q'}` })
   await t.rejects(provider.createCharge(key, request), ProviderUnavailable, 'an invoice with a wrong checksum')
   makes({ payreq: invoice, id: '' })
   await t.rejects(provider.createCharge(key, request), ProviderUnavailable, 'a charge without an id')

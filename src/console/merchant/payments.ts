@@ -11,7 +11,7 @@ import { timeOf, sats, short } from '../words.ts'
 const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
 
 /** An amount in its currency, and in satoshis where that is another. */
-function amount({ amount: value, currency, amountSats }: PaymentItem): string {
+function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
   return amountSats === null || currency === 'BTC'
     ? `${value} ${currency}`
     : `${value} ${currency} (${sats(amountSats)})`
@@ -84,7 +84,11 @@ export const paymentPage: ConsolePage = {
   async show(asked): Promise<PageContent> {
     const { api, params } = asked
     const id = encodeURIComponent(params['invoiceId'] ?? '')
-    const found = await api.get<PaymentItem>(`/api/payments/${id}`)
+    // The list says in satoshis what was asked, which a refund needs; the payment by itself is as the contract has it.
+    const { payments } = await api.get<{ readonly payments: readonly PaymentItem[] }>(`/api/payments?text=${id}`)
+    const found =
+      payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
+      (await api.get<PaymentItem>(`/api/payments/${id}`))
     const refunds = await api.get<readonly RefundItem[]>(`/api/refunds/invoice/${id}`)
     return {
       title: `Payment ${found.orderId}`,
@@ -157,7 +161,7 @@ function timeline(found: PaymentItem, refunds: readonly RefundItem[]): ReadonlyA
   return steps.sort((one, other) => one.at.localeCompare(other.at))
 }
 
-function refundForm({ ctx, form, problem }: Asked, { amountSats }: PaymentItem): VNode {
+function refundForm({ ctx, form, problem }: Asked, { amountSats = null }: PaymentItem): VNode {
   return html`
     <details open=${problem !== null}>
       <summary>Give money back</summary>
