@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
 import t from 'tap'
 import { SqlAdminStore } from '../../src/admin/store.ts'
+import { mailedLinks } from '../sign-in/mails.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { isWrong, malformed, sweep, targetsOf, type Known, type Malformed } from './malformed.ts'
 
@@ -84,19 +85,26 @@ t.test(
     )
     // The dashboard takes the admin key in a header of its own; without it 21 failures would throttle every other
     // request too.
-    const signedIn = await send('POST', '/sign-in/key', {
-      headers: { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' },
-      body: `key=${encodeURIComponent(merchant.apiKey)}`
-    })
-    const session = {
-      'sec-fetch-site': 'same-origin',
-      cookie: String(signedIn.headers['set-cookie']).split(';', 1)[0] ?? ''
+    const own = { 'sec-fetch-site': 'same-origin', 'content-type': 'application/x-www-form-urlencoded' }
+    const sessionOf = ({ headers }: Answer): object => {
+      const cookies = [headers['set-cookie'] ?? []].flat().map(line => line.split(';', 1)[0] ?? '')
+      return { 'sec-fetch-site': 'same-origin', cookie: cookies.find(cookie => cookie.includes('session')) ?? '' }
     }
+    const byKey = sessionOf(
+      await send('POST', '/sign-in/key', { headers: own, body: `key=${encodeURIComponent(merchant.apiKey)}` })
+    )
+    // Passkeys are a person's.
+    const { email } = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }
+    await send('POST', '/api/auth/magic-link', { body: { email } })
+    const [link = ''] = await mailedLinks(gateway.data, email, 1)
+    const byMail = sessionOf(await send('POST', link, { headers: own, body: '' }))
     const keyOf = ({ access, path }: Malformed['target']): object =>
       access === 'public'
         ? path === '/api/auth/account'
-          ? session
-          : {}
+          ? byKey
+          : path.startsWith('/api/auth/passkeys')
+            ? byMail
+            : {}
         : path.startsWith('/jobs')
           ? { 'x-admin-key': adminKey }
           : {
