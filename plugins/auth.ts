@@ -109,14 +109,20 @@ export default definePlugin({
       ctx.principal = principal
     }
 
-    /** Whether the browser has a session that may do this; counts those that are made up. */
-    const findSession = async (ctx: Context): Promise<Principal | null> => {
+    const other = config.as === 'admin' ? 'merchant' : 'admin'
+
+    /**
+     * Whom a browser's session acts for here; 'other' for one that is good elsewhere, such as a merchant's at the
+     * operator's pages, which stays. Counts those that are made up.
+     */
+    const findSession = async (ctx: Context): Promise<Principal | 'other' | null> => {
       if (sessions.tokenOf(ctx) === null) return null
       const address = clientNetwork(ctx.clientAddress)
       const blocked = await authThrottle.blockedFor(address)
       if (blocked > 0) throw new AuthThrottled(blocked / 1000)
       const principal = await sessions.principal(ctx, config.as)
       if (principal !== null || config.optional) return principal
+      if ((await sessions.principal(ctx, other)) !== null) return 'other'
       const wait = await authThrottle.failed(address)
       if (wait > 0) throw new AuthThrottled(wait / 1000)
       return null
@@ -124,13 +130,13 @@ export default definePlugin({
 
     const bySession = async (ctx: Context): Promise<void | Reply> => {
       const principal = await findSession(ctx)
-      if (principal !== null) {
+      if (principal !== null && principal !== 'other') {
         ctx.principal = principal
         return
       }
       if (config.optional) return
       const isSent = sessions.tokenOf(ctx) !== null
-      const headers = isSent ? ['Set-Cookie', sessions.goneCookie] : []
+      const headers = isSent && principal === null ? ['Set-Cookie', sessions.goneCookie] : []
       if (config.page) return toSignIn(ctx, headers)
       if (isSent || ctx.headers.get('sec-fetch-site') === 'same-origin') throw sessionMissing(headers)
       return authenticate(ctx, null)

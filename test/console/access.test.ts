@@ -36,6 +36,8 @@ t.test('every page of the consoles is for who is signed in to it, and asks all o
       const answer = await ask(headers)
       t.equal(answer.status, 303, `${method} ${path}: ${who}`)
       t.match(answer.headers['location'], /^(\.\.?\/)+sign-in\?next=(console|operator)/, `${method} ${path}: ${who}`)
+      // What is no session goes out of the browser; one that is good elsewhere stays.
+      t.equal(answer.headers['set-cookie'] !== undefined, who === 'a made-up session', `${method} ${path}: ${who}`)
     }
     const answer = await ask({ cookie: sessions[right] })
     t.ok([200, 303, 404, 422, 502].includes(answer.status), `${method} ${path}: ${answer.status}`)
