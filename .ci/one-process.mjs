@@ -59,4 +59,11 @@ export async function inOneProcess(files) {
     clearTimeout(ending)
   }
   endAfter(rest, 'after its last file').unref()
+  // Node 24 now and then never ends its cleanup of an environment (`CleanupHandles` runs its loop over and over with
+  // nothing in it), and computes for ever. Behind all other listeners, tap's last lines among them, the process ends itself.
+  process.once('beforeExit', () => {
+    process.on('exit', code => {
+      process.exit(process.exitCode ?? code)
+    })
+  })
 }

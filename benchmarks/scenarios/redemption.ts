@@ -104,7 +104,7 @@ class Payee {
       paymentHash,
       expiresAt: (timestamp + expirySeconds) * 1000,
       network: 'regtest' as const,
-      isSignedHere: true as const
+      isSignatureSound: true as const
     }
   }
 

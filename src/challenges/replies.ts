@@ -98,9 +98,9 @@ function withSession(lines: string[], deposit: DepositChallenge | null, headers:
   return charge < 0 ? [...lines, ...own] : lines.toSpliced(charge + 1, 0, ...own)
 }
 
-/** The same for readers of the body. */
+/** The same for readers of the body; nothing where there is no line, whose id a session is opened with. */
 function sessionMember(deposit: DepositChallenge | null): object {
-  if (deposit === null) return {}
+  if (deposit === null || sessionLine(deposit.challenge) === null) return {}
   const { challenge, terms } = deposit
   return {
     session: {

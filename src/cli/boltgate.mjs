@@ -18,3 +18,8 @@ const isCheckout = existsSync(source)
 if (isCheckout) module.enableCompileCache()
 const { main } = await import((isCheckout ? source : built).href)
 process.exitCode = await main(process.argv.slice(2))
+// When nothing is left to do and all other listeners have been called. Node 24 would clean up its environment now, which
+// now and then never ends: `CleanupHandles` runs an empty loop over and over, and the process computes for ever.
+process.on('exit', code => {
+  process.exit(process.exitCode ?? code)
+})
