@@ -9,6 +9,7 @@ import { status } from '../status.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field, figure, table } from '../parts.ts'
 import type { RefundItem } from '../views.ts'
+import { settlementOf, settlementSection } from './settlement.ts'
 import { trafficSection, type TrafficItem } from './traffic.ts'
 import { count, sats, short, timeOf } from '../words.ts'
 
@@ -342,10 +343,10 @@ const refund: ConsolePage = {
   console: 'operator',
   path: 'refunds/:refundId',
   summary: 'One refund, and settling it by hand',
-  async show({ api, ctx, form, params, problem }) {
+  async show(asked) {
+    const { api, form, params, problem } = asked
     const found = await api.get<StuckRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
     const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
-    const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
     return {
       title: `Refund ${found.refundId}`,
       content: html`
@@ -368,23 +369,15 @@ const refund: ConsolePage = {
         ])}
         ${
           isOpen
-            ? html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
-                <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened.</p>
-                <form method="post" class="form">
-                  ${choice(
-                    'outcome',
-                    'What happened',
-                    [
-                      ['sent', 'It was sent'],
-                      ['not-sent', 'It was not sent']
-                    ],
-                    form.get('outcome') ?? 'sent'
-                  )}
-                  ${field({ name: 'providerRefundId', label: "The provider's id of it, where it was sent", value: form.get('providerRefundId') ?? '', problem: problem?.fields['providerRefundId'], attributes: { maxlength: 200 } })}
-                  ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
-                  ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
-                  <button class="button" type="submit">Settle</button>
-                </form></section>`
+            ? settlementSection(asked, {
+                fields: field({
+                  name: 'providerRefundId',
+                  label: "The provider's id of it, where it was sent",
+                  value: form.get('providerRefundId') ?? '',
+                  problem: problem?.fields['providerRefundId'],
+                  attributes: { maxlength: 200 }
+                })
+              })
             : null
         }`
     }
@@ -396,9 +389,7 @@ const refund: ConsolePage = {
       method: 'POST',
       target: `/api/admin/refunds/${encodeURIComponent(id)}/settle`,
       body: {
-        outcome: form.get('outcome'),
-        settledBy: form.get('settledBy') ?? '',
-        reason: form.get('reason') ?? '',
+        ...settlementOf(form),
         ...(provider === '' ? {} : { providerRefundId: provider })
       }
     })

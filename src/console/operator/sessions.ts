@@ -3,6 +3,7 @@ import { queryOf } from '../api.ts'
 import { status } from '../status.ts'
 import type { ConsolePage, GoTo } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
+import { settlementOf, settlementSection } from './settlement.ts'
 import { sats, short, timeOf } from '../words.ts'
 
 /** A prepaid session as the API says it, as far as it is shown. */
@@ -94,10 +95,10 @@ export const operatorSession: ConsolePage = {
   console: 'operator',
   path: 'sessions/:sessionId',
   summary: 'One prepaid session, and settling its refund by hand',
-  async show({ api, ctx, form, params, problem }) {
+  async show(asked) {
+    const { api, form, params, problem } = asked
     const found = await api.get<SessionItem>(`/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`)
     const { refund } = found
-    const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
     const isUnderWay = refund.status === 'pending' || refund.status === 'processing'
     return {
       title: 'Session',
@@ -136,23 +137,7 @@ export const operatorSession: ConsolePage = {
         }
         ${
           isUnderWay && refund.settledBy === null
-            ? html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
-                <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened. While the provider may still be sending it, this is refused.</p>
-                <form method="post" class="form">
-                  <input type="hidden" name="do" value="settle" />
-                  ${choice(
-                    'outcome',
-                    'What happened',
-                    [
-                      ['sent', 'It was sent'],
-                      ['not-sent', 'It was not sent']
-                    ],
-                    form.get('outcome') ?? 'sent'
-                  )}
-                  ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
-                  ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
-                  <button class="button" type="submit">Settle</button>
-                </form></section>`
+            ? settlementSection(asked, { words: 'While the provider may still be sending it, this is refused.' })
             : null
         }`
     }
@@ -178,11 +163,7 @@ export const operatorSession: ConsolePage = {
         await api.send({
           method: 'POST',
           target: `${target}/settlement`,
-          body: {
-            outcome: form.get('outcome'),
-            settledBy: form.get('settledBy') ?? '',
-            reason: form.get('reason') ?? ''
-          }
+          body: settlementOf(form)
         })
         return back
       default:
