@@ -65,6 +65,18 @@ export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean 
     : !isFree(route.price)
 }
 
+/**
+ * Whether an endpoint of a merchant's proxy can be sold as a balance: a route that serves proxies takes from balances,
+ * or may by a plugin of the operator's own, of which the file says nothing.
+ */
+export function metersProxies({ routes, chains }: Pick<Priced, 'routes' | 'chains'>): boolean {
+  const proxied = routes.filter(({ upstream }) => upstream.kind === 'proxy')
+  const meters = ({ chain }: RouteConfig): boolean =>
+    chains[chain]?.some(({ plugin, file, disabled }) => !disabled && (plugin === 'meter' || file !== undefined)) ===
+    true
+  return proxied.length === 0 || proxied.some(meters)
+}
+
 /** Whether a chain sells the calls inside messages. */
 export function sellsCalls(chain: readonly ReadEntry[]): boolean {
   return chain.some(({ entry, facts }) => !entry.disabled && facts?.name === 'mcp' && entry.plugin === 'mcp')

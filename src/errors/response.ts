@@ -74,6 +74,13 @@ export const responseErrors = {
     cause: 'The price server of the route is away, was too slow, or named no price. Nothing was charged.',
     cure: 'Try again after `Retry-After`; the log has what the price server did.'
   },
+  BG_METERING_UNAVAILABLE: {
+    status: 503,
+    error: 'Metering unavailable',
+    cause:
+      "A merchant's endpoint sells a balance, and the chain of its route has no `meter`, which takes from balances.",
+    cure: 'The operator adds `meter` behind `challenge` to the chain that the message names; `boltgate check` warns of it.'
+  },
   BG_CLIENT_GONE: {
     status: 499,
     cause: 'The client closed the connection before its request was whole. It is only logged.',
@@ -699,6 +706,11 @@ export const responseErrors = {
     status: 400,
     cause: 'An endpoint with `meter` has the price 0, so nobody could have a balance to use it.',
     cure: 'Give `priceSats`, what a balance costs, or leave `meter` out.'
+  },
+  BG_PROXY_METER_UNAVAILABLE: {
+    status: 400,
+    cause: 'An endpoint has a `meter`, and no route of this gateway that serves proxies has `meter` in its chain.',
+    cure: 'Leave `meter` out, or ask the operator to add `meter` behind `challenge` to the chain of those routes.'
   },
   BG_PROXY_AUTH_HEADER_MISSING: {
     status: 400,

@@ -9,7 +9,7 @@ import type { Hooks, Plugin, Scope } from './plugin.ts'
 import { checkReach, type BuiltRoute, type Establishes } from './reach.ts'
 import type { RouteInfo } from './route.ts'
 import { Router } from './router.ts'
-import { asksAlways, requirePayment } from './sale.ts'
+import { asksAlways, requireMetering, requirePayment } from './sale.ts'
 import type { Services } from './services.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
@@ -91,9 +91,9 @@ async function buildChain(
   const slots = new Slots()
   const hooks: Hooks[] = []
   const callers: Establishes[] = []
-  let guard = beforeCharge(route, around)
+  const entries = config.chains[route.chain] ?? []
+  let guard = beforeCharge(route, around) ?? requireMetering(route, entries, around.plugins)
   try {
-    const entries = config.chains[route.chain] ?? []
     const paid = requirePayment(route, entries, around.plugins)
     for (const entry of withTerminal(entries, route, around)) {
       if (entry.disabled) continue

@@ -2,6 +2,7 @@ import { amountWords, isFree, priceWords } from '../config/price.ts'
 import { alwaysHolds } from '../config/sale.ts'
 import type { ChainEntryConfig, RouteConfig } from '../config/schema.ts'
 import type { Context } from './context.ts'
+import { LongError } from './errors.ts'
 import type { Hooks, Plugin } from './plugin.ts'
 
 /** The entries of a chain that ask for payment; disabled ones are none. */
@@ -60,6 +61,37 @@ export function requirePayment(
       throw new Error(
         `the chain "${route.chain}" of the route "${route.name}" let a request through that costs ${costs} and was not paid for; nothing was sent on. ` +
           `It needs credential and challenge${route.meter === undefined ? '' : ' and meter'}, each for every request of the route`
+      )
+    }
+  }
+}
+
+/**
+ * Stands before what asks for payment on routes of merchants' proxies whose chain takes nothing from balances: what an
+ * endpoint sells as a balance could be paid for there and never used, so it is 503 before anybody pays (decision 351).
+ * Null where balances are taken from, and where nobody is asked to pay.
+ */
+export function requireMetering(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): Hooks | null {
+  if (route.upstream.kind !== 'proxy' || asking(entries, plugins).every(entry => entry.mode === 'observe')) return null
+  const isMetered = entries.some(
+    entry =>
+      !entry.disabled &&
+      entry.mode === 'enforce' &&
+      plugins.get(entry.file ?? entry.plugin)?.provides?.includes('metering') === true &&
+      alwaysHolds(entry.when, route.match)
+  )
+  if (isMetered) return null
+  return {
+    request(ctx) {
+      if (ctx.offer === null || ctx.offer.meter === null) return
+      throw new LongError(
+        503,
+        'Metering unavailable',
+        `This endpoint sells a balance, and nothing here takes from it. Nothing was charged. The operator adds meter to the chain "${route.chain}".`
       )
     }
   }

@@ -1,4 +1,5 @@
 import type { Challenges } from '../challenges/service.ts'
+import { metersProxies } from '../config/sale.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Database } from '../database/database.ts'
 import type { Sealer } from '../keys/secrets.ts'
@@ -28,7 +29,7 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'countOtherEnd
   readonly merchants: Merchants
   readonly random: Random
   readonly sealer: Sealer
-  config(): Pick<GatewayConfig, 'payment'>
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
 }
 
 /** Opens merchants' proxies. */
@@ -51,6 +52,7 @@ export function openProxies(parts: OpenProxiesParts) {
       timeoutSeconds: MAX_TIMEOUT_SECONDS
     }),
     caps: merchant => merchants.caps(merchant),
+    canMeter: () => metersProxies(config()),
     probe: probeTarget(call, clock),
     changed: proxyId => directory.refresh(proxyId)
   })

@@ -28,6 +28,8 @@ export interface ProxyServiceParts {
   readonly production: boolean
   /** Asked each time, since a reload changes them. */
   defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
+  /** Whether an endpoint with a meter could be bought here; asked each time, since a reload changes it. */
+  canMeter(): boolean
   /** The caps of a merchant's plan. */
   caps(merchant: Merchant): PlanCaps
   /** Endpoints of the plan's cap that are not proxies: the producer's resources (decision 84). */
@@ -86,7 +88,7 @@ export class ProxyService {
       targetBaseUrl: this.#target(input.targetBaseUrl),
       defaultPriceSats: input.defaultPriceSats,
       defaultPrice: priceOfInput(input.defaultPrice ?? null, '/defaultPrice'),
-      endpoints: endpointsOf(input.endpoints ?? []),
+      endpoints: this.#endpoints(input.endpoints ?? []),
       tokenValiditySeconds: input.tokenValiditySeconds ?? defaults.tokenValiditySeconds,
       timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
       renewal: input.renewal ?? 'default',
@@ -147,6 +149,19 @@ export class ProxyService {
     return await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
   }
 
+  /** @throws ShortError 400 for an endpoint that nobody could buy of */
+  #endpoints(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
+    const metered = inputs.findIndex(({ meter }) => meter !== undefined)
+    if (metered >= 0 && !this.#parts.canMeter())
+      throw new ShortError(
+        400,
+        `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`,
+        [],
+        'BG_PROXY_METER_UNAVAILABLE'
+      )
+    return endpointsOf(inputs)
+  }
+
   async #own(merchant: Merchant, proxyId: string): Promise<ProxyRow> {
     const row = isProxyId(proxyId) ? await this.#parts.store.get(merchant.id, proxyId) : null
     if (row === null) throw proxyNotFound()
@@ -162,7 +177,7 @@ export class ProxyService {
       defaultPriceSats: change.defaultPriceSats ?? row.defaultPriceSats,
       defaultPrice:
         change.defaultPrice === undefined ? row.defaultPrice : priceOfInput(change.defaultPrice, '/defaultPrice'),
-      endpoints: change.endpoints === undefined ? row.endpoints : endpointsOf(change.endpoints),
+      endpoints: change.endpoints === undefined ? row.endpoints : this.#endpoints(change.endpoints),
       tokenValiditySeconds: change.tokenValiditySeconds ?? row.tokenValiditySeconds,
       timeoutSeconds: change.timeout ?? row.timeoutSeconds,
       renewal: change.renewal ?? row.renewal,

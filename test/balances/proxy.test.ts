@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startModelServer } from '../fakes/model.ts'
-import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 
 t.test("a merchant's endpoint is metered, and its merchant sees who used what", async t => {
@@ -47,3 +47,56 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
   const entries = await gateway.merchantSend('GET', `/api/merchant/balances/${balance?.id}/entries`)
   t.match(entries.json(), [{ model: 'small' }, { model: 'small' }, { model: 'small', input: 5, output: 5, msat: 50 }])
 })
+
+t.test(
+  'where nothing takes from balances, an endpoint with a meter is refused, and a saved one asks nobody to pay',
+  async t => {
+    const model = await startModelServer(t)
+    const gateway = await startGateway(t)
+    const metered = {
+      pathPattern: '/counted',
+      priceSats: 100,
+      meter: { unit: 'request', outputMsat: 1000, usage: 'requests' }
+    }
+    const send = (method: 'POST' | 'PUT', path: string) =>
+      gateway.merchantSend(method, path, {
+        name: 'Model',
+        targetBaseUrl: model.url,
+        defaultPriceSats: 10,
+        endpoints: [metered]
+      })
+    const made = await send('POST', '/api/proxy')
+    t.equal(made.status, 201, made.text)
+    const { proxyId, proxyUrl } = made.json() as { proxyId: string; proxyUrl: string }
+    const ask = (path: string) => gateway.send('GET', `${new URL(proxyUrl).pathname}${path}`)
+    t.equal((await ask('counted')).status, 402)
+
+    await gateway.reload(
+      defaultYaml({
+        replace: [
+          [
+            'chains:\n',
+            'chains:\n  bare: [ { throttle: { policy: l402-proxy } }, proxy, body-limit, credential, challenge ]\n'
+          ],
+          [
+            'routes:\n',
+            'routes:\n  - { match: { path: [ /l402/proxy/:proxyId, /l402/proxy/:proxyId/* ] }, chain: bare, upstream: { proxy: ":proxyId" } }\n'
+          ]
+        ]
+      })
+    )
+    const closed = await ask('counted')
+    t.equal(closed.status, 503)
+    t.match(closed.json(), { error: 'Metering unavailable', message: /adds meter to the chain "bare"/ })
+    t.equal(closed.headers['www-authenticate'], undefined, 'nobody is asked to pay for what cannot be used')
+    t.equal((await ask('other')).status, 402, 'what is no balance is sold as ever')
+    for (const [method, path] of [
+      ['POST', '/api/proxy'],
+      ['PUT', `/api/proxy/${proxyId}`]
+    ] as const) {
+      const refused = await send(method, path)
+      t.equal(refused.status, 400, method)
+      t.match(refused.text, /endpoints\[0\] has a meter, and no route of this gateway takes from balances/)
+    }
+  }
+)
