@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { callPlace } from '../config/call-prices.ts'
 import type { MeterConfig } from '../config/meter.ts'
 import { MAX_PRICE_SATS } from '../config/price.ts'
 import type { RouteConfig } from '../config/schema.ts'
@@ -150,6 +151,7 @@ const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
  */
 export class RouteOffers {
   readonly #prices: RequestPricer
+  readonly #grace: (places: readonly string[]) => PriceGrace | null
   readonly #elsewhere: boolean
   readonly #source: 'route' | 'ping'
   readonly #meter: MeterConfig | null
@@ -178,8 +180,9 @@ export class RouteOffers {
     this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
     this.#place = routePlace(route)
     this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
+    this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
     this.#prices = requestPricer(route.price ?? defaults.defaultPrice, {
-      grace: places => prices?.grace(places, route.priceGrace) ?? null,
+      grace: this.#grace,
       priceGrace: route.priceGrace,
       place: this.#place,
       servers
@@ -218,10 +221,22 @@ export class RouteOffers {
    * @throws TypeError for what is no price
    */
   at(ctx: Context, price: number | string): Offer {
+    return this.#at(ctx, price, null)
+  }
+
+  /**
+   * The offer of a call inside the request's messages at the price of one line of a price list, whose former prices the
+   * route's `priceGrace` takes. @throws TypeError for what is no price
+   */
+  ofCall(ctx: Context, price: number | string, operation: string): Offer {
+    return this.#at(ctx, price, this.#grace([callPlace(this.#place, operation)]))
+  }
+
+  #at(ctx: Context, price: number | string, grace: PriceGrace | null): Offer {
     const amount = typeof price === 'number' ? price : (parseUnit('money', price) ?? Number.NaN)
     if (typeof amount === 'number' && (!Number.isSafeInteger(amount) || amount < 0 || amount > MAX_PRICE_SATS))
       throw new TypeError(`${JSON.stringify(price)} is no price of a request`)
-    return this.#offer(ctx, ownTerms(amount))
+    return this.#offer(ctx, { ...ownTerms(amount), grace })
   }
 
   #due(ctx: Context, terms: PriceTerms): Offer | null {

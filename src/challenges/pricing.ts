@@ -1,4 +1,4 @@
-import { routeCallPrices } from '../config/call-prices.ts'
+import { callPlace, routeCallPrices } from '../config/call-prices.ts'
 import { meterWords } from '../config/meter.ts'
 import { sessionWords } from '../config/sessions.ts'
 import { isFree, isTable, priceWords, type PriceConfig } from '../config/price.ts'
@@ -12,13 +12,19 @@ const PROXIES = '/l402/proxy/*'
 /** Of a place whose price hangs on the request. */
 const VARIES = 'varies'
 
-/** What the operator's routes cost, by place; of a table each value has a place of its own besides. */
+/**
+ * What the operator's routes cost, by place; of a table each value has a place of its own besides, and of calls inside
+ * messages each line of the price list.
+ */
 export function routePrices(config: Priced): ReadonlyMap<string, string> {
   return new Map(
     config.routes.flatMap((route): Array<readonly [string, string]> => {
       const price = routePrice(config, route)
       const place = routePlace(route)
-      if (price === null) return []
+      if (price === null)
+        return (routeCallPrices(config, route) ?? []).map(
+          ({ operation, amount }) => [callPlace(place, operation), String(amount)] as const
+        )
       if (typeof price !== 'object') return [[place, String(price)]]
       if (!isTable(price)) return [[place, VARIES]]
       const values = Object.entries(price.of).map(

@@ -68,6 +68,14 @@ export function callPriceList(prices: CallPrices): CallPrice[] {
   return MCP_OPERATIONS.flatMap(({ method, setting }) => named(method, prices[setting]))
 }
 
+/**
+ * What former prices of a call are remembered under, beside its route: the line of the price list that it stands under,
+ * as people read it.
+ */
+export function callPlace(place: string, operation: string): string {
+  return `${place} ${operation}`
+}
+
 /** What calls on a route cost; null where its chain sells no calls. */
 export function routeCallPrices({ chains }: Pick<GatewayConfig, 'chains'>, route: RouteConfig): CallPrice[] | null {
   const entry = chains[route.chain]?.find(({ plugin, disabled }) => plugin === 'mcp' && !disabled)

@@ -148,7 +148,7 @@ export class RpcSale {
 
   async #judge(ctx: Context, call: PricedCall): Promise<PaidCall | Answered> {
     const { challenges } = this.#parts
-    const offer = offerOf(ctx, this.#offers.at(ctx, call.amount), call)
+    const offer = offerOf(ctx, this.#offers.ofCall(ctx, call.amount, call.label), call)
     try {
       if (call.credential !== undefined && readCredential(ctx.headers.pairs).kind !== 'none')
         return answered(
@@ -197,7 +197,6 @@ function offerOf(ctx: Context, base: Offer, { operation, label, digest }: Priced
     tokenPath: path,
     wildcard: false,
     description: `${base.description} ${label}`,
-    grace: null,
     callDigest: digest
   }
 }

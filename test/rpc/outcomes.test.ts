@@ -1,4 +1,5 @@
 /** What becomes of a payment: sold with a result, given back without one, whatever shape the response has. */
+import { ManualClock } from '../support/manual-clock.ts'
 import { request } from 'node:http'
 import type { ServerResponse } from 'node:http'
 import t from 'tap'
@@ -246,4 +247,56 @@ t.test('our own faults are -32603 and use nothing up', async t => {
   t.match(await shop.call(call), { error: { code: -32603, data: { httpStatus: 503 } } }, 'no challenge can be made')
   await database.sql`alter table challenges_away rename to challenges`
   t.match(await shop.call(paying(call, credential)), { result: {} })
+})
+
+t.test(
+  'a price that changed while a buyer paid is taken for as long as priceGrace says, of this tool alone',
+  async t => {
+    const clock = new ManualClock()
+    const shop = await openRpcShop(t, {
+      clock,
+      prices: 'tools: { cheap: 2 sats, "d*": 4 sats }',
+      route: 'priceGrace: 10m'
+    })
+    const tokenOf = async (name: string): Promise<string> => {
+      const asked = await shop.post(toolCall(name))
+      const macaroon = /macaroon="([^"]+)"/.exec([asked.headers['www-authenticate'] ?? []].flat()[0] ?? '')?.[1] ?? ''
+      const { invoice } = challengeOf(asked.json() as Rpc).request.methodDetails
+      return `L402 ${macaroon}:${await shop.gateway.pay(invoice)}`
+    }
+    const [cheap, dear] = [await shop.buy(toolCall('cheap')), await shop.buy(toolCall('dear'))]
+    const token = await tokenOf('cheap')
+    await shop.reprice('tools: { cheap: 3 sats, "d*": 5 sats }')
+    t.match(await shop.call(paying(toolCall('cheap'), cheap)), {
+      result: { _meta: { [RECEIPT]: { status: 'success' } } }
+    })
+    t.match(
+      await shop.call(paying(toolCall('dear'), dear)),
+      { result: {} },
+      'by the line of the list that it stands under'
+    )
+    t.match(await shop.call(toolCall('cheap'), { authorization: token }), { result: {} })
+    const again = await shop.buy(toolCall('cheap'))
+    t.equal(again.challenge.request.amount, '3', 'the present price is asked')
+    t.match(
+      await shop.call(paying(toolCall('dear'), again)),
+      { error: { code: -32043 } },
+      'no payment buys another tool'
+    )
+    clock.advance(11 * 60_000)
+    // On a connection of its own: those of before have been idle for too long.
+    const late = await fetch(`${shop.gateway.url}/mcp`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: token },
+      body: JSON.stringify(toolCall('cheap'))
+    })
+    t.match(await late.json(), { error: { code: -32043 } }, 'not for ever')
+  }
+)
+
+t.test('without a grace a call is paid at its very price', async t => {
+  const shop = await openRpcShop(t, { prices: 'tools: { cheap: 2 sats }' })
+  const bought = await shop.buy(toolCall('cheap'))
+  await shop.reprice('tools: { cheap: 3 sats }')
+  t.match(await shop.call(paying(toolCall('cheap'), bought)), { error: { code: -32043 } })
 })

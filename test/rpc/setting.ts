@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Test as T } from 'tap'
+import type { ManualClock } from '../support/manual-clock.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 
 /** A message as tests look into it. */
@@ -63,6 +64,8 @@ export interface RpcShop {
   /** Asks for a call, pays for it, and gives the credential. */
   buy(message: object): Promise<Credential>
   pay(challenge: Challenge): Promise<Credential>
+  /** Other prices, by a reload. */
+  reprice(prices: string): Promise<void>
 }
 
 export interface Credential {
@@ -117,7 +120,12 @@ const PRICES = `tools: { cheap: 2 sats, dear: 50 sats, open: 0 }
 /** Starts the shop; it closes with the test. `prices` are lines of YAML, `route` members of the route. */
 export async function openRpcShop(
   t: T,
-  { prices = PRICES, route = '', payment = '' }: { prices?: string; route?: string; payment?: string } = {}
+  {
+    prices = PRICES,
+    route = '',
+    payment = '',
+    clock
+  }: { prices?: string; route?: string; payment?: string; clock?: ManualClock } = {}
 ): Promise<RpcShop> {
   const received: Received[] = []
   const take = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
@@ -138,8 +146,8 @@ export async function openRpcShop(
   })
   const address = server.address()
   if (address === null || typeof address === 'string') throw new Error('the server listens on no port')
-  const gateway = await startGateway(t, {
-    yaml: defaultYaml({
+  const yaml = (listed: string): string =>
+    defaultYaml({
       replace: [
         [
           'chains:\n',
@@ -150,7 +158,7 @@ export async function openRpcShop(
     - throttle: { policy: global }
     - body-limit
     - mcp:
-          ${prices}
+          ${listed}
 `
         ],
         [
@@ -166,7 +174,7 @@ export async function openRpcShop(
         ]
       ]
     })
-  })
+  const gateway = await startGateway(t, { yaml: yaml(prices), ...(clock === undefined ? {} : { clock }) })
   const post: RpcShop['post'] = (message, headers = {}) =>
     gateway.send('POST', '/mcp', {
       headers: {
@@ -186,6 +194,7 @@ export async function openRpcShop(
       challenge,
       payload: { preimage: await gateway.pay(challenge.request.methodDetails.invoice) }
     }),
+    reprice: listed => gateway.reload(yaml(listed)),
     async buy(message) {
       return shop.pay(challengeOf(await shop.call(message)))
     }
