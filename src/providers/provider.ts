@@ -162,8 +162,12 @@ export interface Capabilities {
   readonly hostedCheckout: boolean
   /** Notifies us, so that a poller is only the back-up. */
   readonly notifies: boolean
-  /** Pays out over Lightning, over the chain. */
-  readonly payout: { readonly lightning: boolean; readonly chain: boolean }
+  /**
+   * Pays out over Lightning, over the chain. `once`: the same request over Lightning, sent again in the same or another
+   * process, pays nothing if the first was paid or is under way, whatever became of its answer. Left out where nothing
+   * holds that.
+   */
+  readonly payout: { readonly lightning: boolean; readonly chain: boolean; readonly once?: true }
 }
 
 /** How a host stands that did not answer. */

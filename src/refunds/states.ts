@@ -78,7 +78,7 @@ export function isNothingSent(error: unknown): boolean {
 }
 
 /** Whether it is not known that the provider took a refund: the answer was lost, or is still under way. */
-function isUnheard(refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
+export function isUnheard(refund: Pick<Refund, 'status' | 'providerRefundId'>): boolean {
   return refund.status === 'pending' && refund.providerRefundId === null
 }
 

@@ -19,6 +19,7 @@ const session = {
     reference: '7214590318264053',
     providerPayoutId: null,
     begunAt: '2026-11-22T10:26:30.000Z',
+    askedAt: '2026-11-22T10:26:30.000Z',
     endedAt: '2026-11-22T10:26:31.000Z',
     fault: 'The node could not pay the Lightning invoice.',
     settledBy: null,

@@ -34,6 +34,9 @@ const SessionView = Type.Object(
       reference: NullableText('Our own id of the payout, by which the provider is asked.'),
       providerPayoutId: NullableText("The provider's own id; null while it has not acknowledged the payout."),
       begunAt: NullableTime('When it was sent.'),
+      askedAt: NullableTime(
+        'When the provider was last asked to send it; later than begunAt where the request was lost and sent again.'
+      ),
       endedAt: NullableTime('When it was confirmed or failed.'),
       fault: NullableText('Why it failed.'),
       settledBy: NullableText('Who said what became of it, where it was settled by hand.'),
@@ -210,6 +213,7 @@ function view(session: PrepaidSession) {
       reference: session.refundReference,
       providerPayoutId: session.refundPayoutId,
       begunAt: session.refundBegunAt === null ? null : iso(session.refundBegunAt),
+      askedAt: session.refundAskedAt === null ? null : iso(session.refundAskedAt),
       endedAt: session.refundEndedAt === null ? null : iso(session.refundEndedAt),
       fault: session.refundFault,
       settledBy: session.settledBy,

@@ -8,13 +8,13 @@ import { checkReturnInvoice } from '../lightning/session-credential.ts'
 import { ProviderUnavailable } from '../providers/errors.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
-import type { Payout, PayoutRequest } from '../providers/provider.ts'
+import type { Payout } from '../providers/provider.ts'
 import {
   afterPayout,
   afterRefusal,
-  afterUnknown,
   isNothingSent,
   isOpen,
+  isUnheard,
   nextCheck,
   SEND_WITHIN,
   UNKNOWN_GRACE
@@ -23,6 +23,16 @@ import type { Clock } from '../system/clock.ts'
 import { numericId, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SessionCounters } from './counters.ts'
+import {
+  afterSilence,
+  failureOf,
+  isLost,
+  isSentAgain,
+  refundingOf,
+  requestOf,
+  standingOf,
+  toldRefund
+} from './refund-rules.ts'
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
 import type { SessionNews } from './news.ts'
 
@@ -59,8 +69,8 @@ const LOOK = 60_000
 
 /**
  * Ends sessions: closes them first, so that nobody spends from them any more, and then pays back what is left, as merchants'
- * refunds are paid: the row says so before the provider is asked, it is asked once, and what it is not certain about is
- * looked up and never sent again (decision 273).
+ * refunds are paid: the row says so before the provider is asked, and what it is not certain about is looked up. What it then
+ * knows nothing of is sent again where that cannot pay twice (decision 273).
  */
 export class SessionRefunds {
   readonly #parts: SessionRefundsParts
@@ -108,7 +118,7 @@ export class SessionRefunds {
     }
     if (session !== null && session.heldMsat === 0 && session.refundStatus === null) session = await this.#begin(id)
     if (session === null) throw new TypeError('a session is gone that was to be refunded')
-    return toldOf(session)
+    return toldRefund(session)
   }
 
   /** Closes and refunds sessions that nobody uses, and those whose end has come. */
@@ -128,7 +138,7 @@ export class SessionRefunds {
     for (const id of await this.#parts.store.unrefunded(BATCH)) await this.#careful(id, () => this.#begin(id))
   }
 
-  /** Looks up refunds whose outcome is not known. */
+  /** Looks up refunds whose outcome is not known, and sends those again that were certainly lost on their way. */
   async followUp(): Promise<void> {
     const { store, clock } = this.#parts
     for (const id of await store.takeDue(clock.now(), LOOK, BATCH)) await this.#careful(id, () => this.#lookUp(id))
@@ -171,9 +181,7 @@ export class SessionRefunds {
       const refund = session === null ? null : refundingOf(session)
       if (session === null) throw notFound()
       const now = clock.now()
-      const isLost = refund?.status === 'pending' && refund.providerRefundId === null
-      if (refund === null || !isLost || now - refund.createdAt < UNKNOWN_GRACE)
-        throw new LongError(409, 'Refund not settled', standingOf(session))
+      if (refund === null || !isLost(refund, now)) throw new LongError(409, 'Refund not settled', standingOf(session))
       const next: Refunding =
         outcome === 'sent' ? { ...refund, status: 'confirmed', processedAt: now } : afterRefusal(refund, now)
       await this.#write(sql, session, next, outcome === 'sent' ? null : 'The operator found that it was not sent.')
@@ -210,6 +218,7 @@ export class SessionRefunds {
         providerRefundId: null,
         transactionHash: null,
         createdAt: now,
+        askedAt: now,
         processedAt: null
       }
       await store.refund(sql, id, refund, null, now + SEND_WITHIN)
@@ -219,30 +228,40 @@ export class SessionRefunds {
     return await this.#send(begun.session, begun.refund)
   }
 
-  /** Asks the provider, exactly once. What it is not certain about stays pending. */
+  /**
+   * Asks the provider, for what the row says that it is asked for now. What it is not certain about stays pending.
+   */
   async #send(session: PrepaidSession, refund: Refunding): Promise<PrepaidSession | null> {
     const { clock, log, store } = this.#parts
     const { id } = session
+    const fields = { session: id, reference: refund.reference, refundSats: refund.amountSats }
     let payout: Payout
     try {
-      if (clock.now() - refund.createdAt >= SEND_WITHIN)
+      // A process that stood still may wake after others have sent it.
+      if (clock.now() - refund.askedAt >= SEND_WITHIN)
         throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
       payout = await this.#payee(session).payOut(requestOf(session, refund))
     } catch (error) {
-      if (!isNothingSent(error)) {
+      // What refuses a second request says nothing of the first, as long as that may be on its way.
+      const isFirstUnknown = refund.askedAt > refund.createdAt && clock.now() - refund.createdAt < UNKNOWN_GRACE
+      if (!isNothingSent(error) || isFirstUnknown) {
         log.warn(
-          { session: id, reference: refund.reference, err: error },
-          "The outcome of a session's refund is not known: its client was told that it failed; it is looked up and never sent again"
+          { ...fields, err: error },
+          "The outcome of a session's refund is not known: its client was told that it failed; it is looked up"
         )
         return await store.find(id)
       }
       log.warn(
-        { session: id, reference: refund.reference, refundSats: refund.amountSats, err: error },
+        { ...fields, err: error },
         'The refund of a session failed; POST /api/admin/sessions/{sessionId}/refund sends it again'
       )
-      return await this.#change(id, afterRefusal, error instanceof Error ? error.message : String(error))
+      const fault = error instanceof Error ? error.message : String(error)
+      // Where somebody has asked anew meanwhile, that request decides.
+      const refused = (current: Refunding, now: number): Refunding =>
+        current.askedAt === refund.askedAt ? afterRefusal(current, now) : current
+      return await this.#change(id, refund, refused, fault)
     }
-    return await this.#change(id, (current, now) => afterPayout(current, payout, now), failureOf(payout))
+    return await this.#change(id, refund, (current, now) => afterPayout(current, payout, now), failureOf(payout))
   }
 
   async #lookUp(id: string): Promise<void> {
@@ -250,22 +269,58 @@ export class SessionRefunds {
     const session = await store.find(id)
     const refund = session === null ? null : refundingOf(session)
     if (session === null || refund === null || !isOpen(refund)) return
-    const payout = await this.#payee(session).lookUpPayout(requestOf(session, refund), refund.providerRefundId)
+    const payee = this.#payee(session)
+    const payout = await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId)
+    if (payout === null && payee.capabilities.payout.once === true && isSentAgain(refund, clock.now())) {
+      await this.#sendLost(id, refund)
+      return
+    }
     await this.#change(
       id,
-      (current, now) => (payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now)),
+      refund,
+      (current, now) => (payout === null ? afterSilence(current, now) : afterPayout(current, payout, now)),
       payout === null ? 'The provider has never heard of it: nothing was sent.' : failureOf(payout)
     )
     if (payout === null) await store.checkAt(id, nextCheck(refund, clock.now()))
   }
 
-  /** Writes what a refund has become, with the balance once it is confirmed. */
-  async #change(id: string, change: (refund: Refunding, now: number) => Refunding, fault: string | null) {
+  /**
+   * Sends a refund again that its provider knows nothing of: the same request, by one gateway at a time. Only for a
+   * provider that pays it once at most.
+   */
+  async #sendLost(id: string, seen: Refunding): Promise<void> {
+    const { database, store, clock, log } = this.#parts
+    const lost = await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const refund = session === null ? null : refundingOf(session)
+      if (session === null || refund === null || !isUnheard(refund)) return null
+      if (refund.reference !== seen.reference || refund.askedAt !== seen.askedAt) return null
+      const asked = { ...refund, askedAt: clock.now() }
+      await store.refund(sql, id, asked, null, asked.askedAt + SEND_WITHIN)
+      return { session, refund: asked }
+    })
+    if (lost === null) return
+    log.warn(
+      { session: id, reference: seen.reference },
+      'The provider knows nothing of the refund of a session, whose gateway ended or whose request was lost; it is sent again'
+    )
+    await this.#send(lost.session, lost.refund)
+  }
+
+  /** Writes what the refund has become that was `seen`, with the balance once it is confirmed. */
+  async #change(
+    id: string,
+    seen: Refunding,
+    change: (refund: Refunding, now: number) => Refunding,
+    fault: string | null
+  ): Promise<PrepaidSession | null> {
     const { database, store, clock } = this.#parts
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
       const refund = session === null ? null : refundingOf(session)
       if (session === null || refund === null) return session
+      // What is heard of one that was given up says nothing of the one in its place.
+      if (refund.reference !== seen.reference) return session
       const next = change(refund, clock.now())
       if (next === refund) return session
       await this.#write(sql, session, next, next.status === 'failed' ? fault : null)
@@ -311,51 +366,6 @@ export class SessionRefunds {
       )
     }
   }
-}
-
-/** How a refund stands, in the protocol's three words. */
-function toldOf({ refundStatus, refundSats, depositedMsat, spentMsat, refundedMsat }: PrepaidSession): SessionRefund {
-  if (refundStatus === 'skipped') return { refundSats: 0, refundStatus: 'skipped' }
-  if (refundStatus === 'confirmed') return { refundSats, refundStatus: 'succeeded' }
-  const left = Math.floor((depositedMsat - spentMsat - refundedMsat) / 1000)
-  return { refundSats: refundSats > 0 ? refundSats : left, refundStatus: 'failed' }
-}
-
-function refundingOf(session: PrepaidSession): Refunding | null {
-  const { refundStatus: status, refundReference: reference, refundBegunAt: createdAt } = session
-  if (status === null || status === 'skipped' || reference === null || createdAt === null) return null
-  return {
-    type: 'ln',
-    reference,
-    status,
-    createdAt,
-    amountSats: session.refundSats,
-    feeSats: session.refundFeeSats,
-    providerRefundId: session.refundPayoutId,
-    transactionHash: null,
-    processedAt: session.refundEndedAt
-  }
-}
-
-/** The same request at every look, so that a provider recognises it. */
-function requestOf(
-  { chargeId, returnInvoice: invoice }: PrepaidSession,
-  { reference, amountSats }: Refunding
-): PayoutRequest {
-  return { reference, chargeId, destination: { type: 'ln', invoice }, amountSats, description: 'Rest of a session' }
-}
-
-function failureOf({ status }: Payout): string | null {
-  return status === 'failed' ? 'The payment provider could not send it.' : null
-}
-
-/** Why nothing can be done about a refund now. */
-function standingOf({ closedAt, refundStatus, refundPayoutId, refundBegunAt }: PrepaidSession): string {
-  if (closedAt === null) return 'The session is open.'
-  if (refundStatus === null) return 'It has not begun: a request of the session is still under way.'
-  if (refundStatus !== 'pending') return `It is ${refundStatus}.`
-  if (refundPayoutId !== null) return 'The provider took it, so it says itself what becomes of it.'
-  return `It is looked up; what the provider never acknowledges can be settled from ${new Date((refundBegunAt ?? 0) + UNKNOWN_GRACE).toISOString()} on.`
 }
 
 function notFound(): LongError {

@@ -47,6 +47,8 @@ export interface PrepaidSession extends NewSession {
   /** The provider's own id; null while it is not known whether it took the request. */
   readonly refundPayoutId: string | null
   readonly refundBegunAt: number | null
+  /** When the provider was last asked to send it. */
+  readonly refundAskedAt: number | null
   readonly refundEndedAt: number | null
   /** Why it failed, in words. */
   readonly refundFault: string | null
@@ -63,6 +65,8 @@ export interface PrepaidSession extends NewSession {
 
 /** A refund that has begun. */
 export interface Refunding extends PaidOut {
+  /** When the provider was last asked to send it; when it began, where it was asked once. */
+  readonly askedAt: number
   readonly reference: string
   readonly amountSats: number
 }
@@ -90,6 +94,7 @@ const columns = {
   refundFeeSats: amount(),
   refundPayoutId: optional(text()),
   refundBegunAt: optional(moment()),
+  refundAskedAt: optional(moment()),
   refundEndedAt: optional(moment()),
   refundFault: optional(text()),
   settledBy: optional(text()),
@@ -169,8 +174,8 @@ export class SessionStore {
     await sql`
       update sessions set refund_status = ${refund.status}, refund_reference = ${refund.reference},
         refund_sats = ${refund.amountSats}, refund_fee_sats = ${refund.feeSats}, refund_payout_id = ${refund.providerRefundId},
-        refund_begun_at = ${new Date(refund.createdAt)}, refund_ended_at = ${at(refund.processedAt)},
-        refund_check_at = ${at(checkAt)}, refund_fault = ${fault}
+        refund_begun_at = ${new Date(refund.createdAt)}, refund_asked_at = ${new Date(refund.askedAt)},
+        refund_ended_at = ${at(refund.processedAt)}, refund_check_at = ${at(checkAt)}, refund_fault = ${fault}
       where id = ${id}`
   }
 

@@ -26,11 +26,19 @@ class Provider {
   readonly looked: PayoutRequest[] = []
   pay: () => Promise<Payout> = () => Promise.resolve(PAID)
   known: () => Promise<Payout | null> = () => Promise.resolve(null)
+  /** Whether it pays a request once, however often it is asked. */
+  once = true
 
   get payee(): Payee {
     const parts: Partial<Payee> = {
       slot: 'primary',
       kind: 'sandbox',
+      capabilities: {
+        onchain: false,
+        hostedCheckout: false,
+        notifies: false,
+        payout: { lightning: true, chain: false, ...(this.once ? { once: true } : {}) }
+      },
       payOut: request => {
         this.sent.push(request)
         return this.pay()
@@ -183,9 +191,10 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
 
 void eachDatabase(
   t,
-  'what a provider never heard of is failed after ten minutes, and stuck until somebody sends it again',
+  'what a provider that may pay twice never heard of is failed after ten minutes, and stuck until somebody sends it again',
   async (t, database) => {
     const { clock, provider, refunds, store, open } = setting(t, database)
+    provider.once = false
     const id = await open()
     provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
     await refunds.close(id, 'client', 'c')
@@ -250,5 +259,135 @@ void eachDatabase(
     t.match(await store.find(closed), { refundStatus: 'confirmed' })
     t.match(await store.find(poor), { refundStatus: 'skipped', refundedMsat: 0 })
     t.equal(provider.sent.length, 1)
+  }
+)
+
+/** A gateway dies at a point of a refund; what came of it by then the provider knows. */
+const DEATHS = {
+  'before its request went out': { isKnown: false },
+  'after its request was answered, before that was written': { isKnown: true }
+} as const
+
+for (const [point, { isKnown }] of Object.entries(DEATHS))
+  void eachDatabase(
+    t,
+    `a gateway that dies ${point} leaves a refund that others end, sent once`,
+    async (t, database) => {
+      const { clock, provider, refunds, other, store, open } = setting(t, database)
+      const id = await open()
+      provider.pay = () => new Promise<never>(() => {})
+      await refunds.close(id, 'client', 'c')
+      void refunds.refund(id)
+      while (provider.sent.length === 0) await new Promise(setImmediate)
+      provider.pay = () => Promise.resolve(PAID)
+      if (isKnown) provider.known = () => Promise.resolve(PAID)
+      clock.advance(59_000)
+      await other.refunds.followUp()
+      t.equal(provider.looked.length, 0, 'not while it may be on its way')
+      clock.advance(2_000)
+      await Promise.all([other.refunds.followUp(), other.refunds.followUp()])
+      t.match(await store.find(id), { refundStatus: 'confirmed', refundedMsat: 100_000 })
+      t.equal(provider.sent.length, isKnown ? 1 : 2)
+      t.same(provider.sent.at(-1), provider.sent[0], 'by the same request, which is paid once')
+      clock.advance(1_000_000)
+      await other.refunds.followUp()
+      t.equal(provider.sent.length, isKnown ? 1 : 2)
+    }
+  )
+
+void eachDatabase(
+  t,
+  'a request that is lost again and again is left to the operator, and may be settled once it is surely no longer on its way',
+  async (t, database) => {
+    const { clock, provider, refunds, store, open } = setting(t, database)
+    const id = await open()
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    await refunds.close(id, 'client', 'c')
+    await refunds.refund(id)
+    for (let minute = 0; minute < 10; minute++) {
+      clock.advance(60_000)
+      await refunds.followUp()
+    }
+    clock.advance(1)
+    const sent = provider.sent.length
+    t.ok(sent > 2, `sent ${sent} times`)
+    t.equal(new Set(provider.sent.map(({ reference }) => reference)).size, 1)
+    const word = { outcome: 'not-sent', settledBy: 'Ada', reason: 'It is not there.' } as const
+    t.match(await store.list('stuck', clock.now() - 600_000, { skip: 0, take: 10 }), [{ id, refundStatus: 'pending' }])
+    await t.rejects(refunds.settle(id, word), errorLike({ status: 409 }), 'the last request may still be on its way')
+    clock.advance(600_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'failed', refundFault: /never heard/ })
+    t.equal(provider.sent.length, sent)
+  }
+)
+
+void eachDatabase(
+  t,
+  'a gateway that wakes late sends nothing, and its refusal undoes no request of another',
+  async (t, database) => {
+    const { clock, provider, refunds, other, store, open } = setting(t, database)
+    const id = await open()
+    const late = Promise.withResolvers<Payout>()
+    provider.pay = () => late.promise
+    await refunds.close(id, 'client', 'c')
+    const told = refunds.refund(id)
+    while (provider.sent.length === 0) await new Promise(setImmediate)
+    clock.advance(61_000)
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    await other.refunds.followUp()
+    t.equal(provider.sent.length, 2)
+    late.reject(new ProviderRefused('request', 'No route.'))
+    await told
+    t.match(await store.find(id), { refundStatus: 'pending' }, 'the second request may have paid')
+    provider.known = () => Promise.resolve(PAID)
+    clock.advance(61_000)
+    await other.refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'confirmed' })
+  }
+)
+
+void eachDatabase(
+  t,
+  'what refuses a second request says nothing of the first while that may be on its way',
+  async (t, database) => {
+    const { clock, provider, refunds, store, open } = setting(t, database)
+    const id = await open()
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    await refunds.close(id, 'client', 'c')
+    await refunds.refund(id)
+    provider.pay = () => Promise.reject(new ProviderRefused('request', 'No route.'))
+    clock.advance(61_000)
+    await refunds.followUp()
+    t.equal(provider.sent.length, 2)
+    t.match(await store.find(id), { refundStatus: 'pending' })
+    await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+    provider.known = () => Promise.resolve(PAID)
+    clock.advance(61_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'confirmed' })
+  }
+)
+
+void eachDatabase(
+  t,
+  'a refund that was lost while all gateways were down for an hour is sent once more',
+  async (t, database) => {
+    const { clock, provider, refunds, other, store, open } = setting(t, database)
+    const [hour, month] = [await open(), await open()]
+    provider.pay = () => new Promise<never>(() => {})
+    for (const id of [hour, month]) {
+      await refunds.close(id, 'client', 'c')
+      void refunds.refund(id)
+    }
+    while (provider.sent.length < 2) await new Promise(setImmediate)
+    provider.pay = () => Promise.resolve(PAID)
+    await database.sql`update sessions set refund_begun_at = refund_begun_at - interval '2 days',
+      refund_asked_at = refund_asked_at - interval '2 days' where id = ${month}`
+    clock.leap(3_600_000)
+    await other.refunds.followUp()
+    t.match(await store.find(hour), { refundStatus: 'confirmed' })
+    t.match(await store.find(month), { refundStatus: 'failed' }, 'a node may have forgotten what it paid long ago')
+    t.equal(provider.sent.length, 3)
   }
 )

@@ -40,6 +40,7 @@ import { smallIndexes } from './0048-small-indexes.ts'
 import { members } from './0050-members.ts'
 import { audit } from './0051-audit.ts'
 import { firstKeys } from './0052-first-keys.ts'
+import { refundsAskedAgain } from './0053-refunds-asked-again.ts'
 import { proxyPrices } from './0054-proxy-prices.ts'
 import { reservedOrders } from './0055-reserved-orders.ts'
 import { traffic } from './0057-traffic.ts'
@@ -91,6 +92,7 @@ export const migrations: readonly Migration[] = [
   members,
   audit,
   firstKeys,
+  refundsAskedAgain,
   proxyPrices,
   reservedOrders,
   traffic,

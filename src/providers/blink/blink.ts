@@ -34,7 +34,8 @@ const capabilities: Capabilities = Object.freeze({
   // It calls back only for keys that may also pay, and nothing we know signs it: it makes news quicker, and does not
   // replace asking.
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false })
+  // It pays under a lock of the wallet, and refuses what its ledger has as paid or pending.
+  payout: Object.freeze({ lightning: true, chain: false, once: true })
 })
 
 /** Minutes that an invoice may be good: outside of it Blink takes four hours without a word. */

@@ -36,7 +36,8 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false })
+  // Of a paid hash `pay` gives the first outcome and `xpay` an error; what is under way is not begun again.
+  payout: Object.freeze({ lightning: true, chain: false, once: true })
 })
 
 const calls: KeyedKind<ClnKey> = {

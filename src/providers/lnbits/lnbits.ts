@@ -49,7 +49,8 @@ const capabilities: Capabilities = Object.freeze({
   hostedCheckout: false,
   // Its webhook is not signed and sent once or twice: it makes news quicker, and does not replace asking.
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false })
+  // It refuses a hash that it has a payment of, whatever became of that.
+  payout: Object.freeze({ lightning: true, chain: false, once: true })
 })
 
 const ADMIN_KEY = 'Admin key'

@@ -45,7 +45,8 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: true })
+  // lnd pays no hash again that was paid or is under way.
+  payout: Object.freeze({ lightning: true, chain: true, once: true })
 })
 
 /** lnd's own default, which tools that make keys for wallets write. */

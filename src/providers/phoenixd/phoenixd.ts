@@ -46,7 +46,8 @@ const capabilities: Capabilities = Object.freeze({
   // Its webhook is sent once and comes only with the secret in the key: it makes news quicker, and does not replace
   // asking.
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false })
+  // It looks into its database before it pays, and refuses a hash that was paid or is under way.
+  payout: Object.freeze({ lightning: true, chain: false, once: true })
 })
 
 const calls: KeyedKind<PhoenixdKey> = {

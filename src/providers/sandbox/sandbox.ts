@@ -58,7 +58,8 @@ const capabilities: Capabilities = Object.freeze({
   onchain: false,
   hostedCheckout: false,
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: true })
+  // A reference has one row.
+  payout: Object.freeze({ lightning: true, chain: true, once: true })
 })
 
 const shortestKey = 8
