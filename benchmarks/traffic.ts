@@ -6,11 +6,12 @@ import { systemClock } from '../src/system/clock.ts'
 import { silentLog } from '../src/telemetry/log.ts'
 import { nothingMeasured, type MeasuredStep } from '../src/traffic/measured.ts'
 import { GRAINS, TrafficStore } from '../src/traffic/store.ts'
+import { ProxyTraffic } from '../src/traffic/proxy-traffic.ts'
 import { Traffic } from '../src/traffic/traffic.ts'
 
 // node benchmarks/traffic.ts URL [DAYS]: what 20 routes of 4 processes that are busy in every minute take in an empty
 // database traffic_DAYS of the PostgreSQL at URL, how long a process takes to write its minute, and the operator's
-// questions about a day and 30 days. It is used again.
+// questions about a day and 30 days; then the same of 10,000 merchants' proxies. It is used again.
 
 const [url = '', count = '30'] = process.argv.slice(2)
 const days = Number(count)
@@ -56,7 +57,12 @@ if (found === undefined) await migrate(database, migrations, options)
 const store = new TrafficStore(database)
 const { sql } = database
 const now = Math.floor(Date.now() / MINUTE) * MINUTE
-const write = (nth: number, writer: number, rows: readonly MeasuredStep[]): Promise<void> =>
+const write = (
+  nth: number,
+  writer: number,
+  rows: readonly MeasuredStep[],
+  proxies: readonly MeasuredStep[] = []
+): Promise<void> =>
   store.write({
     process: {
       id: `bench-${now}-${writer}`,
@@ -69,6 +75,7 @@ const write = (nth: number, writer: number, rows: readonly MeasuredStep[]): Prom
       lostMinutes: 0
     },
     rows,
+    proxies,
     faults: []
   })
 
@@ -115,5 +122,45 @@ await timed('30 days by hour', 30, () => traffic.sums(month, '1h'))
 await timed('30 days by day', 30, () => traffic.sums(month, '1d'))
 await timed('30 days by route', 30, () => traffic.byRoute(month, '1d'))
 await timed('the last five minutes by route', 30, () => traffic.latelyByRoute(5))
+// Ten thousand proxies that were asked in every hour of a week and every day of a month, by rows of one of them.
+const PROXIES = 10_000
+const minuteOfProxies = (): MeasuredStep[] =>
+  minute(now, 'p')
+    .slice(1, 2)
+    .flatMap(row => Array.from({ length: PROXIES }, (_, nth) => ({ ...row, route: `proxy-${nth}` })))
+await sql`delete from proxy_traffic`
+await write(3_000, 8, [], minuteOfProxies())
+for (const [grain, length] of [
+  ['hour', 7 * 24],
+  ['day', 31]
+] as const)
+  await sql.unsafe(`
+    insert into proxy_traffic select at - n * interval '1 ${grain}', requests, asked, paid_requests, client_errors, server_errors,
+      upstream_failures, unfinished, grain, proxy_id, buckets, counts
+    from proxy_traffic cross join generate_series(1, ${length}) as n where grain = '${grain}' order by 1, proxy_id`)
+await sql.unsafe('analyze proxy_traffic')
+const [ofProxies] = await sql<Array<{ rows: number; table: string; all: string }>>`
+  select count(*)::int as rows, pg_size_pretty(pg_relation_size('proxy_traffic')) as table,
+    pg_size_pretty(pg_total_relation_size('proxy_traffic')) as all from proxy_traffic`
+process.stdout.write(`${ofProxies?.rows} rows of proxies, ${ofProxies?.table}, with indexes ${ofProxies?.all}\n`)
+await sql`
+  insert into merchants (name, email, api_key_hash) values ('bench', 'bench@example.com', 'bench') on conflict do nothing`
+const [account] = await sql<Array<{ id: number }>>`select id from merchants where email = 'bench@example.com'`
+await sql`
+  insert into proxies (proxy_id, merchant_id, name, target_base_url, default_price_sats)
+  select 'proxy-' || n, ${account?.id ?? 0}, 'p', 'https://api.example.com', 1 from generate_series(1, 20) as n
+  on conflict do nothing`
+const proxies = new ProxyTraffic(store, systemClock)
+const mine = account?.id ?? 0
+await timed('a process writes 500 proxies of its minute', 40, nth =>
+  write(4_000 + nth, 7, [], minuteOfProxies().slice(0, 500))
+)
+await timed('a day by hour of an account with 20 proxies', 30, () => proxies.sums(mine, null, day, '1h'))
+await timed('30 days by day of an account with 20 proxies', 30, () =>
+  proxies.sums(mine, null, { from: now - 30 * GRAINS.day, to: now }, '1d')
+)
+await timed('30 days by day of one proxy', 30, () =>
+  proxies.sums(mine, 'proxy-3', { from: now - 30 * GRAINS.day, to: now }, '1d')
+)
 await timed('purge, nothing to do', 3, () => store.purge(now))
 await database.close()

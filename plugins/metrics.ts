@@ -92,7 +92,10 @@ export default definePlugin({
       const { error, source, status } = outcome
       if (status < 500 && source !== 'upstream') return
       const isOfUpstream = source === 'upstream' ? error !== null : status === 502 || status === 504
-      if (isOfUpstream && ctx.get(forwarded) !== undefined) upstreamFailures.add(1)
+      if (isOfUpstream && ctx.get(forwarded) !== undefined) {
+        upstreamFailures.add(1)
+        ctx.tally?.upstreamFailed()
+      }
       const at = { route: name, status, at: ctx.now, correlationId: ctx.correlationId }
       metrics.faults.add({ ...at, message: describeFault(outcome) })
     }
@@ -109,12 +112,20 @@ export default definePlugin({
         if (since !== undefined && head.source === 'upstream') upstream.observe((clock.monotonic() - since) / 1000)
       },
       done(ctx, outcome) {
+        const { tally } = ctx
         inFlight.add(-1)
         cell(ctx, outcome.status).add(1)
         duration.observe(outcome.duration / 1000)
-        if (!outcome.delivered) unfinished.add(1)
+        tally?.over(outcome.status, outcome.duration / 1000)
+        if (!outcome.delivered) {
+          unfinished.add(1)
+          tally?.brokenOff()
+        }
         if (outcome.status === 402) asked.add(1)
-        else if (ctx.payment !== null && outcome.status < 400 && outcome.headSent) paid.add(1)
+        else if (ctx.payment !== null && outcome.status < 400 && outcome.headSent) {
+          paid.add(1)
+          tally?.paid()
+        }
         if (outcome.status >= 500 || (outcome.error !== null && !(outcome.error instanceof ClientGone)))
           fail(ctx, outcome)
         if (outcome.bytesIn > 0) bytesIn.add(outcome.bytesIn)

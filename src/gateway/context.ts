@@ -1,6 +1,7 @@
 import type { MeterConfig } from '../config/meter.ts'
 import type { FiatText } from '../config/money-text.ts'
 import type { RequestBody } from './body.ts'
+import type { Tally } from '../telemetry/tallies.ts'
 import type { ReadonlyHeaders } from './headers.ts'
 import type { Idempotency } from './idempotency.ts'
 import type { RouteInfo } from './route.ts'
@@ -140,6 +141,8 @@ export class Context {
   isReserved: boolean
   /** Where `forward` sends the request; null takes the route's own upstream. */
   upstreamTarget: UpstreamTarget | null
+  /** Where `metrics` counts this request beside its route; null for nowhere. */
+  tally: Tally | null
   /** What the engine lets a plugin do with the response while it flows; null where no engine runs the request. */
   response: RunningResponse | null
   /** The values of plugins' slots; use `get` and `set`. */
@@ -171,6 +174,7 @@ export class Context {
     this.offer = null
     this.isReserved = false
     this.upstreamTarget = null
+    this.tally = null
     this.response = null
     this.slots = NO_SLOTS
   }

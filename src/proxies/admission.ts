@@ -103,6 +103,7 @@ export class ProxyAdmission {
   #admit(ctx: Context, proxy: ListedProxy | null, terms: RouteTerms): void | Promise<void> {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
+    ctx.tally = proxy.tally
     const prepared = this.#prepare(proxy)
     const rest = restOf(ctx.path, terms.prefixSegments)
     const path = comparablePath(rest)

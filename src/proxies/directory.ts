@@ -3,6 +3,7 @@ import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
 import type { Log } from '../telemetry/log.ts'
+import type { Tallies, Tally } from '../telemetry/tallies.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { merchantsChannel } from '../merchants/store.ts'
 import { isProxyId, PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
@@ -13,6 +14,8 @@ export interface ListedProxy {
   readonly merchant: Merchant
   /** Value of the upstream header, opened once when the proxy was read; null when there is none. */
   readonly authValue: string | null
+  /** Counts its requests, for as long as it is held. */
+  readonly tally: Tally
 }
 
 /** What the directory reads from. */
@@ -21,6 +24,7 @@ export interface DirectorySources {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
+  readonly tallies: Tallies
   merchants(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>>
   /** Opens the sealed value of the upstream header. */
   open(row: ProxyRow): string | null
@@ -180,7 +184,8 @@ export class ProxyDirectory {
       try {
         const authValue =
           held !== undefined && held.row.authValue === row.authValue ? held.authValue : this.#sources.open(row)
-        this.#held.set(row.proxyId, { proxy: { row, merchant, authValue }, reading })
+        const tally = held?.tally ?? this.#sources.tallies.of(row.proxyId)
+        this.#held.set(row.proxyId, { proxy: { row, merchant, authValue, tally }, reading })
       } catch (error) {
         // Sealed with a key that this process does not have. Its old state must not be sold, and the others must not
         // wait for it.

@@ -7,6 +7,7 @@ import type { Merchants } from '../merchants/service.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import type { OutboundCall } from '../upstream/outbound.ts'
 import { ProxyAdmission, RESPONSE_LIMIT } from './admission.ts'
 import { ProxyDirectory } from './directory.ts'
@@ -27,6 +28,7 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'countOtherEnd
   readonly database: Database
   readonly log: Log
   readonly merchants: Merchants
+  readonly metrics: Metrics
   readonly random: Random
   readonly sealer: Sealer
   config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
@@ -34,13 +36,14 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'countOtherEnd
 
 /** Opens merchants' proxies. */
 export function openProxies(parts: OpenProxiesParts) {
-  const { call, challenges, clock, config, database, log, merchants, sealer } = parts
+  const { call, challenges, clock, config, database, log, merchants, metrics, sealer } = parts
   const store = new SqlProxyStore(database)
   const directory = new ProxyDirectory({
     store,
     database,
     clock,
     log,
+    tallies: metrics.tallies,
     merchants: ids => merchants.byIds(ids),
     open: row => openAuthValue(sealer, row)
   })

@@ -24,8 +24,35 @@ export function boundsOfParts(bounds: readonly number[], parts: number): number[
   })
 }
 
+/** Upper bounds of buckets, ascending, and of the parts that each is counted in. */
+export interface Split {
+  readonly whole: readonly number[]
+  readonly parts: number
+  readonly ofParts: readonly number[]
+}
+
+/** Each bucket of `bounds` in so many parts. */
+export function splitOf(bounds: readonly number[], parts: number): Split {
+  return { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
+}
+
+/** Number of the part that a value falls into; the last one, of which there is one more than bounds, is above them all. */
+export function partOf({ whole, parts, ofParts }: Split, value: number): number {
+  let bucket = 0
+  while (bucket < whole.length && value > (whole[bucket] as number) /* below its length */) bucket++
+  let at = bucket * parts
+  if (bucket < whole.length) {
+    const last = at + parts - 1
+    while (at < last && value > (ofParts[at] as number) /* one of the bucket's */) at++
+  }
+  return at
+}
+
+/** How latencies are counted. */
+export const LATENCY_SPLIT: Split = Object.freeze(splitOf(LATENCY_BOUNDS, LATENCY_PARTS))
+
 /** Upper bounds in seconds of what a latency's `counts` counts; one more count is above them all. */
-export const LATENCY_PART_BOUNDS: readonly number[] = Object.freeze(boundsOfParts(LATENCY_BOUNDS, LATENCY_PARTS))
+export const LATENCY_PART_BOUNDS: readonly number[] = LATENCY_SPLIT.ofParts
 
 /** Observations by the number of their bucket among those of `LATENCY_PART_BOUNDS`; buckets without any are left out. */
 export type LatencyCounts = ReadonlyMap<number, number>

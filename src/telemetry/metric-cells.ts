@@ -1,5 +1,5 @@
 import type { Metric } from 'prom-client'
-import { boundsOfParts } from './latency.ts'
+import { partOf, splitOf, type Split } from './latency.ts'
 
 /** A number that only grows. */
 export interface CounterCell {
@@ -112,24 +112,17 @@ export class NumberMetric extends CellMetric<NumberCell> {
   }
 }
 
-/** Upper bounds of buckets, ascending, and of the parts that each is counted in. */
-interface Bounds {
-  readonly whole: readonly number[]
-  readonly parts: number
-  readonly ofParts: readonly number[]
-}
-
 class HistogramValue implements HistogramCell {
   touched = false
   readonly labels: CellLabels
   /** How many fell into each part of a bucket; the last takes what is above every bound. */
   readonly counts: Float64Array
-  readonly #bounds: Bounds
+  readonly #bounds: Split
   readonly #changed: HistogramValue[]
   #count = 0
   #sum = 0
 
-  constructor(labels: CellLabels, bounds: Bounds, changed: HistogramValue[]) {
+  constructor(labels: CellLabels, bounds: Split, changed: HistogramValue[]) {
     this.labels = labels
     this.#bounds = bounds
     this.counts = new Float64Array(bounds.ofParts.length + 1)
@@ -142,14 +135,7 @@ class HistogramValue implements HistogramCell {
       this.touched = true
       this.#changed.push(this)
     }
-    const { whole, parts, ofParts } = this.#bounds
-    let bucket = 0
-    while (bucket < whole.length && value > (whole[bucket] as number) /* below its length */) bucket++
-    let at = bucket * parts
-    if (bucket < whole.length) {
-      const last = at + parts - 1
-      while (at < last && value > (ofParts[at] as number) /* one of the bucket's */) at++
-    }
+    const at = partOf(this.#bounds, value)
     this.counts[at] = (this.counts[at] as number) /* one more than there are bounds */ + 1
     this.#count++
     this.#sum += value
@@ -176,11 +162,11 @@ class HistogramValue implements HistogramCell {
 /** Histograms with cells. `bounds` are upper bounds, ascending, each counted in so many `parts`. */
 export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
-  readonly #bounds: Bounds
+  readonly #bounds: Split
 
   constructor(name: string, help: string, bounds: readonly number[], parts = 1) {
     super(name, help)
-    this.#bounds = { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
+    this.#bounds = splitOf(bounds, parts)
   }
 
   protected make(labels: CellLabels): HistogramValue {

@@ -2,6 +2,7 @@ import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom
 
 import { Faults } from './faults.ts'
 import { LATENCY_BOUNDS, LATENCY_PARTS } from './latency.ts'
+import { Tallies } from './tallies.ts'
 import {
   HistogramMetric,
   NumberMetric,
@@ -23,6 +24,8 @@ type MetricLabels = Readonly<Record<string, string | number | undefined>>
 export class Metrics {
   /** How requests failed lately. */
   readonly faults = new Faults()
+  /** Requests by what of a route they were for. */
+  readonly tallies = new Tallies()
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()
 

@@ -33,3 +33,23 @@ export const trafficTexts: Readonly<Record<string, OperationText>> = {
     }
   }
 }
+
+/** What OpenAPI says of what is measured of merchants' proxies. */
+export const merchantTrafficTexts: Readonly<Record<string, OperationText>> = {
+  getTraffic: {
+    description:
+      "Kept by hour for seven days and by day for 30, from what each process measures of chains that have `metrics`; each writes once a minute. A request counts with the hour in which its minute began. `serverErrors` are the upstream's own and the gateway's; of these `upstreamFailures` are those where the upstream could not be reached, was late, or broke off. Percentiles are known to about a sixth. What was earned is at /api/merchant/earnings.",
+    example: {
+      responses: {
+        200: {
+          step: '1h',
+          from: '2026-11-21T10:00:00.000Z',
+          to: '2026-11-22T11:00:00.000Z',
+          total: requests,
+          points: [{ at: '2026-11-22T09:00:00.000Z', ...requests }],
+          proxies: [{ proxyId: 'weather-3fa9c1', ...requests }]
+        }
+      }
+    }
+  }
+}

@@ -21,7 +21,7 @@ export interface Measured extends Record<MeasuredNumber, number> {
   readonly latencies: Map<number, number>
 }
 
-/** What was counted in a step of time. `route` is empty for all of them. */
+/** What was counted in a step of time. `route` is empty for all of them, and of a proxy its id. */
 export interface MeasuredStep extends Measured {
   /** Begin of the step, in milliseconds since the epoch. */
   readonly at: number

@@ -3,7 +3,9 @@ import { periodic } from '../jobs/jobs.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { merchantTrafficOperations } from './merchant-operations.ts'
 import { trafficOperations } from './operations.ts'
+import { ProxyTraffic } from './proxy-traffic.ts'
 import { TrafficRecorder } from './recorder.ts'
 import { TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
@@ -27,7 +29,7 @@ export function openTraffic(parts: OpenTrafficParts) {
   const traffic = new Traffic(store, parts.clock)
   return {
     traffic,
-    operations: trafficOperations(traffic),
+    operations: [...trafficOperations(traffic), ...merchantTrafficOperations(new ProxyTraffic(store, parts.clock))],
     jobs: [
       periodic('traffic-purge', HOUR, 'Deletes measurements that are older than 30 days', () =>
         store.purge(parts.clock.now())

@@ -3,33 +3,14 @@ import { isoTime, isoTimeQuery } from '../gateway/iso-time.ts'
 import { periodOf } from '../gateway/keyset.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { trafficTexts } from './documented.ts'
-import { percentileMs, type Measured } from './measured.ts'
+import type { Measured } from './measured.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
-
-const milliseconds = (share: string) =>
-  Type.Unsafe<number | null>({
-    type: ['number', 'null'],
-    description: `Milliseconds within which ${share} of the requests were over; null where there were none.`
-  })
-
-const measured = {
-  requests: Type.Integer({ description: 'Requests that are over.' }),
-  asked: Type.Integer({ description: 'Of these answered with 402.' }),
-  paidRequests: Type.Integer({ description: 'Of these served for a payment.' }),
-  clientErrors: Type.Integer({ description: 'Of these answered with 4xx other than 402.' }),
-  serverErrors: Type.Integer({ description: 'Of these answered with 5xx.' }),
-  upstreamFailures: Type.Integer({
-    description: 'Of these whose upstream could not be reached, was late, or broke off.'
-  }),
-  unfinished: Type.Integer({ description: 'Of these whose response did not reach the client completely.' }),
-  p50: milliseconds('half'),
-  p99: milliseconds('99 of 100')
-}
+import { REQUESTS_VIEW, requestsOf } from './views.ts'
 
 /** What was measured of all routes together. */
 export const TrafficView = Type.Object(
   {
-    ...measured,
+    ...REQUESTS_VIEW,
     sales: Type.Integer({ description: 'What was sold: each payment once, however it was learnt.' }),
     sats: Type.Integer({ description: 'Satoshis of these sales.' })
   },
@@ -37,7 +18,7 @@ export const TrafficView = Type.Object(
 )
 
 /** What was measured of one route. */
-export const RouteTrafficView = Type.Object({ route: Type.String(), ...measured }, { title: 'RouteTraffic' })
+export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
 
 const MetricsQuery = Type.Object({
   from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
@@ -70,22 +51,6 @@ const MetricsView = Type.Object(
   },
   { title: 'GatewayMetrics' }
 )
-
-/** What was measured of requests, for a response. */
-function requestsOf(sums: Measured) {
-  const { requests, asked, paidRequests, clientErrors, serverErrors, upstreamFailures, unfinished } = sums
-  return {
-    requests,
-    asked,
-    paidRequests,
-    clientErrors,
-    serverErrors,
-    upstreamFailures,
-    unfinished,
-    p50: percentileMs(sums, 0.5),
-    p99: percentileMs(sums, 0.99)
-  }
-}
 
 /** The sums of all routes for a response. */
 export function trafficView(sums: Measured): Static<typeof TrafficView> {

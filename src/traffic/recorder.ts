@@ -4,10 +4,12 @@ import { freshId } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { MeasuredStep } from './measured.ts'
+import { PendingProxies } from './pending-proxies.ts'
 import { TrafficReading } from './reading.ts'
 import type { TrafficBatch, TrafficStore } from './store.ts'
 
 const MINUTE = 60_000
+const HOUR = 60 * MINUTE
 /** Minutes that are kept while the database is away; then the oldest is dropped. */
 const MOST_MINUTES = 60
 
@@ -24,7 +26,7 @@ export interface RecorderParts {
   generation(): number
 }
 
-/** Writes what this process measured into the database, once a minute, in one statement. */
+/** Writes what this process measured into the database, once a minute; in one statement unless many proxies were asked. */
 export class TrafficRecorder {
   readonly #parts: RecorderParts
   readonly #reading: TrafficReading
@@ -34,6 +36,8 @@ export class TrafficRecorder {
   #minutes: MeasuredStep[][] = []
   /** Sent, and nobody knows whether it was written: it goes again as it is. */
   #unsure: TrafficBatch | null = null
+  /** Of proxies, read and not sent: the sum of each by hour. */
+  readonly #proxies = new PendingProxies()
   #written = 0
   #lostMinutes = 0
   #since: number
@@ -93,10 +97,10 @@ export class TrafficRecorder {
     const { log, store } = this.#parts
     await this.#read()
     try {
-      if (this.#unsure !== null) await store.write(this.#unsure)
-      this.#unsure = this.#batch()
-      if (this.#unsure !== null) await store.write(this.#unsure)
-      this.#unsure = null
+      do {
+        if (this.#unsure !== null) await store.write(this.#unsure)
+        this.#unsure = this.#batch()
+      } while (this.#unsure !== null)
     } catch (error) {
       log.warn(
         { err: error, minutes: this.#minutes.length + 1 },
@@ -109,6 +113,7 @@ export class TrafficRecorder {
     const { clock, log } = this.#parts
     const at = Math.floor(this.#since / MINUTE) * MINUTE
     this.#since = clock.now()
+    this.#proxies.add(Math.floor(at / HOUR) * HOUR, this.#parts.metrics.tallies.take())
     const rows = [...(await this.#reading.read())].map(([route, measured]) => ({ at, route, ...measured }))
     if (rows.length === 0) return
     this.#minutes.push(rows)
@@ -126,7 +131,8 @@ export class TrafficRecorder {
     const { clock, generation, metrics } = this.#parts
     const faults = metrics.faults.take()
     const rows = this.#minutes.flat()
-    if (rows.length === 0 && faults.length === 0) return null
+    const proxies = this.#proxies.take()
+    if (rows.length === 0 && faults.length === 0 && proxies.length === 0) return null
     this.#minutes = []
     return {
       process: {
@@ -140,6 +146,7 @@ export class TrafficRecorder {
         lostMinutes: this.#lostMinutes
       },
       rows,
+      proxies,
       faults
     }
   }

@@ -33,7 +33,23 @@ export interface TrafficBatch {
   readonly process: TrafficProcess
   /** By minute and route. */
   readonly rows: readonly MeasuredStep[]
+  /** By hour and proxy. */
+  readonly proxies: readonly MeasuredStep[]
   readonly faults: readonly FaultSum[]
+}
+
+/** Milliseconds that sums of proxies by hour are kept; those by day are kept like all others. */
+export const PROXY_HOURS_KEPT = 7 * DAY
+
+/** Which rows of proxies are read. */
+export interface ProxyTrafficQuery {
+  readonly merchantId: number
+  /** One of the account's; null for all of them. */
+  readonly proxyId: string | null
+  readonly grain: 'hour' | 'day'
+  /** Milliseconds since the epoch; `to` is not among them. */
+  readonly from: number
+  readonly to: number
 }
 
 /** Which rows are read. */
@@ -103,30 +119,37 @@ const stepRows = records({
   latencies
 })
 
-const NUMBERS = [
+const OF_REQUESTS = [
   'requests',
   'asked',
   'paid_requests',
-  'sales',
-  'sats',
   'client_errors',
   'server_errors',
   'upstream_failures',
   'unfinished'
 ]
-const COLUMNS = ['at', 'route', ...NUMBERS, 'buckets', 'counts'].join(', ')
+const OF_ROUTES = [...OF_REQUESTS, 'sales', 'sats']
+
+/** A table of sums: what its rows are of, what they count, and how wide latencies are. */
+interface SumsTable {
+  readonly table: string
+  readonly of: 'route' | 'proxy_id'
+  readonly numbers: readonly string[]
+  readonly count: 'integer' | 'bigint'
+  readonly grain: '' | 'grain,'
+}
 
 /** Adds rows, which come as JSON, to those of a table, bucket by bucket. */
-const addTo = (table: string, count: 'integer' | 'bigint', grain: string): string => `
-  insert into ${table} as held (${grain} ${COLUMNS})
-  select ${grain} ${COLUMNS}
+const addTo = ({ table, of, numbers, count, grain }: SumsTable): string => `
+  insert into ${table} as held (${grain} at, ${of}, ${numbers.join(', ')}, buckets, counts)
+  select ${grain} at, route, ${numbers.join(', ')}, buckets, counts
   from jsonb_to_recordset(\0::jsonb) as given (
-    ${grain === '' ? '' : 'grain text,'} at timestamptz, route text, ${NUMBERS.map(name => `${name} bigint`).join(', ')},
+    ${grain === '' ? '' : 'grain text,'} at timestamptz, route text, ${numbers.map(name => `${name} bigint`).join(', ')},
     buckets smallint[], counts bigint[])
   where exists (select from mine)
   order by ${grain} route, at
-  on conflict (${grain} route, at) do update set
-    ${NUMBERS.map(name => `${name} = held.${name} + excluded.${name}`).join(', ')},
+  on conflict (${grain} ${of}, at) do update set
+    ${numbers.map(name => `${name} = held.${name} + excluded.${name}`).join(', ')},
     (buckets, counts) = (
       select coalesce(array_agg(bucket order by bucket), '{}'), coalesce(array_agg(more order by bucket), '{}')
       from (
@@ -152,8 +175,9 @@ const WRITE = `
       written = excluded.written, lost_minutes = excluded.lost_minutes
       where held.written < excluded.written
     returning id),
-  minutes as (${addTo('traffic_minutes', 'integer', '')}),
-  sums as (${addTo('traffic_sums', 'bigint', 'grain,')}),
+  minutes as (${addTo({ table: 'traffic_minutes', of: 'route', numbers: OF_ROUTES, count: 'integer', grain: '' })}),
+  sums as (${addTo({ table: 'traffic_sums', of: 'route', numbers: OF_ROUTES, count: 'bigint', grain: 'grain,' })}),
+  proxies as (${addTo({ table: 'proxy_traffic', of: 'proxy_id', numbers: OF_REQUESTS, count: 'bigint', grain: 'grain,' })}),
   faults as (
     insert into route_faults as held (route, status, message, times, first_at, last_at, correlation_id)
     select route, status, message, times, first_at, last_at, correlation_id
@@ -201,22 +225,19 @@ export class TrafficStore {
   }
 
   /** Adds what a process measured, once, however often it is sent. @throws Unavailable when the database is away */
-  async write({ process, rows, faults }: TrafficBatch): Promise<void> {
+  async write({ process, rows, proxies, faults }: TrafficBatch): Promise<void> {
     const { sql } = this.#database
     const { startedAt, seenAt, lostMinutes, ...rest } = process
-    const sums = (grain: Exclude<Grain, 'minute'>): object[] =>
-      summed(rows, at => Math.floor(at / GRAINS[grain]) * GRAINS[grain]).map(row => ({ grain, ...sentRow(row) }))
+    const sums = (of: readonly MeasuredStep[], ...grains: ReadonlyArray<Exclude<Grain, 'minute'>>): never =>
+      grains.flatMap(grain =>
+        summed(of, at => Math.floor(at / GRAINS[grain]) * GRAINS[grain]).map(row => ({ grain, ...sentRow(row) }))
+      ) as never /* plain numbers and texts, which the client's type cannot see */
     await sql(
       WRITE_TEMPLATE,
       sql.json({ ...rest, started_at: iso(startedAt), seen_at: iso(seenAt), lost_minutes: lostMinutes }),
       sql.json(summed(rows, at => at).map(sentRow)),
-      sql.json(
-        [
-          ...sums('quarter'),
-          ...sums('hour'),
-          ...sums('day')
-        ] as never /* plain numbers and texts, which its type cannot see */
-      ),
+      sql.json(sums(rows, 'quarter', 'hour', 'day')),
+      sql.json(sums(proxies, 'hour', 'day')),
       sql.json(
         faults.map(({ firstAt, lastAt, correlationId, ...fault }) => ({
           ...fault,
@@ -238,6 +259,18 @@ export class TrafficStore {
         array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
       from ${held} and at >= ${new Date(from)} and at < ${new Date(to)} and ${whose}
       order by at, route`)
+  }
+
+  /** Rows of an account's proxies that are not removed, like `steps`; `route` is the proxy. */
+  async proxySteps({ merchantId, proxyId, grain, from, to }: ProxyTrafficQuery): Promise<MeasuredStep[]> {
+    const { sql } = this.#database
+    return await stepRows.all(sql`
+      select at, proxy_id as route, requests, asked, paid_requests, 0 as sales, 0::bigint as sats, client_errors, server_errors,
+        upstream_failures, unfinished, array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
+      from proxies join proxy_traffic using (proxy_id)
+      where merchant_id = ${merchantId} and deleted_at is null and grain = ${grain}
+        and at >= ${new Date(from)} and at < ${new Date(to)} and ${proxyId === null ? sql`true` : sql`proxy_id = ${proxyId}`}
+      order by at, proxy_id`)
   }
 
   /** How requests failed, the newest first: of one route or of all, at most `most` of each. */
@@ -266,6 +299,8 @@ export class TrafficStore {
     await sql`delete from traffic_minutes where at < ${before}`
     // A day that is still within it has its sums.
     await sql`delete from traffic_sums where at < ${new Date(now - KEPT - DAY)}`
+    await sql`delete from proxy_traffic where at < ${new Date(now - KEPT - DAY)}`
+    await sql`delete from proxy_traffic where at < ${new Date(now - PROXY_HOURS_KEPT - HOUR)} and grain = 'hour'`
     await sql`delete from traffic_processes where seen_at < ${before}`
     await sql`
       delete from route_faults where last_at < ${before} or (route, status, message) in (

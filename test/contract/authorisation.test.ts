@@ -505,6 +505,7 @@ const rows: Readonly<Record<string, Row>> = {
   // The owner's proxy has sold nothing; test/sales shows whose is whose.
   listSales: plain(merchant(200), '/api/merchant/sales'),
   getEarnings: plain(merchant(200), '/api/merchant/earnings'),
+  getTraffic: plain(merchant(200), '/api/merchant/traffic'),
   adminListPayments: row(admin(200), async f => ({
     path: `/api/admin/payments?merchantId=${f.owner.id}`,
     mine: (await f.payment()).invoiceId

@@ -5,6 +5,7 @@ import type { Merchant } from '../../src/merchants/schema.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
+import { Tallies } from '../../src/telemetry/tallies.ts'
 import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
 import { ProxyDirectory, type ListedProxy } from '../../src/proxies/directory.ts'
 import { PROXY_CHANNEL, SqlProxyStore, type ProxyRow, type ProxyStore } from '../../src/proxies/store.ts'
@@ -67,6 +68,7 @@ t.test(
         database,
         clock: new ManualClock(),
         log: silentLog,
+        tallies: new Tallies(),
         merchants: ids => merchants.byIds(ids),
         open: () => null
       })
@@ -127,6 +129,7 @@ function staged(t: T): {
     database,
     clock: new ManualClock(),
     log: silentLog,
+    tallies: new Tallies(),
     merchants: ids => Promise.resolve(new Map(ids.map(id => [id, merchant()]))),
     open: () => null
   })

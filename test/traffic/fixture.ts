@@ -42,6 +42,7 @@ export async function fillTraffic(database: Database, name = 'weather'): Promise
       lostMinutes: 0
     },
     rows,
+    proxies: [],
     faults: [
       {
         route: name,

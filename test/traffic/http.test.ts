@@ -21,6 +21,7 @@ await eachDatabase(t, 'the operator reads what went through, and nobody else doe
       { at: now - 2 * MINUTE, route: '', ...measured },
       { at: now - 2 * MINUTE, route: 'weather', ...measured }
     ],
+    proxies: [],
     faults: []
   })
   t.match(await get('/api/admin/metrics'), {

@@ -45,6 +45,7 @@ import { proxyPrices } from './0054-proxy-prices.ts'
 import { reservedOrders } from './0055-reserved-orders.ts'
 import { traffic } from './0057-traffic.ts'
 import { passkeys } from './0060-passkeys.ts'
+import { proxyTraffic } from './0061-proxy-traffic.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -96,5 +97,6 @@ export const migrations: readonly Migration[] = [
   proxyPrices,
   reservedOrders,
   traffic,
-  passkeys
+  passkeys,
+  proxyTraffic
 ]

@@ -1,0 +1,113 @@
+import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
+
+/** What a tally counted since it was last taken. */
+export interface Tallied {
+  readonly key: string
+  readonly requests: number
+  readonly asked: number
+  readonly paidRequests: number
+  readonly clientErrors: number
+  readonly serverErrors: number
+  readonly upstreamFailures: number
+  readonly unfinished: number
+  readonly latencies: LatencyCounts
+}
+
+/**
+ * Counts requests of one of many things that a route serves, such as a merchant's proxy; Prometheus is not told, as it
+ * would keep series of each. Whoever serves it keeps it, and it costs next to nothing until something is counted.
+ */
+export class Tally {
+  readonly key: string
+  readonly #touch: (tally: Tally) => boolean
+  /** By part of a bucket; null while nothing has been counted. */
+  #latencies: Uint32Array | null = null
+  #requests = 0
+  #asked = 0
+  #paidRequests = 0
+  #clientErrors = 0
+  #serverErrors = 0
+  #upstreamFailures = 0
+  #unfinished = 0
+
+  constructor(key: string, touch: (tally: Tally) => boolean) {
+    this.key = key
+    this.#touch = touch
+  }
+
+  /** A request is over; `status` as it was answered. To be told before the rest of the same request. */
+  over(status: number, seconds: number): void {
+    if (this.#latencies === null) {
+      if (!this.#touch(this)) return
+      this.#latencies = new Uint32Array(LATENCY_SPLIT.ofParts.length + 1)
+    }
+    const part = partOf(LATENCY_SPLIT, seconds)
+    this.#latencies[part] = (this.#latencies[part] ?? 0) + 1
+    this.#requests++
+    if (status === 402) this.#asked++
+    else if (status >= 500) this.#serverErrors++
+    else if (status >= 400) this.#clientErrors++
+  }
+
+  /** It was served for a payment. */
+  paid(): void {
+    if (this.#latencies !== null) this.#paidRequests++
+  }
+
+  /** Its upstream could not be reached, was late, or broke off. */
+  upstreamFailed(): void {
+    if (this.#latencies !== null) this.#upstreamFailures++
+  }
+
+  /** Its response did not reach the client completely. */
+  brokenOff(): void {
+    if (this.#latencies !== null) this.#unfinished++
+  }
+
+  /** What was counted, which begins anew. */
+  take(): Tallied {
+    const latencies = new Map<number, number>()
+    this.#latencies?.forEach((count, part) => {
+      if (count > 0) latencies.set(part, count)
+    })
+    const taken = {
+      key: this.key,
+      requests: this.#requests,
+      asked: this.#asked,
+      paidRequests: this.#paidRequests,
+      clientErrors: this.#clientErrors,
+      serverErrors: this.#serverErrors,
+      upstreamFailures: this.#upstreamFailures,
+      unfinished: this.#unfinished,
+      latencies
+    }
+    this.#latencies = null
+    this.#requests = this.#asked = this.#paidRequests = this.#clientErrors = this.#serverErrors = 0
+    this.#upstreamFailures = this.#unfinished = 0
+    return taken
+  }
+}
+
+/**
+ * Tallies that count something at once, at most: what more is served in the same minute is not counted, so that memory
+ * is bounded (about 600 bytes each) whatever is asked for.
+ */
+const MOST = 20_000
+
+/** Tallies that have counted something since somebody last asked. */
+export class Tallies {
+  #touched: Tally[] = []
+  readonly #touch = (tally: Tally): boolean => this.#touched.length < MOST && this.#touched.push(tally) > 0
+
+  /** A new tally; several of one key are several. */
+  of(key: string): Tally {
+    return new Tally(key, this.#touch)
+  }
+
+  /** What was counted of each, which begins anew. */
+  take(): Tallied[] {
+    const touched = this.#touched
+    this.#touched = []
+    return touched.map(tally => tally.take())
+  }
+}

@@ -1,0 +1,39 @@
+import { Type } from 'typebox'
+import { percentileMs, type Measured } from './measured.ts'
+
+const milliseconds = (share: string) =>
+  Type.Unsafe<number | null>({
+    type: ['number', 'null'],
+    description: `Milliseconds within which ${share} of the requests were over; null where there were none.`
+  })
+
+/** Members of what was measured of requests. */
+export const REQUESTS_VIEW = {
+  requests: Type.Integer({ description: 'Requests that are over.' }),
+  asked: Type.Integer({ description: 'Of these answered with 402.' }),
+  paidRequests: Type.Integer({ description: 'Of these served for a payment.' }),
+  clientErrors: Type.Integer({ description: 'Of these answered with 4xx other than 402.' }),
+  serverErrors: Type.Integer({ description: 'Of these answered with 5xx.' }),
+  upstreamFailures: Type.Integer({
+    description: 'Of these whose upstream could not be reached, was late, or broke off.'
+  }),
+  unfinished: Type.Integer({ description: 'Of these whose response did not reach the client completely.' }),
+  p50: milliseconds('half'),
+  p99: milliseconds('99 of 100')
+}
+
+/** What was measured of requests, for a response. */
+export function requestsOf(sums: Measured) {
+  const { requests, asked, paidRequests, clientErrors, serverErrors, upstreamFailures, unfinished } = sums
+  return {
+    requests,
+    asked,
+    paidRequests,
+    clientErrors,
+    serverErrors,
+    upstreamFailures,
+    unfinished,
+    p50: percentileMs(sums, 0.5),
+    p99: percentileMs(sums, 0.99)
+  }
+}
