@@ -2,6 +2,7 @@ import { tmpdir } from 'node:os'
 import { openDatabase } from '../src/database/database.ts'
 import { migrate } from '../src/database/migrations.ts'
 import { migrations } from '../src/database/migrations/list.ts'
+import { fillMerchants } from './growth/rows.ts'
 import { systemClock } from '../src/system/clock.ts'
 import { silentLog } from '../src/telemetry/log.ts'
 import { nothingMeasured, type MeasuredStep } from '../src/traffic/measured.ts'
@@ -143,15 +144,16 @@ const [ofProxies] = await sql<Array<{ rows: number; table: string; all: string }
   select count(*)::int as rows, pg_size_pretty(pg_relation_size('proxy_traffic')) as table,
     pg_size_pretty(pg_total_relation_size('proxy_traffic')) as all from proxy_traffic`
 process.stdout.write(`${ofProxies?.rows} rows of proxies, ${ofProxies?.table}, with indexes ${ofProxies?.all}\n`)
+const [held] = await sql`select id from merchants limit 1`
+if (held === undefined) await fillMerchants(sql, new Date())
 await sql`
-  insert into merchants (name, email, api_key_hash) values ('bench', 'bench@example.com', 'bench') on conflict do nothing`
-const [account] = await sql<Array<{ id: number }>>`select id from merchants where email = 'bench@example.com'`
-await sql`
-  insert into proxies (proxy_id, merchant_id, name, target_base_url, default_price_sats)
-  select 'proxy-' || n, ${account?.id ?? 0}, 'p', 'https://api.example.com', 1 from generate_series(1, 20) as n
+  insert into proxies (proxy_id, merchant_id, name, target_base_url, default_price_sats, endpoints, token_validity_seconds, timeout_seconds,
+    allowed_methods, allowed_paths, blocked_paths, is_active, created_at, updated_at)
+  select 'proxy-' || n, 1, 'p', 'https://api.example.com', 1, '[]', 3600, 30, '{}', '{}', '{}', true, now(), now()
+  from generate_series(1, 20) as n
   on conflict do nothing`
 const proxies = new ProxyTraffic(store, systemClock)
-const mine = account?.id ?? 0
+const mine = 1
 await timed('a process writes 500 proxies of its minute', 40, nth =>
   write(4_000 + nth, 7, [], minuteOfProxies().slice(0, 500))
 )

@@ -18,6 +18,13 @@ export function percent(part: number, whole: number): string {
   return whole === 0 ? '–' : `${Math.round((part / whole) * 100)} %`
 }
 
+/** Milliseconds as people read them: `4.2 ms`, `1.3 s`. */
+export function latency(ms: number | string | null): string {
+  if (ms === null) return '–'
+  const value = Number(ms)
+  return value < 1000 ? `${value} ms` : `${Number((value / 1000).toPrecision(2))} s`
+}
+
 /**
  * A timeOf: UTC as it is sent, the reader's own time once the page's program has run.
  * @param at ISO 8601, or milliseconds since the epoch; null shows a dash

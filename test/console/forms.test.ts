@@ -1,6 +1,8 @@
 import t from 'tap'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { startGateway } from '../support/gateway.ts'
+import { nothingMeasured } from '../../src/traffic/measured.ts'
+import { TrafficStore } from '../../src/traffic/store.ts'
 import { asPerson, cookieOf, sessionOf } from './session.ts'
 
 t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
@@ -147,3 +149,47 @@ t.test('a viewer sees every page and no form that changes something, and is refu
     t.match(refused.text, /needs the role/)
   }
 })
+
+t.test(
+  'the pages of APIs show what was asked of them, over a day and over 30, with the figures as a table',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+    ).json() as { proxyId: string }
+    t.match(
+      (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
+      /Nobody asked for anything in this time/
+    )
+    const at = Date.now() - 3_600_000
+    await new TrafficStore(gateway.database).write({
+      process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
+      rows: [],
+      proxies: [
+        {
+          at: Math.floor(at / 3_600_000) * 3_600_000,
+          route: proxyId,
+          ...nothingMeasured(),
+          requests: 1234,
+          asked: 77,
+          paidRequests: 55,
+          serverErrors: 11,
+          latencies: new Map([[20, 1234]])
+        }
+      ],
+      faults: []
+    })
+    for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
+      const { text } = await asPerson(gateway, cookie, path)
+      t.match(text, /1,234/, path)
+      t.match(text, /99 of 100 within [\d.]+ ms/, path)
+      t.match(text, path.endsWith('month') ? /Requests by day/ : /Requests by hour/, path)
+      t.match(text, /<td>55<\/td>/, `${path}: the table behind the picture`)
+    }
+  }
+)

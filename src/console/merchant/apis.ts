@@ -5,7 +5,8 @@ import { expectUnchanged } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
-import { sats } from '../words.ts'
+import { count, latency, sats } from '../words.ts'
+import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** The APIs of an account, and the form that makes another one. */
 export const apisPage: ConsolePage = {
@@ -15,7 +16,10 @@ export const apisPage: ConsolePage = {
   summary: 'APIs that the account sells, and the form that makes another one',
   async show(asked) {
     const { api, form, link, problem } = asked
-    const proxies = await api.get<readonly ProxyView[]>('/api/proxy')
+    const [proxies, traffic] = await Promise.all([api.get<readonly ProxyView[]>('/api/proxy'), apiTraffic(asked, null)])
+    const counted = new Map(traffic.proxies.map(one => [one.proxyId, one]))
+    const asked402 = (one: (typeof traffic.proxies)[number] | undefined): string =>
+      one === undefined ? '–' : `${count(one.asked)}, ${count(one.paidRequests)} paid`
     return {
       title: 'APIs',
       content: html`
@@ -28,11 +32,21 @@ export const apisPage: ConsolePage = {
             },
             { title: 'State', cell: stateOf },
             { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
-            { title: 'Price', cell: priceOf, isNumber: true }
+            { title: 'Price', cell: priceOf, isNumber: true },
+            { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
+            { title: 'Asked to pay', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
+            { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
+            {
+              title: 'Half, 99 of 100 within',
+              cell: ({ proxyId }) =>
+                `${latency(counted.get(proxyId)?.p50 ?? null)}, ${latency(counted.get(proxyId)?.p99 ?? null)}`,
+              isNumber: true
+            }
           ],
           proxies,
           html`<p>None yet. Name an address that answers over https, and what a request costs; buyers pay at an address of ours and are forwarded to yours.</p>`
         )}
+        ${proxies.length === 0 ? null : apiTrafficSection(asked, traffic)}
         <section aria-labelledby="make">
           <h2 id="make">Make an API</h2>
           ${forRole(
@@ -132,6 +146,7 @@ function priceOf({ defaultPriceSats, defaultPrice, endpoints }: ProxyView): stri
 async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
   const { api, params, form, problem } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
+  const traffic = await apiTraffic(asked, proxy.proxyId)
   return {
     title: proxy.name,
     content: html`
@@ -146,6 +161,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
         ${forRole(asked, 'editor', action('Test it now', { do: 'test' }))}
       </section>
+      ${apiTrafficSection(asked, traffic)}
       <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
         ${copyable('curl', 'What it asks for', `curl -i '${proxy.proxyUrl}'`)}

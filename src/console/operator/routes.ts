@@ -3,8 +3,7 @@ import type { LiveRoute } from '../../admin/live.ts'
 import { html } from '../../pages/document.ts'
 import type { ConsolePage } from '../page.ts'
 import { badge, choice, facts, table, type Tone } from '../parts.ts'
-import { count, percent, timeOf } from '../words.ts'
-import { latency } from './traffic.ts'
+import { count, latency, percent, timeOf } from '../words.ts'
 
 const VIEWS = [
   ['file', 'Of the file'],

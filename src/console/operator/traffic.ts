@@ -3,7 +3,7 @@ import { html } from '../../pages/document.ts'
 import type { Asked } from '../page.ts'
 import { lineChart } from '../chart.ts'
 import { figure } from '../parts.ts'
-import { count, percent, sats } from '../words.ts'
+import { count, latency, percent, sats } from '../words.ts'
 
 /** What was measured, as the API says it. */
 export interface TrafficItem {
@@ -28,13 +28,6 @@ interface MetricsItem {
 }
 
 const HOUR = 3_600_000
-
-/** Milliseconds as people read them: `4.2 ms`, `1.3 s`. */
-export function latency(ms: number | string | null): string {
-  if (ms === null) return '–'
-  const value = Number(ms)
-  return value < 1000 ? `${value} ms` : `${Number((value / 1000).toPrecision(2))} s`
-}
 
 /** Requests, what was asked and paid for, errors and latencies: of the last minutes, and over a day. */
 export async function trafficSection({ api }: Asked, now: TrafficItem): Promise<VNode> {
