@@ -64,7 +64,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   refunds: ['payments', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
   audit: ['merchants', 'gateway', ...BELOW],
   admin: ['merchants', 'pages', 'providers', 'traffic', 'config', 'gateway', ...BELOW],
-  traffic: ['gateway', ...BELOW],
+  traffic: ['merchants', 'gateway', ...BELOW],
   pages: ['payments', 'prices', 'money', 'config', 'lightning', 'gateway', ...BELOW],
   webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'gateway', ...BELOW],
   notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'gateway', ...BELOW],
