@@ -7,7 +7,7 @@ import { proveGate } from '../scenarios/guard.ts'
 import type { Row } from '../scenarios/scenario.ts'
 import { startReturning } from './haproxy.ts'
 import { absentRow } from './row.ts'
-import type { Peer } from './target.ts'
+import type { Peer, Target } from './target.ts'
 
 /** What Aperture needs and this program cannot make: it sells for a node, and its token has to be paid for. */
 export interface ApertureSettings {
@@ -48,7 +48,7 @@ export function apertureConfiguration(text: string, listen: string, upstream: st
   return text.replaceAll('LISTEN', listen).replaceAll('UPSTREAM', upstream)
 }
 
-function peer({ binary, configuration, database }: ApertureSettings, upstreamCore: Core): Peer {
+function peer(settings: ApertureSettings, upstreamCore: Core): Peer {
   return {
     id: 'aperture',
     label: 'Aperture',
@@ -58,44 +58,57 @@ function peer({ binary, configuration, database }: ApertureSettings, upstreamCor
       // It sends a paid request on with two Authorization lines, which nginx refuses.
       const upstream = await startReturning(folder, upstreamCore, 1024)
       try {
-        const listen = `127.0.0.1:${await freePort()}`
-        const file = join(folder, 'aperture.yaml')
-        const db = join(folder, 'aperture.db')
-        writeFileSync(
-          file,
-          apertureConfiguration(readFileSync(configuration, 'utf8'), listen, `127.0.0.1:${upstream.port}`),
-          { mode: 0o600 }
-        )
-        copyFileSync(database, db)
-        // It takes the place of its database from its command line alone.
-        const child = start('aperture', folder, core, [
-          binary,
-          `--configfile=${file}`,
-          `--basedir=${folder}`,
-          `--sqlite.dbfile=${db}`
-        ])
-        const stop = async (): Promise<void> => {
-          await child.stop()
-          await upstream.stop()
-        }
-        try {
-          await until('aperture', child, 30, () => answers(`http://${listen}/`))
-        } catch (error) {
-          await stop()
-          throw error
-        }
+        const configuration = readFileSync(settings.configuration, 'utf8')
+        const target = await startApertureAt({ ...settings, configuration }, folder, core, `127.0.0.1:${upstream.port}`)
         return {
-          port: Number(listen.split(':')[1]),
-          pid: child.pid,
-          compiles: false,
-          fault: () => child.fault(),
-          stop
+          ...target,
+          stop: async () => {
+            await target.stop()
+            await upstream.stop()
+          }
         }
       } catch (error) {
         await upstream.stop()
         throw error
       }
     }
+  }
+}
+
+/**
+ * Starts Aperture in front of `upstream`, a host and port. `configuration` is the text of one, with its places;
+ * `database` null begins with an empty one.
+ */
+export async function startApertureAt(
+  { binary, configuration, database }: Pick<ApertureSettings, 'binary' | 'configuration'> & { database: string | null },
+  folder: string,
+  core: Core,
+  upstream: string
+): Promise<Target> {
+  const listen = `127.0.0.1:${await freePort()}`
+  const file = join(folder, 'aperture.yaml')
+  const db = join(folder, 'aperture.db')
+  writeFileSync(file, apertureConfiguration(configuration, listen, upstream), { mode: 0o600 })
+  if (database !== null) copyFileSync(database, db)
+  // It takes the place of its database from its command line alone.
+  const child = start('aperture', folder, core, [
+    binary,
+    `--configfile=${file}`,
+    `--basedir=${folder}`,
+    `--sqlite.dbfile=${db}`
+  ])
+  try {
+    await until('aperture', child, 30, () => answers(`http://${listen}/`))
+  } catch (error) {
+    await child.stop()
+    throw error
+  }
+  return {
+    port: Number(listen.split(':')[1]),
+    pid: child.pid,
+    compiles: false,
+    fault: () => child.fault(),
+    stop: () => child.stop()
   }
 }
 

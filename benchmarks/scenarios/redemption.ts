@@ -103,8 +103,7 @@ class Payee {
       invoice,
       paymentHash,
       expiresAt: (timestamp + expirySeconds) * 1000,
-      network: 'regtest' as const,
-      isSignatureSound: true as const
+      network: 'regtest' as const
     }
   }
 

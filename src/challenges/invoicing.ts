@@ -168,8 +168,7 @@ export class Invoicing {
   /** @throws Unavailable, and says in the log what is wrong with it */
   #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): Invoice {
     try {
-      // The signature shows that it is no truncated text.
-      const invoice = decodeInvoice(charge.invoice, { signature: charge.isSignatureSound !== true })
+      const invoice = decodeInvoice(charge.invoice, { signature: 'named' })
       if (invoice.amountMsat !== BigInt(offer.amountSats) * 1000n)
         throw new Error(
           `The invoice asks for ${invoice.amountMsat ?? 'any'} millisatoshis, the price is ${offer.amountSats} satoshis`

@@ -8,10 +8,7 @@ import type { Offer } from './offer.ts'
 import type { Challenge } from './store.ts'
 
 /** What a payee gives for an invoice. */
-export type MadeCharge = Pick<
-  Charge,
-  'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network' | 'isSignatureSound'
->
+export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>
 
 /** Who is paid for an offer: one provider account, and who is instead of it where that cannot make the invoice. */
 export interface ChallengePayee extends InOrder<ChallengePayee> {

@@ -435,7 +435,7 @@ function notFound(): never {
 function satoshisAsked(charge: Charge): number {
   try {
     // Its signature adds nothing: the provider has just said that this is its invoice.
-    const { amountSats } = decodeInvoice(charge.invoice, { signature: false })
+    const { amountSats } = decodeInvoice(charge.invoice, { signature: 'none' })
     if (amountSats !== null) return Math.max(1, amountSats)
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error

@@ -22,7 +22,7 @@ export function requireSats(amountSats: number): void {
  */
 export function lightningCharge(invoice: string, paymentHash: string, amountSats: number): Charge {
   try {
-    const decoded = decodeInvoice(invoice)
+    const decoded = decodeInvoice(invoice, { signature: 'named' })
     if (decoded.paymentHash === paymentHash && decoded.amountMsat === BigInt(amountSats) * 1000n) {
       return {
         chargeId: paymentHash,
@@ -31,8 +31,7 @@ export function lightningCharge(invoice: string, paymentHash: string, amountSats
         expiresAt: decoded.expiresAt * 1000,
         network: decoded.network,
         onchainAddress: null,
-        checkoutUrl: null,
-        isSignatureSound: true
+        checkoutUrl: null
       }
     }
   } catch (error) {

@@ -87,7 +87,7 @@ export interface PayableInvoice {
 /** @throws ProviderRefused for what is no invoice */
 export function payable(invoice: string): PayableInvoice {
   try {
-    const { paymentHash, amountMsat, expiresAt } = decodeInvoice(invoice, { signature: false, zeroAmount: true })
+    const { paymentHash, amountMsat, expiresAt } = decodeInvoice(invoice, { signature: 'none', zeroAmount: true })
     return { paymentHash, isAmountless: amountMsat === null, expiresAt }
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error

@@ -62,8 +62,6 @@ export interface Charge {
   readonly onchainAddress: string | null
   /** The provider's own page; null where the kind has none. */
   readonly checkoutUrl: string | null
-  /** This process made or checked the signature of the invoice, so that another check shows nothing new. */
-  readonly isSignatureSound?: true
 }
 
 /** How a charge stands at its provider. */

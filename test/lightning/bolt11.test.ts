@@ -83,11 +83,16 @@ t.test('an edited invoice fails its signature, unless that check is left out', a
   const dearer = bech32.encode('lnbcrt200n', words, false)
   t.equal(prefix, 'lnbcrt100n')
   t.not(decodeInvoice(dearer).payee, decodeInvoice(text).payee, 'recovery names another payee')
-  t.equal(decodeInvoice(text, { signature: false }).payee, null)
+  t.equal(decodeInvoice(text, { signature: 'none' }).payee, null)
   const broken = [...words]
   broken[broken.length - 1] = 31
   broken[broken.length - 2] = 31
   t.equal(refusal(() => decodeInvoice(bech32.encode(prefix, broken, false))).code, 'signature')
+  t.equal(
+    decodeInvoice(bech32.encode(prefix, broken, false), { signature: 'named' }).payee,
+    null,
+    'nor asked for where it could only name some key'
+  )
 })
 
 t.test('a named payee must have signed, in low-S form', async t => {
@@ -103,9 +108,15 @@ t.test('a named payee must have signed, in low-S form', async t => {
     return bech32.encode(prefix, [...data, ...bech32.toWords(signature)], false)
   }
   t.equal(decodeInvoice(sign(PAYEE, false)).payee, PAYEE)
+  t.equal(decodeInvoice(sign(PAYEE, false), { signature: 'named' }).payee, PAYEE)
   t.equal(refusal(() => decodeInvoice(sign(PAYEE, true))).code, 'signature', 'high S')
   const stranger = Buffer.from(secp256k1.getPublicKey(Buffer.alloc(32, 9))).toString('hex')
   t.equal(refusal(() => decodeInvoice(sign(stranger, false))).code, 'signature', 'another payee')
+  t.equal(
+    refusal(() => decodeInvoice(sign(stranger, false), { signature: 'named' })).code,
+    'signature',
+    'another payee, where only named ones are checked'
+  )
   t.equal(refusal(() => decodeInvoice(sign(`02${'00'.repeat(32)}`, false))).code, 'signature', 'no point of the curve')
 })
 
@@ -114,17 +125,17 @@ t.test('what makes an invoice ambiguous is refused', async t => {
   const insert = (...field: number[]) =>
     bech32.encode(prefix, [...words.slice(0, 7), ...field, ...words.slice(7)], false)
   const hash = [1, 1, 20, ...bech32.toWords(Buffer.alloc(32, 7)).slice(0, 52)]
-  t.equal(refusal(() => decodeInvoice(insert(...hash), { signature: false })).code, 'field', 'two payment hashes')
-  t.equal(refusal(() => decodeInvoice(insert(6, 0, 1, 5), { signature: false })).code, 'field', 'two expiries')
+  t.equal(refusal(() => decodeInvoice(insert(...hash), { signature: 'none' })).code, 'field', 'two payment hashes')
+  t.equal(refusal(() => decodeInvoice(insert(6, 0, 1, 5), { signature: 'none' })).code, 'field', 'two expiries')
   t.equal(
-    refusal(() => decodeInvoice(insert(23, 1, 20, ...bech32.toWords(Buffer.alloc(32))), { signature: false })).code,
+    refusal(() => decodeInvoice(insert(23, 1, 20, ...bech32.toWords(Buffer.alloc(32))), { signature: 'none' })).code,
     'missing',
     'd and h'
   )
   const bare = bech32.decode(VALID[15]?.text as `${string}1${string}`, false) // as above; it has neither x nor c
   const numbered = (...field: number[]) =>
     decodeInvoice(bech32.encode(bare.prefix, [...bare.words.slice(0, 7), ...field, ...bare.words.slice(7)], false), {
-      signature: false
+      signature: 'none'
     })
   t.equal(numbered(6, 0, 2, 1, 0).expirySeconds, 32)
   t.equal(numbered(24, 0, 1, 9).minFinalCltvExpiry, 9)
@@ -138,21 +149,21 @@ t.test('what makes an invoice ambiguous is refused', async t => {
   const plain = bech32.decode(encodeInvoice({ ...TERMS, features: [] }, KEY) as `${string}1${string}`, false) // as above
   const featured = (...field: number[]) =>
     decodeInvoice(bech32.encode(plain.prefix, [...plain.words.slice(0, 7), ...field, ...plain.words.slice(7)], false), {
-      signature: false
+      signature: 'none'
     })
   t.same(featured(5, 0, 2, 8, 0).features, [8])
   t.equal(refusal(() => featured(5, 0, 3, 0, 8, 0)).code, 'field', 'features with a leading zero')
-  t.ok(decodeInvoice(insert(2, 0, 1, 5), { signature: false }), 'an unknown field is passed over')
+  t.ok(decodeInvoice(insert(2, 0, 1, 5), { signature: 'none' }), 'an unknown field is passed over')
   t.equal(
-    refusal(() => decodeInvoice(insert(2, 31, 31, 5), { signature: false })).code,
+    refusal(() => decodeInvoice(insert(2, 31, 31, 5), { signature: 'none' })).code,
     'field',
     'a field past the end'
   )
   for (const bad of ['lnbcrt0100n', 'lnbcrt-1n', 'lnbcrt100', 'lnbcrt22000000', 'lnbcrt1n1n', 'lnbcrtn', 'lnxx1n']) {
     const text = bech32.encode(bad, words, false)
     if (bad === 'lnbcrt100')
-      t.equal(decodeInvoice(text, { signature: false }).amountMsat, 10_000_000_000_000n, '100 BTC')
-    else t.throws(() => decodeInvoice(text, { signature: false }), InvoiceError, bad)
+      t.equal(decodeInvoice(text, { signature: 'none' }).amountMsat, 10_000_000_000_000n, '100 BTC')
+    else t.throws(() => decodeInvoice(text, { signature: 'none' }), InvoiceError, bad)
   }
   t.equal(refusal(() => decodeInvoice('lnbc1'.padEnd(8000, 'q'))).code, 'length')
   t.throws(() => decodeInvoice(`lightning:${encodeInvoice(TERMS, KEY)}`), InvoiceError)
@@ -300,7 +311,7 @@ t.test('terms that cannot be written are refused', async t => {
 t.test('no text makes the decoder throw anything but an InvoiceError', async t => {
   const only = (text: string) => {
     try {
-      decodeInvoice(text, { signature: false })
+      decodeInvoice(text, { signature: 'none' })
     } catch (error) {
       if (!(error instanceof InvoiceError)) throw error
     }

@@ -39,7 +39,7 @@ function invoiceOf(amountMsat: bigint | null, network: InvoiceNetwork = 'regtest
     },
     Buffer.alloc(32, 3)
   )
-  return decodeInvoice(text, { signature: false })
+  return decodeInvoice(text, { signature: 'none' })
 }
 
 const TERMS: PaymentChallengeTerms = {

@@ -28,8 +28,11 @@ export function testImage(migrations: readonly Migration[] = []): Promise<string
   return makeImage(migrations === allMigrations ? allMigrations : [])
 }
 
+/** Whatever has an end at which what was begun for it is undone: a test, or a benchmark. */
+export type Lifetime = Pick<T, 'teardown'>
+
 /** A new folder that is removed when the test ends. */
-export function temporaryFolder(t: T): string {
+export function temporaryFolder(t: Lifetime): string {
   const folder = mkdtempSync(join(tmpdir(), 'boltgate-'))
   t.teardown(() => {
     rmSync(folder, { recursive: true, force: true })

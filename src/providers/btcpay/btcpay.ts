@@ -320,7 +320,7 @@ async function methodOf(call: CallProvider, server: BtcpayKey, id: string, cost 
 
 function hashOf(invoice: string): string {
   try {
-    return decodeInvoice(invoice, { signature: false }).paymentHash
+    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
   } catch (error) {
     if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
     throw error

@@ -89,7 +89,7 @@ function millisatoshis(value: unknown): number {
 
 function hashOf(invoice: string): string | null {
   try {
-    return decodeInvoice(invoice, { signature: false }).paymentHash
+    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
   } catch (error) {
     if (error instanceof InvoiceError) return null
     throw error

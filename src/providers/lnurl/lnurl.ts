@@ -245,7 +245,7 @@ function comment(description: string, most: number): string {
 
 function readInvoice(text: string): Invoice {
   try {
-    return decodeInvoice(text)
+    return decodeInvoice(text, { signature: 'named' })
   } catch (error) {
     if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
     throw error

@@ -228,7 +228,7 @@ async function newInvoice(
 /** Some wallets leave the hash to the invoice. */
 function hashOf(invoice: string): string {
   try {
-    return decodeInvoice(invoice, { signature: false }).paymentHash
+    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
   } catch (error) {
     if (error instanceof InvoiceError) return ''
     throw error

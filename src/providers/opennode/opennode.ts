@@ -373,7 +373,7 @@ function chargeOf(charge: WireCharge | null, amountSats: number | null): Charge 
 
 function read(invoice: string): Invoice {
   try {
-    return decodeInvoice(invoice)
+    return decodeInvoice(invoice, { signature: 'named' })
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     throw unusableAnswer(`an invoice that cannot be read: ${error.message}`)

@@ -242,7 +242,7 @@ function invoiceOf(value: unknown): Invoice | null {
   if (text === null) return null
   try {
     // Who signed it is for the payer's wallet to check; here it would only cost time.
-    return decodeInvoice(text, { signature: false })
+    return decodeInvoice(text, { signature: 'none' })
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     return null

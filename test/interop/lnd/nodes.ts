@@ -9,9 +9,8 @@ import { secp256k1 } from '@noble/curves/secp256k1.js'
 import { ripemd160 } from '@noble/hashes/legacy.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import { base58check, bech32 } from '@scure/base'
-import type { Test as T } from 'tap'
 import { Agent } from 'undici'
-import { temporaryFolder } from '../../support/database.ts'
+import { temporaryFolder, type Lifetime } from '../../support/database.ts'
 import { lndConnect } from '../../fakes/lnd.ts'
 import { freePort } from '../../support/free-port.ts'
 
@@ -56,7 +55,7 @@ export async function until<Found>(what: string, look: () => Promise<Found | nul
 }
 
 /** Runs a program until the test ends; what it prints goes to a file in `folder`. */
-function run(t: T, folder: string, program: string, args: readonly string[]): ChildProcess {
+function run(t: Lifetime, folder: string, program: string, args: readonly string[]): ChildProcess {
   mkdirSync(folder, { recursive: true })
   const output = createWriteStream(join(folder, 'output.log'), { flags: 'a' })
   // Neither the home of whoever runs the tests nor their settings are its business.
@@ -79,7 +78,7 @@ async function end(child: ChildProcess): Promise<void> {
 }
 
 /** An HTTPS client that trusts one certificate. */
-function client(t: T, certificate: string): Agent {
+function client(t: Lifetime, certificate: string): Agent {
   const agent = new Agent({ connect: { ca: certificate } })
   t.teardown(() => agent.destroy())
   return agent
@@ -143,7 +142,7 @@ export interface Chain {
 }
 
 /** Starts btcd. */
-export async function startChain(t: T, program: string): Promise<Chain> {
+export async function startChain(t: Lifetime, program: string): Promise<Chain> {
   const folder = temporaryFolder(t)
   const [listen, rpcPort] = [await freePort(), await freePort()]
   const rpc = {
@@ -213,6 +212,10 @@ export interface Node {
   /** Pays an invoice and answers the preimage. */
   pay(invoice: string): Promise<string>
   address(): Promise<string>
+  /** Where its certificate and macaroons are. */
+  readonly folder: string
+  /** Host and port of its gRPC. */
+  readonly grpcHost: string
   /** Public key. */
   readonly id: string
   /** Where other nodes reach it. */
@@ -220,7 +223,7 @@ export interface Node {
 }
 
 /** Starts lnd and waits until it serves. */
-export async function startNode(t: T, program: string, chain: Chain): Promise<Node> {
+export async function startNode(t: Lifetime, program: string, chain: Chain): Promise<Node> {
   const folder = temporaryFolder(t)
   const [peer, grpc, rest] = [await freePort(), await freePort(), await freePort()]
   run(t, folder, program, [
@@ -263,6 +266,8 @@ export async function startNode(t: T, program: string, chain: Chain): Promise<No
   }
   const { identity_pubkey: id } = await until('lnd', () => api('GET', '/v1/getinfo'))
   return {
+    folder,
+    grpcHost: `127.0.0.1:${grpc}`,
     id: String(id),
     peerHost: `127.0.0.1:${peer}`,
     api,
