@@ -3,6 +3,7 @@ import {
   definePlugin,
   Duration,
   idempotencyKeyReused,
+  keptHeaders,
   List,
   requestInProgress,
   ShortError,
@@ -34,33 +35,12 @@ interface Claim {
   whole: boolean
 }
 
-/** These belong to one message or are set on every response afresh; the replay gets its own. */
-const notKept = new Set([
-  'content-length',
-  'date',
-  'connection',
-  'keep-alive',
-  'transfer-encoding',
-  'x-correlation-id',
-  'x-api-version',
-  'x-idempotency-replayed'
-])
-
 /** The key of a request: the standard's header wins, a blank one does not count (decision 20). */
 function keyOf(headers: ReadonlyHeaders): string | null {
   const key = headers.get('idempotency-key')?.trim()
   if (key !== undefined && key !== '') return key
   const older = headers.get('x-idempotency-key')?.trim()
   return older === undefined || older === '' ? null : older
-}
-
-function kept(pairs: readonly string[]): (readonly [string, string])[] {
-  const headers: (readonly [string, string])[] = []
-  for (let at = 0; at + 1 < pairs.length; at += 2) {
-    const name = pairs[at] ?? ''
-    if (!notKept.has(name.toLowerCase())) headers.push([name, pairs[at + 1] ?? ''])
-  }
-  return headers
 }
 
 function replay(record: ReplayRecord): Reply {
@@ -189,7 +169,7 @@ export default definePlugin({
         // A stream belongs to one request: its status stays 0, so that neither its pieces nor its end are kept.
         if (claim === undefined || head.source === 'error' || head.source === 'stream') return
         claim.status = head.status
-        claim.headers = kept(head.headers.pairs)
+        claim.headers = keptHeaders(head.headers.pairs)
         claim.whole = head.source === 'reply'
       },
       chunk(ctx, bytes) {

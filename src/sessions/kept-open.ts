@@ -1,5 +1,6 @@
+import { keptHeaders } from '../gateway/kept-headers.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'
-import type { State } from '../state/state.ts'
+import type { ReplayRecord, State } from '../state/state.ts'
 import type { Log } from '../telemetry/log.ts'
 
 /** How long the response to an open is kept for a repetition. */
@@ -13,7 +14,7 @@ export class KeptOpen {
   readonly #key: string
   readonly #token: string
   readonly #log: Log
-  #head: { status: number; headers: Array<readonly [string, string]> } | null = null
+  #head: { readonly status: number; readonly headers: ReplayRecord['headers'] } | null = null
   #pieces: Uint8Array[] = []
   #size = 0
 
@@ -26,12 +27,7 @@ export class KeptOpen {
 
   head(head: Head, isStream: boolean): void {
     if (isStream || head.source === 'error' || head.source === 'stream') return
-    const headers: Array<readonly [string, string]> = []
-    for (const name of ['content-type', 'payment-receipt', 'cache-control', 'x-charged-msat', 'x-balance-msat']) {
-      const value = head.headers.get(name)
-      if (value !== undefined) headers.push([name, value])
-    }
-    this.#head = { status: head.status, headers }
+    this.#head = { status: head.status, headers: keptHeaders(head.headers.pairs) }
   }
 
   chunk(bytes: Uint8Array): void {

@@ -1,4 +1,6 @@
+import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
+import { request as fetched } from 'undici'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { type Echo, openShop, offerOf, paymentLines, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
@@ -91,6 +93,37 @@ t.test('a repeated open gets the first response, and another request by it is se
   t.equal((await shop.get(session.open, '/v1/else')).text, '{"served":2}')
   t.equal(await left(shop, session.bearer, 96_000), 96_000)
 })
+
+t.test(
+  'a repeated open gets the headers by which the first response is read, and what pages may see of it',
+  async t => {
+    const shop = await openShop(
+      t,
+      'meter: { unit: page, bundle: 100 sats, prices: 2 sats, usage: requests }\n    sessions: { deposit: 100 sats }'
+    )
+    shop.upstream.answer = (_request, response) => {
+      response.setHeader('content-type', 'text/plain')
+      response.setHeader('content-encoding', 'gzip')
+      response.setHeader('content-language', 'de')
+      response.end(gzipSync('Guten Tag'))
+    }
+    const session = await shop.deposit()
+    const opened = async () => {
+      const { headers, body } = await fetched(`${shop.gateway.url}/v1/a`, {
+        headers: { authorization: session.open, 'accept-encoding': 'gzip', origin: 'https://shop.example' }
+      })
+      return { headers, body: Buffer.from(await body.arrayBuffer()) }
+    }
+    const [first, again] = [await opened(), await opened()]
+    for (const { headers, body } of [first, again]) {
+      t.match(headers, { 'content-encoding': 'gzip', 'content-language': 'de', 'x-charged-msat': '2000' })
+      t.match(headers['access-control-expose-headers'], /\bX-Balance-Msat, X-Charged-Msat\b/)
+      t.equal(gunzipSync(body).toString(), 'Guten Tag')
+    }
+    t.not(again.headers['x-correlation-id'], first.headers['x-correlation-id'], 'each has its own correlation id')
+    t.equal(shop.upstream.requests.length, 1)
+  }
+)
 
 t.test('a topUp adds to the balance once, whatever is repeated', async t => {
   const shop = await openShop(t)
