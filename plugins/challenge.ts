@@ -67,9 +67,7 @@ export default definePlugin({
         : {
             response(ctx: Context, head: Head): void {
               const call = ctx.get(freeSlot)
-              if (call === undefined) return
-              head.headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
-              if (!call.allowed) head.headers.set('X-Free-Calls-Reset', String(Math.ceil(call.retryAfterMs / 1000)))
+              if (call !== undefined) free.tell(call, head.headers)
             }
           })
     }

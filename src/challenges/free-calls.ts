@@ -2,10 +2,12 @@ import { hash } from 'node:crypto'
 import type { FreeCallsConfig } from '../config/schema.ts'
 import { clientNetwork, widerNetwork } from '../gateway/addresses.ts'
 import type { Context } from '../gateway/context.ts'
+import type { HeaderList } from '../gateway/headers.ts'
 import { StateUnavailable, type LimitVerdict, type Maybe, type State } from '../state/state.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Offer } from './offer.ts'
+import { keepPrivate } from './paid-head.ts'
 
 /** What free calls are counted with. */
 export interface FreeCallsParts {
@@ -49,6 +51,13 @@ export class FreeCalls {
           (error: unknown) => this.#away(error)
         )
       : this.#counted(verdict, offer, observes)
+  }
+
+  /** Tells how many are left. What was given for nothing is that client's alone: a shared cache would give it to all. */
+  tell(call: LimitVerdict, headers: HeaderList): void {
+    headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
+    if (call.allowed) keepPrivate(headers)
+    else headers.set('X-Free-Calls-Reset', String(Math.ceil(call.retryAfterMs / 1000)))
   }
 
   #counted(verdict: LimitVerdict, offer: Offer, observes: boolean): FreeCall {

@@ -3,7 +3,7 @@ import challenge from '../../plugins/challenge.ts'
 import credential from '../../plugins/credential.ts'
 import type { ChallengeParts } from '../../src/challenges/service.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
-import { harness, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
+import { harness, type HarnessAnswer, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/macaroon.ts'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import type { FiatCurrency } from '../../src/money/currencies.ts'
@@ -40,10 +40,15 @@ async function shop(t: T, changes: Partial<RouteConfig>, more: Partial<Challenge
   return over(f, rates, { name: `prices-${freshAddress()}`, match: { path: ['/v1/*'] }, ...changes })
 }
 
-async function over(f: Fixture, rates: Rates, changes: Partial<RouteConfig>): Promise<Shop> {
+async function over(
+  f: Fixture,
+  rates: Rates,
+  changes: Partial<RouteConfig>,
+  answer: HarnessAnswer = {}
+): Promise<Shop> {
   const config = route(changes)
   const services = { challenges: f.challenges, clock: f.clock }
-  const chain = await harness([credential, challenge], { services, route: { name: config.name, config } })
+  const chain = await harness([credential, challenge], { services, route: { name: config.name, config }, answer })
   const address = freshAddress()
   return {
     f,
@@ -270,6 +275,18 @@ t.test('free calls: so many by network, then the price; credentials are not coun
   const network = await s.with({ free: { calls: 1, per: 60_000, by: 'network' }, name: freshAddress() })
   t.equal((await network.ask({ peerAddress: '192.0.2.1' })).status, 200)
   t.equal((await network.ask({ peerAddress: '192.0.2.200' })).status, 402)
+})
+
+t.test("what one client got for nothing is no shared cache's to give to others", async t => {
+  const s = await shop(t, { price: 10 })
+  const free = { price: 10, free: { calls: 2, per: 60_000, by: 'address' } } as const
+  const served = async (...headers: string[]): Promise<string | undefined> => {
+    const chain = await over(s.f, s.rates, { ...free, name: freshAddress() }, { headers })
+    return (await chain.ask()).headers.get('cache-control')
+  }
+  t.equal(await served(), 'private')
+  t.equal(await served('Cache-Control', 'public, max-age=60'), 'private, max-age=60')
+  t.equal(await served('Cache-Control', 'no-store'), 'no-store')
 })
 
 t.test('without the shared state no call is free', async t => {

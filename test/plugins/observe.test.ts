@@ -51,3 +51,30 @@ t.test('payment that is only observed decides, logs and counts, and makes no inv
   t.match(metrics, /boltgate_challenges_observed_total\{source="route"\} 8\n/)
   t.notMatch(metrics, /boltgate_challenges_total\{/, 'no challenge was made')
 })
+
+t.test('free calls that are only observed are left out of what it would earn, and change no response', async t => {
+  const upstream = await RawUpstream.serve(
+    'HTTP/1.1 200 OK\r\nCache-Control: public\r\nContent-Length: 2\r\n\r\nok'
+  ).listen()
+  t.teardown(() => upstream.close())
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({
+      replace: [
+        [
+          'chains:\n',
+          'chains:\n  watches: [ { throttle: { policy: global } }, { credential: {}, mode: observe }, { challenge: {}, mode: observe } ]\n'
+        ],
+        [
+          'routes:\n',
+          `routes:\n  - { match: { path: /watched/* }, price: 21 sats, free: { calls: 2, per: 1d }, chain: watches, upstream: { url: "${upstream.origin}" } }\n`
+        ]
+      ]
+    })
+  })
+  for (let time = 0; time < 3; time++) {
+    const { headers } = await gateway.send('GET', '/watched/a')
+    t.equal(headers['cache-control'], 'public')
+    t.notOk('x-free-calls-remaining' in headers)
+  }
+  t.match((await gateway.send('GET', '/metrics')).text, /boltgate_challenges_observed_total\{source="route"\} 1\n/)
+})
