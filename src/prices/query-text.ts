@@ -1,8 +1,8 @@
 import { folded, type FieldRead } from './json-text.ts'
 
 /**
- * One parameter of a raw query. It is a fault where it stands twice, in other letters, as a list (`name[]`), or behind a
- * semicolon, which some servers take for an ampersand.
+ * One parameter of a raw query. It is a fault where it stands twice, in a spelling that some servers take for the
+ * same, as a list (`name[]`), or behind a semicolon, which some servers take for an ampersand.
  */
 export function queryParameter(query: string, name: string): FieldRead {
   const called = JSON.stringify(name)
@@ -35,7 +35,21 @@ function keyOf(part: string): string {
 /** Whether somebody may read this part as the parameter. */
 function names(part: string, name: string): boolean {
   const key = decoded(keyOf(part))
-  return key !== null && folded(key.trim()).replace(/\[.*$/, '') === folded(name)
+  if (key === null) return false
+  return folded(key) === folded(name) || (!name.includes('[') && spelling(key) === spelling(name))
+}
+
+/**
+ * One spelling for all that PHP takes for the same name: it ends a name at a bracket or NUL, and writes dots and spaces
+ * as underscores (php.net/variables.external).
+ */
+function spelling(name: string): string {
+  return folded(
+    name
+      .trim()
+      .replace(/[[\0].*$/s, '')
+      .replaceAll(/[. ]/g, '_')
+  )
 }
 
 /** Null for what is no UTF-8 in percent signs. */

@@ -30,10 +30,24 @@ t.test('a parameter that somebody may read otherwise is a fault', async t => {
     'SIZE=large',
     'a=1;size=large',
     'size=small;size=large',
+    'size=small&size%00x=large',
     'size=%ff',
     'size=%zz'
   ])
     t.equal(queryParameter(query, 'size').kind, 'fault', query)
+  // PHP's spellings of one name.
+  for (const query of ['my_size=small&my.size=large', 'my_size=small&my+size=large', 'my_size=small&%20my_size=large'])
+    t.equal(queryParameter(query, 'my_size').kind, 'fault', query)
+  t.equal(queryParameter('my_size=small&my-size=large', 'my_size').kind, 'value')
+})
+
+t.test('a parameter with brackets in its name is read like another', async t => {
+  const read = (query: string) => queryParameter(query, 'filter[size]')
+  t.strictSame(read('filter[size]=large&filter[page]=2'), { kind: 'value', value: 'large' })
+  t.strictSame(read('filter%5Bsize%5D=large'), { kind: 'value', value: 'large' })
+  t.strictSame(read('filter[page]=2'), { kind: 'missing' })
+  for (const query of ['filter[size]=small&filter%5Bsize%5D=large', 'filter[size]=small&filter[Size]=large'])
+    t.equal(read(query).kind, 'fault', query)
 })
 
 t.test('a header is read where it stands once and goes on to the upstream', async t => {
