@@ -157,6 +157,15 @@ t.test('away, slow and lying price servers are 503, and nothing is sold', async 
     ['a fraction', { amountSats: 1.5 }],
     ['a text', { amountSats: '5' }],
     ['too much', { amountSats: 2_000_000_000 }],
+    ['0 millisatoshis', { amountMsat: 0 }],
+    ['negative millisatoshis', { amountMsat: -1 }],
+    ['less than a satoshi of nothing', { amountMsat: 0.5 }],
+    ['negative dollars', { usd: -0.01 }],
+    ['negative dollars as a text', { usd: '-0.01' }],
+    ['-0', (response: ServerResponse) => response.end('{"amountSats":-0}')],
+    ['0 in other letters', (response: ServerResponse) => response.end('{"amountSats":0e9}')],
+    ['0 beside a price', { amountSats: 0, usd: '1' }],
+    ['a price in another spelling', { AmountSats: 5 }],
     ['nothing', {}],
     ['null', { amountSats: null }],
     ['two members', { amountSats: 5, usd: '1' }],
@@ -167,6 +176,11 @@ t.test('away, slow and lying price servers are 503, and nothing is sold', async 
     ['HTML', (response: ServerResponse) => response.end('<h1>5</h1>')],
     ['a list', (response: ServerResponse) => response.end('[5]')],
     ['a huge body', (response: ServerResponse) => response.end(big)],
+    ['201', (response: ServerResponse) => response.writeHead(201).end('{"amountSats":5}')],
+    [
+      'half of what it announces',
+      (response: ServerResponse) => response.writeHead(200, { 'content-length': 99 }).end('{"amountSats":5}')
+    ],
     ['500', (response: ServerResponse) => response.writeHead(500).end('{"amountSats":5}')],
     ['a redirect', (response: ServerResponse) => response.writeHead(302, { location: server.url }).end()],
     ['a broken connection', (response: ServerResponse) => response.destroy()]
@@ -191,6 +205,42 @@ t.test('away, slow and lying price servers are 503, and nothing is sold', async 
   t.equal((await s.buy()).sats, 5, 'and sells again when it answers')
   const away = await shop(t, config('http://127.0.0.1:1/price'))
   t.equal((await away.ask()).status, 503)
+})
+
+t.test('a token is not used up by a price server that hangs, before its head or within its body', async t => {
+  const server = await priceServer(t)
+  const s = await shop(t, config(server.url, { cache: 0 }))
+  server.says({ amountSats: 5 })
+  const { authorization } = await s.buy()
+  const paid = (): Promise<HarnessResult> => s.ask({ headers: { authorization } })
+  for (const hangs of [
+    () => {},
+    (response: ServerResponse) => {
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.write('{"amountSats":')
+    }
+  ]) {
+    const heard = Promise.withResolvers<void>()
+    server.says(response => {
+      hangs(response)
+      heard.resolve()
+    })
+    const waiting = paid()
+    await heard.promise
+    s.f.clock.advance(499)
+    const soon = await Promise.race([
+      waiting.then(() => 'told'),
+      new Promise(resolve => setImmediate(resolve, 'waits'))
+    ])
+    t.equal(soon, 'waits')
+    s.f.clock.advance(1)
+    const late = await waiting
+    t.equal(late.status, 503)
+    t.equal(late.upstream, null, 'nothing was forwarded')
+    server.says({ amountSats: 5 })
+    t.equal((await paid()).status, 200, 'and the token is good again')
+  }
+  t.equal(s.f.payee.requests.length, 1)
 })
 
 t.test('many who ask the same at once ask once, and more questions than fit are refused at once', async t => {
