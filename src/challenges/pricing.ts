@@ -1,4 +1,5 @@
 import { callPlace, routeCallPrices } from '../config/call-prices.ts'
+import { freeWords } from '../config/free-words.ts'
 import { meterWords } from '../config/meter.ts'
 import { sessionWords } from '../config/sessions.ts'
 import { isFree, isTable, priceWords, type PriceConfig } from '../config/price.ts'
@@ -62,7 +63,7 @@ export function priceList(config: Priced): PriceList {
       endpoints.push({
         pathPattern,
         ...listed(price),
-        ...(route.meter === undefined && route.sessions === undefined ? {} : { price: pricedWords(price, route) }),
+        ...(sellsMore(route) ? { price: pricedWords(price, route) } : {}),
         description: route.description ?? route.name
       })
     }
@@ -82,10 +83,18 @@ export function priceList(config: Priced): PriceList {
   }
 }
 
-/** What a route sells beside single requests, in words. */
-function pricedWords(price: PriceConfig, { meter, sessions }: Priced['routes'][number]): string {
-  const first = meter === undefined ? priceWords(price) : `${priceWords(price)} for ${meterWords(meter)}`
-  return sessions === undefined ? first : `${first}. ${sessionWords(sessions, meter !== undefined)}`
+/** Whether a route has more to tell than the price of one request. */
+function sellsMore({ meter, sessions, free }: Priced['routes'][number]): boolean {
+  return meter !== undefined || sessions !== undefined || free !== undefined
+}
+
+/** What a route sells or gives beside single requests, in words. */
+function pricedWords(price: PriceConfig, { meter, sessions, free }: Priced['routes'][number]): string {
+  return [
+    meter === undefined ? priceWords(price) : `${priceWords(price)} for ${meterWords(meter)}`,
+    ...(free === undefined ? [] : [freeWords(free)]),
+    ...(sessions === undefined ? [] : [sessionWords(sessions, meter !== undefined)])
+  ].join('. ')
 }
 
 function listed(price: PriceConfig): Pick<PriceList['endpoints'][number], 'priceSats' | 'price'> {

@@ -40,6 +40,7 @@ Address: ${publicUrl}
 3. Send the same request again with one of
    - Authorization: L402 <macaroon>:<preimage> (good until the token expires, for the same path and price)
    - Authorization: Payment <base64url of {"challenge":{...},"payload":{"preimage":"..."}}> (good once)
+   Where the price buys a balance, either is good until that is used up; \`GET ${publicUrl}/l402/balance\` with it says what is left.
 A 503 means that nothing was charged: wait as long as Retry-After says.
 
 ## Paid routes

@@ -118,7 +118,15 @@ t.test('a price of a server, and how it is told', async t => {
 })
 
 t.test('free calls', async t => {
-  const { gateway } = await stand(t, shown('free.yaml'))
+  const { gateway } = await stand(t, shown('free.yaml'), [['sandbox ]', 'sandbox, merchant-api ]']])
+  const words = /The first 20 calls of an address in 1d are free/
+  t.match((await gateway.send('GET', '/llms.txt')).text, words)
+  t.match((await gateway.send('GET', '/openapi.json')).json(), {
+    paths: { '/v1/{path}': { get: { 'x-payment-info': { offers: [{ amount: '10', description: words }] } } } }
+  })
+  t.match((await gateway.send('GET', '/api/l402/pricing')).json(), {
+    endpoints: [{ pathPattern: '/v1/*', priceSats: 10, price: words }]
+  })
   for (let left = 19; left >= 0; left--)
     t.equal((await gateway.send('GET', '/v1/oslo')).headers['x-free-calls-remaining'], String(left))
   const asked = await gateway.send('GET', '/v1/oslo')

@@ -1,4 +1,5 @@
 import { routeCallPrices, type CallPrice } from '../../config/call-prices.ts'
+import { freeWords } from '../../config/free-words.ts'
 import { meterWords, type MeterConfig } from '../../config/meter.ts'
 import { sessionWords, type SessionsConfig } from '../../config/sessions.ts'
 import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../../config/price.ts'
@@ -60,6 +61,7 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
             ? `${about}. ${callsInWords(calls)}`
             : [
                 about,
+                ...(route.free === undefined ? [] : [freeWords(route.free)]),
                 ...(route.meter === undefined ? [] : [`The price buys ${meterWords(route.meter)}`]),
                 ...(route.sessions === undefined ? [] : [sessionWords(route.sessions, route.meter !== undefined)])
               ].join('. '),
