@@ -6,6 +6,7 @@ import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
+import { programsFor } from './buying.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** The APIs of an account, and the form that makes another one. */
@@ -147,6 +148,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
   const { api, params, form, problem } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
   const traffic = await apiTraffic(asked, proxy.proxyId)
+  const programs = programsFor(proxy.proxyUrl)
   return {
     title: proxy.name,
     content: html`
@@ -166,12 +168,8 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
         ${copyable('curl', 'What it asks for', `curl -i '${proxy.proxyUrl}'`)}
         <details><summary>From TypeScript and Python</summary>
-          <pre>${`import { Mppx, lightning } from 'mppx/client'   // npm install mppx
-await fetch('${proxy.proxyUrl}')               // 402: pay, then ask again with the credential
-
-# pip install requests
-requests.get('${proxy.proxyUrl}')              # 402: WWW-Authenticate has the invoice
-requests.get('${proxy.proxyUrl}', headers={'Authorization': f'L402 {macaroon}:{preimage}'})`}</pre>
+          <pre>${programs.typescript}</pre>
+          <pre>${programs.python}</pre>
         </details>
       </section>
       <section aria-labelledby="prices"><h2 id="prices">Prices</h2>

@@ -1,10 +1,11 @@
 /** Alby's own wallet service behind a relay that is not ours either: over a node without Lightning, and over real lnd. */
-import { fork } from 'node:child_process'
+import { fork, spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t, { type Test as T } from 'tap'
 import { randomBytes } from 'node:crypto'
+import { programsFor } from '../../../src/console/merchant/buying.ts'
 import { Secret } from '../../../src/keys/secrets.ts'
 import { publicKeyOf } from '../../../src/providers/nwc/event.ts'
 import { conversationKey, decrypt, encrypt } from '../../../src/providers/nwc/nip44.ts'
@@ -13,6 +14,7 @@ import { systemClock } from '../../../src/system/clock.ts'
 import { AddressGuard } from '../../../src/upstream/guard.ts'
 import { startFakeNwc } from '../../fakes/nwc.ts'
 import { refundOf } from '../../providers/contract/subject.ts'
+import { openShop } from '../../security/shop.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../../support/gateway.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { findPrograms, openChannel, startChain, startNode, type Node } from '../lnd/nodes.ts'
@@ -21,6 +23,8 @@ const here = (name: string): string => fileURLToPath(new URL(name, import.meta.u
 const skip = existsSync(here('node_modules/@getalby/sdk'))
   ? false
   : 'the wallet service is not installed: run test/interop/nwc/install.sh'
+const python = here('../keepers/python/bin/python')
+const noPython = existsSync(python) ? false : 'l402-requests is not installed: run test/interop/keepers/install.sh'
 
 /** What a wallet answers to a method: the service puts it into its message. */
 type Answer = { readonly result: object } | { readonly error: { readonly code: string; readonly message: string } }
@@ -93,6 +97,46 @@ function openProvider(t: T, told: string[] = []): NwcProvider {
   t.teardown(() => provider.close())
   return provider
 }
+
+/** A shop, and a program in front of which a wallet stands that the sandbox pays for. */
+async function bought(
+  t: T,
+  start: (url: string, key: string) => ChildProcess
+): Promise<{ said: string; paid: number }> {
+  const shop = await openShop(t)
+  let paid = 0
+  const service = await startService(t, async (method, { invoice }) => {
+    if (method !== 'pay_invoice') return { error: { code: 'NOT_IMPLEMENTED', message: method } }
+    paid++
+    return { result: { preimage: await shop.gateway.pay(String(invoice)), fees_paid: 0 } }
+  })
+  const { path } = await shop.proxy()
+  const child = start(`${shop.gateway.url}${path}/a`, await service.key())
+  t.teardown(() => child.kill('SIGKILL'))
+  const said = (await child.stdout?.setEncoding('utf8').toArray()) ?? []
+  return { said: said.join(''), paid }
+}
+
+t.test("the TypeScript lines of an API's page pay for it and print what it says", { skip }, async t => {
+  // Beside the libraries that it asks for.
+  const file = here('buyer.ts')
+  t.teardown(() => rmSync(file))
+  const outcome = await bought(t, (url, key) => {
+    writeFileSync(file, programsFor(url).typescript)
+    return spawn(process.execPath, [file], { env: { NWC_URL: key }, stdio: ['ignore', 'pipe', 'inherit'] })
+  })
+  t.same(outcome, { said: 'sold\n', paid: 1 })
+})
+
+t.test('so do the Python lines', { skip: skip === false ? noPython : skip }, async t => {
+  const outcome = await bought(t, (url, key) =>
+    spawn(python, ['-c', programsFor(url).python], {
+      env: { NWC_CONNECTION_STRING: key },
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+  )
+  t.same(outcome, { said: 'sold\n', paid: 1 })
+})
 
 t.test('a wallet service and a relay that others wrote', { skip }, async t => {
   const fake = await startFakeNwc()
