@@ -81,6 +81,71 @@ t.test('of two tabs that change the same thing the second is told, and changes n
   })
 })
 
+t.test('addresses of an API get a price of their own, and what else their entries say stays', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const meter = { unit: 'token', usage: 'openai', inputMsat: 2, outputMsat: 8, estimate: 100 }
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5,
+      endpoints: [
+        {
+          pathPattern: '/in-dollars',
+          priceSats: 1000,
+          price: '$0.002',
+          description: 'Maps',
+          tokenValiditySeconds: 600
+        },
+        { method: 'POST', pathPattern: '/chat', priceSats: 2000, meter }
+      ]
+    })
+  ).json() as { proxyId: string }
+  const endpoints = async () =>
+    ((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as { endpoints: object[] }).endpoints
+  const path = `/console/apis/${proxyId}`
+  const wasOf = async () =>
+    /name="was" value="([^"]*any \/in-dollars[^"]*)"/.exec((await asPerson(gateway, cookie, path)).text)?.[1] ?? ''
+  const before = await endpoints()
+  const was = await wasOf()
+  const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', priceSats: '40' }
+  t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+  t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
+  const late = await asPerson(gateway, cookie, path, { ...set, priceSats: '41' })
+  t.equal(late.status, 422)
+  t.match(late.text, /Somebody has changed this/)
+  const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 'reports' })
+  t.equal(bad.status, 422)
+  t.match(bad.text, /Must begin with \//)
+  t.match(bad.text, /value="reports"/, 'what was typed stays')
+  await asPerson(gateway, cookie, path, {
+    ...set,
+    was: await wasOf(),
+    method: 'POST',
+    pathPattern: '/chat',
+    priceSats: '3000'
+  })
+  t.match(await endpoints(), [before[0], { ...before[1], priceSats: 3000 }, { pathPattern: '/reports/*' }])
+  await asPerson(gateway, cookie, path, {
+    ...set,
+    was: await wasOf(),
+    method: '',
+    pathPattern: '/in-dollars',
+    priceSats: '7'
+  })
+  const { price: _price, ...first } = before[0] as { price: string }
+  t.same((await endpoints())[0], { ...first, priceSats: 7 }, 'in satoshis from now on')
+  await asPerson(gateway, cookie, path, {
+    do: 'endpoint-remove',
+    was: await wasOf(),
+    method: 'POST',
+    pathPattern: '/chat'
+  })
+  t.match(await endpoints(), [{ pathPattern: '/in-dollars' }, { pathPattern: '/reports/*' }])
+  t.equal((await endpoints()).length, 2)
+})
+
 t.test('a further webhook endpoint: of two tabs the second is told, and its secret is replaced', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)

@@ -7,6 +7,7 @@ import { action, badge, copyable, danger, facts, field, table } from '../parts.t
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
 import { programsFor } from './buying.ts'
+import { changeEndpoint, endpointPrices } from './endpoints.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** The APIs of an account, and the form that makes another one. */
@@ -118,6 +119,10 @@ export const apiPage: ConsolePage = {
         })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       }
+      case 'endpoint':
+      case 'endpoint-remove':
+        await changeEndpoint(asked, target)
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
       case 'revoke':
         await api.send({ method: 'DELETE', target: `${target}/tokens` })
         return { to: `apis/${params['proxyId']}`, done: 'revoked' }
@@ -173,29 +178,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         </details>
       </section>
       <section aria-labelledby="prices"><h2 id="prices">Prices</h2>
-        ${table(
-          'Prices by address',
-          [
-            {
-              title: 'Address',
-              cell: (endpoint: ProxyView['endpoints'][number]) =>
-                html`<code>${endpoint.method ?? 'any'} ${endpoint.pathPattern}</code>`
-            },
-            { title: 'Description', cell: endpoint => html`<bdi>${endpoint.description ?? '–'}</bdi>` },
-            {
-              title: 'Price',
-              cell: endpoint =>
-                typeof endpoint.price === 'string'
-                  ? endpoint.price
-                  : endpoint.price === undefined
-                    ? sats(endpoint.priceSats)
-                    : 'by request',
-              isNumber: true
-            }
-          ],
-          proxy.endpoints,
-          html`<p>Every address costs the same. <code>PUT /api/proxy/${proxy.proxyId}</code> with <code>endpoints</code> gives some a price of their own.</p>`
-        )}
+        ${endpointPrices(asked, proxy)}
         ${forRole(
           asked,
           'editor',
