@@ -1,6 +1,6 @@
 import type { MeterConfig, UsageConfig } from '../config/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
-import type { Context, RequestPayment } from '../gateway/context.ts'
+import type { Context, RequestOffer, RequestPayment } from '../gateway/context.ts'
 import { GatewayError, LongError, Unavailable } from '../gateway/errors.ts'
 import type { Reply } from '../gateway/reply.ts'
 import type { Quotes } from '../money/prices.ts'
@@ -22,7 +22,7 @@ declare module '../gateway/services.ts' {
 export interface BalancesParts {
   readonly store: BalanceStore
   readonly ledger: Ledger
-  readonly challenges: Pick<Challenges, 'find' | 'answer'>
+  readonly challenges: Pick<Challenges, 'find' | 'answer' | 'inSatoshis'>
   readonly quotes: Quotes
   readonly clock: Clock
   readonly log: Log
@@ -46,7 +46,7 @@ export class Balances {
    * Reserves what a paid request of a metered route may use. A reply where the balance cannot bear it: 402, with a fresh
    * challenge; null where the request buys something else than a balance, or was not paid for. At once where this
    * gateway has a slice of the balance and the request says what it may use without its body.
-   * @throws LongError 400, 413, 415 where that cannot be read, or an upgrade cannot be metered; Unavailable when the database or a rate is away
+   * @throws LongError 400, 413, 415 where that cannot be read, is more than a balance holds, or an upgrade cannot be metered; Unavailable when the database or a rate is away
    */
   begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
     const { offer, payment } = ctx
@@ -115,12 +115,27 @@ export class Balances {
     if (answer.kind === 'reserved') return this.#metered(ctx, meter, metering, answer)
     const { offer } = ctx
     if (offer === null) throw new TypeError('a metered request has an offer')
+    await this.#requireBearable(offer, metering)
     return await this.#parts.challenges.answer(ctx, offer, {
       kind: 'used-up',
       scheme: payment.scheme,
       balanceMsat: answer.leftMsat,
       requiredMsat: metering.reservedMsat
     })
+  }
+
+  /**
+   * Refuses what a fresh balance could not bear either: another one would be paid for nothing (decision 370). A session
+   * can be topped up for it.
+   */
+  async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
+    const bundleMsat = 1000 * (await this.#parts.challenges.inSatoshis(offer))
+    if (offer.sessions !== null || reservedMsat <= bundleMsat) return
+    throw new LongError(
+      400,
+      'Beyond a balance',
+      `This request may use up to ${reservedMsat} millisatoshis, and a balance here holds ${bundleMsat}; ask for less, such as by a smaller max_tokens. Nothing was charged.`
+    )
   }
 
   /** Opens the balance that a payment bought, once for all time: what was paid is its first deposit. */

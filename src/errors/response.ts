@@ -68,6 +68,13 @@ export const responseErrors = {
       'The field that the price hangs on is missing, has a value without a price, stands twice, or cannot be read.',
     cure: '`message` names the field; send it once, in plain letters, with one of the values that it names.'
   },
+  BG_BALANCE_TOO_SMALL: {
+    status: 400,
+    error: 'Beyond a balance',
+    cause:
+      'A metered request may use more than one payment buys here, so that no balance could bear it. Nothing was charged.',
+    cure: 'Ask for less, such as by a smaller `max_tokens`; the operator can sell a larger `bundle`.'
+  },
   BG_PRICE_UNAVAILABLE: {
     status: 503,
     error: 'Price unavailable',

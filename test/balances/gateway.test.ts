@@ -135,7 +135,7 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
     const entries = await shop.store.entries(now.id, { skip: 0, take: 10 })
     t.match(entries.at(-1), { model: 'small', input: 5, output: 5, msat: 50, unpaidMsat: 0, basis: 'usage' })
 
-    const dear = await shop.chat(key, 'hello', { max_tokens: 100_000 })
+    const dear = await shop.chat(key, 'hello', { max_tokens: 12_480 })
     t.equal(dear.status, 402, 'more than there is')
     t.equal(msat(dear, 'x-balance-msat'), 100_000 - spent)
     t.match(dear.headers['x-l402-error'], /used up: [0-9]+ millisatoshis are left and this request needs [0-9]+/)
@@ -147,6 +147,22 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
     t.equal((await shop.chat(key)).status, 200, 'and the rest is still good')
   })
 }
+
+t.test('what no balance could bear is refused, and nobody is asked to pay for another', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  const beyond = await shop.chat(key, 'hello', { max_tokens: 12_500 })
+  t.equal(beyond.status, 400)
+  t.match(beyond.json(), {
+    error: 'Beyond a balance',
+    message: /may use up to 100[0-9]{3} millisatoshis, and a balance here holds 100000/
+  })
+  t.notOk(beyond.headers['www-authenticate'])
+  t.equal((await shop.chat(key)).status, 200, 'what was paid is not touched')
+
+  const dollars = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: bytes, estimate: { else: 11 } }')
+  t.equal((await dollars.chat(await bundle(dollars, 'payment'))).status, 400, 'a bundle in dollars at its rate of now')
+})
 
 t.test('streams tell what they cost behind their last event, and usage is read as it passes', async t => {
   const shop = await openShop(t)
