@@ -17,7 +17,8 @@ const balance = {
   merchantId: null,
   proxyId: null,
   place: 'route:POST /v1/chat/completions',
-  openedAt: '2026-11-22T10:15:30.000Z'
+  openedAt: '2026-11-22T10:15:30.000Z',
+  isRevoked: false
 } as const
 const list = { 200: [balance] }
 const entries = {

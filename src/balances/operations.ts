@@ -30,7 +30,8 @@ const BalanceView = Type.Object(
     merchantId: NullableText,
     proxyId: NullableText,
     place: Type.String({ description: 'The route or proxy that it was bought for.' }),
-    openedAt: isoTime()
+    openedAt: isoTime(),
+    isRevoked: Type.Boolean({ description: 'It serves nothing more.' })
   },
   { title: 'Balance' }
 )
@@ -178,7 +179,7 @@ function standingOf(balance: BalanceNow) {
 }
 
 function view(balance: BalanceNow) {
-  const { id, kind, merchantId, proxyId, place, openedAt } = balance
+  const { id, kind, merchantId, proxyId, place, openedAt, isRevoked } = balance
   return {
     id,
     kind,
@@ -186,7 +187,8 @@ function view(balance: BalanceNow) {
     merchantId,
     proxyId,
     place,
-    openedAt: new Date(openedAt).toISOString()
+    openedAt: new Date(openedAt).toISOString(),
+    isRevoked
   }
 }
 

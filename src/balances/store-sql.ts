@@ -1,6 +1,7 @@
+import { isRevoked } from '../challenges/revoked-sql.ts'
 import { Batch } from '../database/batch.ts'
 import type { Database, Sql } from '../database/database.ts'
-import { amount, moment, optional, records, text, type Records, type Row } from '../database/rows.ts'
+import { amount, flag, moment, optional, records, text, type Records, type Row } from '../database/rows.ts'
 import { GRAB, WRITE } from './statements.ts'
 import type {
   BalanceKind,
@@ -32,7 +33,7 @@ const balanceColumns = {
   openedAt: moment(),
   expiresAt: moment()
 }
-const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount() })
+const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount(), isRevoked: flag() })
 
 const grabs: Records<Grabbed> = records({
   granted: amount('msat'),
@@ -115,10 +116,7 @@ export class SqlBalanceStore implements BalanceStore {
 
   async find(id: string): Promise<BalanceNow | null> {
     const { sql } = this.#database
-    return await balancesNow.one(sql`
-      select balances.*, (
-        select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat
-      from balances where id = ${id}`)
+    return await balancesNow.one(sql`select ${this.#now()} from balances where balances.id = ${id}`)
   }
 
   async grab(grab: Grab): Promise<Grabbed | null> {
@@ -172,9 +170,20 @@ export class SqlBalanceStore implements BalanceStore {
     const { sql } = this.#database
     const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
     return await balancesNow.all(sql`
-      select balances.*, (
-        select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat
-      from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
+      select ${this.#now()} from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
+  }
+
+  /** Columns of a balance as it stands. One that was opened was not revoked then, so `opened_at` tells what came behind. */
+  #now() {
+    const { sql } = this.#database
+    const revoked = isRevoked(sql, {
+      payment: sql`balances.id`,
+      proxy: sql`balances.proxy_id`,
+      merchant: sql`balances.merchant_id`,
+      since: sql`balances.opened_at`
+    })
+    return sql`balances.*, ${revoked} as is_revoked,
+      (select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat`
   }
 
   async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {

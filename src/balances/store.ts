@@ -38,6 +38,8 @@ export interface Balance extends NewBalance {
 /** A balance with what requests under way have reserved of it, as far as that has been written. */
 export interface BalanceNow extends Balance {
   readonly reservedMsat: number
+  /** Its payment, or all that was sold of its proxy or merchant until then, has been revoked: it serves nothing more. */
+  readonly isRevoked: boolean
 }
 
 /** What an entry's charge was reckoned from: the usage that was told, the reservation, or what a dead gateway held. */

@@ -23,6 +23,11 @@ export class PaymentFit {
     return this.#revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId, challenge.createdAt)
   }
 
+  /** Whether one payment has been revoked by itself, as the operator's own are. */
+  isPaymentRevoked(paymentHash: string): boolean {
+    return this.#revocations.hasPayment(paymentHash)
+  }
+
   /** Why a payment could not be leased. */
   taken(challenge: Challenge | null): PaymentRefusedVerdict {
     if (challenge === null) return notOurs()

@@ -1,3 +1,4 @@
+import { isRevoked } from '../challenges/revoked-sql.ts'
 import { DEPOSIT_SERVICES } from '../challenges/deposits.ts'
 import type { ChallengeSource } from '../challenges/offer.ts'
 import type { ClaimScheme } from '../challenges/store.ts'
@@ -102,10 +103,7 @@ export class SaleStore {
     return await saleRows.all(sql`
       select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
         amount_sats as sats, price, ${state} as state,
-        exists (
-          select from revocations where (kind, id) = ('payment', challenges.payment_hash)
-            or (kind, id) = ('proxy', challenges.proxy_id) and revoked_at >= created_at
-            or (kind, id) = ('merchant', challenges.merchant_id) and revoked_at >= created_at) as is_revoked
+        ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked
       from challenges
       where ${soldAt} is not null ${whose}
         ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}

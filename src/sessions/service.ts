@@ -325,6 +325,7 @@ export class PrepaidSessions {
     const known = this.#known.get(id) ?? (await this.#find(id))
     if (!preimageMatches(preimage, id))
       throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
+    this.#refuseRevoked(id)
     const offer = await offers.due(ctx)
     if (offer === null) return null
     const unitSats = offer.meter === null ? await challenges.inSatoshis(offer) : 1
@@ -353,6 +354,12 @@ export class PrepaidSessions {
         this.#touch(id, known)
       }
     })
+  }
+
+  /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client (decision 362). */
+  #refuseRevoked(id: string): void {
+    if (this.#parts.challenges.verifier.fit.isPaymentRevoked(id))
+      throw new Refusal('lightning/session-closed', 'The session was revoked; what is left of it is paid back')
   }
 
   async #find(id: string): Promise<Known> {
@@ -384,6 +391,7 @@ export class PrepaidSessions {
     const challenge = await this.#deposit(credential, payload.topUpPreimage)
     const { paymentHash, amountSats } = challenge
     if ((await store.find(id)) === null) throw unknown()
+    this.#refuseRevoked(id)
     const claimed = await database.transaction(async sql => {
       const now = clock.now()
       const claim = await challenges.store.claim(sql, paymentHash, 'payment', null, now)

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { asPerson, sessionOf } from '../console/session.ts'
 import { startModelServer } from '../fakes/model.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
@@ -46,6 +47,21 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
   t.match(balance, { kind: 'bundle', unit: 'token', depositedMsat: 100_000, merchantId: String(gateway.merchant.id) })
   const entries = await gateway.merchantSend('GET', `/api/merchant/balances/${balance?.id}/entries`)
   t.match(entries.json(), [{ model: 'small' }, { model: 'small' }, { model: 'small', input: 5, output: 5, msat: 50 }])
+
+  const calls = model.calls.length
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const revoked = await asPerson(gateway, cookie, '/console/tokens', { hash: balance?.id ?? '' })
+  t.equal(revoked.status, 303)
+  t.equal((await ask(key)).status, 402, 'what is revoked serves nothing more, though a part of it is in memory')
+  t.equal(model.calls.length, calls)
+  t.match((await gateway.merchantSend('GET', '/api/merchant/balances')).json(), [
+    { isRevoked: true, state: 'open', spentMsat: spent }
+  ])
+  const page = (await asPerson(gateway, cookie, '/console/tokens')).text
+  t.match(page, />revoked</)
+  t.notMatch(page, /name="hash"/, 'and cannot be revoked again')
+  const later = await gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+  t.match(later.json(), { balanceMsat: 100_000 - spent }, 'what is left is still told')
 })
 
 t.test(

@@ -1,7 +1,9 @@
+import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
-import { badge, facts, table } from '../parts.ts'
+import { action, badge, facts, table } from '../parts.ts'
+import { may } from '../role.ts'
 import { sats, short, timeOf } from '../words.ts'
 
 interface BalanceItem {
@@ -16,6 +18,7 @@ interface BalanceItem {
   readonly place: string
   readonly openedAt: string
   readonly expiresAt: string
+  readonly isRevoked: boolean
 }
 
 interface EntryItem {
@@ -37,14 +40,15 @@ export const tokensPage: ConsolePage = {
   console: 'merchant',
   path: 'tokens',
   summary: 'Bundles and sessions that buyers have, with what is left of each',
-  async show({ api, link, query }) {
+  async show(asked) {
+    const { api, link, query } = asked
     const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
     const balances = await api.get<readonly BalanceItem[]>(`/api/merchant/balances${queryOf({ skip, take: PAGE })}`)
     const goOn = (to: number) => link(`tokens${queryOf({ skip: to })}`)
     return {
       title: 'Tokens',
       content: html`
-        <p>What was bought at once and is used bit by bit. Single requests are under <a href=${link('sales')}>sales</a>, where each can be revoked.</p>
+        <p>What was bought at once and is used bit by bit. One that is revoked serves nothing more within 5 seconds, wherever it fell into; what is left of it is not paid back by itself. Single requests are under <a href=${link('sales')}>sales</a>, where each can be revoked.</p>
         ${table(
           'Balances',
           [
@@ -54,10 +58,17 @@ export const tokensPage: ConsolePage = {
                 html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
             },
             { title: 'Payment hash', cell: one => short(one.id) },
-            { title: 'State', cell: one => badge(one.state, one.state === 'open' ? 'good' : 'quiet') },
+            { title: 'State', cell: stateOf },
             { title: 'Good until', cell: one => timeOf(one.expiresAt) },
             { title: 'Left', cell: one => msats(one.balanceMsat), isNumber: true },
-            { title: 'Used', cell: one => msats(one.spentMsat), isNumber: true }
+            { title: 'Used', cell: one => msats(one.spentMsat), isNumber: true },
+            {
+              title: 'Revoke',
+              cell: one =>
+                one.isRevoked || one.state !== 'open' || !may(asked, 'editor')
+                  ? null
+                  : action('Revoke', { hash: one.id }, { what: one.id })
+            }
           ],
           balances,
           html`<p>None yet. An entry of an API's <code>endpoints</code> with <code>meter</code> sells by use: a payment buys a balance, from which each request takes what it used.</p>`
@@ -67,7 +78,15 @@ export const tokensPage: ConsolePage = {
           ${balances.length < PAGE ? null : html`<a href=${goOn(skip + PAGE)}>Older</a>`}
         </nav>`
     }
+  },
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: 'tokens', done: 'revoked' }
   }
+}
+
+function stateOf({ state, isRevoked }: BalanceItem): VNode {
+  return isRevoked ? badge('revoked', 'bad') : badge(state, state === 'open' ? 'good' : 'quiet')
 }
 
 /** What requests took from one balance. */
