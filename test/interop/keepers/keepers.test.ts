@@ -70,6 +70,21 @@ async function restWallet(t: T, gateway: TestGateway): Promise<{ readonly url: s
   return wallet
 }
 
+/** Runs a client over a wallet; `get` answers the status that a path came to for it. */
+async function run(t: T, keeper: Keeper, gateway: TestGateway) {
+  const wallet = await restWallet(t, gateway)
+  const child = spawn(keeper.program, [keeper.file, wallet.url], { stdio: ['pipe', 'pipe', 'inherit'] })
+  t.teardown(() => {
+    child.kill()
+  })
+  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
+  const get = async (path: string): Promise<string> => {
+    child.stdin.write(`${gateway.url}${path}\n`)
+    return String((await lines.next()).value)
+  }
+  return { wallet, get }
+}
+
 for (const keeper of keepers) {
   for (const renews of [false, true]) {
     t.test(`${keeper.name}, ${renews ? 'renewal: 402' : "the contract's answers"}`, { skip }, async t => {
@@ -77,16 +92,8 @@ for (const keeper of keepers) {
       const shop = await openShop(t, { clock })
       const { gateway } = shop
       const proxy = await shop.proxy({ renewal: renews ? 402 : 'contract' })
-      const wallet = await restWallet(t, gateway)
-      const child = spawn(keeper.program, [keeper.file, wallet.url], { stdio: ['pipe', 'pipe', 'inherit'] })
-      t.teardown(() => {
-        child.kill()
-      })
-      const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]()
-      const get = async (path: string): Promise<string> => {
-        child.stdin.write(`${gateway.url}${proxy.path}${path}\n`)
-        return String((await lines.next()).value)
-      }
+      const { wallet, get: at } = await run(t, keeper, gateway)
+      const get = async (path: string): Promise<string> => await at(proxy.path + path)
       t.equal(await get('/a'), '200')
       t.equal(await get('/a'), '200')
       t.equal(wallet.paid, 1, 'it keeps its token')
@@ -99,4 +106,17 @@ for (const keeper of keepers) {
       t.equal(wallet.paid, before + (renews ? 1 : 0), renews ? 'it pays once more' : 'and it does not pay')
     })
   }
+}
+
+for (const keeper of keepers) {
+  t.test(`${keeper.name} keeps a balance until it is used up, and buys another`, { skip }, async t => {
+    const shop = await openShop(t)
+    const { gateway } = shop
+    const meter = { unit: 'request', outputMsat: 4000, usage: 'requests' }
+    const proxy = await shop.proxy({ endpoints: [{ pathPattern: '/a', priceSats: 10, meter }] })
+    const { wallet, get } = await run(t, keeper, gateway)
+    const statuses: string[] = []
+    for (let time = 0; time < 5; time++) statuses.push(await get(`${proxy.path}/a`))
+    t.strictSame([statuses, wallet.paid], [['200', '200', '200', '200', '200'], 3])
+  })
 }
