@@ -1,4 +1,4 @@
-import type { MeterConfig, UnitAmount, UnitPrices, UsageConfig } from '../config/meter.ts'
+import { mostMembers, type MeterConfig, type UnitAmount, type UnitPrices, type UsageConfig } from '../config/meter.ts'
 import type { FieldTable } from '../config/price.ts'
 import type { Context } from '../gateway/context.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
@@ -60,7 +60,7 @@ export class Meter {
       ...new Set(amounts.flatMap(amount => (typeof amount === 'string' ? [fiatOf(amount).currency] : [])))
     ]
     this.#hasInput = all.some(prices => inputPrice(prices) !== 0)
-    this.#most = config.estimate.json ?? usualMost(config)
+    this.#most = mostMembers(config)
     const isSteady = this.#fixed !== null && this.#currencies.length === 0
     this.#always =
       isSteady && config.usage === 'requests'
@@ -126,12 +126,6 @@ function formOf(usage: UsageConfig): UsageForm | null {
 
 function isTable(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
   return typeof prices === 'object' && 'by' in prices
-}
-
-/** Where models are told the most that may come out. */
-function usualMost({ usage }: MeterConfig): readonly string[] {
-  if (usage === 'openai') return ['max_completion_tokens', 'max_tokens', 'max_output_tokens']
-  return usage === 'anthropic' ? ['max_tokens'] : []
 }
 
 function inputPrice(prices: UnitPrices): UnitAmount {

@@ -130,6 +130,31 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
 }
 
+/** Members of the JSON body that say the most units that may come out: those that the file names, else those of its API. */
+export function mostMembers({ usage, estimate }: Pick<MeterConfig, 'usage' | 'estimate'>): readonly string[] {
+  if (estimate.json !== undefined) return estimate.json
+  if (usage === 'openai') return ['max_completion_tokens', 'max_tokens', 'max_output_tokens']
+  return usage === 'anthropic' ? ['max_tokens'] : []
+}
+
+/**
+ * Millisatoshis that no request reserves less than, by the dearest entry of its prices. Fiat counts as nothing, and so
+ * does what a request may say of itself.
+ */
+export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig): number {
+  const isSaid = mostMembers({ usage, estimate }).length > 0
+  const output = usage === 'requests' ? 1 : isSaid ? 0 : estimate.else
+  const input = usage === 'requests' ? 0 : (estimate.input ?? 0)
+  const whole = (amount: UnitAmount): number => (typeof amount === 'number' ? amount : 0)
+  const each = isByField(prices)
+    ? [...Object.values(prices.of), ...(prices.else === 'refuse' ? [] : [prices.else])]
+    : [prices]
+  const costs = each.map(price =>
+    typeof price === 'object' ? input * whole(price.input) + output * whole(price.output) : output * whole(price)
+  )
+  return Math.ceil(Math.max(...costs) / per)
+}
+
 /**
  * What a payment for a metered route buys, as people read it: `a balance, from which each 1000 tokens take 2 msat in and
  * 8 msat out`.

@@ -1,6 +1,7 @@
 import { internalPlugin, type ReadEntry } from './chains.ts'
 import { didYouMean, formatNames, nearest, quote, type Path } from './diagnose.ts'
 import type { Findings } from './findings.ts'
+import { leastReservedMsat, type MeterConfig } from './meter.ts'
 import type { FoundReference } from './read.ts'
 import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
@@ -180,6 +181,7 @@ export function checkRoute(
       'key'
     )
   else if (route.meter !== undefined || upstream.kind === 'proxy') checkMeter(route, path, chain, findings)
+  if (route.meter !== undefined) checkBundle(route.meter, path, findings)
   if (route.sessions !== undefined) checkSessions(route, path, chain, findings)
   checkSale(route, index, chain, findings)
   checkPrice(route, index, chain, findings)
@@ -222,6 +224,17 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
       `found merchants' proxies, whose metered endpoints nobody can buy of here: ${found}`
     )
   else findings.report('BG_ROUTE_MISMATCH', [...path, 'meter'], `found a meter, but ${found}`, 'key')
+}
+
+/** A bundle bears at least one request at each of its prices, or it would be paid for nothing (decision 370). */
+function checkBundle(meter: MeterConfig, path: Path, findings: Findings): void {
+  const least = leastReservedMsat(meter)
+  if (typeof meter.bundle !== 'number' || least <= meter.bundle * 1000) return
+  findings.report(
+    'BG_CONFIG_VALUE',
+    [...path, 'meter', 'bundle'],
+    `found a bundle of ${meter.bundle * 1000} msat, of which a request may reserve no less than ${least} msat, so that it could not be used; allowed: a larger bundle, or a smaller estimate`
+  )
 }
 
 /** A prefix that a request does not begin with would be left where it is without a word. */

@@ -1,3 +1,5 @@
+import { leastReservedMsat } from '../config/meter.ts'
+import type { FiatText } from '../config/money-text.ts'
 import { LongError, notFound, ShortError } from '../gateway/errors.ts'
 import { comparablePath } from '../gateway/path.ts'
 import { invalidField } from '../gateway/validation.ts'
@@ -10,7 +12,8 @@ import type { Random } from '../system/ids.ts'
 import type { Sealer } from '../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
 import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
-import { mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
+import { meterOf, type EndpointMeter } from './meter.ts'
+import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
 import { withFormer } from './pricing.ts'
 import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
 
@@ -300,6 +303,8 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
         [],
         'BG_PROXY_METER_WITHOUT_PRICE'
       )
+    if (input.meter !== undefined)
+      checkBundle(input.meter, typeof price === 'string' ? amountOfText(price) : input.priceSats, index)
     return {
       method: input.method ?? null,
       pathPattern,
@@ -311,6 +316,16 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
       ...(input.meter === undefined ? {} : { meter: input.meter })
     }
   })
+}
+
+/** @throws ShortError 400 for a balance that bears no request (decision 370) */
+function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: number): void {
+  const least = leastReservedMsat(meterOf(meter, bundle))
+  if (typeof bundle === 'number' && least > bundle * 1000)
+    throw invalidField(
+      `/endpoints/${index}/priceSats`,
+      `A balance holds ${bundle * 1000} millisatoshis, and a request reserves no less than ${least}: raise it, or lower the estimate.`
+    )
 }
 
 /** @throws ShortError 400 for an amount that is too large, or finer than can be counted */

@@ -8,6 +8,7 @@ import {
   challengeOf,
   credentialOf,
   defaultYaml,
+  loadText,
   startGateway,
   type Answer,
   type TestGateway
@@ -162,6 +163,30 @@ t.test('what no balance could bear is refused, and nobody is asked to pay for an
 
   const dollars = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: bytes, estimate: { else: 11 } }')
   t.equal((await dollars.chat(await bundle(dollars, 'payment'))).status, 400, 'a bundle in dollars at its rate of now')
+})
+
+t.test('a bundle that bears no request at one of its prices is refused when the file loads', async t => {
+  const load = (meter: string) => loadText(yaml('http://127.0.0.1:9', meter), {})
+  for (const [meter, least] of [
+    ['{ bundle: 3 sats, prices: { by: { json: model }, of: { small: 1 sat, large: 4 sats } } }', 4_000],
+    ['{ bundle: 3 sats, prices: 1 msat, usage: bytes }', 4_096],
+    [
+      '{ bundle: 3 sats, prices: { input: 2 msat, output: 1 msat }, per: 2, usage: events, estimate: { input: 3000, else: 1000 } }',
+      3_500
+    ]
+  ] as const)
+    await t.rejects(load(meter), {
+      message: new RegExp(
+        `meter\\.bundle: found a bundle of 3000 msat, of which a request may reserve no less than ${least} msat, so that it could not be used; allowed: a larger bundle, or a smaller estimate \\[BG_CONFIG_VALUE\\]`
+      )
+    })
+  for (const meter of [
+    '{ bundle: 3 sats, prices: 3 sats }',
+    '{ bundle: 3 sats, prices: 1 msat, usage: bytes, estimate: { json: most } }',
+    '{ bundle: 3 sats, prices: 1 msat, usage: openai }',
+    '{ bundle: 3 sats, prices: $9 }'
+  ])
+    await t.resolves(load(meter), meter)
 })
 
 t.test('streams tell what they cost behind their last event, and usage is read as it passes', async t => {

@@ -23,6 +23,9 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
     })
   t.equal((await make({ ...endpoint, priceSats: 0 })).status, 400)
   t.equal((await make({ ...endpoint, meter: { usage: 'tokens', outputMsat: 1 } })).status, 400)
+  const useless = await make({ ...endpoint, priceSats: 3, meter: { usage: 'requests', outputMsat: 4_000 } })
+  t.equal(useless.status, 400, 'a balance that bears no request is not sold')
+  t.match(useless.text, /Endpoints\[0\]\.PriceSats.*holds 3000 millisatoshis, and a request reserves no less than 4000/)
   const made = await make(endpoint)
   t.equal(made.status, 201, made.text)
   t.match(made.json(), { endpoints: [endpoint] })
@@ -45,6 +48,8 @@ t.test("a merchant's endpoint is metered, and its merchant sees who used what", 
     return list[0]?.spentMsat === spent ? list : null
   })
   t.match(balance, { kind: 'bundle', unit: 'token', depositedMsat: 100_000, merchantId: String(gateway.merchant.id) })
+  const held = await gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+  t.match(held.json(), { state: 'open', unit: 'token', balanceMsat: 100_000 - spent, spentMsat: spent })
   const entries = await gateway.merchantSend('GET', `/api/merchant/balances/${balance?.id}/entries`)
   t.match(entries.json(), [{ model: 'small' }, { model: 'small' }, { model: 'small', input: 5, output: 5, msat: 50 }])
 
