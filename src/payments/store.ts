@@ -3,6 +3,7 @@ import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../gateway/ide
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { Batch } from '../database/batch.ts'
+import { withOwnPlan } from '../database/own-plan.ts'
 import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../database/database.ts'
 import { overRows, type GivenColumn } from '../database/given-rows.ts'
 import { sharedLook } from '../database/shared-look.ts'
@@ -393,32 +394,8 @@ export class SqlPaymentStore implements PaymentStore {
     return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
   }
 
-  async list(
-    { merchantId, status, period, text, now }: PaymentFilter,
-    { after, limit }: KeysetPage
-  ): Promise<Payment[]> {
-    const { sql } = this.#database
-    const at = new Date(now)
-    const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
-    // As `statusAt` has it.
-    const reads = sql`case
-      when status = 'unpaid' and confirms_at <= ${at} then 'paid'
-      when status = 'unpaid' and expires_at <= ${at} then 'expired'
-      else status end`
-    return await paymentRows.all(sql`
-      select * from payments where true
-        ${merchantId === null ? sql`` : sql`and merchant_id = ${merchantId}`}
-        ${status === null ? sql`` : sql`and ${reads} = ${status}`}
-        ${period.from === null ? sql`` : sql`and created_at >= ${new Date(period.from)}`}
-        ${period.to === null ? sql`` : sql`and created_at < ${new Date(period.to)}`}
-        ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
-        ${
-          like === null
-            ? sql``
-            : sql`and (order_id ilike ${like} or description ilike ${like} or customer_name ilike ${like}
-                or customer_email ilike ${like} or invoice_id = ${text})`
-        }
-      order by created_at desc, invoice_id desc limit ${limit}`)
+  async list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]> {
+    return await withOwnPlan(this.#database, sql => paymentRows.all(listed(sql, filter, page)))
   }
 
   async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
@@ -478,4 +455,28 @@ export class SqlPaymentStore implements PaymentStore {
 /** What a create changes besides its own rows. */
 function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>): string {
   return `${merchantId} ${orderId}`
+}
+
+function listed(sql: Sql, { merchantId, status, period, text, now }: PaymentFilter, { after, limit }: KeysetPage) {
+  const at = new Date(now)
+  const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+  // As `statusAt` has it.
+  const reads = sql`case
+    when status = 'unpaid' and confirms_at <= ${at} then 'paid'
+    when status = 'unpaid' and expires_at <= ${at} then 'expired'
+    else status end`
+  return sql`
+    select * from payments where true
+      ${merchantId === null ? sql`` : sql`and merchant_id = ${merchantId}`}
+      ${status === null ? sql`` : sql`and ${reads} = ${status}`}
+      ${period.from === null ? sql`` : sql`and created_at >= ${new Date(period.from)}`}
+      ${period.to === null ? sql`` : sql`and created_at < ${new Date(period.to)}`}
+      ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
+      ${
+        like === null
+          ? sql``
+          : sql`and (order_id ilike ${like} or description ilike ${like} or customer_name ilike ${like}
+              or customer_email ilike ${like} or invoice_id = ${text})`
+      }
+    order by created_at desc, invoice_id desc limit ${limit}`
 }

@@ -1,6 +1,6 @@
 import type postgres from 'postgres'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
-import { amount, moment, optional, records, text } from '../database/rows.ts'
+import { json, optional, records, text } from '../database/rows.ts'
 import type { SalesOwner } from './store.ts'
 
 /** What earnings are told apart by; `merchant` over all of them only. */
@@ -47,12 +47,13 @@ const KEYS = 20
 /** A part of a statement. */
 type Fragment = postgres.PendingQuery<postgres.Row[]>
 
+/** What a key earned: begin of a step in seconds since the epoch, sales and satoshis, in no order. */
+type Points = ReadonlyArray<readonly [at: number, sales: number, sats: number]>
+
 const earnedRows = records({
-  at: moment(),
   key: optional(text()),
   name: optional(text()),
-  sales: amount(),
-  sats: amount()
+  points: json((stored: Points) => stored)
 })
 
 /**
@@ -169,8 +170,9 @@ export class Earnings {
         : of === 'merchant'
           ? sql`(select name from merchants where id::text = ranked.key)`
           : sql`null::text`
-    // A year by day has thousands of points: to put together and sort them costs the database several times what it costs here.
-    const parts = await earnedRows.all(sql`
+    // A year by day has thousands of points: to put together and sort them costs the database several times what it costs
+    // here, and as rows of their own they cost the client twice what they do as one text for each key.
+    const rows = await earnedRows.all(sql`
       with parts as materialized (
         select at, key, sales, sats from earnings
         where owner = ${held} and dimension = ${of} and grain = ${by}
@@ -180,11 +182,17 @@ export class Earnings {
         where at >= ${new Date(from)} and at < ${new Date(to)}
         group by 1, 2),
       ranked as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
-      most as materialized (select key, ${name} as name from ranked)
-      select at, key, name, sales, sats from parts join most using (key)
-      union all
-      select at, null, null, sum(sales)::bigint, sum(sats)::bigint from parts where key not in (select key from most) group by at`)
-    return together(parts)
+      most as materialized (select key, ${name} as name from ranked),
+      told as (
+        select at, key, name, sales, sats from parts join most using (key)
+        union all
+        select at, null, null, sum(sales)::bigint, sum(sats)::bigint from parts where key not in (select key from most) group by at)
+      select key, name, json_agg(json_build_array(extract(epoch from at)::bigint, sales, sats)) as points from told group by key, name`)
+    return together(
+      rows.flatMap(({ key, name, points }) =>
+        points.map(([at, sales, sats]) => ({ at: at * 1000, key, name, sales, sats }))
+      )
+    )
   }
 
   /** Deletes sums by hour that are older than 90 days; those by day and month stay. */

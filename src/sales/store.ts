@@ -2,7 +2,8 @@ import { isRevoked } from '../challenges/revoked-sql.ts'
 import { DEPOSIT_SERVICES } from '../challenges/deposits.ts'
 import type { ChallengeSource } from '../challenges/offer.ts'
 import type { ClaimScheme } from '../challenges/store.ts'
-import type { Database } from '../database/database.ts'
+import { withOwnPlan } from '../database/own-plan.ts'
+import type { Database, Sql } from '../database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records } from '../database/rows.ts'
 import type { KeysetPage, TimeSpan } from '../gateway/keyset.ts'
 
@@ -85,40 +86,43 @@ export class SaleStore {
   }
 
   /** Newest first. */
-  async list({ owner, period, ...which }: SaleFilter, { after, limit }: KeysetPage): Promise<SoldChallenge[]> {
-    const { sql } = this.#database
-    const soldAt = sql`least(paid_at, settled_at)`
-    const like = which.text === null ? null : `%${which.text.replaceAll(/[\\%_]/g, '\\$&')}%`
-    const whose =
-      owner === 'all'
-        ? sql``
-        : owner === 'gateway'
-          ? sql`and challenges.merchant_id is null`
-          : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
-    const source = sql`coalesce(
-      (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
-      case when service like ${DEPOSIT_SERVICES} then 'session' else source end)`
-    const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
-    // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
-    return await saleRows.all(sql`
-      select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
-        amount_sats as sats, price, ${state} as state,
-        ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked
-      from challenges
-      where ${soldAt} is not null ${whose}
-        ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}
-        ${period.to === null ? sql`` : sql`and ${soldAt} < ${new Date(period.to)}`}
-        ${after === null ? sql`` : sql`and (${soldAt}, payment_hash) < (${new Date(after.at)}, ${after.id})`}
-        ${which.scheme === null ? sql`` : sql`and scheme = ${which.scheme}`}
-        ${which.proxyId === null ? sql`` : sql`and proxy_id = ${which.proxyId}`}
-        ${which.source === null ? sql`` : sql`and ${source} = ${which.source}`}
-        ${which.state === null ? sql`` : sql`and ${state} = ${which.state}`}
-        ${
-          like === null
-            ? sql``
-            : sql`and (resource ilike ${like} or description ilike ${like} or payment_hash = ${which.text})`
-        }
-      order by ${soldAt} desc, payment_hash desc
-      limit ${limit}`)
+  async list(filter: SaleFilter, page: KeysetPage): Promise<SoldChallenge[]> {
+    return await withOwnPlan(this.#database, sql => saleRows.all(listed(sql, filter, page)))
   }
+}
+
+function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limit }: KeysetPage) {
+  const soldAt = sql`least(paid_at, settled_at)`
+  const like = which.text === null ? null : `%${which.text.replaceAll(/[\\%_]/g, '\\$&')}%`
+  const whose =
+    owner === 'all'
+      ? sql``
+      : owner === 'gateway'
+        ? sql`and challenges.merchant_id is null`
+        : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
+  const source = sql`coalesce(
+    (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
+    case when service like ${DEPOSIT_SERVICES} then 'session' else source end)`
+  const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
+  // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
+  return sql`
+    select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
+      amount_sats as sats, price, ${state} as state,
+      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked
+    from challenges
+    where ${soldAt} is not null ${whose}
+      ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}
+      ${period.to === null ? sql`` : sql`and ${soldAt} < ${new Date(period.to)}`}
+      ${after === null ? sql`` : sql`and (${soldAt}, payment_hash) < (${new Date(after.at)}, ${after.id})`}
+      ${which.scheme === null ? sql`` : sql`and scheme = ${which.scheme}`}
+      ${which.proxyId === null ? sql`` : sql`and proxy_id = ${which.proxyId}`}
+      ${which.source === null ? sql`` : sql`and ${source} = ${which.source}`}
+      ${which.state === null ? sql`` : sql`and ${state} = ${which.state}`}
+      ${
+        like === null
+          ? sql``
+          : sql`and (resource ilike ${like} or description ilike ${like} or payment_hash = ${which.text})`
+      }
+    order by ${soldAt} desc, payment_hash desc
+    limit ${limit}`
 }
