@@ -39,15 +39,18 @@ class Node {
   readonly payments = new Map<string, { invoice: string; amountSats: number; arrived: boolean }>()
   /** By invoice, how often it was paid. */
   readonly paid = new Map<string, number>()
+  readonly #late: Array<{ readonly request: PayoutRequest; readonly at: number }> = []
   readonly #seed: () => number
   readonly #once: boolean
+  readonly #clock: ManualClock
   calm = false
   /** Called when the gateway that asks is to die before it hears. */
   die: () => void = NOTHING
 
-  constructor(once: boolean, seed: () => number) {
+  constructor(once: boolean, seed: () => number, clock: ManualClock) {
     this.#once = once
     this.#seed = seed
+    this.#clock = clock
   }
 
   get payee(): Payee {
@@ -66,12 +69,23 @@ class Node {
     return parts as Payee // No more of it is asked for.
   }
 
+  /** Pays for requests that were long on their way, though shorter than refunds wait before they count as never sent. */
+  arrive(all = false): void {
+    const now = this.#clock.now()
+    for (const { request } of this.#late.filter(({ at }) => all || at <= now)) this.#pay(request, true)
+    this.#late.splice(0, Infinity, ...this.#late.filter(({ at }) => !all && at > now))
+  }
+
   async #payOut(request: PayoutRequest): Promise<Payout> {
-    const choice = this.calm ? 0 : this.#seed() % 10
+    const choice = this.calm ? 0 : this.#seed() % 11
     if (choice === 1) throw new ProviderRefused('request', 'no route')
     if (choice === 2) throw new ProviderUnavailable('away')
     if (choice === 3) throw new PayoutUncertain(new Error('the request was lost'))
     if (choice === 4) return await this.#dies()
+    if (choice === 10) {
+      this.#late.push({ request, at: this.#clock.now() + (this.#seed() % 450_000) })
+      throw new PayoutUncertain(new Error('nothing was heard of the request'))
+    }
     this.#pay(request, choice < 8)
     if (choice === 5) throw new PayoutUncertain(new Error('the response was lost'))
     if (choice === 6) return await this.#dies()
@@ -120,7 +134,7 @@ interface Sold {
 
 async function anyOrder(t: T, database: Database, once: boolean, seed: () => number): Promise<void> {
   const clock = new ManualClock()
-  const node = new Node(once, seed)
+  const node = new Node(once, seed, clock)
   const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
   let names = 0
   const begin = () => {
@@ -166,20 +180,11 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
   }
   /** What a gateway does, until it is done or the gateway has died at it. */
   const doing = async (gateway: (typeof gateways)[number], act: () => Promise<unknown>): Promise<void> => {
-    const died = Promise.withResolvers<void>()
-    node.die = died.resolve
-    let isDead = true
-    await passing(
-      t,
-      clock,
-      Promise.race([
-        act().then(() => {
-          isDead = false
-        }),
-        died.promise
-      ])
-    )
-    if (isDead) kill(gateway)
+    const diedAt = Promise.withResolvers<void>()
+    node.die = diedAt.resolve
+    const acted = act().then(() => 'done' as const)
+    const died = diedAt.promise.then(() => 'dead' as const)
+    if ((await passing(t, clock, Promise.race([acted, died]))) === 'dead') kill(gateway)
   }
   /** What the rows say of each session, held against deposits and what has left the node. */
   const sound = async (): Promise<void> => {
@@ -239,10 +244,12 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
       await written(clock, ledgers, 61_000)
       await gateway.ledger.sweep()
     }
+    node.arrive()
     await sound()
   }
 
   // The node is well again, and one gateway brings all to its end.
+  node.arrive(true)
   node.calm = true
   for (const { ledger, open: left } of gateways) {
     for (const reservation of left) await settled(ledger, reservation, 1)
