@@ -1,4 +1,3 @@
-import type { VNode } from 'preact'
 import type { QuickstartView } from '../../merchants/quickstart.ts'
 import { html } from '../../pages/document.ts'
 import { earningsSection } from '../earnings.ts'
@@ -6,6 +5,8 @@ import type { Asked, ConsolePage, PageContent } from '../page.ts'
 import { table } from '../parts.ts'
 import type { PaymentItem, SaleItem } from '../views.ts'
 import { timeOf, sats } from '../words.ts'
+import { askedAndPaidSection } from './asked-and-paid.ts'
+import { openProblems } from './problems.ts'
 
 /** What an account earned, what it lately sold, and what stands in the way of selling more. */
 export const overviewPage: ConsolePage = {
@@ -15,17 +16,19 @@ export const overviewPage: ConsolePage = {
   summary: 'What the account earned, what it lately sold, and what stands in its way',
   async show(asked: Asked): Promise<PageContent> {
     const { api, link } = asked
-    const [earned, { sales }, { payments }, quickstart] = await Promise.all([
+    const [problems, earned, askedAndPaid, { sales }, { payments }] = await Promise.all([
+      api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
       earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
+      askedAndPaidSection(asked),
       api.get<{ readonly sales: readonly SaleItem[] }>('/api/merchant/sales?limit=5'),
-      api.get<{ readonly payments: readonly PaymentItem[] }>('/api/payments?limit=5'),
-      api.get<QuickstartView>('/api/merchant/quickstart')
+      api.get<{ readonly payments: readonly PaymentItem[] }>('/api/payments?limit=5')
     ])
     return {
       title: 'Overview',
       content: html`
-        ${next(quickstart)}
+        ${problems}
         ${earned}
+        ${askedAndPaid}
         <section aria-labelledby="sold">
           <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
           ${table(
@@ -59,13 +62,4 @@ export const overviewPage: ConsolePage = {
         </section>`
     }
   }
-}
-
-function next({ steps }: QuickstartView): VNode | null {
-  const open = steps.filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
-  return open.length === 0
-    ? null
-    : html`<section class="notice wait" aria-labelledby="next"><h2 id="next">What is still to do</h2><ol>${open.map(
-        ({ title, description }) => html`<li><strong>${title}.</strong> ${description}</li>`
-      )}</ol></section>`
 }
