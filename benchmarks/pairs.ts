@@ -1,7 +1,7 @@
-// node benchmarks/pairs.ts [--rounds N] [--requests N] [CHECKOUT][@NODE_OPTION,…] …
+// node benchmarks/pairs.ts [--rounds N] [--requests N] [--metered] [CHECKOUT][@NODE_OPTION,…] …
 // The verified path of this checkout beside others (`git worktree add` the state before) or beside other options of
 // Node, and nginx: windows of one second, in turn. For what is tried on the hot path: read the ratios of neighbouring
-// windows and the lowest quarters, not the microseconds.
+// windows and the lowest quarters, not the microseconds. With --metered each gateway is asked for the metered path too.
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { plainGet, type LoadRequest } from './load/request.ts'
@@ -16,7 +16,11 @@ import { moveTrees } from './rig/affinity.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
 import { describeMachine } from './rig/machine.ts'
 import { proveGate } from './scenarios/guard.ts'
+import { METERED_PATH } from './scenarios/metered.ts'
 import { PAID_PATH } from './scenarios/tokens.ts'
+
+/** Windows of a second. */
+const METERED_WARM_UP = 8
 
 interface Subject {
   readonly label: string
@@ -28,7 +32,11 @@ interface Subject {
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { rounds: { type: 'string', default: '12' }, requests: { type: 'string', default: '100000' } }
+  options: {
+    rounds: { type: 'string', default: '12' },
+    requests: { type: 'string', default: '100000' },
+    metered: { type: 'boolean', default: false }
+  }
 })
 const here = fileURLToPath(new URL('..', import.meta.url))
 const say = (line: string): void => {
@@ -52,22 +60,33 @@ try {
       }
     )
     gateways.push(gateway)
-    const [authorization = ''] = await mintCredentials(gateway.port, 1, { path: PAID_PATH })
-    await proveGate(gateway, PAID_PATH, authorization)
-    const request = plainGet(PAID_PATH, { Authorization: authorization, Accept: 'application/json' })
-    subjects.push({ label: spec === '' ? 'this checkout' : spec, target: gateway, request, figures: [] })
+    for (const path of values.metered ? [PAID_PATH, METERED_PATH] : [PAID_PATH]) {
+      const [authorization = ''] = await mintCredentials(gateway.port, 1, { path })
+      await proveGate(gateway, path, authorization)
+      const request = plainGet(path, { Authorization: authorization, Accept: 'application/json' })
+      const label = `${spec === '' ? 'this checkout' : spec}${path === METERED_PATH ? ', metered' : ''}`
+      subjects.push({ label, target: gateway, request, figures: [] })
+    }
   }
   const request = subjects[0]?.request ?? plainGet('/')
   subjects.push({ label: nginx.label, target: await fleet.peer(nginx), request, figures: [] })
-  await fleet.warmUp(subjects, request, { requests: Number(values.requests), seconds: 40 })
+  await fleet.warmUp(
+    subjects.filter(({ target }, at) => subjects.findIndex(each => each.target === target) === at),
+    request,
+    { requests: Number(values.requests), seconds: 40 }
+  )
+  const load = await fleet.load()
+  const window = { connections: 64, seconds: 1, from: 0, count: null, core: fleet.cores?.generator ?? null }
+  // A gateway is warmed up once, by its first request.
+  for (const { target, request: asked } of values.metered ? subjects : [])
+    for (let time = 0; time < METERED_WARM_UP; time++)
+      await measure(load, target, { ...window, port: target.port, request: asked }, null)
   await fleet.hold()
   if (fleet.cores !== null)
     await moveTrees(
       gateways.map(({ pid }) => pid),
       String(fleet.cores.proxy)
     )
-  const load = await fleet.load()
-  const window = { connections: 64, seconds: 1, from: 0, count: null, core: fleet.cores?.generator ?? null }
   for (let round = 0; round < Number(values.rounds); round++) {
     for (const { target, request: asked, figures } of round % 2 === 0 ? subjects : subjects.toReversed()) {
       const sample = await measure(load, target, { ...window, port: target.port, request: asked }, null)

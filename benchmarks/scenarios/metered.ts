@@ -5,7 +5,7 @@ import { proveGate } from './guard.ts'
 import type { Scenario } from './scenario.ts'
 
 /** What the metered requests ask for. */
-const METERED_PATH = '/metered/quote'
+export const METERED_PATH = '/metered/quote'
 
 /** The same as the main case, but each request is reserved, counted and taken from a balance. */
 export const metered: Scenario = {
