@@ -57,7 +57,8 @@ export const WRITE = overRows<SliceWrite>(
     reserved: ['bigint', row => row.reserved],
     last: ['integer', row => (row.isLast ? 1 : 0)],
     kept: ['timestamptz', row => row.keptUntil],
-    entries: ['text', row => entriesText(row)]
+    // Most heartbeats have none.
+    entries: ['text', row => (row.entries.length === 0 ? '[]' : JSON.stringify(row.entries))]
   },
   given => `
     with given as materialized (select given.* from ${given}),
@@ -83,26 +84,9 @@ export const WRITE = overRows<SliceWrite>(
       from fresh where id = fresh.balance),
     noted as (
       insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis)
-      select fresh.balance, to_timestamp(entry.at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, entry.unpaid, entry.basis
+      select fresh.balance, to_timestamp(entry.at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, entry."unpaidMsat", entry.basis
       from fresh cross join lateral jsonb_to_recordset(fresh.entries::jsonb)
-        as entry (at double precision, request text, model text, input bigint, output bigint, msat bigint, unpaid bigint, basis text))
+        as entry (at double precision, request text, model text, input bigint, output bigint, msat bigint, "unpaidMsat" bigint, basis text))
     select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
   { locks: true }
 )
-
-/** Entries as the statement reads them; nothing where there are none, which is most heartbeats. */
-function entriesText({ entries }: SliceWrite): string {
-  if (entries.length === 0) return '[]'
-  return JSON.stringify(
-    entries.map(({ at, request, model, input, output, msat, unpaidMsat, basis }) => ({
-      at,
-      request,
-      model,
-      input,
-      output,
-      msat,
-      unpaid: unpaidMsat,
-      basis
-    }))
-  )
-}
