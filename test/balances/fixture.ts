@@ -88,12 +88,12 @@ async function answered({ sql }: Database): Promise<void> {
   await sql`select 1`
 }
 
-/** What is answered, while time passes for those who wait for it. */
+/** What is answered, while time passes for those who wait for it, `step` milliseconds at a time. */
 export async function passing<R>(
   t: T,
   clock: ManualClock,
   answer: R | Promise<R>,
-  { database }: { database?: Database } = {}
+  { database, step = 50 }: { database?: Database; step?: number } = {}
 ): Promise<R> {
   const over = new AbortController()
   const stop = (): void => {
@@ -102,7 +102,7 @@ export async function passing<R>(
   t.teardown(stop)
   const pump = async (): Promise<void> => {
     while (!over.signal.aborted) {
-      clock.advance(50)
+      clock.advance(step)
       await setTimeout(2)
       // Where gateways wait for each other over the database, time passes no faster than it answers, however loaded it is.
       if (database !== undefined) await answered(database)
