@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -221,15 +222,9 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   const data = temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, defaultYaml())
-  // The port must be known without reading the output: taken and given back.
-  const place = createServer().listen(0, '127.0.0.1')
-  await new Promise(resolve => {
-    place.once('listening', resolve)
-  })
-  const { port } = place.address() as AddressInfo
-  await new Promise(resolve => {
-    place.close(resolve)
-  })
+  // The port must be known without reading the output. Below those that systems give to whoever asks for any: of these
+  // another test may take one meanwhile, and answer in the place of this gateway.
+  const port = randomInt(20_000, 32_000)
   const child = spawn(
     'env',
     ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file],
