@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { randomInt } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -8,6 +7,7 @@ import t from 'tap'
 import type { Test as T } from 'tap'
 import { defaultYaml, rootFolder } from '../support/gateway.ts'
 import { eventually, spawnGateway } from '../support/gateway-process.ts'
+import { freePort } from '../support/free-port.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { RawClient } from '../support/raw-client.ts'
 
@@ -222,9 +222,8 @@ t.test('a gateway whose output nobody reads any more goes on serving, and still 
   const data = temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')
   writeFileSync(file, defaultYaml())
-  // The port must be known without reading the output. Below those that systems give to whoever asks for any: of these
-  // another test may take one meanwhile, and answer in the place of this gateway.
-  const port = randomInt(20_000, 32_000)
+  // It must be known without reading the output.
+  const port = await freePort()
   const child = spawn(
     'env',
     ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file],

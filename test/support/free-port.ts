@@ -1,13 +1,23 @@
+import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { createServer } from 'node:net'
 
-/** A port that nobody listens on, for a program that can take no other. */
+/**
+ * A port that nobody listens on, for a program that can take no other. Below those that systems give to whoever asks for
+ * any: one of these may be another test's by the time the program takes it.
+ */
 export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  // A server that listens on TCP has an address object.
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
+  for (;;) {
+    const port = randomInt(20_000, 32_000)
+    const server = createServer().listen(port, '127.0.0.1')
+    try {
+      await once(server, 'listening')
+    } catch {
+      // Somebody has it; another one is tried.
+      continue
+    }
+    server.close()
+    await once(server, 'close')
+    return port
+  }
 }
