@@ -52,6 +52,25 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
   const withKey = (apiKey: string, method: string, path: string, body?: object): Promise<Answer> =>
     gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) })
 
+  await t.test("a viewer who repeats somebody's request gets its response again, and can make no other", async t => {
+    const { apiKey } = await account(gateway, 'repeated')
+    await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'vi@example.com', role: 'viewer' })
+    const cookie = await signIn(gateway, 'vi@example.com')
+    const pay = (headers: Record<string, string>, orderId: string): Promise<Answer> =>
+      gateway.send('POST', '/api/payments', {
+        headers: { 'idempotency-key': 'order-1', ...headers },
+        body: { orderId, amount: 0, currency: 'USD' }
+      })
+    const made = await pay({ 'x-api-key': apiKey }, 'one')
+    t.equal(made.status, 201)
+    const again = await pay({ cookie, ...HERE }, 'one')
+    t.match(again, { status: 201, text: made.text })
+    t.equal((await pay({ cookie, ...HERE }, 'two')).status, 400, 'nor with the key of that one')
+    t.equal((await pay({ cookie, ...HERE, 'idempotency-key': 'order-2' }, 'one')).status, 403)
+    const { payments } = (await withKey(apiKey, 'GET', '/api/payments')).json() as { payments: object[] }
+    t.equal(payments.length, 1)
+  })
+
   await t.test('an invited editor joins by the mailed link, changes what editors may, and is gone at once', async t => {
     const { apiKey, email } = await account(gateway, 'acme')
     const invited = await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'ed@example.com', role: 'editor' })
