@@ -70,8 +70,8 @@ interface Slice {
   /** Until when nobody sweeps it, as of its last write that was answered; 0 while it was granted nothing. */
   keptUntil: number
   /**
-   * `current` serves what comes; `retired` ends with the last request that it has reserved for; of one that is `lost`
-   * nothing can be written.
+   * `current` serves what comes; `retired` gives back what no request has reserved, and ends with the last of them; of
+   * one that is `lost` nothing can be written.
    */
   state: 'current' | 'retired' | 'lost'
   usedAt: number
@@ -104,7 +104,9 @@ const RETRY = 1_000
 /** How long a request waits, in turns, for what other gateways hold of a balance that has too little free. */
 const ASK_AGAIN = [50, 150, 400] as const
 
+/** Names the balance that another gateway has too little free of; or, behind `CLOSED`, one that is closed. */
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
+const CLOSED = 'closed '
 
 /**
  * The balances as one gateway spends them. It holds a slice of each balance that is in use, granted by one statement;
@@ -153,7 +155,8 @@ export class Ledger {
   /** Begins to give back what other gateways ask for. */
   async start(): Promise<void> {
     this.#unlisten ??= await this.#database.listen(GIVE_BACK_CHANNEL, heard => {
-      this.#giveBack(heard)
+      if (heard.startsWith(CLOSED)) this.#end(heard.slice(CLOSED.length))
+      else this.#giveBack(heard)
     })
   }
 
@@ -237,16 +240,13 @@ export class Ledger {
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
   }
 
-  /** Lets go of what is not reserved of a balance, here and at the other gateways: it is closed. */
+  /**
+   * Lets go of a balance that is closed, here and at the other gateways: at once of what is not reserved, and of the rest as
+   * the requests end.
+   */
   async letGo(balanceId: string): Promise<void> {
-    const slice = this.#slices.get(balanceId)
-    if (slice !== undefined && slice.keptUntil > 0) {
-      this.#retire(slice)
-      slice.isAskedFor = true
-      if (slice.writing === null) this.#begin(slice)
-      else this.#soil(slice)
-    }
-    await this.#database.notify(GIVE_BACK_CHANNEL, balanceId)
+    this.#end(balanceId)
+    await this.#database.notify(GIVE_BACK_CHANNEL, `${CLOSED}${balanceId}`)
   }
 
   /** What is left of a balance as far as it is known here; null where this gateway has no slice of it. */
@@ -290,7 +290,6 @@ export class Ledger {
     for (const slice of this.#all) {
       if (slice.keptUntil === 0) continue
       this.#retire(slice)
-      slice.isAskedFor = true
       this.#dirty.add(slice)
     }
     // Twice for those that were being written.
@@ -538,7 +537,7 @@ export class Ledger {
     const now = this.#clock.now()
     const isUnused = slice.reserved === 0 && slice.waiting.length === 0 && !slice.isGrabbing
     const isLast = isUnused && (slice.state !== 'current' || now - slice.usedAt >= this.#idle)
-    const back = isLast || slice.isAskedFor ? slice.amount - slice.reserved : 0
+    const back = slice.state !== 'current' || isLast || slice.isAskedFor ? slice.amount - slice.reserved : 0
     const keptUntil = now + this.#kept
     const write: SliceWrite = {
       balanceId: slice.balanceId,
@@ -619,6 +618,16 @@ export class Ledger {
   #rest(): void {
     this.#beat?.cancel()
     this.#beat = null
+  }
+
+  #end(balanceId: string): void {
+    const slice = this.#slices.get(balanceId)
+    if (slice === undefined) return
+    this.#retire(slice)
+    // What is still being granted goes back once it is here.
+    if (slice.keptUntil === 0) return
+    if (slice.writing === null) this.#begin(slice)
+    else this.#soil(slice)
   }
 
   #giveBack(balanceId: string): void {

@@ -88,12 +88,16 @@ async function answered({ sql }: Database): Promise<void> {
   await sql`select 1`
 }
 
-/** What is answered, while time passes for those who wait for it, `step` milliseconds at a time. */
+/**
+ * What is answered, while time passes for those who wait for it, `step` milliseconds at a time and no faster than the
+ * database answers: on a loaded machine whoever waits for it would give up before it had a turn.
+ */
 export async function passing<R>(
   t: T,
   clock: ManualClock,
+  database: Database,
   answer: R | Promise<R>,
-  { database, step = 50 }: { database?: Database; step?: number } = {}
+  step = 50
 ): Promise<R> {
   const over = new AbortController()
   const stop = (): void => {
@@ -104,8 +108,7 @@ export async function passing<R>(
     while (!over.signal.aborted) {
       clock.advance(step)
       await setTimeout(2)
-      // Where gateways wait for each other over the database, time passes no faster than it answers, however loaded it is.
-      if (database !== undefined) await answered(database)
+      await answered(database)
     }
   }
   const pumping = pump()

@@ -154,6 +154,35 @@ void eachDatabase(
 
 void eachDatabase(
   t,
+  'a balance that is closed goes back from another gateway as its requests end, though it had reserved all of its slice',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const [a, b] = [ledger('a'), ledger('b')]
+    await a.start()
+    const balance = newBalance(clock, { depositedMsat: 32_000 })
+    await store.open(balance)
+    const [first, second] = [await reserved(a, balance.id, 5_000), await reserved(a, balance.id, 5_000)]
+    await written(clock, [a])
+    t.match(a.held, { msat: 10_000, reservedMsat: 10_000 }, 'it has nothing to give when it is told')
+    const told = Promise.withResolvers<string>()
+    t.teardown(await database.listen('boltgate_slices', told.resolve))
+    await store.close(balance.id, database.sql)
+    await b.letGo(balance.id)
+    await told.promise
+    await a.written()
+    await settled(a, first, 4_000)
+    await written(clock, [a])
+    t.match(await sound(database, balance.id), { spent: 4_000, held: 5_000 })
+    await settled(a, second, 4_000)
+    await written(clock, [a])
+    t.match(await sound(database, balance.id), { left: 24_000, spent: 8_000, held: 0 })
+    t.match(a.held, { slices: 0 })
+    t.match(await a.reserve(balance.id, 1), { why: 'closed', leftMsat: 24_000 })
+  }
+)
+
+void eachDatabase(
+  t,
   'what another gateway holds and does not need comes back when it is asked for',
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
@@ -162,9 +191,9 @@ void eachDatabase(
     const balance = newBalance(clock, { depositedMsat: 32_000 })
     await store.open(balance)
     const held = await reserved(a, balance.id, 500)
-    t.match(await passing(t, clock, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
+    t.match(await passing(t, clock, database, b.reserve(balance.id, 31_500)), { kind: 'reserved', msat: 31_500 })
     t.match(
-      await passing(t, clock, b.reserve(balance.id, 1)),
+      await passing(t, clock, database, b.reserve(balance.id, 1)),
       { kind: 'refused', why: 'insufficient', leftMsat: 0 },
       'the rest is in use'
     )
@@ -264,7 +293,7 @@ async function anyOrder(t: T, database: Database, seed: () => number): Promise<v
     const { id } = some(balances)
     const choice = seed() % 100
     if (choice < 45) {
-      const answer = await passing(t, clock, gateway.ledger.reserve(id, 1 + (seed() % 3_000)))
+      const answer = await passing(t, clock, database, gateway.ledger.reserve(id, 1 + (seed() % 3_000)))
       if (isReserved(answer)) gateway.open.push(answer)
     } else if (choice < 80 && gateway.open.length > 0) {
       const [reservation] = gateway.open.splice(seed() % gateway.open.length, 1)

@@ -264,7 +264,7 @@ t.test('a response sold by seconds is ended at the second that is not paid', asy
   )
   const got = await read(shop, { clock })
   t.same([got.text, got.isWhole], ['begun', false])
-  const entry = await passing(t, clock, spent(shop, 1_000))
+  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
 })
 
@@ -273,7 +273,7 @@ t.test('a WebSocket sold by seconds is closed at the second that is not paid', a
   const shop = await openShop(t, 'seconds', () => undefined, { clock, prices: '100 msat', other: 2 })
   const got = await read(shop, { clock, headers: { connection: 'Upgrade', upgrade: 'websocket' } })
   t.equal(got.status, 101)
-  const entry = await passing(t, clock, spent(shop, 1_000))
+  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
   await eventually('the upstream is let go', 5_000, async () => (shop.open === 0 ? true : null))
 })
@@ -299,11 +299,15 @@ void eachDatabase(
     await settled(other, await reserved(other, balance.id, 1_000), 0)
     t.equal(one.grow(first, 1, 50), 'grown', 'at once from its own slice')
     t.equal(first.msat, 60)
-    t.equal(await passing(t, clock, one.grow(first, 3_000, 10), { database }), 'grown')
+    t.equal(await passing(t, clock, database, one.grow(first, 3_000, 10)), 'grown')
     t.equal(first.msat, 3_060)
-    t.equal(await passing(t, clock, one.grow(first, 101, 101)), 'refused', 'what the other has reserved is not taken')
+    t.equal(
+      await passing(t, clock, database, one.grow(first, 101, 101)),
+      'refused',
+      'what the other has reserved is not taken'
+    )
     t.equal(first.msat, 3_060)
-    t.equal(await passing(t, clock, one.grow(first, 100, 100), { database }), 'grown')
+    t.equal(await passing(t, clock, database, one.grow(first, 100, 100)), 'grown')
     t.match(await one.settle(first, 3_500, use()), { chargedMsat: 3_160, unpaidMsat: 340 })
     t.equal(one.grow(first, 1, 1), 'refused', 'it is over')
     t.match(await settled(other, second, 40), { chargedMsat: 40 })

@@ -212,7 +212,7 @@ t.test('a deposit that was paid in time is good though its challenge has ended, 
   t.match(await shop.store.find(first.id), { depositedMsat: 200_000 })
   t.equal((await shop.get(first.bearer)).status, 200)
   // It waits for the request before, which the gateway may still be settling when its client has the response.
-  const closed = await passing(t, clock, shop.get(first.close), { database: shop.gateway.database })
+  const closed = await passing(t, clock, shop.gateway.database, shop.get(first.close))
   t.match(closed.json(), { refundSats: 196, refundStatus: 'succeeded' })
   const again = await shop.get(first.open)
   t.equal(again.text, opened.text, 'its response is kept')

@@ -184,7 +184,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
     node.die = diedAt.resolve
     const acted = act().then(() => 'done' as const)
     const died = diedAt.promise.then(() => 'dead' as const)
-    if ((await passing(t, clock, Promise.race([acted, died]))) === 'dead') kill(gateway)
+    if ((await passing(t, clock, database, Promise.race([acted, died]))) === 'dead') kill(gateway)
   }
   /** What the rows say of each session, held against deposits and what has left the node. */
   const sound = async (): Promise<void> => {
@@ -211,7 +211,7 @@ async function anyOrder(t: T, database: Database, once: boolean, seed: () => num
     const choice = seed() % 100
     if (choice < 8) await open()
     else if (choice < 36) {
-      const answer = await passing(t, clock, gateway.ledger.reserve(id, 1 + (seed() % 3_000)))
+      const answer = await passing(t, clock, database, gateway.ledger.reserve(id, 1 + (seed() % 3_000)))
       if (isReserved(answer)) {
         gateway.open.push(answer)
         await store.touch(id, clock.now())

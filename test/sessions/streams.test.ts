@@ -86,13 +86,13 @@ t.test('a stream that waits in vain ends after a minute, and pays for what came'
     clock
   })
   const session = await shop.deposit()
-  const time = { database: shop.gateway.database, step: 500 }
-  const streamed = await passing(t, clock, shop.get(session.open, '/v1/stream'), time)
+  const { database } = shop.gateway
+  const streamed = await passing(t, clock, database, shop.get(session.open, '/v1/stream'), 500)
   const events = streamed.text.split('\n\n')
   t.match(events.slice(0, 3), ['data: {"n":0}', 'data: {"n":1}', 'data: {"n":2}'])
   t.match(events[3], /^event: payment-need-topup\ndata: .*"balanceSpent":90,"balanceRequired":30/)
   t.match(events[4], /^event: session-timeout\ndata: .*"balanceSpent":90,"balanceRequired":30/)
-  const closed = await passing(t, clock, shop.get(session.close), time)
+  const closed = await passing(t, clock, database, shop.get(session.close), 500)
   t.match(closed.json(), { refundSats: 10, refundStatus: 'succeeded' })
 })
 
