@@ -22,7 +22,7 @@ await t.test(
     }
     const delivery = async (): Promise<Json> => ((await send('GET', LIST, 200))['deliveries'] as Json[])[0] ?? {}
     const until = async (status: string, attempts: number): Promise<Json> =>
-      await eventually(`it is ${status} after ${attempts} attempts`, 10_000, async () => {
+      await eventually(`it is ${status} after ${attempts} attempts`, async () => {
         const row = await delivery()
         return row['status'] === status && row['attempts'] === attempts ? row : null
       })
@@ -42,7 +42,7 @@ await t.test(
     await page.goto(`${gateway.url}/jobs?adminKey=${encodeURIComponent(gateway.adminKey)}`)
     t.equal(page.url(), `${gateway.url}/jobs`, 'the key is gone from the address')
     const failed = page.locator('.job.failed')
-    await eventually('the page has it', 5_000, async () => {
+    await eventually('the page has it', async () => {
       await page.reload()
       return (await failed.count()) === 1 ? true : null
     })
@@ -63,7 +63,7 @@ await t.test(
     const row = await until('delivered', 7)
     t.equal(row['responseStatus'], 200)
     t.equal(row['error'], null)
-    await eventually('the page says that it is done', 5_000, async () => {
+    await eventually('the page says that it is done', async () => {
       await page.goto(`${gateway.url}/jobs?queue=webhooks&state=done`)
       return (await page
         .locator('.job.done')

@@ -71,7 +71,7 @@ async function bundle({ gateway, chat }: Shop, scheme: 'l402' | 'payment' | 'leg
 
 /** The one balance that there is, once what was settled is written. */
 async function balance({ store }: Shop, spentMsat: number) {
-  return await eventually(`${spentMsat} millisatoshis are spent`, 5_000, async () => {
+  return await eventually(`${spentMsat} millisatoshis are spent`, async () => {
     const [one] = await store.list({ skip: 0, take: 1 })
     return one?.spentMsat === spentMsat ? one : null
   })
@@ -224,7 +224,7 @@ t.test('what failed and what said nothing costs nothing; what cannot be read cos
   await t.rejects(broken)
   const zipped = await shop.chat(key, 'gzip')
   t.equal(zipped.headers['content-encoding'], 'gzip')
-  const now = await eventually('the compressed one is settled', 5_000, async () => {
+  const now = await eventually('the compressed one is settled', async () => {
     const [one] = await shop.store.list({ skip: 0, take: 1 })
     return (one?.spentMsat ?? 0) > long ? one : null
   })
@@ -248,7 +248,7 @@ t.test('a client that leaves in the middle is charged what was reserved', async 
     sent.on('error', reject)
     sent.end(JSON.stringify({ model: 'small', messages: [{ content: 'hang' }], max_tokens: 20, stream: true }))
   })
-  const now = await eventually('it is settled', 5_000, async () => {
+  const now = await eventually('it is settled', async () => {
     const [one] = await shop.store.list({ skip: 0, take: 1 })
     return (one?.spentMsat ?? 0) > 0 ? one : null
   })
@@ -387,7 +387,7 @@ t.test('fifty at once take together what they used and never more than there is'
     if (answer.status === 402) refused++
     return answer
   })
-  await eventually('some were refused', 5_000, async () => (refused >= 5 ? true : null))
+  await eventually('some were refused', async () => (refused >= 5 ? true : null))
   gate.resolve()
   const answers = await Promise.all(asked)
   const served = answers.filter(({ status }) => status === 200).length

@@ -135,7 +135,7 @@ async function read(
 /** The one entry of the one balance, when all of that is spent. */
 async function spent({ gateway }: Shop, msat: number): Promise<Entry> {
   const store = new SqlBalanceStore(gateway.database)
-  return await eventually(`${msat} millisatoshis are spent`, 5_000, async () => {
+  return await eventually(`${msat} millisatoshis are spent`, async () => {
     const [one] = await store.list({ skip: 0, take: 1 })
     if (one?.spentMsat !== msat) return null
     return (await store.entries(one.id, { skip: 0, take: 2 }))[0] ?? null
@@ -182,7 +182,7 @@ t.test('an endless event stream ends with an event that says so when its balance
   )
   const entry = await spent(shop, 1_000)
   t.ok(entry.unpaidMsat > 0 && entry.unpaidMsat <= 400, `no more than came at once is lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', 5_000, async () => (shop.open === 0 ? true : null))
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
 })
 
 t.test('a model that talks without end is ended by the events that came by', async t => {
@@ -217,7 +217,7 @@ t.test('endless bytes are broken off when the balance is used up, and never end 
   t.equal(got.isWhole, false)
   const entry = await spent(shop, 20_000)
   t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', 5_000, async () => (shop.open === 0 ? true : null))
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
 })
 
 t.test('bytes whose announced length costs more than there is are sent as far as they are paid for', async t => {
@@ -275,7 +275,7 @@ t.test('a WebSocket sold by seconds is closed at the second that is not paid', a
   t.equal(got.status, 101)
   const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
   t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
-  await eventually('the upstream is let go', 5_000, async () => (shop.open === 0 ? true : null))
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
 })
 
 void eachDatabase(
@@ -332,8 +332,8 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
     const [one] = await store.list({ skip: 0, take: 1 })
     return one?.reservedMsat === msat ? one : null
   }
-  await eventually('it is reserved', 5_000, () => reserved(10))
+  await eventually('it is reserved', () => reserved(10))
   sent.destroy()
-  t.match(await eventually('it is settled', 5_000, () => reserved(0)), { spentMsat: 0 })
+  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
   t.equal(asked, 0)
 })

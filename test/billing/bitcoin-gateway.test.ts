@@ -202,7 +202,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     await gateway.database
       .sql`update bitcoin_subscriptions set current_period_end = ${end} where id = ${made.subscriptionId}`
     await gateway.database.sql`update merchants set current_period_end = ${end} where id = ${merchantId}`
-    const [renewal] = await eventually('a renewal', 60_000, async () => {
+    const [renewal] = await eventually('a renewal', async () => {
       // Its next run is minutes away.
       await new JobTable(gateway.database).bringForward('plan-renewals')
       const rows = await gateway.database.sql<

@@ -47,7 +47,6 @@ t.test(
       // The account learns of its customer by a job.
       const portalUrl = await eventually(
         'the account has a customer',
-        60_000,
         async () =>
           (await open('/api/billing/customer-portal', { returnUrl: `${gateway.url}/billing/done` }))['portalUrl'] ??
           null

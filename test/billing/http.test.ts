@@ -34,7 +34,6 @@ const asAdmin = async (gateway: TestGateway, method: string, path: string, statu
 function pendingOf(gateway: TestGateway, email: string): Promise<Json> {
   return eventually(
     `a pending subscription of ${email}`,
-    60_000,
     async () =>
       ((await asAdmin(gateway, 'GET', '/api/admin/pending-subscriptions')) as Json[]).find(
         one => one['email'] === email
@@ -165,7 +164,7 @@ t.test('plans by card over stripe', async t => {
   const me = async (apiKey: string): Promise<Json> =>
     json(await gateway.send('GET', '/api/merchant/subscription', { headers: { 'x-api-key': apiKey } }))
   const becomes = (apiKey: string, status: string): Promise<Json> =>
-    eventually(`the subscription is ${status}`, 60_000, async () => {
+    eventually(`the subscription is ${status}`, async () => {
       const now = await me(apiKey)
       return now['status'] === status ? now : null
     })
@@ -401,7 +400,7 @@ t.test('plans by card over the sandbox', async t => {
     )
     t.equal((await gateway.send('POST', `${own(portalUrl)}/cancel`)).status, 303)
     t.match((await gateway.send('GET', own(portalUrl))).text, /: canceled\./)
-    await eventually('the subscription is canceled', 60_000, async () =>
+    await eventually('the subscription is canceled', async () =>
       json(await gateway.send('GET', '/api/merchant/subscription', { headers }))['status'] === 'canceled' ? true : null
     )
     t.equal((await gateway.send('POST', `${own(checkoutUrl)}/cancel`)).status, 404, 'a checkout is no portal')

@@ -118,7 +118,7 @@ t.test('a failed job is run again from the console, and /jobs takes the same ses
   t.match(await get('/api/admin/jobs?state=failed'), { jobs: [{ id: job?.id, state: 'failed' }] })
   const done = await page('/operator/jobs', { queue: job?.name ?? '', id: job?.id ?? '' })
   t.equal(done.headers['location'], '../operator/jobs?done=retried')
-  await eventually('it ran', 10_000, async () => {
+  await eventually('it ran', async () => {
     const { jobs } = await get<{ jobs: Array<{ id: string; reason: string }> }>('/api/admin/jobs?state=failed')
     return jobs.some(({ id, reason }) => id === job?.id && reason.includes('it said')) ? null : true
   })

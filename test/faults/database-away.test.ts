@@ -96,7 +96,7 @@ async function failsClosed(t: T, { database, take, give }: Taken): Promise<void>
   t.equal((await gateway.send('GET', '/ready')).status, 503)
 
   give()
-  await eventually('health after the database came back', 60_000, async () =>
+  await eventually('health after the database came back', async () =>
     (await gateway.send('GET', '/health')).status === 200 ? true : null
   )
   t.equal((await gateway.send('GET', '/ready')).status, 200)
@@ -108,7 +108,7 @@ async function failsClosed(t: T, { database, take, give }: Taken): Promise<void>
     ['the Payment credential', modern],
     ['the legacy credential', legacy]
   ] as const) {
-    await eventually(`${name} works: nothing was used up`, 60_000, async () => {
+    await eventually(`${name} works: nothing was used up`, async () => {
       const answer = await gateway.send('GET', path, { headers: { authorization } })
       // A lease whose answer was lost is given back in the background.
       return answer.status === 200 ? true : null
@@ -221,7 +221,7 @@ t.test('a gateway that starts while PostgreSQL is away listens, answers 503, and
   t.equal((await gateway.send('GET', '/health')).status, 503)
   t.equal((await gateway.send('GET', '/ready')).status, 503)
   way.gate.open()
-  await eventually('ready', 60_000, async () => ((await gateway.send('GET', '/ready')).status === 200 ? true : null))
+  await eventually('ready', async () => ((await gateway.send('GET', '/ready')).status === 200 ? true : null))
   const authorization = await buy(gateway, '/paid/item', 'payment')
   t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 200)
   t.equal((await gateway.merchantSend('GET', '/api/proxy')).status, 200, 'the first merchant was made')
@@ -282,10 +282,8 @@ t.test(
     )
     t.equal(upstream.hits.length, before + 1)
     way.gate.open()
-    await eventually('health', 60_000, async () =>
-      (await gateway.send('GET', '/health')).status === 200 ? true : null
-    )
-    await eventually('the credential works: nothing was used up', 60_000, async () =>
+    await eventually('health', async () => ((await gateway.send('GET', '/health')).status === 200 ? true : null))
+    await eventually('the credential works: nothing was used up', async () =>
       (await gateway.send('GET', '/paid/item', { headers: { authorization: unused } })).status === 200 ? true : null
     )
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization: unused } })).status, 402)

@@ -114,12 +114,12 @@ onEach(
     for (const { orderId, at } of orphans) {
       await eventually(
         'the order id is free',
-        at + 130_000 - Date.now(),
         async () =>
           await made.payment(orderId).then(
             () => true,
             () => null
-          )
+          ),
+        at + 130_000 - Date.now()
       )
     }
   }
@@ -178,7 +178,7 @@ onEach(
       await made.notified()
       for (const payment of payments) await made.becomes(payment, 'paid')
       const sent = (): Acknowledged[] => payments.filter(({ invoiceId }) => made.attempts(invoiceId).length > 0)
-      await eventually('every place is taken', 60_000, async () => (sent().length === PLACES ? true : null))
+      await eventually('every place is taken', async () => (sent().length === PLACES ? true : null))
       await made.kill()
       const [waiting, none] = payments.filter(payment => !sent().includes(payment))
       if (waiting === undefined || none !== undefined) throw new Error('one and one only is still to be sent')
@@ -220,19 +220,19 @@ onEach(
       made.sells = false
       const before = made.upstream.hits.length
       const asked = use().catch(() => null)
-      await eventually('the upstream is called', 60_000, async () => (made.upstream.hits.length > before ? true : null))
+      await eventually('the upstream is called', async () => (made.upstream.hits.length > before ? true : null))
       t.match(await use(), { status: 402, text: /being redeemed by another request/ })
       await made.kill()
       t.equal(await asked, null, 'nothing was delivered')
       made.sells = true
       await made.start()
-      await eventually('the credential works again', 60_000, async () => {
+      await eventually('the credential works again', async () => {
         const answer = await use()
         if (answer.status === 402)
           t.match(answer.text, /being redeemed by another request/, 'until then it is in use, not spent')
         return answer.status === 200 ? true : null
       })
-      await eventually('it is spent', 60_000, async () => (/already redeemed/.test((await use()).text) ? true : null))
+      await eventually('it is spent', async () => (/already redeemed/.test((await use()).text) ? true : null))
       t.equal(made.upstream.hits.length, before + 2, 'served once')
       if (account === made.operator) t.same(made.attempts(paymentHash), [], 'the operator is sent no webhooks')
       else await told(t, made, paymentHash)
@@ -297,12 +297,12 @@ onEach(
       )
     }
     for (const id of left) {
-      await eventually('the refund is confirmed by itself', BY_ITSELF, async () =>
+      const confirmed = async (): Promise<true | null> =>
         ((await made.gateway.merchantSend('GET', `/api/refunds/${id}`)).json() as { status: string }).status ===
         'confirmed'
           ? true
           : null
-      )
+      await eventually('the refund is confirmed by itself', confirmed, BY_ITSELF)
     }
     t.equal(account.payments.size, TIMES, 'one payout for each refund')
   }

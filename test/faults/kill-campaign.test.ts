@@ -86,7 +86,7 @@ async function campaign(t: T, start: () => Promise<GatewayProcess>): Promise<voi
       const one = bought[index]
       if (one === undefined) return
       // A lease of the dead gateway is in the way until it has lapsed.
-      const status = await eventually('the credential is judged', 30_000, async () => {
+      const status = await eventually('the credential is judged', async () => {
         const answer = await gateway.send(one.method, path, { headers: { authorization: one.authorization } })
         if (answer.status === 200) one.delivered++
         return answer.status === 402 && /another request/.test(answer.text) ? null : answer.status

@@ -130,9 +130,7 @@ export class KillableGateway {
     gateway.kill('SIGKILL')
     const end = await gateway.ended
     if (end.signal !== 'SIGKILL') this.#t.fail(`it ended by itself: ${JSON.stringify(end)}`)
-    await eventually(`its processes ${children.join()} end with it`, 60_000, async () =>
-      children.some(isAlive) ? null : true
-    )
+    await eventually(`its processes ${children.join()} end with it`, async () => (children.some(isAlive) ? null : true))
   }
 
   /**
@@ -198,15 +196,17 @@ export class KillableGateway {
 
   /** Resolves once a payment has a status; from then on it must keep it. */
   async becomes({ invoiceId }: Acknowledged, status: string, ms = 60_000): Promise<void> {
-    await eventually(`payment ${invoiceId} is ${status}`, ms, async () =>
-      (await this.status(invoiceId)) === status ? true : null
+    await eventually(
+      `payment ${invoiceId} is ${status}`,
+      async () => ((await this.status(invoiceId)) === status ? true : null),
+      ms
     )
     this.acknowledged.set(invoiceId, status)
   }
 
   /** The provider delivers its notifications, those that failed again in 3 s, until all are taken. */
   async notified(): Promise<void> {
-    await eventually('the notifications are taken', 60_000, async () => {
+    await eventually('the notifications are taken', async () => {
       await this.strike.deliver()
       return this.strike.waiting === 0 ? true : null
     })
@@ -238,7 +238,7 @@ export class KillableGateway {
 
   /** Resolves once the one event of a payment was delivered. */
   async delivered(id: string): Promise<void> {
-    await eventually(`the webhook of ${id} is delivered`, 60_000, async () => {
+    await eventually(`the webhook of ${id} is delivered`, async () => {
       const found = await this.deliveries(id)
       if (found.length > 1) this.#t.fail(`${found.length} events of ${id}`)
       return found[0]?.status === 'delivered' ? true : null
@@ -295,7 +295,7 @@ export async function killableGateway(t: T, options: KillableOptions): Promise<K
   await made.payment()
   const answer = await made.gateway.send('GET', pricedRoute)
   if (answer.status !== 402) throw new Error(`no challenge: ${answer.status} ${answer.text}`)
-  await eventually('both are registered', 60_000, async () =>
+  await eventually('both are registered', async () =>
     made.gateway.log.filter(line => line['msg'] === 'the receiver of notifications was registered').length === 2
       ? true
       : null

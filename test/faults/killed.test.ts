@@ -63,7 +63,7 @@ await onEach(
     await client.ending()
     answers = true
     const second = await start(yaml)
-    await eventually('the credential works again', 60_000, async () => {
+    await eventually('the credential works again', async () => {
       const answer = await second.send('GET', path, { headers: { authorization } })
       if (answer.status === 402)
         t.match(answer.json(), { detail: /being redeemed by another request/ }, 'until then it is in use, not spent')
@@ -103,7 +103,7 @@ await onEach('what a gateway told before it was killed, it knows afterwards', as
   ).json() as { proxyId: string }
   // The head goes out while its spend is being written: durable is what the database says is spent.
   for (const authorization of spent) {
-    await eventually('a durable spend', 60_000, async () => {
+    await eventually('a durable spend', async () => {
       const { detail } = (await first.send('GET', path, { headers: { authorization } })).json() as { detail: string }
       return detail.includes('being redeemed') ? null : true
     })

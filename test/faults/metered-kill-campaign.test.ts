@@ -99,10 +99,11 @@ t.test(
     }
     const sql = postgres(url, { max: 1, onnotice: () => {} })
     t.teardown(() => sql.end())
-    await eventually('the slices of the dead are settled and those of the living written', 90_000, async () => {
+    const settled = async (): Promise<true | null> => {
       const [row] = await sql<{ held: number }[]>`select count(*)::int as held from balance_slices`
       return row?.held === 0 ? true : null
-    })
+    }
+    await eventually('the slices of the dead are settled and those of the living written', settled, 120_000)
     const entries = await sql<{ request: string; msat: number; basis: string }[]>`
     select request, msat::int as msat, basis from balance_entries`
     const billed = new Map<string, number>()

@@ -61,7 +61,7 @@ for (const [what, [head, broken]] of Object.entries(faults)) {
       upstream.say = [head + broken]
       t.equal(await receive(gateway, credential, more), '')
       upstream.say = [WHOLE]
-      await eventually('it is good again', 10_000, async () =>
+      await eventually('it is good again', async () =>
         (await gateway.send('GET', path, { headers: { authorization: credential } })).status === 200 ? true : null
       )
       t.equal((await gateway.send('GET', path, { headers: { authorization: credential } })).status, 402, 'once')

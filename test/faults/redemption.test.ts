@@ -290,7 +290,7 @@ t.test('what an upstream does to a Payment credential', async t => {
     client.close()
     await aborted.promise
     become(sold)
-    await eventually('the credential works again', 60_000, async () =>
+    await eventually('the credential works again', async () =>
       (await gateway.send('GET', '/paid/item', { headers: { authorization } })).status === 200 ? true : null
     )
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)

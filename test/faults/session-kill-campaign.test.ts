@@ -207,11 +207,12 @@ t.test(
       }
     }
     // Also those whose gateway died with the request on its way: another looks them up after a minute (decision 273).
-    const rows = await eventually('all is paid back that was left', 180_000, async () => {
+    const paidBack = async (): Promise<Row[] | null> => {
       const all = await listed<Row>('/api/admin/sessions')
       const isEnded = (row: Row): boolean => row.refund.status === 'confirmed' || row.refund.status === 'skipped'
       return all.every(isEnded) ? all : null
-    })
+    }
+    const rows = await eventually('all is paid back that was left', paidBack, 180_000)
     t.same(wrong, [], 'nobody was refused who had paid')
     t.equal(rows.length, sessions, 'each open made one session')
     let [unbilled, crashed, twice, above, sum] = [0, 0, 0, 0, 0]

@@ -81,22 +81,20 @@ t.test(
 
     let before = reloads(gateway)
     gateway.kill('SIGHUP')
-    await eventually('a reload of each worker by signal', 60_000, async () =>
-      reloads(gateway) >= before + 2 ? true : null
-    )
+    await eventually('a reload of each worker by signal', async () => (reloads(gateway) >= before + 2 ? true : null))
     before = reloads(gateway)
     writeFileSync(gateway.file, yaml(8))
     gateway.kill('SIGHUP')
-    await eventually('the new price everywhere', 60_000, async () => {
+    await eventually('the new price everywhere', async () => {
       const found = await prices()
       return found.size === 1 && !found.has(old ?? '') ? true : null
     })
     // A worker serves the new price before its line has come through the pipe.
-    await eventually('the lines of both reloads', 60_000, async () => (reloads(gateway) >= before + 2 ? true : null))
+    await eventually('the lines of both reloads', async () => (reloads(gateway) >= before + 2 ? true : null))
 
     const victim = gateway.serving[0] ?? 0
     process.kill(victim, 'SIGKILL')
-    await eventually('a replacement', 60_000, async () => (gateway.serving.length === 3 ? true : null))
+    await eventually('a replacement', async () => (gateway.serving.length === 3 ? true : null))
     const served = await gateway.send('GET', path, { headers: { connection: 'close' } })
     t.equal(served.status, 402, served.text)
     t.ok(gateway.log.some(line => line['msg'] === 'a worker ended and is replaced' && line['pid'] === victim))
@@ -106,7 +104,7 @@ t.test(
       client.close()
     })
     client.send('GET /free/slow HTTP/1.1\r\nHost: x\r\n\r\n')
-    const finish = await eventually('the slow request upstream', 60_000, async () => held)
+    const finish = await eventually('the slow request upstream', async () => held)
     gateway.kill('SIGTERM')
     await gateway.line(line => String(line['msg']).startsWith('stopping'))
     finish()
@@ -146,7 +144,7 @@ t.test('what one process changes reaches another within five seconds', async t =
   t.equal((await second.send('GET', at, { headers: { authorization: token } })).status, 200)
   const timed = async (what: string, attempt: () => Promise<boolean>): Promise<void> => {
     const begun = Date.now()
-    await eventually(what, 5_000, async () => ((await attempt()) ? true : null))
+    await eventually(what, async () => ((await attempt()) ? true : null))
     t.ok(Date.now() - begun < 5_000, `${what}: after ${Date.now() - begun} ms`)
   }
 
@@ -242,7 +240,7 @@ t.test('workers start while the database is away, answer 503, and serve once it 
   t.equal((await gateway.send('GET', '/ready')).status, 503)
   t.equal((await gateway.send('GET', path)).status, 503)
   gate.open()
-  await eventually('both workers being ready', 30_000, async () => {
+  await eventually('both workers being ready', async () => {
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => gateway.send('GET', '/ready', { headers: { connection: 'close' } }))
     )
@@ -288,14 +286,14 @@ t.test(
       // The workers may read, and the supervisor cannot write.
       await tx`lock table merchants in share row exclusive mode`
       gate.open()
-      await eventually('the supervisor at its work', 30_000, async () =>
+      await eventually('the supervisor at its work', async () =>
         (await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)
           .length > 0
           ? true
           : null
       )
       // Twice: one that goes on after the first look is ready soon after it.
-      await eventually('both workers waiting at the database', 30_000, async () => {
+      await eventually('both workers waiting at the database', async () => {
         const waits = gateway.log
           .filter(line => line['msg'] === 'the database is there; the supervisor prepares it')
           .map(line => line['pid'])
@@ -303,7 +301,7 @@ t.test(
       })
       t.same(new Set(await ready()), new Set([503]))
     })
-    await eventually('both workers being ready', 30_000, async () =>
+    await eventually('both workers being ready', async () =>
       (await ready()).every(status => status === 200) ? true : null
     )
     t.equal((await gateway.merchantSend('GET', '/api/merchant/me')).status, 200, 'whose key is there')

@@ -167,7 +167,7 @@ t.test(
       completion: model.calls.reduce((sum, { completion }) => sum + completion, 0)
     }
     t.same(said, counted, 'the clients were told what the upstream counted')
-    const sums = await eventually('all is written', 20_000, async () => {
+    const sums = await eventually('all is written', async () => {
       const [row] = await database.sql<{ n: number; input: number; output: number; msat: number; others: number }[]>`
       select count(*)::int as n, sum(input)::int as input, sum(output)::int as output, sum(msat)::int as msat,
         (count(*) filter (where basis <> 'usage' or unpaid_msat <> 0))::int as others

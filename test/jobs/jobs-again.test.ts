@@ -19,13 +19,11 @@ await eachDatabase(
     await jobs.enqueue(database.sql, 'slow', {})
     const slow = await eventually(
       'the end of its time',
-      5_000,
       async () => (await jobs.list({ queue: 'slow', state: 'failed', page: 1, size: 1 })).jobs[0] ?? null
     )
     t.equal(slow.reason, 'it took longer than 1 s')
     const again = await eventually(
       'the first failure',
-      3_000,
       async () => (await jobs.list({ queue: 'again', page: 1, size: 1 })).jobs.find(job => job.reason !== null) ?? null
     )
     t.match(again, { state: 'waiting', reason: 'not now', runs: 1 })
@@ -56,13 +54,13 @@ await eachDatabase(t, 'two gateways share a queue, and each job runs once', asyn
     for (let n = 0; n < 60; n++) await gateways[0]?.enqueue(tx, 'numbers', { n })
   })
   await notes.until(60)
-  await eventually('all done', 5_000, async () =>
+  await eventually('all done', async () =>
     (await gateways[1]?.queues())?.find(queue => queue.name === 'numbers')?.done === 60 ? true : null
   )
   t.equal(new Set(notes.ran).size, 60)
   t.equal(notes.ran.length, 60)
   t.equal(by.size, 2, 'both had a share')
-  await eventually('the periodic job', 3_000, async () =>
+  await eventually('the periodic job', async () =>
     (await gateways[0]?.queues())?.find(queue => queue.name === 'often')?.done === 1 ? true : null
   )
   t.equal(periodic, 1, 'one of them ran what is periodic')

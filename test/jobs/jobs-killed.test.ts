@@ -80,7 +80,6 @@ for (const [name, open] of servers) {
     t.strictSame(notes.ran, ['1'])
     const job = await eventually(
       'its end',
-      3_000,
       async () => (await jobs.list({ state: 'done', page: 1, size: 1 })).jobs[0] ?? null
     )
     t.match(job, { runs: 2, reason: null })

@@ -26,7 +26,7 @@ await eachDatabase(
     })
     await jobs.enqueue(database.sql, 'numbers', { n: 3 })
     await notes.until(2)
-    await eventually('both done', 3_000, async () =>
+    await eventually('both done', async () =>
       (await jobs.queues()).find(queue => queue.name === 'numbers')?.done === 2 ? true : null
     )
     t.strictSame(notes.ran.toSorted(), ['2', '3'])
@@ -103,7 +103,6 @@ await eachDatabase(
     await jobs.enqueue(database.sql, 'numbers', { n: 1 }, { group: 'merchant 1' })
     const failed = await eventually(
       'the failure',
-      3_000,
       async () => (await jobs.list({ state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
     )
     t.match(failed, {
@@ -121,7 +120,6 @@ await eachDatabase(
     await notes.until(1)
     const done = await eventually(
       'the end',
-      3_000,
       async () => (await jobs.list({ queue: 'numbers', state: 'done', page: 1, size: 10 })).jobs[0] ?? null
     )
     t.match(done, { id: failed.id, runs: 2 })

@@ -26,7 +26,7 @@ function plainText(eml: string): string {
 
 /** The first mail in the folder that holds `words`, as text. */
 function mailAt(folder: string, words: string): Promise<string> {
-  return eventually(`a mail says ${words}`, 60_000, async () => {
+  return eventually(`a mail says ${words}`, async () => {
     if (!existsSync(folder)) return null
     const texts = readdirSync(folder)
       .filter(name => name.endsWith('.eml'))
@@ -120,11 +120,11 @@ t.test(
       ['Shipped', 'Your order is on its way', 600_000]
     ] as const) {
       clock.advance(passes)
-      await eventually(`the order is ${milestone}`, 60_000, async () => {
+      await eventually(`the order is ${milestone}`, async () => {
         await jobs.bringForward('storefront-fulfilments')
         return (await status())['status'] === milestone ? true : null
       })
-      await eventually(`the page says ${heading}`, 60_000, async () => {
+      await eventually(`the page says ${heading}`, async () => {
         // As when its reader comes back to it; otherwise it looks every few seconds.
         await page.evaluate('document.dispatchEvent(new Event("visibilitychange"))')
         return (await page.getByRole('heading', { name: heading }).count()) === 1 ? true : null

@@ -82,15 +82,14 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
       ),
     payment: async invoiceId => json(await gateway.merchantSend('GET', `/api/payments/${String(invoiceId)}`), 200),
     becomes: (invoiceId, status) =>
-      eventually(`the payment is ${status}`, 20_000, async () => {
+      eventually(`the payment is ${status}`, async () => {
         const payment = await front.payment(invoiceId)
         return payment['status'] === status ? payment : null
       }),
     webhooksOf: id => receiver.received.filter(({ text }) => text.includes(String(id))),
-    webhookOf: id =>
-      eventually('the webhook has arrived', 20_000, () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
+    webhookOf: id => eventually('the webhook has arrived', () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
     inTime: (what, job, look) =>
-      eventually(what, 30_000, async () => {
+      eventually(what, async () => {
         const found = await look()
         if (found !== null) return found
         clock.advance(1_000)
@@ -98,7 +97,7 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
         return null
       }),
     idle: async queue => {
-      await eventually(`${queue} is idle`, 20_000, async () => {
+      await eventually(`${queue} is idle`, async () => {
         const counts = (await jobs.counts()).find(({ name }) => name === queue)
         return counts === undefined || counts.waiting + counts.running === 0 ? true : null
       })

@@ -130,7 +130,7 @@ export async function openCounter(t: T): Promise<Counter> {
       })
       // Its failure is the caller's, who awaits it below.
       ended.catch(() => {})
-      await eventually('what waits for time is over', 60_000, async () => {
+      await eventually('what waits for time is over', async () => {
         if (isOver) return true
         clock.advance(1_000)
         return null
@@ -138,7 +138,7 @@ export async function openCounter(t: T): Promise<Counter> {
       return await ended
     },
     afterJob: (what, job, look) =>
-      eventually(what, 60_000, async () => {
+      eventually(what, async () => {
         const found = await look()
         if (found !== null) return found
         clock.advance(1_000)

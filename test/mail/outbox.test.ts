@@ -155,12 +155,11 @@ await eachDatabase(
     jobs.declare(outbox.jobs)
     await jobs.start()
     await database.transaction(sql => outbox.queue(sql, mail, 'a mail'))
-    await eventually('the mail was sent', 60_000, async () => (mailer.sent.length === 1 ? true : null))
+    await eventually('the mail was sent', async () => (mailer.sent.length === 1 ? true : null))
     mailer.failures = [new MailFailed('refused', false), new MailFailed('away', true)]
     await database.transaction(sql => outbox.queue(sql, { ...mail, id: 'm2' }, 'another'))
     const failed = await eventually(
       'it failed',
-      60_000,
       async () => (await jobs.list({ queue: MAIL_QUEUE, state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
     )
     t.match(failed, { reason: 'refused', data: { id: 'm2', about: 'another' } })
@@ -168,7 +167,6 @@ await eachDatabase(
     // Until a worker has taken the first attempt, it is that one that waits.
     const again = await eventually(
       'it waits again',
-      60_000,
       async () =>
         (await jobs.list({ queue: MAIL_QUEUE, state: 'waiting', page: 1, size: 10 })).jobs.find(
           job => (job.data as { attempt?: number } | null)?.attempt === 2

@@ -213,7 +213,7 @@ t.test('from the change of the status to the file: the receipt goes through the 
   })
   clock.advance(60_000)
   await payments.sync(account, demo.invoiceId)
-  const [file] = await eventually('the receipt is there', 10_000, async () =>
+  const [file] = await eventually('the receipt is there', async () =>
     existsSync(folder) && readdirSync(folder).some(name => name.endsWith('.eml')) ? readdirSync(folder) : null
   )
   t.match(readFileSync(join(folder, file ?? ''), 'utf8'), 'To: ada@example.org')

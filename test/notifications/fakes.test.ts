@@ -48,7 +48,7 @@ const status = async ({ gateway }: World, invoiceId: string): Promise<unknown> =
   ((await gateway.send('GET', `/api/payments/${invoiceId}/status`)).json() as { status: unknown }).status
 
 const becomes = (made: World, invoiceId: string, wanted: string): Promise<true> =>
-  eventually(`the payment is ${wanted}`, 20_000, async () => ((await status(made, invoiceId)) === wanted ? true : null))
+  eventually(`the payment is ${wanted}`, async () => ((await status(made, invoiceId)) === wanted ? true : null))
 
 const posted = (chargeId: string): string =>
   JSON.stringify({
@@ -65,7 +65,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
 
   await t.test('Strike: the receiver is registered by the first payment, and a notification makes it paid', async t => {
     const { invoiceId, chargeId } = await pay(made)
-    await eventually('it is registered', 5_000, async () => strike.subscriptions[0] ?? null)
+    await eventually('it is registered', async () => strike.subscriptions[0] ?? null)
     t.equal(strike.subscriptions[0]?.webhookUrl, `${gateway.url}/api/webhooks/primary?account=${gateway.merchant.id}`)
     await pay(made)
     t.equal(strike.subscriptions.length, 1)
@@ -84,7 +84,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
     async t => {
       const asked = await gateway.send('GET', '/demo/quote')
       t.equal(asked.status, 402)
-      await eventually("the operator's is registered", 5_000, async () => strike.subscriptions[1] ?? null)
+      await eventually("the operator's is registered", async () => strike.subscriptions[1] ?? null)
       t.equal(strike.subscriptions[1]?.webhookUrl, `${gateway.url}/api/webhooks/primary?account=operator`)
       const { chargeId, invoiceId } = await pay(made)
       strike.pay(chargeId)
@@ -96,7 +96,7 @@ void t.test('over a gateway with Strike in the primary slot and OpenNode in the 
       >`select charge_id from challenges where invoice = ${invoice ?? ''}`
       strike.pay(row?.charge_id ?? '')
       t.same(await strike.deliver(), [200, 200])
-      await eventually('the challenge is noted as settled', 20_000, async () =>
+      await eventually('the challenge is noted as settled', async () =>
         (
           await gateway.database
             .sql`select 1 from challenges where invoice = ${invoice ?? ''} and settled_at is not null`

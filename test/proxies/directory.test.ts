@@ -78,12 +78,12 @@ t.test(
       for (const id of ['a-000001', 'a-000002', 'b-000001']) t.equal(await active(id), true)
 
       await merchants.deactivate(merchant.id)
-      await eventually('both proxies of the account know', 5000, async () =>
+      await eventually('both proxies of the account know', async () =>
         (await active('a-000001')) === false && (await active('a-000002')) === false ? true : null
       )
       t.equal(await active('b-000001'), true, "another account's do not")
       await merchants.setFlags(other.id, { l402Enabled: false })
-      await eventually('a flag too', 5000, async () =>
+      await eventually('a flag too', async () =>
         (await directory.find('b-000001'))?.merchant.flags.l402Enabled === false ? true : null
       )
     })

@@ -189,7 +189,7 @@ t.test('payments and what the server says', async t => {
       'in the message it is the same payment'
     )
     // The response does not wait for the spend to be written.
-    const rows = await eventually('the payment is spent', 10_000, async () => {
+    const rows = await eventually('the payment is spent', async () => {
       const found = await shop.gateway.database.sql<{ state: string }[]>`
         select state from challenges where payment_hash = ${paymentHash}`
       return found.every(({ state }) => state === 'spent') ? found : null

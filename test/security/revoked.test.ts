@@ -37,7 +37,7 @@ t.test(
         .send('GET', '/api/l402/status', { headers: { authorization } })
         .then(answer => (answer.json() as { paymentHash: string }).paymentHash)
     const refusedSoon = async (what: string, path: string, authorization: string): Promise<void> => {
-      await eventually(what, 60_000, async () => {
+      await eventually(what, async () => {
         const before = upstream.hits.length
         const answer = await gateway.send('GET', path, { headers: { authorization } })
         if (answer.status === 200) return null
@@ -108,7 +108,7 @@ t.test(
         "the operator's own is not the merchant's"
       )
       await store.reinstate({ kind: 'merchant', id: String(gateway.merchant.id) })
-      await eventually('reinstated', 60_000, async () =>
+      await eventually('reinstated', async () =>
         (await gateway.send('GET', `${other.path}/a`, { headers: { authorization: elsewhere } })).status === 200
           ? true
           : null

@@ -67,21 +67,21 @@ t.test('a session: streams go on within their slice, and end there', async t => 
   const got = await streaming(`${shop.gateway.url}/v1/stream`, deposited.open)
   t.equal(got.status, 200)
   upstream.write(EVENT.repeat(2))
-  await eventually('two events have come', 10_000, async () => (events(got.text) === 2 ? true : null))
+  await eventually('two events have come', async () => (events(got.text) === 2 ? true : null))
   database.away = true
   // The slice is a 32nd part of the deposit: ten events.
   upstream.write(EVENT.repeat(3))
-  await eventually('it goes on within its slice', 10_000, async () => (events(got.text) === 5 ? true : null))
+  await eventually('it goes on within its slice', async () => (events(got.text) === 5 ? true : null))
   const other = await shop.get((await unknownSession()).bearer)
   t.equal(other.status, 503, 'what this gateway has no slice of fails closed')
   t.equal((await shop.get()).status, 503, 'and nobody is asked for money')
   upstream.write(EVENT.repeat(40))
-  await eventually('it ends where nothing more is covered', 20_000, async () => (got.isOver ? true : null))
+  await eventually('it ends where nothing more is covered', async () => (got.isOver ? true : null))
   t.equal(got.isWhole, false, 'and nobody takes it for the whole')
   t.ok(events(got.text) >= 5 && events(got.text) <= 11, `${events(got.text)} events were covered by the slice`)
   database.away = false
   const sold = events(got.text) * 1000
-  const row = await eventually('what was sold is billed', 20_000, async () => {
+  const row = await eventually('what was sold is billed', async () => {
     const found = await shop.store.find(deposited.id)
     return found?.spentMsat === sold ? found : null
   })
@@ -107,13 +107,13 @@ t.test('a bundle: a stream goes on within its slice, and is broken off there', a
   const got = await streaming(`${shop.gateway.url}/v1/a`, key)
   t.equal(got.status, 200)
   upstream.write(EVENT.repeat(2))
-  await eventually('two events have come', 10_000, async () => (events(got.text) === 2 ? true : null))
+  await eventually('two events have come', async () => (events(got.text) === 2 ? true : null))
   database.away = true
   upstream.write(EVENT.repeat(60))
-  await eventually('it ends', 20_000, async () => (got.isOver ? true : null))
+  await eventually('it ends', async () => (got.isOver ? true : null))
   t.equal(got.isWhole, false, 'and nobody takes it for the whole')
   database.away = false
-  const [balance] = await eventually('what flowed is billed', 20_000, async () => {
+  const [balance] = await eventually('what flowed is billed', async () => {
     const all = await shop.balances.list({ skip: 0, take: 1 })
     return (all[0]?.spentMsat ?? 0) > 0 ? all : null
   })

@@ -10,7 +10,7 @@ const JSON_BODY = { 'content-type': 'application/json; charset=utf-8' }
 
 /** What is left of a session as its rows say, once what was settled is written. */
 async function left({ gateway }: Shop, authorization: string, msat: number): Promise<number> {
-  return await eventually(`${msat} millisatoshis are left`, 10_000, async () => {
+  return await eventually(`${msat} millisatoshis are left`, async () => {
     const told = (await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json()
     const { balanceMsat } = told as { balanceMsat: number }
     return balanceMsat === msat ? msat : null
@@ -195,7 +195,7 @@ t.test('whatever is wrong with a credential is told by its problem, and uses not
 async function ended(shop: Shop, clock: ManualClock): Promise<void> {
   clock.leap(7_200_000)
   // Connections at rest were closed, which the client must have seen.
-  await eventually('the gateway is heard again', 10_000, () => shop.ask().catch(() => null))
+  await eventually('the gateway is heard again', () => shop.ask().catch(() => null))
 }
 
 t.test('a deposit that was paid in time is good though its challenge has ended, once', async t => {

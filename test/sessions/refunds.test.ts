@@ -162,7 +162,10 @@ for (const nearest of ['the gateway that serves its last request', 'another gate
       await ledger.settle(held, 6_500, use())
       const answers = await passing(t, clock, database, Promise.all(told))
       t.equal(provider.sent.length, 1, 'once all gateways have let go of it')
-      t.ok(answers.some(answer => answer?.refundStatus === 'succeeded'), 'and whoever sent it is told so')
+      t.ok(
+        answers.some(answer => answer?.refundStatus === 'succeeded'),
+        'and whoever sent it is told so'
+      )
       t.match(provider.sent[0], { amountSats: 93, destination: { type: 'ln' } }, 'in whole satoshis')
       t.match(await store.find(id), { spentMsat: 6_500, refundedMsat: 93_000, refundStatus: 'confirmed', heldMsat: 0 })
       t.match(await refunds.refund(id), { refundSats: 93, refundStatus: 'succeeded' })

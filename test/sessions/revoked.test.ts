@@ -38,7 +38,7 @@ t.test('one that its client does not close is paid back after its idle time', as
   const session = await shop.open()
   await revoke(t, shop, session.id)
   t.equal((await shop.get(session.bearer)).status, 402)
-  const found = await eventually('the refund', 10_000, async () => {
+  const found = await eventually('the refund', async () => {
     clock.advance(10_000)
     const row = await shop.store.find(session.id)
     return row?.refundStatus === 'confirmed' ? row : null

@@ -13,16 +13,16 @@ t.test('a session at rest is closed by the running gateway, and what is left is 
   const session = await shop.open()
   t.equal(session.answer.status, 200)
   clock.leap(200_000)
-  await eventually('connections at rest are closed', 10_000, () => shop.ask().catch(() => null))
+  await eventually('connections at rest are closed', () => shop.ask().catch(() => null))
   t.match(await shop.store.find(session.id), { closedAt: null })
-  const closed = await eventually('the session is closed and paid back', 20_000, async () => {
+  const closed = await eventually('the session is closed and paid back', async () => {
     clock.advance(20_000)
     const row = await shop.store.find(session.id)
     return row?.refundStatus === 'confirmed' ? row : null
   })
   t.match(closed, { closedBy: 'idle', refundSats: 98, refundedMsat: 98_000, spentMsat: 2_000 })
   t.ok((closed.closedAt ?? 0) - closed.usedAt >= 300_000, 'not before its time')
-  const refused = await eventually('the gateway is heard', 10_000, () => shop.get(session.bearer).catch(() => null))
+  const refused = await eventually('the gateway is heard', () => shop.get(session.bearer).catch(() => null))
   t.match(refused.json(), { type: /lightning\/session-closed$/ })
 })
 

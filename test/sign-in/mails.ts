@@ -28,7 +28,7 @@ export function linksTo(data: string, email: string): string[] {
 
 /** Waits until that many links were mailed to an address, and answers them. */
 export async function mailedLinks(data: string, email: string, count: number): Promise<readonly string[]> {
-  return await eventually(`${count} links to ${email}`, 60_000, async () => {
+  return await eventually(`${count} links to ${email}`, async () => {
     const links = linksTo(data, email)
     return links.length >= count ? links : null
   })

@@ -207,7 +207,7 @@ export async function freshRedis(t: T): Promise<string | null> {
   const server = process.env['TEST_REDIS_URL']
   if (server === undefined || server === '') return null
   const redis = new Redis(server, { db: 0 })
-  const number = await eventually('a free Redis database', 60_000, async () => {
+  const number = await eventually('a free Redis database', async () => {
     for (const candidate of redisDatabases)
       if ((await redis.set(takenBy(candidate), process.pid, 'PX', LONGEST_TEST_MS, 'NX')) !== null) return candidate
     return null
@@ -228,8 +228,11 @@ export async function freshRedis(t: T): Promise<string | null> {
   return own.href
 }
 
-/** Repeats `attempt` until it answers something other than null. Throws after `ms`, with what was being waited for. */
-export async function eventually<R>(what: string, ms: number, attempt: () => Promise<R | null>): Promise<R> {
+/**
+ * Repeats `attempt` until it answers something other than null. Throws after `ms`, with what was being waited for; that
+ * is only so that a test ends, and no promise of the product: a loaded machine may stand still for seconds.
+ */
+export async function eventually<R>(what: string, attempt: () => Promise<R | null>, ms = 60_000): Promise<R> {
   const end = Date.now() + ms
   for (;;) {
     const found = await attempt()

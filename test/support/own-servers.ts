@@ -40,7 +40,7 @@ async function own(t: T, { name, folder, url, command, listens }: Program): Prom
     if (child !== null && child.fault() === null) process.kill(child.pid, how)
   }
   const begin = async (): Promise<void> => {
-    await eventually(`${name} takes connections`, 30_000, async () => {
+    await eventually(`${name} takes connections`, async () => {
       // What a killed PostgreSQL has started may still be ending, and refuses the next.
       if (child === null || child.fault() !== null) child = start(name, folder, null, command)
       const listening = await listens()
@@ -49,7 +49,7 @@ async function own(t: T, { name, folder, url, command, listens }: Program): Prom
   }
   const kill = async (): Promise<void> => {
     signal('SIGKILL')
-    await eventually(`${name} ends`, 10_000, async () => (child !== null && child.fault() === null ? null : true))
+    await eventually(`${name} ends`, async () => (child !== null && child.fault() === null ? null : true))
   }
   t.teardown(kill)
   await begin()

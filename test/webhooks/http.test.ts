@@ -22,7 +22,6 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
   const settled = async (id: unknown): Promise<Json> =>
     await eventually(
       'it is delivered',
-      10_000,
       async () => (await deliveries()).find(row => row['id'] === id && row['status'] === 'delivered') ?? null
     )
 

@@ -93,7 +93,7 @@ await eachDatabase(
     const { id, pay } = await account(endpoint.url, 1)
     await pay()
     await endpoint.until(3)
-    await eventually('it is delivered', 5_000, async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    await eventually('it is delivered', async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
     const [first, second, third] = endpoint.received.map(one => one.at)
     // The queue counts from the begin of the transaction that enqueues, which a loaded machine may draw out.
     t.ok((second ?? 0) - (first ?? 0) >= 400, 'not before')
@@ -113,7 +113,6 @@ await eachDatabase(
     await pay()
     const failed = await eventually(
       'the job has failed',
-      5_000,
       async () => (await jobs.list({ queue: 'webhooks', state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
     )
     t.match(failed, {
@@ -124,7 +123,7 @@ await eachDatabase(
     endpoint.answer(() => ({ status: 200 }))
     t.ok(await jobs.retry('webhooks', failed.id))
     await endpoint.until(2)
-    await eventually('it is delivered', 5_000, async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    await eventually('it is delivered', async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
     t.match(await rows(id), [{ attempts: 2 }])
     t.equal(endpoint.received[0]?.text, endpoint.received[1]?.text)
   }
