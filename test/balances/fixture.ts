@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { setTimeout } from 'node:timers/promises'
 import type { Test as T } from 'tap'
 import { Ledger, type Refused, type BalanceReservation, type Settled, type Use } from '../../src/balances/ledger.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
@@ -7,6 +6,7 @@ import type { BalanceStore, NewBalance } from '../../src/balances/store.ts'
 import type { Database } from '../../src/database/database.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
+import { passTime } from '../support/passing-time.ts'
 
 /** A bundle of 1,000 satoshis with an id of its own. */
 export function newBalance(clock: ManualClock, changes: Partial<NewBalance> = {}): NewBalance {
@@ -83,15 +83,12 @@ export async function written(clock: ManualClock, ledgers: readonly Ledger[], ms
 }
 
 /** When the database has answered twice, one after the other. */
-async function answered({ sql }: Database): Promise<void> {
+export async function answered({ sql }: Pick<Database, 'sql'>): Promise<void> {
   await sql`select 1`
   await sql`select 1`
 }
 
-/**
- * What is answered, while time passes for those who wait for it, `step` milliseconds at a time and no faster than the
- * database answers: on a loaded machine whoever waits for it would give up before it had a turn.
- */
+/** What is answered, while time passes for those who wait for it, `step` milliseconds at a time (`passTime`). */
 export async function passing<R>(
   t: T,
   clock: ManualClock,
@@ -100,22 +97,14 @@ export async function passing<R>(
   step = 50
 ): Promise<R> {
   const over = new AbortController()
-  const stop = (): void => {
+  t.teardown(() => {
     over.abort()
-  }
-  t.teardown(stop)
-  const pump = async (): Promise<void> => {
-    while (!over.signal.aborted) {
-      clock.advance(step)
-      await setTimeout(2)
-      await answered(database)
-    }
-  }
-  const pumping = pump()
+  })
+  const time = passTime(clock, () => answered(database), over.signal, step)
   try {
     return await answer
   } finally {
-    stop()
-    await pumping
+    over.abort()
+    await time
   }
 }

@@ -14,7 +14,7 @@ await eachDatabase(
   'stopping waits for what runs, and what does not end runs again elsewhere',
   async (t, database) => {
     const notes = new Notes()
-    const first = openJobs(t, database, { patience: 200 })
+    const first = openJobs(t, database, { patience: 2_000 })
     const ready = Promise.withResolvers<void>()
     declareQueue<Numbered>(first, 'numbers', plain, async ({ data }) => {
       if (data.n === 2) ready.resolve()

@@ -6,6 +6,7 @@ import { isAuthentic, startReceiver, type Received, type Receiver } from '../fak
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import type { ManualClock } from '../support/manual-clock.ts'
+import { inTimeOf } from '../support/passing-time.ts'
 import type { Till } from './tills.ts'
 
 export type Json = Record<string, unknown>
@@ -33,7 +34,7 @@ export interface ShopFront {
   webhooksOf(id: unknown): readonly Received[]
   /** Waits for the first of them. */
   webhookOf(id: unknown): Promise<Received>
-  /** Time goes on, a second at a look, and a periodic job has its turn now and then, until `look` answers something. */
+  /** Time goes on, and a periodic job has its turn now and then, until `look` answers something. */
   inTime<R>(what: string, job: string, look: () => Promise<R | null>): Promise<R>
   /** Every job of a queue that is due has been done. */
   idle(queue: string): Promise<void>
@@ -89,13 +90,16 @@ export async function openShopFront(t: T, till: Till, clock: ManualClock): Promi
     webhooksOf: id => receiver.received.filter(({ text }) => text.includes(String(id))),
     webhookOf: id => eventually('the webhook has arrived', () => Promise.resolve(front.webhooksOf(id)[0] ?? null)),
     inTime: (what, job, look) =>
-      eventually(what, async () => {
-        const found = await look()
-        if (found !== null) return found
-        clock.advance(1_000)
-        await jobs.bringForward(job)
-        return null
-      }),
+      inTimeOf(
+        gateway,
+        clock,
+        eventually(what, async () => {
+          const found = await look()
+          if (found !== null) return found
+          await jobs.bringForward(job)
+          return null
+        })
+      ),
     idle: async queue => {
       await eventually(`${queue} is idle`, async () => {
         const counts = (await jobs.counts()).find(({ name }) => name === queue)

@@ -12,6 +12,7 @@ import {
 } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { inTimeOf } from '../support/passing-time.ts'
 import { json, type Json } from './shop-front.ts'
 
 export const SLUG = 'goods'
@@ -123,28 +124,16 @@ export async function openCounter(t: T): Promise<Counter> {
     status: async ({ orderId, claimToken }) =>
       json(await gateway.send('GET', `${base}/orders/${orderId}?claimToken=${claimToken}`), 200),
     ordersOf: ({ orderId }) => fake.shop.orders.filter(({ input }) => input.sourceIdentifier === orderId),
-    inTime: async doing => {
-      let isOver = false
-      const ended = doing.finally(() => {
-        isOver = true
-      })
-      // Its failure is the caller's, who awaits it below.
-      ended.catch(() => {})
-      await eventually('what waits for time is over', async () => {
-        if (isOver) return true
-        clock.advance(1_000)
-        return null
-      })
-      return await ended
-    },
+    inTime: doing => inTimeOf(gateway, clock, doing),
     afterJob: (what, job, look) =>
-      eventually(what, async () => {
-        const found = await look()
-        if (found !== null) return found
-        clock.advance(1_000)
-        await jobs.bringForward(job)
-        return null
-      })
+      counter.inTime(
+        eventually(what, async () => {
+          const found = await look()
+          if (found !== null) return found
+          await jobs.bringForward(job)
+          return null
+        })
+      )
   }
   return counter
 }

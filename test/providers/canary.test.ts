@@ -98,7 +98,7 @@ for (const kind of ['strike', 'opennode'] as const) {
         replace: [
           [
             'primary:   { kind: sandbox }',
-            `primary: { kind: ${kind}, key: "\${OPERATOR_KEY}", url: "${fake.url}", timeout: 200ms }`
+            `primary: { kind: ${kind}, key: "\${OPERATOR_KEY}", url: "${fake.url}", timeout: 1s }`
           ]
         ]
       })

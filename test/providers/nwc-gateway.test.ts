@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { startFakeNwc } from '../fakes/nwc.ts'
 import { openTestDatabase } from '../support/database.ts'
+import { eventually } from '../support/gateway-process.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
@@ -38,8 +38,7 @@ t.test("a payment's life in a wallet over Nostr Wallet Connect, through the gate
     wallet.notify(String(payment['paymentHash']))
     const read = async (): Promise<unknown> =>
       json(await gateway.merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`), 200)['status']
-    for (let tries = 0; tries < 200 && (await read()) !== 'paid'; tries++) await setImmediate()
-    t.equal(await read(), 'paid')
+    await eventually('it is paid', async () => ((await read()) === 'paid' ? true : null))
     t.ok(
       wallet.requests.some(({ method }) => method === 'lookup_invoice'),
       'what it told was looked up'

@@ -4,9 +4,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
+import { JobTable } from '../../src/jobs/table.ts'
 import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
 import { encodeInvoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
-import { SessionStore } from '../../src/sessions/store.ts'
+import { SessionStore, type PrepaidSession } from '../../src/sessions/store.ts'
 import {
   defaultYaml,
   startGateway,
@@ -14,6 +15,8 @@ import {
   type TestGateway,
   type TestGatewayOptions
 } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
+import type { ManualClock } from '../support/manual-clock.ts'
 
 /** What clients echo of a challenge. */
 export type Echo = Readonly<Record<string, string>>
@@ -189,4 +192,26 @@ export async function openShop(
 export function receiptOf(answer: Answer): unknown {
   const value = answer.headers['payment-receipt']
   return typeof value === 'string' ? JSON.parse(Buffer.from(value, 'base64url').toString()) : null
+}
+
+/**
+ * The session as it is once the gateway has closed it after its idle time and paid it back. Time stands still while it is
+ * paid: a gateway that finds a minute gone between its row and its request sends nothing.
+ */
+export async function paidBackAtRest(
+  { store, gateway }: Shop,
+  clock: ManualClock,
+  id: string
+): Promise<PrepaidSession> {
+  await eventually('no gateway holds a part of it', async () => {
+    clock.advance(1_000)
+    return (await store.find(id))?.heldMsat === 0 ? true : null
+  })
+  clock.advance(400_000)
+  const jobs = new JobTable(gateway.database)
+  return await eventually('it is closed and paid back', async () => {
+    await jobs.bringForward('sessions-close')
+    const session = await store.find(id)
+    return session?.refundStatus === 'confirmed' ? session : null
+  })
 }

@@ -1,8 +1,7 @@
 /** What revoking does to a session: its payment hash is what the operator revokes. */
 import t, { type Test as T } from 'tap'
-import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { openShop, token, type Shop } from './fixture.ts'
+import { openShop, paidBackAtRest, token, type Shop } from './fixture.ts'
 
 async function revoke(t: T, { gateway }: Shop, id: string): Promise<void> {
   const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
@@ -38,10 +37,5 @@ t.test('one that its client does not close is paid back after its idle time', as
   const session = await shop.open()
   await revoke(t, shop, session.id)
   t.equal((await shop.get(session.bearer)).status, 402)
-  const found = await eventually('the refund', async () => {
-    clock.advance(10_000)
-    const row = await shop.store.find(session.id)
-    return row?.refundStatus === 'confirmed' ? row : null
-  })
-  t.match(found, { refundSats: 98 })
+  t.match(await paidBackAtRest(shop, clock, session.id), { refundSats: 98 })
 })

@@ -3,7 +3,7 @@ import t from 'tap'
 import { startModelServer } from '../fakes/model.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { openShop } from './fixture.ts'
+import { openShop, paidBackAtRest } from './fixture.ts'
 
 const CHAT = '/v1/chat/completions'
 
@@ -15,11 +15,7 @@ t.test('a session at rest is closed by the running gateway, and what is left is 
   clock.leap(200_000)
   await eventually('connections at rest are closed', () => shop.ask().catch(() => null))
   t.match(await shop.store.find(session.id), { closedAt: null })
-  const closed = await eventually('the session is closed and paid back', async () => {
-    clock.advance(20_000)
-    const row = await shop.store.find(session.id)
-    return row?.refundStatus === 'confirmed' ? row : null
-  })
+  const closed = await paidBackAtRest(shop, clock, session.id)
   t.match(closed, { closedBy: 'idle', refundSats: 98, refundedMsat: 98_000, spentMsat: 2_000 })
   t.ok((closed.closedAt ?? 0) - closed.usedAt >= 300_000, 'not before its time')
   const refused = await eventually('the gateway is heard', () => shop.get(session.bearer).catch(() => null))

@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis'
 import t, { type Test as T } from 'tap'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { MemoryState } from '../../src/state/memory.ts'
@@ -6,6 +7,7 @@ import { openState } from '../../src/state/url.ts'
 import { StateUnavailable, type ReplayRecord } from '../../src/state/state.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import { passTime } from '../support/passing-time.ts'
 import { eachState, openTestRedis, testClusterUrl, testRedisUrl } from '../support/redis.ts'
 
 const minute = 60_000
@@ -306,12 +308,16 @@ const cluster = testClusterUrl() !== null
 await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : false }, async t => {
   if (url === null) return
 
-  const stepping = (t: T, clock: ManualClock): void => {
-    const timer = setInterval(() => {
-      clock.advance(20)
-    }, 1)
-    t.teardown(() => {
-      clearInterval(timer)
+  /** Time passes as fast as Redis replies: a command has a second of this clock. */
+  const stepping = async (t: T, clock: ManualClock, step: number): Promise<void> => {
+    const redis = new Redis(redisAddresses(url)[0] ?? url)
+    const over = new AbortController()
+    await redis.ping()
+    const time = passTime(clock, () => redis.ping(), over.signal, step)
+    t.teardown(async () => {
+      over.abort()
+      await time
+      redis.disconnect()
     })
   }
   const hour = 60 * minute
@@ -326,7 +332,7 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
       const clock = new ManualClock()
       const prefix = `test:${process.pid}:${name}:`
       const workers = await Promise.all(Array.from({ length: 6 }, () => openTestRedis(t, url, clock, prefix)))
-      stepping(t, clock)
+      await stepping(t, clock, 20)
       let first = 0
       for (let request = 1; request <= 104; request++) {
         const verdict = await workers[of(request - 1)]?.takeFixed('shared', 100, hour)
@@ -387,19 +393,15 @@ await t.test('on Redis', { skip: url === null ? 'TEST_REDIS_URL is not set' : fa
     if (begun.kind !== 'run') throw new Error('not begun')
     const waiting = two.waitFor('k', 30_000)
     await one.finish('k', begun.token, record, minute)
-    const advancing = setInterval(() => {
-      clock.advance(50)
-    }, 1)
+    await stepping(t, clock, 50)
     t.match(await waiting, { kind: 'replay', record: { status: 201 } })
     await one.begin('late', 'print', 10 * minute)
     t.same(await two.waitFor('late', 1_000), { kind: 'timeout' })
-    clearInterval(advancing)
   })
 
   await t.test('scripts that Redis forgot are sent again', async t => {
     const state = await openTestRedis(t, url, new ManualClock())
     await state.set('k', 'v', minute)
-    const { Redis } = await import('ioredis')
     for (const address of redisAddresses(url)) {
       const redis = new Redis(address)
       await redis.script('FLUSH')

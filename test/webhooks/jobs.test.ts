@@ -87,7 +87,7 @@ await eachDatabase(
   t,
   'over the queue: an attempt that fails is followed by the next at its time',
   async (t, database) => {
-    const { account, receiver, rows } = await running(t, database, { backoff: [600, 1_200], timeout: 10_000 })
+    const { account, receiver, rows } = await running(t, database, { backoff: [1_500, 2_000], timeout: 10_000 })
     const statuses = [500, 503, 200]
     const endpoint = await receiver({ answer: () => ({ status: statuses.shift() ?? 418 }) })
     const { id, pay } = await account(endpoint.url, 1)
