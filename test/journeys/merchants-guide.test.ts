@@ -1,0 +1,47 @@
+/** `docs/merchants.md` as a newcomer follows it: every command as it is written, from the top, in the folder of a gateway. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t from 'tap'
+import { temporaryFolder } from '../support/database.ts'
+import { rootFolder } from '../support/gateway.ts'
+import { spawnGateway } from '../support/gateway-process.ts'
+
+const ADDRESS = 'http://127.0.0.1:8080'
+
+/** Tells the status of each response beside what the guide's own command prints. */
+const TOLD = `curl () { command curl -sS --max-time 60 -w '%{stderr}%{http_code} %{method} %{url}\\n' "$@"; }\n`
+
+function commandsOf(guide: string): string {
+  const blocks = [...readFileSync(join(rootFolder, guide), 'utf8').matchAll(/^```sh\n(.*?)^```$/gms)]
+  return blocks.map(([, commands]) => commands).join('\n')
+}
+
+t.test('every command of the guide for merchants works as it is written, one after the other', async t => {
+  const folder = temporaryFolder(t)
+  const data = join(folder, 'data')
+  mkdirSync(data)
+  const gateway = await spawnGateway(t, { yaml: readFileSync(join(rootFolder, 'gateway.yaml'), 'utf8'), data })
+  // The guide's node is this one.
+  symlinkSync(process.execPath, join(folder, 'node'))
+  const script = commandsOf('docs/merchants.md')
+  t.ok(script.includes(ADDRESS))
+  const shell = spawn('bash', ['-euo', 'pipefail', '-c', TOLD + script.replaceAll(ADDRESS, gateway.url)], {
+    cwd: dirname(data),
+    env: { PATH: `${folder}:${process.env['PATH'] ?? ''}` },
+    stdio: ['ignore', 'pipe', 'pipe']
+  })
+  t.teardown(() => shell.kill())
+  let [said, told] = ['', '']
+  shell.stdout.setEncoding('utf8').on('data', (text: string) => (said += text))
+  shell.stderr.setEncoding('utf8').on('data', (text: string) => (told += text))
+  const [code] = (await once(shell, 'close')) as [number | null]
+  t.equal(code, 0, 'it ends well', { told, said })
+  const responses = told.split('\n').filter(line => /^\d{3} /.test(line))
+  t.ok(responses.length > 25, `${responses.length} requests`)
+  const refused = responses.filter(line => !line.startsWith('20'))
+  t.match(refused, [/^402 POST .*\/checkout$/], 'only the checkout without a payment is refused')
+  t.equal(refused.length, 1)
+  t.match(said, /\/sign-in\/\w/, 'and the mail to sign in has come')
+})
