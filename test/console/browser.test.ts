@@ -24,6 +24,36 @@ async function faultsOf(page: Page): Promise<readonly string[]> {
   return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
 }
 
+/**
+ * What the Tab key does not come to, or where nothing shows that it has. Run in the page; radio buttons of a group are one
+ * stop, what is not to be seen is none, and of a date the browser marks the part that is typed into.
+ */
+const STOPS = `globalThis.stops = [...document.querySelectorAll('a[href], button, input:not([type=hidden], [type=radio]), select, textarea, summary')]
+  .filter(each => each.checkVisibility({ visibilityProperty: true }) && !each.disabled)`
+const AT = `(() => {
+  const at = document.activeElement
+  const { outlineStyle, boxShadow } = getComputedStyle(at)
+  return { stop: globalThis.stops.indexOf(at), isEnd: at === document.body, isSeen: at.type === 'date' || outlineStyle !== 'none' || boxShadow !== 'none' }
+})()`
+
+async function notByKeyboard(page: Page): Promise<readonly string[]> {
+  await page.evaluate(STOPS)
+  const count = Number(await page.evaluate('globalThis.stops.length'))
+  const [reached, unseen] = [new Set<number>(), new Set<number>()]
+  // A scrolling table and a group of radio buttons are stops too.
+  for (let presses = 0; presses < count + 20; presses++) {
+    await page.keyboard.press('Tab')
+    // What AT gives.
+    const { stop, isEnd, isSeen } = (await page.evaluate(AT)) as { stop: number; isEnd: boolean; isSeen: boolean }
+    if (isEnd && presses > 0) break
+    if (stop >= 0) reached.add(stop)
+    if (stop >= 0 && !isSeen) unseen.add(stop)
+  }
+  const missed = Array.from({ length: count }, (_, stop) => stop).filter(stop => !reached.has(stop) || unseen.has(stop))
+  const named = missed.map(stop => page.evaluate(`globalThis.stops[${stop}].outerHTML.slice(0, 160)`))
+  return (await Promise.all(named)).map(String)
+}
+
 t.test('the console in a browser', { skip: noBrowser }, async t => {
   const gateway = await startGateway(t)
   const upstream = await countingUpstream(t)
@@ -193,7 +223,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
   })
 
   await t.test(
-    'every page of both consoles: axe finds nothing, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
+    'every page of both consoles: axe finds nothing, all is reached by keyboard, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
     async t => {
       for (let at = 1; at <= 3; at++)
         await gateway.merchantSend('POST', '/api/payments', {
@@ -255,6 +285,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
             t.same(await faultsOf(page), [], `${name}: axe`)
             t.ok(bytes < MOST, `${name}: ${bytes} bytes`)
             t.same(others, [], `${name}: nobody else is asked`)
+            if (!('viewport' in options)) t.same(await notByKeyboard(page), [], `${name}: by keyboard`)
             if ('viewport' in options)
               t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, `${name}: width`)
             if (path === '/console') await picture(page, `console-${options.colorScheme}`)
