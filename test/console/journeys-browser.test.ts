@@ -5,14 +5,23 @@ import t from 'tap'
 import { noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
 import { countingUpstream } from '../security/shop.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
-import { startGateway } from '../support/gateway.ts'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 const PATIENCE = { timeout: 60_000 }
-const PHONE = { viewport: { width: 360, height: 740 } } as const
+const SCREENS = [
+  ['desktop', { colorScheme: 'light' }],
+  ['desktop without JavaScript', { colorScheme: 'dark', javaScriptEnabled: false }],
+  ['phone', { viewport: { width: 360, height: 740 }, colorScheme: 'light' }],
+  ['phone without JavaScript', { viewport: { width: 360, height: 740 }, colorScheme: 'dark', javaScriptEnabled: false }]
+] as const
 const ADDRESS = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
 
 t.test('journeys through the consoles', { skip: noBrowser }, async t => {
-  const gateway = await startGateway(t)
+  // On four screens at one address.
+  const policies = ['magic-link', 'payment-create', 'write', 'admin', 'global', 'read']
+    .map(name => `  ${name}: { limit: 10000, window: 1m }`)
+    .join('\n')
+  const gateway = await startGateway(t, { yaml: defaultYaml({ policies }) })
   await gateway.database.sql`update merchants set refunds_enabled = true`
   const upstream = await countingUpstream(t)
   const browser = await openBrowser(t)
@@ -23,11 +32,14 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
     await page.getByRole('button', { name: 'Sign in with the key' }).click()
     await page.waitForURL(/\/(console|operator)$/, PATIENCE)
   }
+  let key = gateway.merchant.apiKey
   const paid = async (orderId: string): Promise<string> => {
-    const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00002', currency: 'BTC' })
+    const headers = { 'x-api-key': key }
+    const body = { orderId, amount: '0.00002', currency: 'BTC' }
+    const made = await gateway.send('POST', '/api/payments', { headers, body })
     const { invoiceId, lightningInvoice } = made.json() as { invoiceId: string; lightningInvoice: string }
     await gateway.pay(lightningInvoice)
-    await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
+    await gateway.send('POST', `/api/payments/${invoiceId}/sync`, { headers })
     return invoiceId
   }
   /** Gives a paid order back, by the form of its page. */
@@ -40,15 +52,13 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
     await page.getByText('The refund is on its way.').waitFor(PATIENCE)
   }
 
-  for (const [name, options] of [
-    ['desktop', { colorScheme: 'light' }],
-    ['phone', { ...PHONE, colorScheme: 'dark', javaScriptEnabled: false }]
-  ] as const)
+  for (const [index, [name, options]] of SCREENS.entries()) {
+    const id = `screen-${index}`
     await t.test(
       `an API is made and sells to a client nobody here wrote; it appears, is given back and exported: ${name}`,
       async t => {
         const page = await open(options)
-        await withKey(page, gateway.merchant.apiKey)
+        await withKey(page, key)
         await page.goto(`${gateway.url}/console/apis`)
         await page.getByLabel('1. Name').fill(`Weather ${name}`)
         await page.getByLabel('2. Address of your API').fill(upstream.origin)
@@ -58,7 +68,7 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         if (name === 'desktop') await picture(page, 'console-api-desktop')
         const address = (await page.locator('#url').textContent()) ?? ''
         const response = await fetchWithL402(
-          `${address}${name}`,
+          `${address}${id}`,
           {},
           {
             wallet: { payInvoice: async ({ invoice }) => ({ preimage: await gateway.pay(invoice) }) }
@@ -67,10 +77,10 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         t.equal(await response.text(), 'sold')
         await page.goto(`${gateway.url}/console/sales`)
         t.ok(await page.getByText('21 sats').first().isVisible())
-        const orderId = `order-${name}`
+        const orderId = `order-${id}`
         const invoiceId = await paid(orderId)
         await refund(page, orderId)
-        if (name === 'phone') await picture(page, 'console-refund-phone')
+        if (name === 'phone without JavaScript') await picture(page, 'console-refund-phone')
         await page.goto(`${gateway.url}/console/payments`)
         const csv = await page.request.get(
           new URL((await page.getByRole('link', { name: 'CSV' }).getAttribute('href')) ?? '', page.url()).href
@@ -79,67 +89,68 @@ t.test('journeys through the consoles', { skip: noBrowser }, async t => {
         t.match(await csv.text(), invoiceId)
         t.equal(
           await page.evaluate('document.documentElement.scrollWidth').catch(() => 0),
-          name === 'phone' ? 360 : 1280
+          'viewport' in options ? 360 : 1280
         )
       }
     )
 
-  await t.test('a key that is lost is replaced by whoever reads the mail; the old one is refused', async t => {
-    const page = await open({ ...PHONE, javaScriptEnabled: false })
-    const { email } = (await gateway.merchantSend('GET', '/api/merchant/me')).json() as { email: string }
-    await page.goto(`${gateway.url}/sign-in?next=console/keys`)
-    await page.getByLabel('Email').fill(email)
-    await page.getByRole('button', { name: 'Mail me a link' }).click()
-    const [link = ''] = await mailedLinks(gateway.data, email, 1)
-    await page.goto(link)
-    await page.getByRole('button', { name: 'Sign in' }).click()
-    await page.waitForURL('**/console/keys', PATIENCE)
-    await page.locator('summary', { hasText: 'Replace' }).first().click()
-    await page
-      .getByRole('button', { name: /^Replace/ })
-      .first()
-      .click()
-    await page.getByRole('heading', { name: 'Your new API key' }).waitFor(PATIENCE)
-    const key = (await page.locator('#key').textContent()) ?? ''
-    const statusOf = async (apiKey: string): Promise<number> =>
-      (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
-    t.equal(await statusOf(key), 200)
-    t.equal(await statusOf(gateway.merchant.apiKey), 401)
-    t.equal((await page.request.get(`${gateway.url}/api/merchant/me`)).status(), 200, 'the person stays signed in')
+    await t.test(
+      `a key that is lost is replaced by whoever reads the mail; the old one is refused: ${name}`,
+      async t => {
+        const page = await open(options)
+        const lost = key
+        const me = await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': lost } })
+        const { email } = me.json() as { email: string }
+        await page.goto(`${gateway.url}/sign-in?next=console/keys`)
+        await page.getByLabel('Email').fill(email)
+        await page.getByRole('button', { name: 'Mail me a link' }).click()
+        const link = (await mailedLinks(gateway.data, email, index + 1))[index] ?? ''
+        await page.goto(link)
+        await page.getByRole('button', { name: 'Sign in' }).click()
+        await page.waitForURL('**/console/keys', PATIENCE)
+        await page.locator('summary', { hasText: 'Replace' }).first().click()
+        await page
+          .getByRole('button', { name: /^Replace/ })
+          .first()
+          .click()
+        await page.getByRole('heading', { name: 'Your new API key' }).waitFor(PATIENCE)
+        key = (await page.locator('#key').textContent()) ?? ''
+        if (name === 'phone') await picture(page, 'console-key-phone')
+        const statusOf = async (apiKey: string): Promise<number> =>
+          (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
+        t.equal(await statusOf(key), 200)
+        t.equal(await statusOf(lost), 401)
+        t.equal((await page.request.get(`${gateway.url}/api/merchant/me`)).status(), 200, 'the person stays signed in')
 
-    await t.test('and the operator resolves a refund whose answer was lost', async t => {
-      const headers = { 'x-api-key': key }
-      const made = await gateway.send('POST', '/api/payments', {
-        headers,
-        body: { orderId: 'stuck', amount: '0.00003', currency: 'BTC' }
-      })
-      const { invoiceId, lightningInvoice } = made.json() as { invoiceId: string; lightningInvoice: string }
-      await gateway.pay(lightningInvoice)
-      await gateway.send('POST', `/api/payments/${invoiceId}/sync`, { headers })
-      await refund(page, 'stuck')
-      // What is left of a refund whose answer was lost an hour ago, at a provider that cannot be asked for it.
-      await gateway.database.sql`
+        await t.test('and the operator resolves a refund whose answer was lost', async t => {
+          const orderId = `stuck-${id}`
+          const invoiceId = await paid(orderId)
+          await refund(page, orderId)
+          // What is left of a refund whose answer was lost an hour ago, at a provider that cannot be asked for it.
+          await gateway.database.sql`
         update refunds set status = 'pending', provider_refund_id = null, transaction_hash = null, processed_at = null,
           created_at = now() - interval '1 hour', next_check_at = now() + interval '1 hour'
         where invoice_id = ${invoiceId}`
-      const operator = await open({ colorScheme: 'dark' })
-      await withKey(operator, gateway.adminKey)
-      await operator.goto(`${gateway.url}/operator/refunds`)
-      await operator.locator('table a').first().click()
-      await operator.getByLabel('What happened').selectOption('not-sent')
-      await operator.getByLabel('Who says so').fill('Ada')
-      await operator.getByLabel('What shows it').fill("The provider's own list has no such payout.")
-      await picture(operator, 'operator-refund')
-      await operator.getByRole('button', { name: 'Settle' }).click()
-      await operator.getByText('Saved.').waitFor(PATIENCE)
-      await refund(page, 'stuck')
-      const states = await gateway.database.sql<Array<{ status: string }>>`
+          const operator = await open(options)
+          await withKey(operator, gateway.adminKey)
+          await operator.goto(`${gateway.url}/operator/refunds`)
+          await operator.locator('table a').first().click()
+          await operator.getByLabel('What happened').selectOption('not-sent')
+          await operator.getByLabel('Who says so').fill('Ada')
+          await operator.getByLabel('What shows it').fill("The provider's own list has no such payout.")
+          if (name === 'desktop without JavaScript') await picture(operator, 'operator-refund')
+          await operator.getByRole('button', { name: 'Settle' }).click()
+          await operator.getByText('Saved.').waitFor(PATIENCE)
+          await refund(page, orderId)
+          const states = await gateway.database.sql<Array<{ status: string }>>`
         select status from refunds where invoice_id = ${invoiceId} order by created_at`
-      t.same(
-        states.map(({ status }) => status === 'failed'),
-        [true, false],
-        'and the merchant gives the money back after all'
-      )
-    })
-  })
+          t.same(
+            states.map(({ status }) => status === 'failed'),
+            [true, false],
+            'and the merchant gives the money back after all'
+          )
+        })
+      }
+    )
+  }
 })
