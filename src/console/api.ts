@@ -70,6 +70,19 @@ export class PageApi {
   }
 }
 
+/**
+ * What a GET gives; null where the plan of the account, or the role in it, does not let it be read. For a part of a page
+ * that can be left out.
+ */
+export async function permitted<T>(api: PageApi, target: string): Promise<T | null> {
+  try {
+    return await api.get<T>(target)
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.status === 403) return null
+    throw error
+  }
+}
+
 // The library's types do not know the third parameter yet (ECMAScript 2026, JSON.parse source text access).
 type Reviver = (key: string, value: unknown) => unknown
 

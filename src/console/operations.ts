@@ -56,7 +56,13 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
   } as const
   const example = { params: Object.fromEntries(names.map(name => [name, SHOWN[name] ?? name])) }
   const html = (description: string) => ({ description, mediaType: HTML_TYPE })
-  const failed = { 404: html('There is no such page.'), 502: html('What the page shows could not be read.') }
+  const failed = {
+    400: html('What the address asks for is wrong, and why.'),
+    403: html('What the plan, or the role in the account, does not let see.'),
+    404: html('There is no such page.'),
+    502: html('What the page shows could not be read.'),
+    503: html('What the page shows cannot be read at the moment.')
+  }
   const read = defineOperation({
     ...common,
     id: page.id,
@@ -132,11 +138,21 @@ async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, sta
     return await written(parts, page, request, await page.show(request), status)
   } catch (error) {
     if (!(error instanceof ApiRefusal)) throw error
-    const isMissing = error.status === 404
-    const content = html`<p>${isMissing ? 'It may have been removed, or the address is not whole.' : error.message}</p>`
-    const title = isMissing ? 'There is no such page' : 'This cannot be shown now'
-    return await written(parts, page, { ...request, problem: null }, { title, content }, isMissing ? 404 : 502)
+    const told = TOLD[error.status] ?? { status: 502, title: 'This cannot be shown now' }
+    const words = told.status === 404 ? 'It may have been removed, or the address is not whole.' : error.message
+    const plan = told.status === 403 && page.console === 'merchant' ? request.link('plan') : null
+    const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>Your plan, and how to pay for it</a></p>`}`
+    return await written(parts, page, { ...request, problem: null }, { title: told.title, content }, told.status)
   }
+}
+
+/** Refusals that are the reader's own or the account's, by the API's status; of all others the page knows nothing. */
+const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
+  400: { status: 400, title: 'There is something wrong with the address' },
+  403: { status: 403, title: 'This is not open to you' },
+  404: { status: 404, title: 'There is no such page' },
+  429: { status: 503, title: 'This was asked for too often' },
+  503: { status: 503, title: 'This cannot be shown at the moment' }
 }
 
 async function written(

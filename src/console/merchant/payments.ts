@@ -1,6 +1,6 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
-import { queryOf } from '../api.ts'
+import { permitted, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { choice, copyable, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
@@ -9,6 +9,9 @@ import type { PaymentItem, RefundItem } from '../views.ts'
 import { timeOf, sats, short } from '../words.ts'
 
 const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
+
+/** The states that a refund is taken in (contract, States and transitions: Refund). */
+const REFUNDABLE: ReadonlySet<string> = new Set(['paid', 'underpaid', 'processing'])
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
@@ -89,13 +92,22 @@ export const paymentPage: ConsolePage = {
     const found =
       payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
       (await api.get<PaymentItem>(`/api/payments/${id}`))
-    const refunds = await api.get<readonly RefundItem[]>(`/api/refunds/invoice/${id}`)
+    // An account whose plan has ended still sees its payments.
+    const refunds = await permitted<readonly RefundItem[]>(api, `/api/refunds/invoice/${id}`)
+    const cap = found.receivedSats ?? (REFUNDABLE.has(found.status) ? (found.amountSats ?? null) : null)
+    const held = (refunds ?? []).reduce(
+      (sum, { status: state, amountSatoshis }) => (state === 'failed' ? sum : sum + amountSatoshis),
+      0
+    )
+    const left = cap === null ? null : Math.max(cap - held, 0)
+    const isOpen = REFUNDABLE.has(found.status) && left !== 0 && may(asked, 'editor')
     return {
       title: `Payment ${found.orderId}`,
       content: html`
         ${facts([
           ['Status', status(found.status)],
           ['Amount', amount(found)],
+          ...(typeof found.receivedSats === 'number' ? [['Received', sats(found.receivedSats)] as const] : []),
           ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
           ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
           ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
@@ -103,32 +115,37 @@ export const paymentPage: ConsolePage = {
           ['Payment hash', short(found.paymentHash)]
         ])}
         <section aria-labelledby="went"><h2 id="went">How it went</h2>
-          <ol class="timeline">${timeline(found, refunds).map(
+          <ol class="timeline">${timeline(found, refunds ?? []).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
         ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
         <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
-          ${table(
-            'Refunds',
-            [
-              { title: 'Made', cell: (refund: RefundItem) => timeOf(refund.createdAt) },
-              {
-                title: 'Status',
-                cell: refund =>
-                  html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
-              },
-              { title: 'To', cell: refund => short(refund.refundAddress) },
-              { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
-            ],
-            refunds,
-            html`<p>None.</p>`
-          )}
-          ${['paid', 'underpaid', 'refunded'].includes(found.status) && may(asked, 'editor') ? refundForm(asked, found) : null}
+          ${
+            refunds === null
+              ? html`<p>Refunds are not open to you. <a href=${asked.link('plan')}>Your plan</a></p>`
+              : table(
+                  'Refunds',
+                  [
+                    { title: 'Made', cell: (refund: RefundItem) => timeOf(refund.createdAt) },
+                    {
+                      title: 'Status',
+                      cell: refund =>
+                        html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
+                    },
+                    { title: 'To', cell: refund => short(refund.refundAddress) },
+                    { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+                  ],
+                  refunds,
+                  html`<p>None.</p>`
+                )
+          }
+          ${refunds !== null && isOpen ? refundForm(asked, left) : null}
         </section>`
     }
   },
   async act({ api, form, params }): Promise<GoTo> {
+    if (form.get('do') !== 'refund') return { to: `payments/${params['invoiceId']}` }
     const refundAddress = (form.get('refundAddress') ?? '').trim()
     const typed = (form.get('amountSatoshis') ?? '').trim()
     await api.send({
@@ -161,12 +178,13 @@ function timeline(found: PaymentItem, refunds: readonly RefundItem[]): ReadonlyA
   return steps.sort((one, other) => one.at.localeCompare(other.at))
 }
 
-function refundForm({ ctx, form, problem }: Asked, { amountSats = null }: PaymentItem): VNode {
+/** `left`: satoshis that came and no refund has taken; null where that is not known. */
+function refundForm({ ctx, form, problem }: Asked, left: number | null): VNode {
   return html`
     <details open=${problem !== null}>
       <summary>Give money back</summary>
       <form method="post" class="form">
-        <input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
+        <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
         ${field({
           name: 'refundAddress',
           label: 'To: a Lightning invoice, or a bitcoin address',
@@ -177,8 +195,8 @@ function refundForm({ ctx, form, problem }: Asked, { amountSats = null }: Paymen
         })}
         ${field({
           name: 'amountSatoshis',
-          label: 'Satoshis',
-          value: form.get('amountSatoshis') ?? (amountSats === null ? '' : String(amountSats)),
+          label: 'Satoshis; all that is left unless you say',
+          value: form.get('amountSatoshis') ?? (left === null ? '' : String(left)),
           problem: problem?.fields['amountSatoshis'],
           attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
         })}

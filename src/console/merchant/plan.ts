@@ -28,12 +28,12 @@ export const planPage: ConsolePage = {
       content: html`
         ${facts([
           ['Plan', planName],
-          ['Status', stateOf(status)],
+          ['Status', stateOf(status, isPaidFor(subscription, plan, asked.ctx.now))],
           ['Paid until', timeOf(plan.paidUntil)],
-          ['Next payment', next(subscription, plan)],
+          ['Next payment', next(subscription, plan, asked.ctx.now)],
           ['Webhook endpoints', `up to ${limits.maxWebhookEndpoints}`]
         ])}
-        ${forRole(asked, 'owner', ways(subscription, plan))}`
+        ${forRole(asked, 'owner', ways(subscription, plan, asked.ctx.now))}`
     }
   },
   async act({ address, api, form }): Promise<GoTo | PageContent> {
@@ -59,7 +59,7 @@ export const planPage: ConsolePage = {
           (await api.send<{ readonly checkoutUrl: string }>({ method: 'POST', target, body })).checkoutUrl
         )
       }
-      default: {
+      case 'bitcoin': {
         const target = '/api/bitcoin/create-subscription'
         const { payUrl } = await api.send<{ readonly payUrl: string }>({
           method: 'POST',
@@ -68,6 +68,8 @@ export const planPage: ConsolePage = {
         })
         return leaving('The invoice', payUrl)
       }
+      default:
+        return { to: 'plan' }
     }
   }
 }
@@ -88,15 +90,18 @@ function leaving(title: string, to: string): PageContent {
   }
 }
 
-function stateOf(status: string | null): VNode {
+function stateOf(status: string | null, isPaid: boolean): VNode {
   if (status === null) return badge('no subscription', 'bad')
-  return badge(status, status === 'active' || status === 'trialing' ? 'good' : 'bad')
+  const isOver = !isPaid && (status === 'active' || status === 'trialing')
+  return badge(isOver ? `${status}, and its time is over` : status, isPaid ? 'good' : 'bad')
 }
 
-function next({ planTier, status }: SubscriptionView, { paidBy, paidUntil }: SettingsView['plan']): VNode | string {
+function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode | string {
+  const { planTier, status } = subscription
+  const { paidBy, paidUntil } = plan
   if (planTier === 'free') return 'none: it costs nothing'
   if (status === 'past_due') return 'the card was refused; mend it on the page of the card'
-  if (status !== 'active' && status !== 'trialing') return 'none until it is bought again'
+  if (!isPaidFor(subscription, plan, now)) return 'none until it is bought again'
   if (paidUntil === null) return 'none is known'
   if (paidBy === 'card') return html`from your card, ${timeOf(paidUntil)}`
   return paidBy === 'bitcoin'
@@ -104,8 +109,15 @@ function next({ planTier, status }: SubscriptionView, { paidBy, paidUntil }: Set
     : html`none by itself; it ends ${timeOf(paidUntil)}`
 }
 
-function ways({ billingCustomerId, planTier, status }: SubscriptionView, { paidBy }: SettingsView['plan']): VNode {
-  const isLive = planTier !== 'free' && (status === 'active' || status === 'trialing')
+/** Whether the gate lets the account work, as far as its plan goes (contract, Subscription gate): its state, and its period's end. */
+export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsView['plan'], now: number): boolean {
+  return (status === 'active' || status === 'trialing') && (paidUntil === null || Date.parse(paidUntil) >= now)
+}
+
+function ways(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode {
+  const { billingCustomerId, planTier } = subscription
+  const { paidBy } = plan
+  const isLive = planTier !== 'free' && isPaidFor(subscription, plan, now)
   return html`
     <section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>
       ${billingCustomerId === null || paidBy === 'bitcoin' ? null : action('Card, invoices and cancelling', { do: 'portal' })}

@@ -1,13 +1,15 @@
 import type { ComponentChildren, VNode } from 'preact'
 import type { SubscriptionView } from '../../merchants/account.ts'
 import type { QuickstartView } from '../../merchants/quickstart.ts'
+import type { SettingsView } from '../../merchants/settings-operation.ts'
 import type { ProxyView } from '../../proxies/schema.ts'
 import type { DeliveryPage } from '../../webhooks/schema.ts'
 import { html } from '../../pages/document.ts'
-import { ApiRefusal, queryOf } from '../api.ts'
+import { permitted, queryOf } from '../api.ts'
 import type { Asked } from '../page.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
 import { count, percent, sats } from '../words.ts'
+import { isPaidFor } from './plan.ts'
 import type { ApiTraffic } from './traffic.ts'
 
 const DAY = 86_400_000
@@ -36,16 +38,20 @@ function stepsLeft({ steps }: QuickstartView): readonly ComponentChildren[] {
     .map(({ title, description }) => html`<strong>${title}.</strong> ${description}`)
 }
 
-async function planEnded({ api, link }: Asked): Promise<readonly VNode[]> {
-  const { status } = await api.get<SubscriptionView>('/api/merchant/subscription')
-  if (status === 'active' || status === 'trialing') return []
-  const what = status === 'past_due' ? 'The last payment for your plan was refused.' : 'Your plan is not paid for.'
+async function planEnded({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+  const [subscription, { plan }] = await Promise.all([
+    api.get<SubscriptionView>('/api/merchant/subscription'),
+    api.get<SettingsView>('/api/merchant/settings')
+  ])
+  if (subscription.planTier === 'free' || isPaidFor(subscription, plan, ctx.now)) return []
+  const what =
+    subscription.status === 'past_due' ? 'The last payment for your plan was refused.' : 'Your plan is not paid for.'
   return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay for it</a>, so that you can go on selling.`]
 }
 
 async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
   const { ctx, link } = asked
-  const refunds = await permitted<readonly RefundItem[]>(asked, '/api/refunds?take=100')
+  const refunds = await permitted<readonly RefundItem[]>(asked.api, '/api/refunds?take=100')
   // Newest first: what was asked for again stands before what failed.
   const seen = new Set<string>()
   return (refunds ?? []).flatMap(({ invoiceId, status, amountSatoshis, createdAt }) => {
@@ -97,21 +103,11 @@ async function failing(asked: Asked): Promise<readonly VNode[]> {
   const { proxies } = await asked.api.get<ApiTraffic>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
   if (bad.length === 0) return []
-  const all = await permitted<readonly ProxyView[]>(asked, '/api/proxy')
+  const all = await permitted<readonly ProxyView[]>(asked.api, '/api/proxy')
   const names = new Map(all?.map(({ proxyId, name }) => [proxyId, name]))
   return bad.map(({ proxyId, requests, asked: unpaid, upstreamFailures }) => {
     const forwarded = Math.max(upstreamFailures, requests - unpaid)
     return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed to answer ${count(upstreamFailures)} of ${count(forwarded)} requests</strong>
       in the last day (${percent(upstreamFailures, forwarded)}). <a href=${asked.link(`apis/${proxyId}`)}>Test it</a>.`
   })
-}
-
-/** What the plan of the account may not read is no problem of its own: that the plan has ended stands there already. */
-async function permitted<T>({ api }: Asked, target: string): Promise<T | null> {
-  try {
-    return await api.get<T>(target)
-  } catch (error) {
-    if (error instanceof ApiRefusal && (error.status === 402 || error.status === 403)) return null
-    throw error
-  }
 }

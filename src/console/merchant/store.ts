@@ -79,10 +79,12 @@ export const storePage: ConsolePage = {
           }
         })
         return { to: 'store', done: 'refunded' }
-      default:
+      case 'refresh':
         await api.send({ method: 'POST', target: `${STORE}/refresh-shop-info` })
         await api.send({ method: 'POST', target: `${STORE}/invalidate-cache` })
         return { to: 'store', done: 'saved' }
+      default:
+        return { to: 'store' }
     }
   }
 }

@@ -1,0 +1,106 @@
+/** What the pages of payments offer, and what they say where the plan of the account has ended. */
+import t from 'tap'
+import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { startGateway, type TestGateway } from '../support/gateway.ts'
+import { asPerson, sessionOf } from './session.ts'
+
+const ADDRESS = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
+
+interface Made {
+  readonly invoiceId: string
+  readonly lightningInvoice: string
+}
+
+async function make(gateway: TestGateway, orderId: string): Promise<Made> {
+  const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00010000', currency: 'BTC' })
+  return made.json() as Made
+}
+
+async function brought(gateway: TestGateway, { invoiceId, lightningInvoice }: Made, state: string, sats = 0) {
+  t.equal(decodeInvoice(lightningInvoice).network, 'regtest')
+  const body = { invoice: lightningInvoice, state, ...(sats === 0 ? {} : { receivedSats: sats }) }
+  if (state === 'paid') await gateway.pay(lightningInvoice)
+  else t.equal((await gateway.send('POST', '/sandbox/state', { body })).status, 200)
+  await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
+}
+
+t.test('a refund is offered where the API takes one, of what came and is not given back yet', async t => {
+  const gateway = await startGateway(t)
+  await gateway.database.sql`update merchants set refunds_enabled = true`
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const page = async ({ invoiceId }: Made): Promise<string> =>
+    (await asPerson(gateway, cookie, `/console/payments/${invoiceId}`)).text
+  const offered = async (made: Made): Promise<string | null> =>
+    /name="amountSatoshis" value="(\d*)"/.exec(await page(made))?.[1] ?? null
+
+  const unpaid = await make(gateway, 'unpaid')
+  t.equal(await offered(unpaid), null)
+  const part = await make(gateway, 'part')
+  await brought(gateway, part, 'underpaid', 4_000)
+  t.equal(await offered(part), '4000')
+  t.match(await page(part), /Received<\/dt><dd>4,000 sats/)
+  const processing = await make(gateway, 'processing')
+  await brought(gateway, processing, 'processing')
+  t.equal(await offered(processing), '10000')
+
+  const paid = await make(gateway, 'paid')
+  await brought(gateway, paid, 'paid')
+  t.equal(await offered(paid), '10000')
+  const path = `/console/payments/${paid.invoiceId}`
+  const form = { key: 'first', refundAddress: ADDRESS, amountSatoshis: '4000' }
+  t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+  t.equal(await offered(paid), '10000', 'a form that does not say what it is for gives nothing back')
+  t.equal((await asPerson(gateway, cookie, path, { ...form, do: 'refund' })).status, 303)
+  t.equal(await offered(paid), '6000')
+  const rest = { do: 'refund', key: 'second', refundAddress: ADDRESS, amountSatoshis: '6000' }
+  t.equal((await asPerson(gateway, cookie, path, rest)).status, 303)
+  t.equal(await offered(paid), null, 'all of it is given back')
+})
+
+t.test('where the plan has ended payments are still to be seen, and every page says the way out', async t => {
+  const gateway = await startGateway(t)
+  await gateway.database.sql`update merchants set refunds_enabled = true`
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const paid = await make(gateway, 'paid')
+  await brought(gateway, paid, 'paid')
+  for (const ended of [{ subscriptionStatus: 'past_due' }, { currentPeriodEnd: '2026-01-01T00:00:00Z' }]) {
+    await gateway.send('PUT', `/api/admin/merchants/${gateway.merchant.id}`, {
+      headers: { 'x-api-key': gateway.adminKey },
+      body: { planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null, ...ended }
+    })
+    const words = JSON.stringify(ended)
+    t.match((await asPerson(gateway, cookie, '/console')).text, /Pay for it<\/a>, so that you can go on/, words)
+    const plan = (await asPerson(gateway, cookie, '/console/plan')).text
+    t.match(plan, /Buy a month after month by card/, words)
+    t.match(plan, /Pay a month by Lightning/, words)
+    t.match(plan, /none until it is bought again|the card was refused/, words)
+    const one = await asPerson(gateway, cookie, `/console/payments/${paid.invoiceId}`)
+    t.equal(one.status, 200, words)
+    t.match(one.text, /Refunds are not open to you/, words)
+    const apis = await asPerson(gateway, cookie, '/console/apis')
+    t.equal(apis.status, 403, words)
+    t.match(apis.text, /href="[^"]*console\/plan">Your plan, and how to pay for it/, words)
+  }
+})
+
+t.test("what is wrong with a page's address is told as the API tells it", async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  for (const path of ['/console/payments?from=foo', '/console/payments?after=foo', '/console/sales?after=foo']) {
+    const told = await asPerson(gateway, cookie, path)
+    t.equal(told.status, 400, path)
+    t.match(told.text, /There is something wrong with the address/, path)
+  }
+})
+
+t.test('a form that asks for nothing that its page knows changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  for (const page of ['plan', 'store']) {
+    const sent = await asPerson(gateway, cookie, `/console/${page}`, { do: 'nothing' })
+    t.equal(sent.status, 303, page)
+    t.notMatch(sent.headers['location'], /done=/, page)
+  }
+  const [row] = await gateway.database.sql`select count(*)::int as made from bitcoin_subscriptions`
+  t.same(row, { made: 0 })
+})
