@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { Context } from '../gateway/context.ts'
 import { askWithin, type LoopbackRequest, type LoopbackResponse } from '../gateway/loopback.ts'
 import type { Wire } from '../gateway/wire.ts'
@@ -18,14 +19,20 @@ export class ApiRefusal extends Error {
 
 /**
  * Refuses a change of what somebody else has changed since the form was made; its `was` holds the value that it showed.
+ * `words` say what it is now where the value itself is none for people.
  * @throws ApiRefusal
  */
-export function expectUnchanged(form: URLSearchParams, now: string): void {
+export function expectUnchanged(form: URLSearchParams, now: string, words = now): void {
   if (form.get('was') !== now)
     throw new ApiRefusal(
       409,
-      `Somebody has changed this since you opened the page: it is ${now === '' ? 'not set' : now} now. Nothing was changed; look at it and send it again.`
+      `Somebody has changed this since you opened the page: it is ${words === '' ? 'not set' : words} now. Nothing was changed; look at it and send it again.`
     )
+}
+
+/** A short mark of a value that is too long for a form's `was`: other values have another one. */
+export function markOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('base64url').slice(0, 22)
 }
 
 /** Writes a query, without the parameters that have no value: `?a=1`, or nothing. */

@@ -81,6 +81,49 @@ t.test('of two tabs that change the same thing the second is told, and changes n
   })
 })
 
+/** What the form of a page that does this showed when it was made. */
+function wasOfForm(page: string, does: string): string {
+  return new RegExp(`name="do" value="${does}"[^>]*>\\s*<input[^>]* name="was" value="([^"]*)"`).exec(page)?.[1] ?? ''
+}
+
+t.test(
+  'an API whose price is in dollars or by request gets one in satoshis, and the page says truly which',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 1000,
+        defaultPrice: '$0.002'
+      })
+    ).json() as { proxyId: string }
+    const path = `/console/apis/${proxyId}`
+    const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
+    const inDollars = (await asPerson(gateway, cookie, path)).text
+    t.match(inDollars, /USD 0\.002, never more than 1,000 sats/)
+    t.notMatch(inDollars, /value="1000"/, 'the cap is not shown as the price')
+    const set = { do: 'price', was: wasOfForm(inDollars, 'price'), defaultPriceSats: '500' }
+    t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+    t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: undefined })
+    t.match((await asPerson(gateway, cookie, path)).text, /value="500"/)
+
+    const byModel = (price: string) => ({ by: { query: 'model' }, of: { small: price }, else: 'USD 0.001' })
+    const change = async (defaultPrice: unknown) =>
+      t.equal((await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { defaultPrice })).status, 200)
+    await change(byModel('USD 0.0001'))
+    const byRequest = (await asPerson(gateway, cookie, path)).text
+    t.match(byRequest, /by request, never more than 500 sats/)
+    const late = { do: 'price', was: wasOfForm(byRequest, 'price'), defaultPriceSats: '9' }
+    await change(byModel('USD 0.0002'))
+    const told = await asPerson(gateway, cookie, path, late)
+    t.equal(told.status, 422, 'another table of prices is another price')
+    t.match(told.text, /it is by request, never more than 500 sats now/)
+    t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: byModel('USD 0.0002') })
+  }
+)
+
 t.test('addresses of an API get a price of their own, and what else their entries say stays', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
@@ -105,8 +148,7 @@ t.test('addresses of an API get a price of their own, and what else their entrie
   const endpoints = async () =>
     ((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as { endpoints: object[] }).endpoints
   const path = `/console/apis/${proxyId}`
-  const wasOf = async () =>
-    /name="was" value="([^"]*any \/in-dollars[^"]*)"/.exec((await asPerson(gateway, cookie, path)).text)?.[1] ?? ''
+  const wasOf = async () => wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
   const before = await endpoints()
   const was = await wasOf()
   const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', priceSats: '40' }

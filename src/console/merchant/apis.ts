@@ -1,13 +1,13 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import type { ProbeView, ProxyView } from '../../proxies/schema.ts'
-import { expectUnchanged } from '../api.ts'
+import { expectUnchanged, markOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { count, latency, sats } from '../words.ts'
 import { programsFor } from './buying.ts'
-import { changeEndpoint, endpointPrices } from './endpoints.ts'
+import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
 /** The APIs of an account, and the form that makes another one. */
@@ -110,12 +110,14 @@ export const apiPage: ConsolePage = {
         await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       case 'price': {
-        expectUnchanged(form, String((await api.get<ProxyView>(target)).defaultPriceSats))
+        const now = await api.get<ProxyView>(target)
+        expectUnchanged(form, usualMark(now), usualPrice(now))
         const price = (form.get('defaultPriceSats') ?? '').trim()
         await api.send({
           method: 'PUT',
           target,
-          body: { defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
+          // A price in dollars or by request would go on before the satoshis, and they would be its cap.
+          body: { defaultPrice: null, defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
         })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       }
@@ -143,9 +145,20 @@ function stateOf({ isActive }: ProxyView): VNode {
   return isActive ? badge('sells', 'good') : badge('paused', 'quiet')
 }
 
-function priceOf({ defaultPriceSats, defaultPrice, endpoints }: ProxyView): string {
-  const usual =
-    typeof defaultPrice === 'string' ? defaultPrice : defaultPrice === undefined ? sats(defaultPriceSats) : 'by request'
+/** What a request costs where its address has no price of its own. */
+function usualPrice({ defaultPriceSats, defaultPrice }: ProxyView): string {
+  const most = defaultPrice === undefined ? '' : `, never more than ${sats(defaultPriceSats)}`
+  return `${priceInWords(defaultPrice, defaultPriceSats)}${most}`
+}
+
+/** The same as a form's `was` holds it: two prices by request are the same in words. */
+function usualMark({ defaultPriceSats, defaultPrice }: ProxyView): string {
+  return defaultPrice === undefined ? String(defaultPriceSats) : markOf([defaultPriceSats, defaultPrice])
+}
+
+function priceOf(proxy: ProxyView): string {
+  const { endpoints } = proxy
+  const usual = usualPrice(proxy)
   return endpoints.length === 0 ? usual : `${usual}, and ${endpoints.length} more`
 }
 
@@ -184,8 +197,8 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
           'editor',
           html`<form method="post" class="filter">
           <input type="hidden" name="do" value="price" />
-          <input type="hidden" name="was" value=${proxy.defaultPriceSats} />
-          ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? String(proxy.defaultPriceSats), problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
+          <input type="hidden" name="was" value=${usualMark(proxy)} />
+          ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? (proxy.defaultPrice === undefined ? String(proxy.defaultPriceSats) : ''), hint: proxy.defaultPrice === undefined ? undefined : `It is ${usualPrice(proxy)}. Satoshis take the place of that price.`, problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
           <button class="button small" type="submit">Save</button>
         </form>`
         )}

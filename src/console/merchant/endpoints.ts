@@ -1,7 +1,7 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import type { ProxyView } from '../../proxies/schema.ts'
-import { expectUnchanged } from '../api.ts'
+import { expectUnchanged, markOf } from '../api.ts'
 import type { Asked } from '../page.ts'
 import { action, choice, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
@@ -11,16 +11,20 @@ type Endpoint = ProxyView['endpoints'][number]
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** What an address of an API costs, in words. */
-function priceOf({ price, priceSats }: Endpoint): string {
+/** What a request costs, in words. `price` goes before the satoshis, which are then the most that it may cost. */
+export function priceInWords(price: Endpoint['price'], priceSats: number): string {
   return typeof price === 'string' ? price : price === undefined ? sats(priceSats) : 'by request'
+}
+
+function priceOf({ price, priceSats }: Endpoint): string {
+  return priceInWords(price, priceSats)
 }
 
 function addressOf({ method, pathPattern }: Pick<Endpoint, 'method' | 'pathPattern'>): string {
   return `${method ?? 'any'} ${pathPattern}`
 }
 
-/** All prices in a line, by which a form knows whether somebody else has changed one since. */
+/** All prices in a line. */
 function inWords(endpoints: readonly Endpoint[]): string {
   return endpoints.map(one => `${addressOf(one)} ${priceOf(one)}`).join('; ')
 }
@@ -33,7 +37,7 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
   // The API names the entry of its list.
   const wrong = (name: string): string | undefined =>
     isTyped ? Object.entries(problem?.fields ?? {}).find(([place]) => place.endsWith(name))?.[1] : undefined
-  const was = inWords(endpoints)
+  const was = markOf(endpoints)
   return html`
     ${table(
       'Prices by address',
@@ -76,7 +80,7 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
  */
 export async function changeEndpoint({ api, form }: Asked, target: string): Promise<void> {
   const { endpoints } = await api.get<ProxyView>(target)
-  expectUnchanged(form, inWords(endpoints))
+  expectUnchanged(form, markOf(endpoints), inWords(endpoints))
   const method = (form.get('method') ?? '') === '' ? null : form.get('method')
   const pathPattern = (form.get('pathPattern') ?? '').trim()
   const isMeant = (one: Endpoint): boolean => one.method === method && one.pathPattern === pathPattern
