@@ -81,9 +81,10 @@ export const settingsTexts: Readonly<Record<string, OperationText>> = {
               slot: 'primary',
               kind: 'node',
               hasKey: true,
+              keyVersion: 'q83vEjRWeJCrze8S',
               scopes: [{ scope: 'invoices', purpose: 'Make invoices' }]
             },
-            { slot: 'alternate', kind: 'custodian', hasKey: false, scopes: [] }
+            { slot: 'alternate', kind: 'custodian', hasKey: false, keyVersion: null, scopes: [] }
           ]
         }
       }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
 import { isoTimeOrNull } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
@@ -46,6 +47,11 @@ const SettingsView = Type.Object(
         slot: Type.Enum(['primary', 'alternate']),
         kind: Type.String({ description: 'What the operator put there.' }),
         hasKey: Type.Boolean({ description: 'Whether a key is saved for the slot.' }),
+        keyVersion: Type.Unsafe<string | null>({
+          type: ['string', 'null'],
+          description:
+            'Another one each time a key is saved for the slot; null without one. It tells nothing of the key.'
+        }),
         scopes: Type.Array(
           Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),
           { description: 'What a key needs; empty where its keys have no scopes.' }
@@ -60,7 +66,8 @@ export type SettingsView = Static<typeof SettingsView>
 
 /** What an account has set, without any secret. */
 export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
-  const keyed = { primary: merchant.primaryKey !== null, alternate: merchant.alternateKey !== null }
+  const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
+  const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
   const { providerChoice } = merchant
   const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
   const { billingSubscriptionId, currentPeriodEnd, tier } = merchant
@@ -79,9 +86,20 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
       isReady: keyed[slot]
     },
     providers: (['primary', 'alternate'] as const).flatMap(each =>
-      slotFacts(each).map(({ kind, scopes }) => ({ slot: each, kind, hasKey: keyed[each], scopes }))
+      slotFacts(each).map(({ kind, scopes }) => ({
+        slot: each,
+        kind,
+        hasKey: keyed[each],
+        keyVersion: versions[each],
+        scopes
+      }))
     )
   }
+}
+
+/** Of the sealed text, which is another one each time that the same key is sealed (decision 353). */
+function versionOf(key: Merchant['primaryKey']): string | null {
+  return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }
 
 /** `GET /api/merchant/settings`. */

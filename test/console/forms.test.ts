@@ -81,10 +81,57 @@ t.test('of two tabs that change the same thing the second is told, and changes n
   })
 })
 
-/** What the form of a page that does this showed when it was made. */
+/** What the form of a page that does this showed when it was made; nothing for one that does not say. */
 function wasOfForm(page: string, does: string): string {
-  return new RegExp(`name="do" value="${does}"[^>]*>\\s*<input[^>]* name="was" value="([^"]*)"`).exec(page)?.[1] ?? ''
+  const form = page.split('<form').find(each => each.includes(`name="do" value="${does}"`)) ?? ''
+  return / name="was" value="([^"]*)"/.exec(form.split('</form')[0] ?? '')?.[1] ?? ''
 }
+
+t.test(
+  'what is paused, opened and keyed tells the second of two tabs, also where one key took the place of another',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    await gateway.database.sql`update merchants set plan_tier = 'individual'`
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+    ).json() as { proxyId: string }
+    const { endpointId } = (
+      await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', { url: 'https://books.example.com/' })
+    ).json() as { endpointId: string }
+    const settings = async () => (await asPerson(gateway, cookie, '/console/settings')).text
+    const isTold = async (path: string, form: Readonly<Record<string, string>>) => {
+      const told = await asPerson(gateway, cookie, path, form)
+      t.equal(told.status, 422, `${path} ${form['do']}`)
+      t.match(told.text, /Somebody has changed this/)
+    }
+    for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
+      const pause = { do: 'pause', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'pause') }
+      t.equal((await asPerson(gateway, cookie, path, pause)).status, 303, path)
+      await isTold(path, pause)
+      const resume = { do: 'resume', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'resume') }
+      t.equal((await asPerson(gateway, cookie, path, resume)).status, 303, path)
+      await isTold(path, resume)
+    }
+    const first = await settings()
+    const save = { do: 'provider', slot: 'primary', was: wasOfForm(first, 'provider') }
+    const remove = { do: 'remove', slot: 'primary', was: wasOfForm(first, 'remove') }
+    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...save, key: 'sandbox-one' })).status, 200)
+    await isTold('/console/settings', { ...save, key: 'sandbox-two' })
+    await isTold('/console/settings', remove)
+    const again = { ...save, was: wasOfForm(await settings(), 'provider') }
+    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...again, key: 'sandbox-one' })).status, 200)
+    await isTold('/console/settings', { ...again, key: 'sandbox-one' })
+    t.notMatch(await settings(), /sandbox-one/)
+    t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+      providers: [{ slot: 'primary', hasKey: true }]
+    })
+  }
+)
 
 t.test(
   'an API whose price is in dollars or by request gets one in satoshis, and the page says truly which',
@@ -112,6 +159,18 @@ t.test(
     const byModel = (price: string) => ({ by: { query: 'model' }, of: { small: price }, else: 'USD 0.001' })
     const change = async (defaultPrice: unknown) =>
       t.equal((await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { defaultPrice })).status, 200)
+    const endpoints = (price: string) => [{ pathPattern: '/chat', priceSats: 500, price: byModel(price) }]
+    const changeEndpoints = async (price: string) =>
+      t.equal(
+        (await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { endpoints: endpoints(price) })).status,
+        200,
+        price
+      )
+    await changeEndpoints('USD 0.0001')
+    const was = wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
+    await changeEndpoints('USD 0.0002')
+    const removal = { do: 'endpoint-remove', was, method: '', pathPattern: '/chat' }
+    t.equal((await asPerson(gateway, cookie, path, removal)).status, 422, 'so is one of an address')
     await change(byModel('USD 0.0001'))
     const byRequest = (await asPerson(gateway, cookie, path)).text
     t.match(byRequest, /by request, never more than 500 sats/)
@@ -221,7 +280,8 @@ t.test('settings say which provider makes the invoices, why, and what its key ne
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
   const shown = (await asPerson(gateway, cookie, '/console/settings')).text
   t.match(shown, /provider makes them, because/)
-  await asPerson(gateway, cookie, '/console/settings', { do: 'remove', slot: 'primary' })
+  const was = wasOfForm(shown, 'remove')
+  await asPerson(gateway, cookie, '/console/settings', { do: 'remove', was, slot: 'primary' })
   t.match((await asPerson(gateway, cookie, '/console/settings')).text, /Its key is not saved yet/)
 })
 

@@ -107,6 +107,7 @@ export const apiPage: ConsolePage = {
         return await shown(asked, await api.send<ProbeView>({ method: 'POST', target: `${target}/test` }))
       case 'pause':
       case 'resume':
+        expectUnchanged(form, stateInWords(await api.get<ProxyView>(target)))
         await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
       case 'price': {
@@ -139,6 +140,11 @@ export const apiPage: ConsolePage = {
 
 function addressOf(params: Asked['params']): string {
   return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
+}
+
+/** As the forms hold it that change it. */
+function stateInWords({ isActive }: ProxyView): string {
+  return isActive ? 'on sale' : 'paused'
 }
 
 function stateOf({ isActive }: ProxyView): VNode {
@@ -206,7 +212,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
       ${
         may(asked, 'editor')
           ? html`<section aria-labelledby="more"><h2 id="more">More</h2>
-        ${proxy.isActive ? action('Pause it', { do: 'pause' }) : action('Sell again', { do: 'resume' })}
+        ${proxy.isActive ? action('Pause it', { do: 'pause', was: stateInWords(proxy) }) : action('Sell again', { do: 'resume', was: stateInWords(proxy) })}
         ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
         ${danger('Remove it', 'Its address answers 404 from then on, and is never used again. What it earned stays in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
       </section>`

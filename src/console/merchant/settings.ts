@@ -18,6 +18,7 @@ interface SlotItem {
   readonly slot: string
   readonly kind: string
   readonly hasKey: boolean
+  readonly keyVersion: string | null
   readonly scopes: ReadonlyArray<{ readonly scope: string; readonly purpose: string }>
 }
 
@@ -62,6 +63,7 @@ export const settingsPage: ConsolePage = {
       case 'test':
         return verdict('The key was tried', await tried(api, slot))
       case 'remove':
+        await expectSameKeys({ api, form })
         await api.send({ method: 'DELETE', target: `/api/merchant/${slot}-key` })
         return { to: 'settings', done: 'removed' }
       case 'choose': {
@@ -107,6 +109,7 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
         html`
           <form method="post" class="form">
             <input type="hidden" name="do" value="provider" />
+            <input type="hidden" name="was" value=${keysMark(providers)} />
             ${choice('slot', 'Provider', slotNames(providers), form.get('slot') ?? paymentProvider.slot)}
             ${field({ name: 'key', label: 'Its key', problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted, and never shown again.', attributes: { type: 'password', autocomplete: 'off', required: true, maxlength: 8192 } })}
             <button class="button" type="submit">Save and test</button>
@@ -118,11 +121,11 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
 
 /** What can be done about a slot. */
 function keyed(providers: readonly SlotItem[], used: string, slot: string): VNode | null {
-  const hasKey = providers.some(one => one.slot === slot && one.hasKey)
+  const hasKey = isKeyed(providers, slot)
   return html`
     ${hasKey ? action('Test', { do: 'test', slot }, { what: `the key of the ${slot} provider` }) : null}
     ${used === slot ? null : action(`Let the ${slot} provider make invoices`, { do: 'choose', slot, was: used })}
-    ${hasKey ? danger(`Remove the key of the ${slot} provider`, 'What was made with it can then be neither looked up nor refunded.', action('Remove it', { do: 'remove', slot }, { isDanger: true, what: `the key of the ${slot} provider` })) : null}`
+    ${hasKey ? danger(`Remove the key of the ${slot} provider`, 'What was made with it can then be neither looked up nor refunded.', action('Remove it', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: `the key of the ${slot} provider` })) : null}`
 }
 
 function slotNames(providers: readonly SlotItem[]): ReadonlyArray<readonly [string, string]> {
@@ -162,12 +165,29 @@ interface Verdict {
 }
 
 async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string): Promise<PageContent> {
+  await expectSameKeys({ api, form })
   await api.send({
     method: 'PUT',
     target: `/api/merchant/${slot}-key`,
     body: { [`${slot}ApiKey`]: (form.get('key') ?? '').trim() }
   })
   return verdict('The key was saved', await tried(api, slot))
+}
+
+/** @throws ApiRefusal where somebody has saved or removed a key of either slot since */
+async function expectSameKeys({ api, form }: Pick<Asked, 'api' | 'form'>): Promise<void> {
+  const { providers } = await api.get<SettingsItem>('/api/merchant/settings')
+  const words = SLOTS.map(slot => `${isKeyed(providers, slot) ? 'with' : 'without'} a key of the ${slot} provider`)
+  expectUnchanged(form, keysMark(providers), words.join(' and '))
+}
+
+/** Which keys are saved, as the forms hold it; another key in the place of one is told, too. */
+function keysMark(providers: readonly SlotItem[]): string {
+  return SLOTS.map(slot => providers.find(one => one.slot === slot)?.keyVersion ?? '').join(' ')
+}
+
+function isKeyed(providers: readonly SlotItem[], slot: string): boolean {
+  return providers.some(one => one.slot === slot && one.hasKey)
 }
 
 async function tried(api: Asked['api'], slot: string): Promise<Verdict> {

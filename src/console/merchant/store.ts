@@ -51,10 +51,14 @@ export const storePage: ConsolePage = {
           body: { slug: text('slug'), storefrontDomain: text('storefrontDomain'), ...credentials(form) }
         })
         return { to: 'store', done: 'made' }
-      case 'credentials':
+      case 'credentials': {
+        const { updatedAt } = await api.get<IntegrationView>(STORE)
+        expectUnchanged(form, updatedAt, `as it was saved at ${updatedAt}`)
         return await change(credentials(form))
+      }
       case 'close':
       case 'resume':
+        expectUnchanged(form, stateInWords(await api.get<IntegrationView>(STORE)))
         return await change({ isActive: form.get('do') === 'resume' })
       case 'settings':
         expectUnchanged(form, shownOf(await api.get<IntegrationView>(STORE)))
@@ -269,18 +273,23 @@ function settings(asked: Asked, store: IntegrationView): VNode {
     <section aria-labelledby="more"><h2 id="more">More</h2>
       ${action('Read shop and catalog anew', { do: 'refresh' })}
       <details open=${form.get('do') === 'credentials'}><summary>Other credentials</summary>
-        <form method="post" class="form"><input type="hidden" name="do" value="credentials" />${credentialFields(asked)}<button class="button" type="submit">Save</button></form>
+        <form method="post" class="form"><input type="hidden" name="do" value="credentials" /><input type="hidden" name="was" value=${store.updatedAt} />${credentialFields(asked)}<button class="button" type="submit">Save</button></form>
       </details>
       ${
         store.isActive
           ? danger(
               'Close it',
               'Buyers find nothing any more. What was paid can still be claimed.',
-              action('Close', { do: 'close' }, { isDanger: true })
+              action('Close', { do: 'close', was: stateInWords(store) }, { isDanger: true })
             )
-          : action('Open it again', { do: 'resume' })
+          : action('Open it again', { do: 'resume', was: stateInWords(store) })
       }
     </section>`
+}
+
+/** As the forms hold it that change it. */
+function stateInWords({ isActive }: IntegrationView): string {
+  return isActive ? 'open' : 'closed'
 }
 
 /** What the form shows, for the check that nobody has changed it meanwhile. */

@@ -57,7 +57,7 @@ export const webhookPage: ConsolePage = {
               </form>
             </section>
             <section aria-labelledby="more"><h2 id="more">More</h2>
-              ${isActive ? danger('Pause it', 'What waits for it has failed, and can be sent again once it goes on. What happens meanwhile is never told to it.', action('Pause', { do: 'pause' })) : action('Go on', { do: 'resume' })}
+              ${isActive ? danger('Pause it', 'What waits for it has failed, and can be sent again once it goes on. What happens meanwhile is never told to it.', action('Pause', { do: 'pause', was: stateInWords(endpoint) })) : action('Go on', { do: 'resume', was: stateInWords(endpoint) })}
               ${danger('Replace its secret', 'Everything is signed with the new one at once, what waits too.', action('Replace', { do: 'rotate' }, { isDanger: true }))}
               ${danger('Remove it', 'What waits for it has failed. What it was sent stays in the list.', action('Remove', { do: 'remove' }, { isDanger: true }))}
             </section>`
@@ -78,6 +78,7 @@ export const webhookPage: ConsolePage = {
         return { to: 'webhooks', done: 'removed' }
       case 'pause':
       case 'resume':
+        expectUnchanged(form, stateInWords(await found(asked)))
         await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
         break
       case 'change':
@@ -141,6 +142,11 @@ async function found({ api, params }: Asked): Promise<EndpointView> {
   const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
   if (endpoint === undefined) throw new ApiRefusal(404, 'There is no such webhook endpoint.')
   return endpoint
+}
+
+/** As the forms hold it that change it. */
+function stateInWords({ isActive }: EndpointView): string {
+  return isActive ? 'told of events' : 'paused'
 }
 
 /** What the form shows of it, for the check that nobody has changed it meanwhile. */
