@@ -15,6 +15,7 @@ import { settingsPage } from './merchant/settings.ts'
 import { storePage } from './merchant/store.ts'
 import { tokenPage, tokensPage } from './merchant/tokens.ts'
 import { webhookPage } from './merchant/webhook.ts'
+import { deliveryPage } from './merchant/delivery.ts'
 import { webhooksPage } from './merchant/webhooks.ts'
 import { operatorChanges } from './operator/changes.ts'
 import { operatorConfiguration } from './operator/configuration.ts'
@@ -39,6 +40,7 @@ const PAGES: readonly ConsolePage[] = [
   apisPage,
   apiPage,
   webhooksPage,
+  deliveryPage,
   webhookPage,
   storePage,
   planPage,

@@ -31,6 +31,7 @@ const SHOWN: Readonly<Record<string, string>> = {
   invoiceId: '482910573648201',
   proxyId: 'weather-3fa9c1',
   endpointId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6979',
+  deliveryId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
   sessionId: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123'
 }
 

@@ -170,6 +170,18 @@ export const webhookTexts: Readonly<Record<string, OperationText>> = {
       'responseStatus, responseBody and error say what your server answered last.',
     example: { responses: { 200: { deliveries: [delivery], total: 1, limit: 50, offset: 0 } } }
   },
+  getWebhookDelivery: {
+    description: 'The body is the same in every attempt; compare it with what your server read.',
+    example: {
+      params: { id: delivery.id },
+      responses: {
+        200: {
+          ...delivery,
+          body: '{"invoiceId":"482910573648201","orderId":"order-1001","status":"paid","amount":12.5,"currency":"USD","metadata":null}'
+        }
+      }
+    }
+  },
   resendWebhookDelivery: {
     description: 'It goes to the address that its endpoint has now, signed with the secret that it has now.',
     example: {

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { webhookTexts } from './documented.ts'
 import { merchantOf } from '../merchants/principal.ts'
-import { DeliveryPage, DeliveryQuery, DeliveryView, TestView } from './schema.ts'
+import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
 const ErrorBody = Type.Object({ error: Type.String() })
@@ -29,6 +29,21 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
         const page = await webhooks.list(merchantOf(ctx), query)
         return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
       }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getWebhookDelivery',
+      method: 'GET',
+      path: '/api/merchant/webhooks/deliveries/:id',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'One webhook with its body as it was sent',
+      params: Type.Object({ id: Type.String() }),
+      responses: {
+        200: { description: 'The delivery and what was sent.', schema: DeliverySentView },
+        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
     }),
     defineOperation({
       ...common,

@@ -84,6 +84,16 @@ export const DeliveryView = Type.Object(
 )
 export type DeliveryView = Static<typeof DeliveryView>
 
+/** One delivery with what was sent. */
+export const DeliverySentView = Type.Object(
+  {
+    ...DeliveryView.properties,
+    body: Type.String({ description: 'The bytes of every attempt, as text; the signature is made anew for each.' })
+  },
+  { title: 'DeliverySent' }
+)
+export type DeliverySentView = Static<typeof DeliverySentView>
+
 /** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
 export const DeliveryQuery = Type.Object({
   endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),

@@ -17,7 +17,14 @@ import { endpointMissing, PAUSED, REMOVED, type WebhookEndpoint, type WebhookEnd
 import { answered, KEPT_RESPONSE_BYTES, unanswered, type Sent } from './delivery.ts'
 import { challengePayload, paymentPayload, storeOrderPayload, testPayload, type FailedStoreOrder } from './payload.ts'
 import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
-import { deliveryView, type DeliveryPage, type DeliveryQuery, type DeliveryView, type TestView } from './schema.ts'
+import {
+  deliveryView,
+  type DeliveryPage,
+  type DeliveryQuery,
+  type DeliverySentView,
+  type DeliveryView,
+  type TestView
+} from './schema.ts'
 import { signatureHeader } from './signature.ts'
 import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
@@ -228,6 +235,13 @@ export class Webhooks {
       throw invalidField('/endpoint', 'Must be first or the id of a webhook endpoint.')
     const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, status, since })
     return { deliveries: rows.map(deliveryView), total, ...page }
+  }
+
+  /** One delivery with its body. @throws ShortError 404 for an unknown one and for another merchant's alike; Unavailable */
+  async get(merchant: Merchant, id: string): Promise<DeliverySentView> {
+    const sent = isWebhookId(id) ? await this.#parts.store.sent(merchant.id, id) : null
+    if (sent === null) throw notFound()
+    return { ...deliveryView(sent.delivery), body: sent.body }
   }
 
   /**

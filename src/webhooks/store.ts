@@ -115,6 +115,8 @@ export interface WebhookStore {
     merchantId: number,
     filter: DeliveryFilter
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
+  /** A merchant's delivery with what is sent; null for another's or none. */
+  sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null>
   /** Pending ones that were due before `due` and that nobody claims at `now`, the oldest first. */
   overdue(due: number, now: number, limit: number): Promise<Overdue[]>
   /** Deletes up to `limit` events from before `before`, except those that are pending; returns how many. */
@@ -261,6 +263,12 @@ export class SqlWebhookStore implements WebhookStore {
     const rows = await deliveryRows.all(sql`
       select * from webhook_deliveries where ${where} order by created_at desc, id desc limit ${limit} offset ${offset}`)
     return { rows, total: count?.total ?? 0 }
+  }
+
+  async sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null> {
+    const [row] = await this.#database.sql<Array<Row & { readonly body: string }>>`
+      select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId}`
+    return row === undefined ? null : { delivery: deliveryRows.read(row), body: row.body }
   }
 
   async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {

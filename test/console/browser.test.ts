@@ -4,6 +4,7 @@ import type { Page } from 'playwright-core'
 import t from 'tap'
 import { noBrowser, openBrowser, openPage, picture } from '../pages/browser.ts'
 import { buy, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
 import { isAuthentic, startReceiver } from '../fakes/receiver.ts'
 import { countingUpstream } from '../security/shop.ts'
 import { fillTraffic } from '../traffic/fixture.ts'
@@ -247,10 +248,19 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
           events: ['payment.paid']
         })
       ).json() as { endpointId: string }
+      const sold = (
+        await gateway.merchantSend('POST', '/api/payments', { orderId: 'told', amount: '0.00002', currency: 'BTC' })
+      ).json() as { lightningInvoice: string }
+      await gateway.pay(sold.lightningInvoice)
+      const deliveryId = await eventually('a webhook is written', async () => {
+        const listed = await gateway.merchantSend('GET', '/api/merchant/webhooks/deliveries')
+        return (listed.json() as { deliveries: Array<{ id: string }> }).deliveries[0]?.id ?? null
+      })
       const ids: Readonly<Record<string, string>> = {
         invoiceId: payments[0]?.invoiceId ?? '',
         proxyId: proxies[0]?.proxyId ?? '',
         endpointId,
+        deliveryId,
         merchantId: String(gateway.merchant.id),
         sessionId: '0'.repeat(64)
       }

@@ -286,6 +286,10 @@ const rows: Readonly<Record<string, Row>> = {
     path: '/api/merchant/webhooks/deliveries',
     mine: await f.delivery()
   })),
+  getWebhookDelivery: row(merchant(200, 404), async f => {
+    const id = await f.delivery()
+    return { path: `/api/merchant/webhooks/deliveries/${id}`, mine: id }
+  }),
   resendWebhookDelivery: row(merchant(202, 404), async f => ({
     path: `/api/merchant/webhooks/deliveries/${await f.delivery()}/resend`
   })),

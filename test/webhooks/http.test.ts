@@ -47,6 +47,8 @@ await t.test('webhooks through the whole gateway, with the sandbox', async t => 
         `"paidAt":"${String(paid['paidAt'])}","metadata":"{\\"cart\\":\\"7\\"}"}`
     )
     const [row] = await deliveries()
+    const sent = await send('GET', `${LIST}/${String(row?.['id'])}`, 200)
+    t.equal(sent['body'], one?.text, 'the very bytes that were sent')
     t.match(await settled(row?.['id']), {
       event: 'payment.paid',
       invoiceId: payment['invoiceId'],

@@ -3,13 +3,13 @@ import type { EndpointView } from '../../webhooks/endpoint-operations.ts'
 import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, field, live, table, type Tone } from '../parts.ts'
+import { action, badge, choice, field, live, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { timeOf } from '../words.ts'
+import { TONES } from './delivery.ts'
 import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
-const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
 /** Rows of a page. */
 const PAGE = 50
 
@@ -92,7 +92,7 @@ export const webhooksPage: ConsolePage = {
                 {
                   title: 'Event',
                   cell: (delivery: DeliveryView) =>
-                    html`${delivery.event}<span class="soft"> ${delivery.invoiceId ?? ''}</span>`
+                    html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
                 },
                 { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
                 { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
