@@ -22,12 +22,12 @@ const KINDS: Readonly<Record<string, string>> = {
   merchant: 'merchant'
 }
 
-/** Earnings over time: the form that chooses how, the sums, the picture, and a way to take them along. */
+/** Earnings over time: the form that chooses how, the sums and the picture. With one kind there is nothing to split by. */
 export async function earningsSection(
   { api, query }: Asked,
   address: string,
   kinds: readonly string[],
-  whose: Readonly<Record<string, number>> = {}
+  whose: Readonly<Record<string, string | number>> = {}
 ): Promise<VNode> {
   const by = STEPS.find(([name]) => name === query.get('by'))?.[0] ?? 'day'
   const of = kinds.find(kind => kind === query.get('of')) ?? kinds[0] ?? 'source'
@@ -40,12 +40,16 @@ export async function earningsSection(
         <h2 id="earned">Earned</h2>
         <form method="get" class="filter">
           ${choice('by', 'By', STEPS, by)}
-          ${choice(
-            'of',
-            'Split by',
-            kinds.map(kind => [kind, KINDS[kind] ?? kind] as const),
-            of
-          )}
+          ${
+            kinds.length === 1
+              ? null
+              : choice(
+                  'of',
+                  'Split by',
+                  kinds.map(kind => [kind, KINDS[kind] ?? kind] as const),
+                  of
+                )
+          }
           <button class="button small second" type="submit">Show</button>
         </form>
       </div>

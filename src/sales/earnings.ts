@@ -25,6 +25,8 @@ export interface EarningsQuery {
   readonly owner: SalesOwner
   readonly by: Step
   readonly of: Dimension
+  /** Of this key alone; of all unless said. */
+  readonly key?: string
   /** Both begin a step, in milliseconds since the epoch; `to` is not among them. */
   readonly from: number
   readonly to: number
@@ -153,7 +155,7 @@ export class Earnings {
   }
 
   /** Sums in the order of their steps, those that earned most first. @throws Unavailable when the database is away */
-  async sums({ owner, by, of, from, to }: EarningsQuery): Promise<Earned[]> {
+  async sums({ owner, by, of, key: only, from, to }: EarningsQuery): Promise<Earned[]> {
     const { sql } = this.#database
     const key = {
       proxy: sql`proxy`,
@@ -162,6 +164,7 @@ export class Earnings {
       source: sql`source`,
       merchant: sql`merchant`
     }[of]
+    const onlyOf = (column: Fragment): Fragment => (only === undefined ? sql`` : sql`and ${column} = ${only}`)
     const held = owner === 'all' ? '*' : owner === 'gateway' ? '' : String(owner.merchantId)
     const until = sql`(select coalesce(max(at), 'epoch') from earnings_until)`
     const name =
@@ -176,10 +179,10 @@ export class Earnings {
       with parts as materialized (
         select at, key, sales, sats from earnings
         where owner = ${held} and dimension = ${of} and grain = ${by}
-          and at >= ${new Date(from)} and at < ${new Date(to)}
+          and at >= ${new Date(from)} and at < ${new Date(to)} ${onlyOf(sql`key`)}
         union all
         select date_trunc(${by}, at, 'UTC'), ${key}, count(*), sum(sats)::bigint from (${sold(sql, owner, until, null)}) as fresh
-        where at >= ${new Date(from)} and at < ${new Date(to)}
+        where at >= ${new Date(from)} and at < ${new Date(to)} ${onlyOf(key)}
         group by 1, 2),
       ranked as (select key from parts group by key order by sum(sats) desc, key limit ${KEYS}),
       most as materialized (select key, ${name} as name from ranked),

@@ -83,7 +83,13 @@ const earningsQuery = {
 }
 const EarningsQuery = Type.Object({
   ...earningsQuery,
-  of: Type.Optional(Type.Enum(['source', 'proxy', 'endpoint', 'scheme'], { description: 'source unless said.' }))
+  of: Type.Optional(Type.Enum(['source', 'proxy', 'endpoint', 'scheme'], { description: 'source unless said.' })),
+  proxyId: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: 'Of one proxy alone, with of=proxy: also of one that is not among the 20.'
+    })
+  )
 })
 const AdminEarningsQuery = Type.Object({
   ...earningsQuery,
@@ -94,7 +100,7 @@ const AdminEarningsQuery = Type.Object({
   ),
   ...whoseSales
 })
-type EarningsQuery = Static<typeof AdminEarningsQuery>
+type EarningsQuery = Static<typeof AdminEarningsQuery> & Pick<Static<typeof EarningsQuery>, 'proxyId'>
 
 const EarningsView = Type.Object(
   {
@@ -215,12 +221,13 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
 
 function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
   const answer = async (ctx: Context, owner: SalesOwner, query: EarningsQuery): Promise<Result> => {
-    const { by = 'day', of = 'source' } = query
+    const { by = 'day', of = 'source', proxyId } = query
+    if (proxyId !== undefined && of !== 'proxy') throw invalidField('/proxyId', 'Must be given with of=proxy alone.')
     if (of === 'endpoint' && owner === 'all')
       throw invalidField('/of', 'Must not be endpoint without merchantId or own=true.')
     if (of === 'merchant' && owner !== 'all') throw invalidField('/of', 'Must not be merchant for one owner.')
     const { from, to } = stepsOf(by, periodOf(query), clock.now())
-    const points = await earnings.sums({ owner, by, of, from, to })
+    const points = await earnings.sums({ owner, by, of, ...(proxyId === undefined ? {} : { key: proxyId }), from, to })
     if (prefersCsv(ctx.headers.get('accept'))) {
       const body = csvStream(earnedColumns, async function* () {
         yield points

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { sell } from '../sales/fixture.ts'
 import { mailedLinks } from '../sign-in/mails.ts'
 import { startGateway } from '../support/gateway.ts'
 import { nothingMeasured } from '../../src/traffic/measured.ts'
@@ -318,7 +319,7 @@ t.test('a viewer sees every page and no form that changes something, and is refu
 })
 
 t.test(
-  'the pages of APIs show what was asked of them, over a day and over 30, with the figures as a table',
+  'the pages of APIs show what each earned and what was asked of them, over a day and over 30, with the figures as a table',
   async t => {
     const gateway = await startGateway(t)
     const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
@@ -351,6 +352,29 @@ t.test(
       ],
       faults: []
     })
+    // Later than what the sums have been made of already.
+    const now = Date.now()
+    const proxy = { source: 'proxy', merchantId: String(gateway.merchant.id) } as const
+    await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
+    await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
+    const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
+    t.match(own, /1,234,321 sats/, 'what it earned')
+    t.match(own, /Satoshis earned by day/)
+    t.notMatch(own, /1,234,338/, 'and not what others did')
+    t.match(
+      (await asPerson(gateway, cookie, '/console/apis')).text,
+      /data-label="Earned in 30 days"[^>]*>1,234,321 sats/
+    )
+    for (let other = 0; other < 20; other++)
+      await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
+    t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days"[^>]*>less than those 20/)
+    t.match(
+      (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
+      /1,234,321 sats/,
+      'its own page says it'
+    )
+    const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
+    t.equal(mixed.status, 400)
     for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
       const { text } = await asPerson(gateway, cookie, path)
       t.match(text, /1,234/, path)

@@ -16,9 +16,15 @@ const iso = (at: number): string => new Date(at).toISOString()
 const OWNERS: readonly SalesOwner[] = [{ merchantId: 1 }, { merchantId: 2 }, { merchantId: 3 }, 'gateway', 'all']
 
 /** Sums of one owner in the month around, as text. */
-async function told(database: Database, owner: SalesOwner, of: Dimension, by: Step = 'day'): Promise<string[]> {
+async function told(
+  database: Database,
+  owner: SalesOwner,
+  of: Dimension,
+  by: Step = 'day',
+  one: { readonly key?: string } = {}
+): Promise<string[]> {
   const period = { from: Date.parse('2026-11-01T00:00:00Z'), to: Date.parse('2026-12-01T00:00:00Z') }
-  const points = await new Earnings(database).sums({ owner, of, by, ...period })
+  const points = await new Earnings(database).sums({ owner, of, by, ...one, ...period })
   return points.map(
     ({ at, key, name, sales, sats }) => `${iso(at)} ${key}${name === null ? '' : ` (${name})`} ${sales} ${sats}`
   )
@@ -31,6 +37,8 @@ async function whole(database: Database): Promise<unknown> {
     for (const of of ['source', 'proxy', 'scheme', ...(owner === 'all' ? ['merchant'] : ['endpoint'])] as Dimension[])
       for (const by of ['hour', 'day', 'month'] as const)
         all[`${JSON.stringify(owner)} ${of} ${by}`] = await told(database, owner, of, by)
+  all['one proxy'] = await told(database, { merchantId: 1 }, 'proxy', 'day', { key: 'weather-1' })
+  all["another's"] = await told(database, { merchantId: 1 }, 'proxy', 'day', { key: 'other-2' })
   return all
 }
 
@@ -95,6 +103,7 @@ await eachDatabase(
     ])
 
     const before = await whole(database)
+    t.match(before, { 'one proxy': expected.proxy.filter(line => line.includes('weather-1')), "another's": [] })
     const earnings = new Earnings(database)
     for (const at of [MIDNIGHT + MINUTE, NOON + 2 * MINUTE, NOON + HOUR, NOON + 5 * HOUR]) {
       await earnings.roll(at)

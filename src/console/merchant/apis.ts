@@ -2,13 +2,17 @@ import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import type { ProbeView, ProxyView } from '../../proxies/schema.ts'
 import { expectUnchanged, markOf } from '../api.ts'
+import { earningsSection } from '../earnings.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
+import type { EarningsSums } from '../views.ts'
 import { count, latency, sats } from '../words.ts'
 import { programsFor } from './buying.ts'
 import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
+
+const EARNINGS = '/api/merchant/earnings'
 
 /** The APIs of an account, and the form that makes another one. */
 export const apisPage: ConsolePage = {
@@ -18,7 +22,12 @@ export const apisPage: ConsolePage = {
   summary: 'APIs that the account sells, and the form that makes another one',
   async show(asked) {
     const { api, form, link, problem } = asked
-    const [proxies, traffic] = await Promise.all([api.get<readonly ProxyView[]>('/api/proxy'), apiTraffic(asked, null)])
+    const [proxies, traffic, sums] = await Promise.all([
+      api.get<readonly ProxyView[]>('/api/proxy'),
+      apiTraffic(asked, null),
+      api.get<EarningsSums>(`${EARNINGS}?by=day&of=proxy`)
+    ])
+    const earned = earnedOf(sums)
     const counted = new Map(traffic.proxies.map(one => [one.proxyId, one]))
     const asked402 = (one: (typeof traffic.proxies)[number] | undefined): string =>
       one === undefined ? '–' : `${count(one.asked)}, ${count(one.paidRequests)} paid`
@@ -35,6 +44,7 @@ export const apisPage: ConsolePage = {
             { title: 'State', cell: stateOf },
             { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
             { title: 'Price', cell: priceOf, isNumber: true },
+            { title: 'Earned in 30 days', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
             { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
             { title: 'Asked to pay', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
             { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
@@ -138,6 +148,16 @@ export const apiPage: ConsolePage = {
   }
 }
 
+/** What each API earned. Sums tell the 20 that earned most apart; what another one did its own page says. */
+function earnedOf({ points }: EarningsSums): (proxyId: string) => string {
+  const byProxy = new Map<string | null, number>()
+  for (const point of points) byProxy.set(point.key, (byProxy.get(point.key) ?? 0) + point.sats)
+  return proxyId => {
+    const earned = byProxy.get(proxyId)
+    return earned === undefined && byProxy.has(null) ? 'less than those 20 that earned most' : sats(earned ?? 0)
+  }
+}
+
 function addressOf(params: Asked['params']): string {
   return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
 }
@@ -171,7 +191,11 @@ function priceOf(proxy: ProxyView): string {
 async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
   const { api, params, form, problem } = asked
   const proxy = await api.get<ProxyView>(addressOf(params))
-  const traffic = await apiTraffic(asked, proxy.proxyId)
+  const { proxyId } = proxy
+  const [traffic, earned] = await Promise.all([
+    apiTraffic(asked, proxyId),
+    earningsSection(asked, EARNINGS, ['proxy'], { proxyId })
+  ])
   const programs = programsFor(proxy.proxyUrl)
   return {
     title: proxy.name,
@@ -187,6 +211,7 @@ async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent
         ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
         ${forRole(asked, 'editor', action('Test it now', { do: 'test' }))}
       </section>
+      ${earned}
       ${apiTrafficSection(asked, traffic)}
       <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
         ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
