@@ -76,7 +76,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
   proxies: ['config', 'prices', 'challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
   sessions: ['balances', 'challenges', 'refunds', 'usage', 'lightning', 'providers', 'config', 'gateway', ...BELOW],
-  console: ['pages', 'sign-in', 'gateway', ...BELOW],
+  console: ['pages', 'payments', 'sign-in', 'gateway', ...BELOW],
   storefront: [
     'challenges',
     'lightning',

@@ -1,9 +1,10 @@
 /** What the API's responses hold, as far as the pages show it; decimals are the texts that the API wrote. */
+import type { PaymentStatus } from '../payments/schema.ts'
 
 export interface PaymentItem {
   readonly invoiceId: string
   readonly orderId: string
-  readonly status: string
+  readonly status: PaymentStatus
   readonly amount: number | string
   readonly currency: string
   readonly description?: string
@@ -12,7 +13,7 @@ export interface PaymentItem {
   readonly payUrl?: string
   /** Only in lists. */
   readonly amountSats?: number | null
-  readonly receivedSats: number | null
+  readonly receivedSats?: number | null
   readonly createdAt: string
   readonly expiresAt: string
   readonly paidAt?: string | null

@@ -125,6 +125,9 @@ export const PAYMENT_STATUSES = [
   'refunded'
 ] as const satisfies readonly PaymentStatus[]
 
+/** The states from which money can be given back (contract, States and transitions: Refund). */
+export const REFUNDABLE_STATUSES: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
+
 /** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
 export const PaymentView = Type.Object(
   {

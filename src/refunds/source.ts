@@ -1,5 +1,5 @@
 import { canBecome, statusAt } from '../payments/states.ts'
-import type { Payment, PaymentStatus } from '../payments/schema.ts'
+import { REFUNDABLE_STATUSES, type Payment, type PaymentStatus } from '../payments/schema.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { TransactionSql } from '../database/database.ts'
 import type { ProviderSlot } from '../providers/account.ts'
@@ -71,9 +71,6 @@ export interface RefundedPayments {
   ): Promise<unknown>
 }
 
-/** The states from which money can be given back (contract, States and transitions: Refund). */
-const REFUNDABLE: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
-
 /** Payments as money that can be given back. */
 export function paymentSources(payments: RefundedPayments): RefundSources {
   return {
@@ -106,7 +103,7 @@ function sourceOf(payment: Payment | null, now: number): RefundSource | null {
 function refusalOf(payment: Payment, now: number): string | null {
   if (payment.kind === 'demo') return 'A demo payment cannot be refunded: no money was paid.'
   const status = statusAt(payment, now)
-  return REFUNDABLE.has(status)
+  return REFUNDABLE_STATUSES.has(status)
     ? null
     : `Invoice is not refundable: its status is ${status}; it must be paid, underpaid or processing.`
 }

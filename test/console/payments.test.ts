@@ -55,6 +55,28 @@ t.test('a refund is offered where the API takes one, of what came and is not giv
   const rest = { do: 'refund', key: 'second', refundAddress: ADDRESS, amountSatoshis: '6000' }
   t.equal((await asPerson(gateway, cookie, path, rest)).status, 303)
   t.equal(await offered(paid), null, 'all of it is given back')
+
+  const demo = (
+    await gateway.merchantSend('POST', '/api/payments', { orderId: 'demo', amount: 0, currency: 'BTC' })
+  ).json()
+  await gateway.database.sql`update payments set status = 'paid', paid_at = now() where order_id = 'demo'`
+  // The response of a create, which `make` reads alike.
+  t.notMatch(await page(demo as Made), /Give money back/, 'nobody paid for a demo')
+})
+
+t.test('a payment says how it stands where it is neither paid nor expired', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const went = async (orderId: string, state: string, sats = 0): Promise<string> => {
+    const made = await make(gateway, orderId)
+    await brought(gateway, made, state, sats)
+    const { text } = await asPerson(gateway, cookie, `/console/payments/${made.invoiceId}`)
+    return (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '')
+      .replaceAll(/<[^>]*>/g, ' ')
+      .replaceAll(/\s+/g, ' ')
+  }
+  t.match(await went('part', 'underpaid', 4_000), /The invoice was made\. – 4,000 sats came, less than was asked\./)
+  t.match(await went('seen', 'processing'), /– A payment was seen and is not confirmed yet\./)
 })
 
 t.test('where the plan has ended payments are still to be seen, and every page says the way out', async t => {

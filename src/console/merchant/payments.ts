@@ -1,5 +1,6 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
+import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../payments/schema.ts'
 import { permitted, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { choice, copyable, facts, field, live, pager, table } from '../parts.ts'
@@ -7,11 +8,6 @@ import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
 import { timeOf, sats, short } from '../words.ts'
-
-const STATUSES = ['unpaid', 'processing', 'paid', 'underpaid', 'expired', 'refunded'] as const
-
-/** The states that a refund is taken in (contract, States and transitions: Refund). */
-const REFUNDABLE: ReadonlySet<string> = new Set(['paid', 'underpaid', 'processing'])
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
@@ -29,7 +25,7 @@ export const paymentsPage: ConsolePage = {
   async show({ api, query, link, root }) {
     const after = query.get('after')
     const filter = {
-      status: STATUSES.find(name => name === query.get('status')),
+      status: PAYMENT_STATUSES.find(name => name === query.get('status')),
       text: query.get('text'),
       from: query.get('from'),
       to: query.get('to')
@@ -42,7 +38,7 @@ export const paymentsPage: ConsolePage = {
       title: 'Payments',
       content: html`
         <form method="get" class="filter" role="search" aria-label="Payments">
-          ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
+          ${choice('status', 'Status', [['', 'All'], ...PAYMENT_STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
           ${field({ name: 'from', label: 'From', value: filter.from ?? '', attributes: { type: 'date' } })}
           ${field({ name: 'to', label: 'Before', value: filter.to ?? '', attributes: { type: 'date' } })}
@@ -94,13 +90,7 @@ export const paymentPage: ConsolePage = {
       (await api.get<PaymentItem>(`/api/payments/${id}`))
     // An account whose plan has ended still sees its payments.
     const refunds = await permitted<readonly RefundItem[]>(api, `/api/refunds/invoice/${id}`)
-    const cap = found.receivedSats ?? (REFUNDABLE.has(found.status) ? (found.amountSats ?? null) : null)
-    const held = (refunds ?? []).reduce(
-      (sum, { status: state, amountSatoshis }) => (state === 'failed' ? sum : sum + amountSatoshis),
-      0
-    )
-    const left = cap === null ? null : Math.max(cap - held, 0)
-    const isOpen = REFUNDABLE.has(found.status) && left !== 0 && may(asked, 'editor')
+    const left = refunds === null ? 0 : refundable(found, refunds)
     return {
       title: `Payment ${found.orderId}`,
       content: html`
@@ -140,48 +130,96 @@ export const paymentPage: ConsolePage = {
                   html`<p>None.</p>`
                 )
           }
-          ${refunds !== null && isOpen ? refundForm(asked, left) : null}
+          ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
         </section>`
     }
   },
-  async act({ api, form, params }): Promise<GoTo> {
-    if (form.get('do') !== 'refund') return { to: `payments/${params['invoiceId']}` }
-    const refundAddress = (form.get('refundAddress') ?? '').trim()
-    const typed = (form.get('amountSatoshis') ?? '').trim()
-    await api.send({
-      method: 'POST',
-      target: '/api/refunds',
-      // The form's own key: a second click, or a page that is sent again, asks for the same refund.
-      headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
-      body: {
-        invoiceId: params['invoiceId'],
-        refundAddress,
-        refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
-        // What is no number is sent as it was typed, for the API to say so.
-        ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
-        ...(form.get('reason') ? { reason: form.get('reason') } : {})
-      }
-    })
-    return { to: `payments/${params['invoiceId']}`, done: 'refunded' }
+  async act(asked): Promise<GoTo> {
+    const to = `payments/${asked.params['invoiceId']}`
+    switch (asked.form.get('do')) {
+      case 'refund':
+        await refund(asked)
+        return { to, done: 'refunded' }
+      default:
+        return { to }
+    }
   }
 }
 
-function timeline(found: PaymentItem, refunds: readonly RefundItem[]): ReadonlyArray<{ at: string; words: string }> {
-  const steps = [{ at: found.createdAt, words: 'The invoice was made.' }]
-  if (typeof found.paidAt === 'string') steps.push({ at: found.paidAt, words: 'It was paid.' })
-  else if (found.status === 'expired') steps.push({ at: found.expiresAt, words: 'It expired without a payment.' })
+async function refund({ api, form, params }: Asked): Promise<void> {
+  const refundAddress = (form.get('refundAddress') ?? '').trim()
+  const typed = (form.get('amountSatoshis') ?? '').trim()
+  await api.send({
+    method: 'POST',
+    target: '/api/refunds',
+    // The form's own key: a second click, or a page that is sent again, asks for the same refund.
+    headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
+    body: {
+      invoiceId: params['invoiceId'],
+      refundAddress,
+      refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
+      // What is no number is sent as it was typed, for the API to say so.
+      ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
+      ...(form.get('reason') ? { reason: form.get('reason') } : {})
+    }
+  })
+}
+
+/** Satoshis that the API would give back of a payment (decision 55); 0 where it refuses to. */
+function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundItem[]): number {
+  if (!REFUNDABLE_STATUSES.has(status)) return 0
+  const held = refunds.filter(refund => refund.status !== 'failed').reduce((sum, each) => sum + each.amountSatoshis, 0)
+  return Math.max(0, (receivedSats ?? amountSats ?? 0) - held)
+}
+
+/** One thing that happened to a payment. */
+interface Step {
+  /** Null for what was seen at a moment that nobody wrote down. */
+  readonly at: string | null
+  readonly words: string
+}
+
+function timeline(found: PaymentItem, refunds: readonly RefundItem[]): readonly Step[] {
+  const steps: Step[] = [{ at: found.createdAt, words: 'The invoice was made.' }]
+  const outcome = outcomeOf(found)
+  if (outcome !== null) steps.push(outcome)
   for (const refund of refunds) {
     steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
     if (refund.processedAt !== null)
       steps.push({ at: refund.processedAt, words: `That refund ${refund.status === 'failed' ? 'failed' : 'arrived'}.` })
   }
-  return steps.sort((one, other) => one.at.localeCompare(other.at))
+  // What has no time follows the invoice, which it came after.
+  const place = ({ at }: Step): string => at ?? found.createdAt
+  return steps.sort((one, other) => place(one).localeCompare(place(other)))
 }
 
-/** `left`: satoshis that came and no refund has taken; null where that is not known. */
-function refundForm({ ctx, form, problem }: Asked, left: number | null): VNode {
+/** What became of the invoice; null while nothing has. */
+function outcomeOf(found: PaymentItem): Step | null {
+  const { status, paidAt, receivedSats = null, expiresAt } = found
+  if (typeof paidAt === 'string') return { at: paidAt, words: 'It was paid.' }
+  switch (status) {
+    case 'expired':
+      return { at: expiresAt, words: 'It expired without a payment.' }
+    case 'processing':
+      return { at: null, words: 'A payment was seen and is not confirmed yet.' }
+    case 'underpaid':
+      return {
+        at: null,
+        words: `${receivedSats === null ? 'Money' : sats(receivedSats)} came, less than was asked.`
+      }
+    // Given back before it was paid in full.
+    case 'refunded':
+      return receivedSats === null ? null : { at: null, words: `${sats(receivedSats)} came.` }
+    case 'unpaid':
+    case 'paid':
+      return null
+  }
+}
+
+/** `left`: satoshis that came and no refund has taken. */
+function refundForm({ ctx, form, problem }: Asked, left: number): VNode {
   return html`
-    <details open=${problem !== null}>
+    <details open=${problem !== null && form.get('do') === 'refund'}>
       <summary>Give money back</summary>
       <form method="post" class="form">
         <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
@@ -196,7 +234,7 @@ function refundForm({ ctx, form, problem }: Asked, left: number | null): VNode {
         ${field({
           name: 'amountSatoshis',
           label: 'Satoshis; all that is left unless you say',
-          value: form.get('amountSatoshis') ?? (left === null ? '' : String(left)),
+          value: form.get('amountSatoshis') ?? String(left),
           problem: problem?.fields['amountSatoshis'],
           attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
         })}
