@@ -110,6 +110,16 @@ export class PaymentChanges {
     })
   }
 
+  /**
+   * An unpaid payment is expired from now on, and its merchant is told; all others stay as they are. Null when there is
+   * no such payment. It is the caller's to know that the provider was asked (decision 178).
+   */
+  cancel(key: PaymentKey): Promise<Payment | null> {
+    return this.#locked(key, async (sql, payment) =>
+      payment.status === 'unpaid' ? await this.apply(sql, payment, 'expired', {}, true) : payment
+    )
+  }
+
   #locked(key: PaymentKey, run: (sql: TransactionSql, payment: Payment) => Promise<Payment>): Promise<Payment | null> {
     const { store, database } = this.#parts
     return database.transaction(async sql => {

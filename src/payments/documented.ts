@@ -63,6 +63,12 @@ export const paymentTexts: Readonly<Record<string, OperationText>> = {
       'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
     example: { params: byInvoice, responses: { 200: paid } }
   },
+  cancelPayment: {
+    description:
+      'The provider is asked first; then the payment is expired, its page says so, and a webhook tells of it. Nobody can take back a Lightning invoice that somebody ' +
+      'holds: what is paid to it all the same makes the payment paid, and can be refunded. The orderId stays taken.',
+    example: { params: byInvoice, responses: { 200: { ...made, status: 'expired' } } }
+  },
   getPayment: {
     description: 'The payment as it stands here; the provider is not asked. Fulfil the order when the status is paid.',
     example: { params: byInvoice, responses: { 200: paid } }

@@ -79,6 +79,27 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         status: 200,
         body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId))
       })
+    }),
+    defineOperation({
+      ...common,
+      id: 'cancelPayment',
+      method: 'POST',
+      path: '/api/payments/:invoiceId/cancel',
+      mount: { use: 'merchant-api', chain: 'payments-sync' },
+      summary: 'Take an unpaid payment back before its time is over',
+      params: byInvoice,
+      responses: {
+        200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
+        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
+        404: unknown,
+        409: { description: 'Money has come, or is on its way; nothing was changed.' },
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.cancel(merchantOf(ctx), params.invoiceId))
+      })
     })
   ])
 }

@@ -1,5 +1,5 @@
 import type { GatewayConfig } from '../config/schema.ts'
-import { idempotencyKeyReused, requestInProgress, ShortError, type GateError } from '../gateway/errors.ts'
+import { idempotencyKeyReused, LongError, requestInProgress, ShortError, type GateError } from '../gateway/errors.ts'
 import { once, type Idempotency } from '../gateway/idempotency.ts'
 import type { KeysetPage } from '../gateway/keyset.ts'
 import { decodeInvoice, InvoiceError, shortDescription } from '../lightning/bolt11.ts'
@@ -187,6 +187,23 @@ export class Payments {
   async sync(merchant: Merchant, invoiceId: string): Promise<Payment> {
     const payment = await this.#own(merchant, invoiceId)
     return payment.kind === 'demo' ? await this.#current(payment) : await this.#lookUp(merchant, payment)
+  }
+
+  /**
+   * Takes an unpaid payment back: its provider is asked a last time, and it is expired then as if its time were over. The
+   * invoice itself cannot be taken back; what comes for it all the same makes the payment paid (decision 41). Again
+   * changes nothing.
+   * @throws LongError 409 where money has come or is on its way; else as `sync`
+   */
+  async cancel(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const seen = await this.sync(merchant, invoiceId)
+    const canceled = (await this.#changes.cancel(seen)) ?? notFound()
+    if (canceled.status === 'expired') return canceled
+    throw new LongError(
+      409,
+      'Payment not canceled',
+      `The payment is ${canceled.status}: only an unpaid one can be canceled.`
+    )
   }
 
   /** The payment that a pay page shows; null for a token that is none. */

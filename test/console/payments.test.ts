@@ -79,6 +79,32 @@ t.test('a payment says how it stands where it is neither paid nor expired', asyn
   t.match(await went('seen', 'processing'), /– A payment was seen and is not confirmed yet\./)
 })
 
+t.test('an unpaid payment is canceled once, told as expired, and paid all the same if money comes', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const made = await make(gateway, 'unwanted')
+  const path = `/console/payments/${made.invoiceId}`
+  t.match((await asPerson(gateway, cookie, path)).text, /Cancel the payment/)
+  t.equal((await asPerson(gateway, cookie, path, { do: 'cancel' })).status, 303)
+  const canceled = (await asPerson(gateway, cookie, path)).text
+  t.notMatch(canceled, /Cancel the payment/)
+  t.match(canceled, /It was canceled\./)
+  const cancel = (invoiceId: string) => gateway.merchantSend('POST', `/api/payments/${invoiceId}/cancel`)
+  t.match((await cancel(made.invoiceId)).json(), { status: 'expired' }, 'again changes nothing')
+  await gateway.pay(made.lightningInvoice)
+  await gateway.merchantSend('POST', `/api/payments/${made.invoiceId}/sync`)
+  const late = await cancel(made.invoiceId)
+  t.equal(late.status, 409)
+  t.match(late.json(), { message: /is paid: only an unpaid one/ })
+  const sync = await gateway.merchantSend('GET', `/api/payments/${made.invoiceId}`)
+  t.match(sync.json(), { status: 'paid' })
+
+  const unheard = await make(gateway, 'paid meanwhile')
+  await gateway.pay(unheard.lightningInvoice)
+  t.equal((await cancel(unheard.invoiceId)).status, 409, 'its provider is asked before')
+  t.equal((await cancel('123456789012345')).status, 404)
+})
+
 t.test('where the plan has ended payments are still to be seen, and every page says the way out', async t => {
   const gateway = await startGateway(t)
   await gateway.database.sql`update merchants set refunds_enabled = true`

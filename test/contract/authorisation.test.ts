@@ -258,6 +258,10 @@ const rows: Readonly<Record<string, Row>> = {
     return { path: `/api/payments/order/${orderId}`, mine: orderId }
   }),
   getPaymentStatus: row(anyone(200), async f => ({ path: `/api/payments/${(await f.payment()).invoiceId}/status` })),
+  cancelPayment: row(merchant(200, 404), async f => {
+    const { invoiceId } = await f.payment()
+    return { path: `/api/payments/${invoiceId}/cancel`, mine: invoiceId }
+  }),
   syncPayment: row(merchant(200, 404), async f => {
     const { invoiceId } = await f.payment()
     return { path: `/api/payments/${invoiceId}/sync`, mine: invoiceId }

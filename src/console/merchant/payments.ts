@@ -3,7 +3,7 @@ import { html } from '../../pages/document.ts'
 import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../payments/schema.ts'
 import { permitted, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { choice, copyable, facts, field, live, pager, table } from '../parts.ts'
+import { action, choice, copyable, danger, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
@@ -105,11 +105,20 @@ export const paymentPage: ConsolePage = {
           ['Payment hash', short(found.paymentHash)]
         ])}
         <section aria-labelledby="went"><h2 id="went">How it went</h2>
-          <ol class="timeline">${timeline(found, refunds ?? []).map(
+          <ol class="timeline">${timeline(found, refunds ?? [], asked.ctx.now).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
         ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
+        ${
+          found.status === 'unpaid' && may(asked, 'editor')
+            ? danger(
+                'Cancel it',
+                'It is expired then, and its page says so. Whoever holds the invoice might pay it all the same: the payment is paid then, and you can refund it.',
+                action('Cancel the payment', { do: 'cancel' }, { isDanger: true })
+              )
+            : null
+        }
         <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
           ${
             refunds === null
@@ -135,8 +144,11 @@ export const paymentPage: ConsolePage = {
     }
   },
   async act(asked): Promise<GoTo> {
-    const to = `payments/${asked.params['invoiceId']}`
+    const to = `payments/${encodeURIComponent(asked.params['invoiceId'] ?? '')}`
     switch (asked.form.get('do')) {
+      case 'cancel':
+        await asked.api.send({ method: 'POST', target: `/api/${to}/cancel` })
+        return { to, done: 'saved' }
       case 'refund':
         await refund(asked)
         return { to, done: 'refunded' }
@@ -179,9 +191,9 @@ interface Step {
   readonly words: string
 }
 
-function timeline(found: PaymentItem, refunds: readonly RefundItem[]): readonly Step[] {
+function timeline(found: PaymentItem, refunds: readonly RefundItem[], now: number): readonly Step[] {
   const steps: Step[] = [{ at: found.createdAt, words: 'The invoice was made.' }]
-  const outcome = outcomeOf(found)
+  const outcome = outcomeOf(found, now)
   if (outcome !== null) steps.push(outcome)
   for (const refund of refunds) {
     steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
@@ -194,12 +206,14 @@ function timeline(found: PaymentItem, refunds: readonly RefundItem[]): readonly 
 }
 
 /** What became of the invoice; null while nothing has. */
-function outcomeOf(found: PaymentItem): Step | null {
+function outcomeOf(found: PaymentItem, now: number): Step | null {
   const { status, paidAt, receivedSats = null, expiresAt } = found
   if (typeof paidAt === 'string') return { at: paidAt, words: 'It was paid.' }
   switch (status) {
     case 'expired':
-      return { at: expiresAt, words: 'It expired without a payment.' }
+      return Date.parse(expiresAt) > now
+        ? { at: null, words: 'It was canceled.' }
+        : { at: expiresAt, words: 'It expired without a payment.' }
     case 'processing':
       return { at: null, words: 'A payment was seen and is not confirmed yet.' }
     case 'underpaid':
