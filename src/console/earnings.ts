@@ -24,7 +24,7 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** Earnings over time: the form that chooses how, the sums and the picture. With one kind there is nothing to split by. */
 export async function earningsSection(
-  { api, query }: Asked,
+  { api, query, root }: Asked,
   address: string,
   kinds: readonly string[],
   whose: Readonly<Record<string, string | number>> = {}
@@ -51,6 +51,7 @@ export async function earningsSection(
                 )
           }
           <button class="button small second" type="submit">Show</button>
+          <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...whose, by, of, format: 'csv' })}`} download="earnings.csv">CSV</a>
         </form>
       </div>
       <dl class="figures-row">

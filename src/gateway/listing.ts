@@ -28,10 +28,15 @@ export async function listed<T>(
   { name, columns, read, keyOf, view }: Listing<T>
 ): Promise<Result> {
   const page = keysetPage(query)
-  if (query.format === 'csv' || (query.format === undefined && prefersCsv(ctx.headers.get('accept')))) {
+  if (wantsCsv(ctx, query.format)) {
     const body = csvStream(columns, () => allPages(page.after, read, keyOf))
     return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${name}.csv`) }
   }
   const { rows, next } = await onePage(page, read, keyOf)
   return { status: 200, body: { [name]: rows.map(view), next }, headers: ['Vary', 'Accept'] }
+}
+
+/** Whether a list is asked for as CSV: by its query's `format`, which links have, or else by `Accept`. */
+export function wantsCsv({ headers }: Pick<Context, 'headers'>, format: 'json' | 'csv' | undefined): boolean {
+  return format === 'csv' || (format === undefined && prefersCsv(headers.get('accept')))
 }

@@ -1,8 +1,8 @@
 import { Type, type Static, type TSchema } from 'typebox'
-import { CSV, csvHeaders, csvStream, prefersCsv, type CsvColumns } from '../gateway/csv.ts'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from '../gateway/csv.ts'
 import { isoTime, isoTimeQuery } from '../gateway/iso-time.ts'
 import { keysetQuery, nextPage, periodOf } from '../gateway/keyset.ts'
-import { listed, listingHeaders } from '../gateway/listing.ts'
+import { listed, listingHeaders, wantsCsv } from '../gateway/listing.ts'
 import { defineOperation, documented, type AnyOperation, type Result } from '../gateway/operation.ts'
 import type { Context } from '../gateway/context.ts'
 import { invalidField } from '../gateway/validation.ts'
@@ -75,6 +75,7 @@ const AdminSale = Type.Object(
 )
 
 const earningsQuery = {
+  format: keysetQuery.format,
   by: Type.Optional(Type.Enum(['hour', 'day', 'month'], { description: 'day unless said; in UTC.' })),
   from: Type.Optional(
     isoTimeQuery('ISO 8601; the whole step that it is in. Without it 48 hours, 30 days or 12 months before `to`.')
@@ -228,7 +229,7 @@ function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
     if (of === 'merchant' && owner !== 'all') throw invalidField('/of', 'Must not be merchant for one owner.')
     const { from, to } = stepsOf(by, periodOf(query), clock.now())
     const points = await earnings.sums({ owner, by, of, ...(proxyId === undefined ? {} : { key: proxyId }), from, to })
-    if (prefersCsv(ctx.headers.get('accept'))) {
+    if (wantsCsv(ctx, query.format)) {
       const body = csvStream(earnedColumns, async function* () {
         yield points
       })

@@ -85,13 +85,14 @@ t.test('the overview tells what is wrong, with the way out', async t => {
   await refund('111111111111113', again, 'confirmed', 10)
   await refund('111111111111114', slow, 'pending', 90)
   await refund('111111111111115', fresh, 'pending', 1)
+  await refund('111111111111116', 'ord_4f1c2a9b8d7e6f50', 'failed', 25)
   await sql`
     insert into webhook_deliveries (id, merchant_id, event, event_key, body, status, attempts, error, created_at)
     values (gen_random_uuid(), ${id}, 'payment.paid', 'one', '{}', 'failed', 8, 'connection refused', now())`
   const { text } = await asPerson(gateway, cookie, '/console')
   const said = (await words(gateway, cookie, 'next')) ?? ''
   t.match(said, /A refund of 40 sats failed , and its money is still yours/)
-  t.equal(said.split('A refund of').length - 1, 2, 'not what was sent again since, nor what was just sent')
+  t.equal(said.split('A refund of').length - 1, 3, 'not what was sent again since, nor what was just sent')
   t.match(said, /A refund of 40 sats is not confirmed since an hour/)
   t.match(said, /Order half &lt;b> was paid only in part : 7 sats came/)
   t.match(said, /1 webhook of the last week did not arrive ; the last one: connection refused/)
@@ -100,11 +101,13 @@ t.test('the overview tells what is wrong, with the way out', async t => {
     'plan',
     `payments/${failed}`,
     `payments/${slow}`,
+    'store',
     `payments/${short}`,
     'webhooks?status=failed',
     `apis/${proxyId}`
   ])
     t.ok(text.includes(`console/${way}"`) || text.includes(`"${way}"`), way)
+  t.notMatch(text, 'payments/ord_', 'a refund of a store has no payment of its own')
   await sql`update merchants set plan_tier = 'l402', subscription_status = 'past_due' where id = ${id}`
   const gated = (await words(gateway, cookie, 'next')) ?? ''
   t.match(gated, /The last payment for your plan was refused. Pay for it/)

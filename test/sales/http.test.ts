@@ -104,6 +104,9 @@ await eachDatabase(
         `/api/${key === gateway.adminKey ? 'admin' : 'merchant'}/earnings?by=day${query}`,
         key
       )
+    const earned = await gateway.merchantSend('GET', '/api/merchant/earnings?by=day&format=csv')
+    t.match(earned.headers['content-type'], /^text\/csv/, 'as a link asks for it')
+    t.match(earned.text, /,storefront,/)
     t.match(await days(gateway.merchant.apiKey), { sats: 23, sales: 3, by: 'day', of: 'source' })
     t.match(await days(gateway.adminKey, '&of=merchant'), { sats: 43, sales: 5 })
     t.match(await days(gateway.adminKey, '&own=true&of=endpoint'), { sats: 10, points: [{ key: '/own', sats: 10 }] })

@@ -59,7 +59,9 @@ async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
     seen.add(invoiceId)
     const age = ctx.now - Date.parse(createdAt)
     if (!isLast || age > LOOK_BACK) return []
-    const payment = html`<a href=${link(`payments/${invoiceId}`)}>its payment</a>`
+    const payment = invoiceId.startsWith('ord_')
+      ? html`<a href=${link('store')}>its order</a>`
+      : html`<a href=${link(`payments/${invoiceId}`)}>its payment</a>`
     if (status === 'failed')
       return [
         html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>, and its money is still yours. Send it again at ${payment}.`
