@@ -20,11 +20,15 @@ export function sessionsPage(console: Console): ConsolePage {
     path: 'signed-in',
     summary: 'Where else you are signed in, and signing out there',
     async show({ api, link, root }) {
-      const sessions = await api.get<readonly SessionItem[]>('/api/auth/sessions')
+      const [sessions, { accounts }] = await Promise.all([
+        api.get<readonly SessionItem[]>('/api/auth/sessions'),
+        api.get<{ readonly accounts: readonly unknown[] }>('/api/auth/session')
+      ])
       return {
         title: 'Signed in',
         content: html`
           <p>These browsers act in your name. Sign out those that you do not know, or no longer use. <a href=${`${root}sign-in/account`}>Your account</a>, <a href=${link(console === 'merchant' ? 'settings/passkeys' : 'passkeys')}>your passkeys</a></p>
+          ${accounts.length < 2 ? null : html`<p>You are a member of ${accounts.length} accounts. <a class="button small second" href=${`${root}sign-in/account`}>Go to another</a></p>`}
           ${table(
             'Sessions',
             [

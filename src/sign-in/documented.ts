@@ -35,7 +35,14 @@ export const signInTexts: Readonly<Record<string, OperationText>> = {
       'For those who have the API key of an account, or the admin key. Wrong keys count like those of other requests. The session ends when the key is replaced.',
     example: { body: { key: 'bg_k3v9q2m8xa_…' } }
   },
-  getAccountPage: { description: 'What GET /api/auth/session says, as a page, with a button to sign out.' },
+  getAccountPage: {
+    description:
+      'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.'
+  },
+  submitAccountPage: {
+    description: 'As PUT /api/auth/account does it for programs. The session of before ends.',
+    example: { body: { form: 'c2lnbmVkLWJ5LXRoZS1wYWdl', merchantId: '7' } }
+  },
   signOut: {
     description: 'Ends the session here and takes the cookie away. Other sessions of the account stay.',
     example: { body: { form: 'c2lnbmVkLWJ5LXRoZS1wYWdl' } }

@@ -8,7 +8,7 @@ import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { FORM_TYPE, sentForm } from '../pages/form.ts'
-import { formToken, isFormOf, isFromHere, noSessionCookie, sessionToken } from './cookie.ts'
+import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage } from './landing.ts'
 import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
 import { EMAIL, LinkSent, LinkInput } from './schema.ts'
@@ -208,7 +208,41 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         const session = await sessions.current(token)
         return session === null || token === null
           ? shown(401, pages.signedOut())
-          : shown(200, pages.account(session, formToken(token)))
+          : shown(200, pages.account(session, await sessions.accounts(token), formToken(token)))
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'submitAccountPage',
+      method: 'POST',
+      path: '/sign-in/go-to',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: "Go to another account of whoever is signed in, by the form of the account's page",
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({
+          form: Type.String({ description: 'What the page holds, bound to its session.' }),
+          merchantId: Type.String({ description: 'The account to go to.' })
+        })
+      },
+      responses: {
+        303: {
+          description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
+        },
+        403: page("The form is not one of this session's pages."),
+        404: page('Not a member of it.'),
+        503: away
+      },
+      async handle({ ctx }) {
+        const token = sessionToken(ctx, isSecure())
+        if (token === null) return go('account')
+        const form = await sentForm(ctx, MOST_FORM)
+        if (!isFormOf(token, form.get('form'))) return shown(403, pages.forged())
+        const named = form.get('merchantId') ?? ''
+        const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
+        return opened === null
+          ? shown(404, pages.notMember())
+          : go('../console', 'Set-Cookie', sessionCookie(opened.token.reveal(), isSecure()))
       }
     }),
     defineOperation({

@@ -3,6 +3,7 @@ import { shownStatus } from '../merchants/account.ts'
 import { planNames } from '../merchants/plans.ts'
 import type { PageAssets } from '../pages/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../pages/document.ts'
+import type { Membership } from './session-store.ts'
 import type { CurrentSession } from './sessions.ts'
 
 /** What is said to everybody who asks for a link (decision 170). */
@@ -149,8 +150,27 @@ export class SignInPages {
     )
   }
 
-  /** The account, at `/sign-in/account`. `form` is what its form carries. */
-  account({ account, person, expiresAt, operator }: CurrentSession, form: string): string {
+  /** That whoever is signed in may not go to an account, at `/sign-in/…`. */
+  notMember(): string {
+    return this.#page(
+      'Not your account',
+      '../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">You cannot go there</h1>
+        <p class="result-words">You are no member of this account, or not any more. An owner of it can invite you.</p>
+        <p><a class="button" href="account">Your account</a></p>
+      </section>`
+    )
+  }
+
+  /** The account, at `/sign-in/account`. `accounts` are all that the person may go to; `form` is what its forms carry. */
+  account(
+    { account, person, expiresAt, operator }: CurrentSession,
+    accounts: readonly Membership[],
+    form: string
+  ): string {
+    const others = accounts.filter(({ merchantId }) => merchantId !== account?.merchant.id)
     const own: ReadonlyArray<readonly [string, string]> =
       account === null
         ? []
@@ -175,6 +195,18 @@ export class SignInPages {
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
         ${account === null ? null : html`<p><a class="button" href="../console">Go to the console</a></p>`}
         ${operator === null ? null : html`<p><a class="button" href="../operator">Go to the operator's console</a></p>`}
+        ${
+          others.length === 0
+            ? null
+            : html`<h2>Your other accounts</h2>
+        ${others.map(
+          ({ merchantId, name, role }) => html`<form class="form" method="post" action="go-to">
+          <input type="hidden" name="form" value=${form} />
+          <input type="hidden" name="merchantId" value=${merchantId} />
+          <button class="button second" type="submit">Go to <bdi>${name}</bdi>, as its ${role}</button>
+        </form>`
+        )}`
+        }
         <form class="form" method="post" action="sign-out">
           <input type="hidden" name="form" value=${form} />
           <button class="button second" type="submit">Sign out</button>

@@ -413,6 +413,7 @@ const rows: Readonly<Record<string, Row>> = {
   getSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
   useSignInLink: plain(anyone(404), `/sign-in/${'A'.repeat(43)}`),
   getAccountPage: row(anyone(200), async f => ({ path: '/sign-in/account', cookie: await signedIn(f) })),
+  submitAccountPage: plain(anyone(303), '/sign-in/go-to'),
   signOut: plain(anyone(303), '/sign-in/sign-out'),
   getCheckoutDonePage: plain(anyone(200), '/billing/done'),
   getCheckoutCanceledPage: plain(anyone(200), '/billing/canceled'),

@@ -19,12 +19,12 @@ interface Account {
   readonly email: string
 }
 
-async function account(gateway: TestGateway, name: string): Promise<Account> {
-  const email = `${name}@example.com`
+async function account(gateway: TestGateway, name: string, email = `${name}@example.com`): Promise<Account> {
   const made = await gateway.send('POST', '/api/admin/merchants', {
     headers: { 'x-api-key': gateway.adminKey },
     body: { name, email }
   })
+  if (made.status !== 201) throw new Error(`${made.status} ${made.text}`)
   return { ...(made.json() as Account), email }
 }
 
@@ -51,6 +51,48 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     gateway.send(method, path, { headers: { cookie, ...HERE }, ...(body === undefined ? {} : { body }) })
   const withKey = (apiKey: string, method: string, path: string, body?: object): Promise<Answer> =>
     gateway.send(method, path, { headers: { 'x-api-key': apiKey }, ...(body === undefined ? {} : { body }) })
+
+  await t.test(
+    'a member of two accounts goes from one to the other by pages alone, and nobody is taken there',
+    async t => {
+      const own = await account(gateway, 'ana')
+      const other = await account(gateway, 'Bäcker <b>', 'baker@example.com')
+      const foreign = await account(gateway, 'foreign')
+      // Links are counted by address, and the others of this gateway ask for as many as one may.
+      const headers = { 'x-forwarded-for': '10.9.9.8' }
+      await gateway.send('POST', '/api/auth/magic-link', { headers, body: { email: own.email } })
+      const cookie = await signIn(gateway, own.email)
+      const signedIn = async (by: string) => (await as(by, 'GET', '/console/signed-in')).text
+      t.notMatch(await signedIn(cookie), /Go to another/, 'a member of one is offered nothing')
+      t.notMatch((await as(cookie, 'GET', '/sign-in/account')).text, /Your other accounts/)
+      await withKey(other.apiKey, 'POST', '/api/merchant/members', { email: own.email, role: 'editor' })
+      t.match(await signedIn(cookie), /sign-in\/account">Go to another/)
+      const page = (await as(cookie, 'GET', '/sign-in/account')).text
+      t.match(page, /Go to <bdi>Bäcker &lt;b><\/bdi>, as its editor/)
+      t.notMatch(page, /Go to <bdi>ana/, 'not where it is already')
+      const [, form = ''] = /name="form" value="([^"]+)"/.exec(page) ?? []
+      const go = (by: string, merchantId: unknown, token: string): Promise<Answer> =>
+        gateway.send('POST', '/sign-in/go-to', {
+          headers: { cookie: by, 'content-type': FORM, ...HERE },
+          body: String(new URLSearchParams({ form: token, merchantId: String(merchantId) }))
+        })
+      for (const forged of ['', 'A'.repeat(43)])
+        t.equal((await go(cookie, other.merchantId, forged)).status, 403, "not by another site's form")
+      for (const wrong of [foreign.merchantId, '', '0', '-1', '99999999999', 'x']) {
+        const refused = await go(cookie, wrong, form)
+        t.equal(refused.status, 404, String(wrong))
+        t.match(refused.text, /no member of this account/)
+      }
+      t.match((await as(cookie, 'GET', '/api/auth/session')).json(), { merchantId: own.merchantId })
+      const gone = await go(cookie, other.merchantId, form)
+      t.match([gone.status, gone.headers['location']], [303, '../console'])
+      const there = cookieOf(gone)
+      t.match((await as(there, 'GET', '/api/auth/session')).json(), { merchantId: other.merchantId, role: 'editor' })
+      t.match((await as(there, 'GET', '/console')).text, /Bäcker &lt;b> · ana@example.com \(editor\)/)
+      t.equal((await as(cookie, 'GET', '/api/auth/session')).status, 401, 'the session of before has ended')
+      t.equal((await go(there, own.merchantId, form)).status, 403, 'and its form with it')
+    }
+  )
 
   await t.test("a viewer who repeats somebody's request gets its response again, and can make no other", async t => {
     const { apiKey } = await account(gateway, 'repeated')
