@@ -48,6 +48,39 @@ t.test('of two operators who change the plan of an account the second is told, a
   t.equal(await tier(), first)
 })
 
+t.test('the operator changes the state and the end of a subscription, and the second of two is told', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const path = `/operator/merchants/${gateway.merchant.id}`
+  const api = `/api/admin/merchants/${gateway.merchant.id}`
+  const headers = { 'x-api-key': gateway.adminKey }
+  const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
+  const was =
+    /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(
+      (await asPerson(gateway, cookie, path)).text
+    )?.[1] ?? ''
+  const form = {
+    do: 'subscription',
+    was,
+    subscriptionStatus: 'past_due',
+    currentPeriodEnd: '2026-12-31T23:59:59.000Z'
+  }
+  t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+  t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
+  const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
+  t.equal(late.status, 422)
+  t.match(late.text, /it is past_due, until 2026-12-31T23:59:59.000Z now/)
+  const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
+  const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
+  t.equal(wrong.status, 422)
+  t.match(wrong.text, /value="soon"/, 'what was typed stays')
+  t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
+  t.match(await now(), { currentPeriodEnd: null })
+  t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
+  t.equal((await asPerson(gateway, cookie, path, { do: 'deactivate', was: 'active' })).status, 303)
+  t.match(await now(), { isActive: false })
+})
+
 t.test('of two tabs that change the same thing the second is told, and changes nothing', async t => {
   const gateway = await startGateway(t)
   const cookie = await sessionOf(gateway, gateway.merchant.apiKey)

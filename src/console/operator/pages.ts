@@ -1,14 +1,14 @@
 import type { VNode } from 'preact'
-import type { AdminMerchantView } from './views.ts'
 import { html } from '../../pages/document.ts'
 import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
-import { expectUnchanged, queryOf } from '../api.ts'
+import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { salesPage } from '../sales.ts'
 import { status } from '../status.ts'
-import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, copyable, danger, facts, field, figure, table } from '../parts.ts'
+import type { ConsolePage } from '../page.ts'
+import { action, badge, choice, facts, field, figure, table } from '../parts.ts'
 import type { RefundItem } from '../views.ts'
+import { keyPage, merchantPage } from './merchant.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 import { trafficSection, type TrafficItem } from './traffic.ts'
 import { count, sats, short, timeOf } from '../words.ts'
@@ -155,92 +155,6 @@ const merchants: ConsolePage = {
       body: { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
     })
     return keyPage(made.apiKey, `merchants/${made.merchantId}`)
-  }
-}
-
-const merchant: ConsolePage = {
-  id: 'getOperatorMerchant',
-  console: 'operator',
-  path: 'merchants/:merchantId',
-  summary: 'One account, and what the operator can do about it',
-  async show(asked) {
-    const { api, params } = asked
-    const found = await api.get<AdminMerchantView>(
-      `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
-    )
-    const earned = await earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], {
-      merchantId: found.merchantId
-    })
-    return {
-      title: found.name,
-      content: html`
-        ${facts([
-          ['Email', found.email],
-          ['Plan', found.planTier],
-          ['State', found.isActive ? badge('active', 'good') : badge('deactivated', 'bad')],
-          ['Subscription', found.subscriptionStatus ?? 'none'],
-          [
-            'Keys of providers',
-            [found.hasPrimaryKey ? 'primary' : null, found.hasAlternateKey ? 'alternate' : null]
-              .filter(slot => slot !== null)
-              .join(', ') || 'none'
-          ],
-          ['Webhooks', found.hasWebhookUrl ? 'set' : 'not set']
-        ])}
-        ${earned}
-        <section aria-labelledby="can"><h2 id="can">What you can do</h2>
-          <form method="post" class="filter">
-            <input type="hidden" name="do" value="plan" /><input type="hidden" name="was" value=${found.planTier} />
-            ${choice(
-              'planTier',
-              'Plan',
-              [
-                ['free', 'free'],
-                ['individual', 'individual'],
-                ['l402', 'l402']
-              ],
-              found.planTier
-            )}
-            <button class="button small" type="submit">Set</button>
-          </form>
-          ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate' }, { isDanger: true })) : action('Activate again', { do: 'reactivate' })}
-          ${danger('Replace its API key', 'The old key stops working at once. The new one is shown once.', action('Replace it', { do: 'key' }, { isDanger: true }))}
-          ${danger('Revoke all that it sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
-        </section>`
-    }
-  },
-  async act({ api, form, params }): Promise<GoTo | PageContent> {
-    const id = params['merchantId'] ?? ''
-    const target = `/api/admin/merchants/${encodeURIComponent(id)}`
-    const back: GoTo = { to: `merchants/${id}`, done: 'saved' }
-    switch (form.get('do')) {
-      case 'plan':
-        expectUnchanged(form, (await api.get<AdminMerchantView>(target)).planTier)
-        await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
-        return back
-      case 'deactivate':
-      case 'reactivate':
-        await api.send({ method: 'POST', target: `${target}/${form.get('do')}` })
-        return back
-      case 'revoke':
-        await api.send({ method: 'DELETE', target: `${target}/tokens` })
-        return { ...back, done: 'revoked' }
-      case 'key':
-        return keyPage(
-          (await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
-          id
-        )
-      default:
-        return back
-    }
-  }
-}
-
-/** The page that shows a key once. `to` goes on from there. */
-function keyPage(apiKey: string, to: string): PageContent {
-  return {
-    title: 'The API key',
-    content: html`<p>It is shown this once. Give it to the merchant on a safe way.</p>${copyable('key', 'API key', apiKey)}<p><a class="button" href=${to}>I have kept it</a></p>`
   }
 }
 
@@ -402,7 +316,7 @@ export const OPERATOR_PAGES: readonly ConsolePage[] = [
   overview,
   sales,
   merchants,
-  merchant,
+  merchantPage,
   subscriptions,
   refunds,
   refund

@@ -5,6 +5,7 @@ export interface AdminMerchantView {
   readonly email: string
   readonly planTier: string
   readonly subscriptionStatus: string | null
+  readonly currentPeriodEnd: string | null
   readonly isActive: boolean
   readonly hasPrimaryKey: boolean
   readonly hasAlternateKey: boolean
