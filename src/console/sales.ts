@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { html } from '../pages/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
-import { badge, choice, field, pager, table } from './parts.ts'
+import { action, badge, choice, danger, field, pager, table } from './parts.ts'
 import type { SaleItem } from './views.ts'
 import { sats, short, timeOf } from './words.ts'
 
@@ -14,6 +14,28 @@ const STATE_WORDS: Readonly<Record<string, string>> = {
   paid: 'good',
   leased: 'in use',
   spent: 'used up'
+}
+
+/** The step and the button that revoke what one payment bought; afterwards the same part of the list is shown. */
+export function revocation({ query }: Pick<Asked, 'query'>, paymentHash: string, words: string): VNode {
+  return danger(
+    'Revoke',
+    words,
+    action('Revoke', { hash: paymentHash, list: String(listQuery(query)) }, { what: paymentHash, isDanger: true })
+  )
+}
+
+/** The address of a list as its form to revoke was made; what the form holds is no more than a query. */
+export function listOf(name: string, form: URLSearchParams): string {
+  const query = listQuery(new URLSearchParams(form.get('list') ?? ''))
+  return query.size === 0 ? name : `${name}?${query}`
+}
+
+/** What was done before stands in the query, too, and is over. */
+function listQuery(query: URLSearchParams): URLSearchParams {
+  const kept = new URLSearchParams(query)
+  kept.delete('done')
+  return kept
 }
 
 /** What was sold, newest first. `address`: the list's operation; `act`: what can be done to one of them. */

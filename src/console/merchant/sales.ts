@@ -1,7 +1,6 @@
 import type { ConsolePage } from '../page.ts'
-import { action } from '../parts.ts'
 import { may } from '../role.ts'
-import { salesPage } from '../sales.ts'
+import { listOf, revocation, salesPage } from '../sales.ts'
 
 /** What was sold, and taking a token back that fell into the wrong hands. */
 export const merchantSales: ConsolePage = {
@@ -11,10 +10,12 @@ export const merchantSales: ConsolePage = {
   summary: 'What was sold, and revoking what was sold',
   show: asked =>
     salesPage(asked, '/api/merchant/sales', ({ isRevoked, paymentHash }) =>
-      isRevoked || !may(asked, 'editor') ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
+      isRevoked || !may(asked, 'editor')
+        ? null
+        : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
     ),
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
-    return { to: 'sales', done: 'revoked' }
+    return { to: listOf('sales', form), done: 'revoked' }
   }
 }

@@ -2,8 +2,9 @@ import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
-import { action, badge, facts, table } from '../parts.ts'
+import { badge, facts, table } from '../parts.ts'
 import { may } from '../role.ts'
+import { listOf, revocation } from '../sales.ts'
 import { sats, short, timeOf } from '../words.ts'
 
 interface BalanceItem {
@@ -67,7 +68,11 @@ export const tokensPage: ConsolePage = {
               cell: one =>
                 one.isRevoked || one.state !== 'open' || !may(asked, 'editor')
                   ? null
-                  : action('Revoke', { hash: one.id }, { what: one.id })
+                  : revocation(
+                      asked,
+                      one.id,
+                      'It serves nothing more, and what is left of it is not paid back by itself.'
+                    )
             }
           ],
           balances,
@@ -81,7 +86,7 @@ export const tokensPage: ConsolePage = {
   },
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
-    return { to: 'tokens', done: 'revoked' }
+    return { to: listOf('tokens', form), done: 'revoked' }
   }
 }
 
