@@ -74,7 +74,7 @@ export function badge(word: string, tone: Tone): VNode {
 /** A field of a form. */
 export interface FormField {
   readonly name: string
-  readonly label: string
+  readonly label: ComponentChildren
   readonly value?: string
   /** What is wrong with what was typed. */
   readonly problem?: string | undefined
@@ -96,6 +96,21 @@ export function field({ name, label, value = '', problem, hint, attributes = {} 
       ${hint === undefined ? null : html`<p id=${`${name}-hint`} class="soft">${hint}</p>`}
       ${problem === undefined ? null : html`<p id=${`${name}-problem`} class="error">${problem}</p>`}
     </div>`
+}
+
+/**
+ * The days that a list is about, from the first to before the second. The page's program takes them for the reader's own
+ * and sends the moments at which they begin, which come back here; without it they are sent as they are, in UTC.
+ */
+export function days(from: string | null, to: string | null): VNode {
+  const day = (name: string, label: string, at: string | null): VNode =>
+    field({
+      name,
+      label: html`${label}<span data-utc> (UTC)</span>`,
+      value: at?.slice(0, 10) ?? '',
+      attributes: { type: 'date', 'data-moment': at ?? '' }
+    })
+  return html`${day('from', 'From', from)}${day('to', 'Before', to)}`
 }
 
 /** One of several values. */

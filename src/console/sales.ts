@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { html } from '../pages/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
-import { action, badge, choice, danger, field, pager, table } from './parts.ts'
+import { action, badge, choice, danger, days, field, pager, table } from './parts.ts'
 import type { SaleItem } from './views.ts'
 import { sats, short, timeOf } from './words.ts'
 
@@ -49,6 +49,8 @@ export async function salesPage(
     source: SOURCES.find(name => name === query.get('source')),
     state: STATES.find(name => name === query.get('state')),
     text: query.get('text'),
+    from: query.get('from'),
+    to: query.get('to'),
     proxyId: query.get('proxyId')
   }
   const page = await api.get<{ readonly sales: readonly SaleItem[]; readonly next: string | null }>(
@@ -61,6 +63,7 @@ export async function salesPage(
         ${choice('source', 'Sold by', [['', 'All'], ...SOURCES.map(name => [name, name] as const)], filter.source ?? '')}
         ${choice('state', 'State', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
         ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${days(filter.from, filter.to)}
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
       </form>

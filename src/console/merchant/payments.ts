@@ -3,7 +3,7 @@ import { html } from '../../pages/document.ts'
 import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../payments/schema.ts'
 import { permitted, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, choice, copyable, danger, facts, field, live, pager, table } from '../parts.ts'
+import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
@@ -40,10 +40,9 @@ export const paymentsPage: ConsolePage = {
         <form method="get" class="filter" role="search" aria-label="Payments">
           ${choice('status', 'Status', [['', 'All'], ...PAYMENT_STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
           ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
-          ${field({ name: 'from', label: 'From', value: filter.from ?? '', attributes: { type: 'date' } })}
-          ${field({ name: 'to', label: 'Before', value: filter.to ?? '', attributes: { type: 'date' } })}
+          ${days(filter.from, filter.to)}
           <button class="button small" type="submit">Show</button>
-          <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} data-csv download="payments.csv">CSV</a>
+          <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
         </form>
         ${live(
           'list',

@@ -1,4 +1,4 @@
-// What the consoles' pages do beyond links and forms: the reader's own time, copying, and lists that stay
+// What the consoles' pages do beyond links and forms: the reader's own times and days, copying, and lists that stay
 // as they are while they are looked at.
 
 const when = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
@@ -13,6 +13,19 @@ const showTimes = root => {
 
 const shown = new Map([...document.querySelectorAll('[data-live]')].map(part => [part.id, part.innerHTML]))
 showTimes(document)
+
+// Days are the reader's own, as times are: what is sent is the moment at which one begins there.
+for (const field of document.querySelectorAll('input[data-moment]')) {
+  field.labels[0]?.querySelector('[data-utc]')?.remove()
+  const { moment } = field.dataset
+  const at = new Date(moment)
+  // A day without a time is one that was typed without this program.
+  if (moment.includes('T') && !Number.isNaN(at.getTime()))
+    field.value = new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 10)
+  field.form?.addEventListener('formdata', ({ formData }) => {
+    if (field.value !== '') formData.set(field.name, new Date(`${field.value}T00:00`).toISOString())
+  })
+}
 
 for (const button of document.querySelectorAll('[data-copy]')) {
   button.hidden = navigator.clipboard === undefined
