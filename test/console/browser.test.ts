@@ -83,6 +83,7 @@ t.test('the console in a browser', { skip: noBrowser }, async t => {
     await page.goto(`${gateway.url}/console`)
     t.ok(await page.getByText('21 sats').first().isVisible(), 'it has earned')
     await page.goto(`${gateway.url}/console/sales`)
+    await page.getByText('Revoke', { exact: true }).locator('visible=true').last().click()
     await page
       .getByRole('button', { name: /^Revoke/ })
       .first()

@@ -41,13 +41,20 @@ for (const button of document.querySelectorAll('[data-copy]')) {
 }
 
 // A second click on a form that is on its way would send it again.
-const sent = new WeakSet()
+const sent = new Set()
 document.addEventListener('submit', event => {
   const form = event.target
   if (form.method !== 'post') return
   if (sent.has(form)) return event.preventDefault()
   sent.add(form)
   for (const button of form.querySelectorAll('button[type="submit"]')) button.setAttribute('aria-disabled', 'true')
+})
+// Back on the page by the browser's own button: it is shown as it was left, and its forms can be sent again.
+addEventListener('pageshow', event => {
+  if (!event.persisted) return
+  for (const form of sent)
+    for (const button of form.querySelectorAll('button[type="submit"]')) button.removeAttribute('aria-disabled')
+  sent.clear()
 })
 
 // Lists are asked for anew while they can be seen, and let be while somebody is at work in them.
