@@ -196,6 +196,9 @@ export class Payments {
    * @throws LongError 409 where money has come or is on its way; else as `sync`
    */
   async cancel(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const known = await this.get(merchant, invoiceId)
+    // Over already: whether its provider can be asked makes no difference.
+    if (known.status === 'expired') return known
     const seen = await this.sync(merchant, invoiceId)
     const canceled = (await this.#changes.cancel(seen)) ?? notFound()
     if (canceled.status === 'expired') return canceled
