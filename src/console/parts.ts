@@ -51,6 +51,24 @@ export function pager(address: string, next: string | null, isFirst: boolean): V
     </nav>`
 }
 
+/** Rows of a page of a list that is counted from its begin. */
+export const ROWS = 50
+
+/** How many rows stand before a page of such a list, by its query's `offset`. */
+export function offsetOf(query: URLSearchParams): number {
+  return Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
+}
+
+/** The ways on from a page of such a list; `to` gives the address of one. */
+export function offsetPager(to: (offset: number) => string, offset: number, isMore: boolean): VNode | null {
+  if (offset === 0 && !isMore) return null
+  return html`
+    <nav class="pager" aria-label="Pages">
+      ${offset === 0 ? null : html`<a href=${to(Math.max(0, offset - ROWS))}>Newer</a>`}
+      ${isMore ? html`<a rel="next" href=${to(offset + ROWS)}>Older</a>` : null}
+    </nav>`
+}
+
 /** Names with their values. */
 export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
   return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`

@@ -169,3 +169,20 @@ t.test('the health page says in words what does not work', async t => {
   t.match(text, /The gateway takes traffic/)
   t.match(text, /The embedded database answers/)
 })
+
+await eachDatabase(t, 'every refund of the list can be reached, page by page', async (t, database) => {
+  const { gateway, page } = await opened(t, database)
+  await database.sql`
+    insert into refunds (refund_id, merchant_id, invoice_id, status, refund_type, refund_address, amount_sats, provider_slot,
+      provider_kind, created_at, updated_at, next_check_at)
+    select 100000000000000 + n, ${gateway.merchant.id}, 'ord_' || n, 'pending', 'chain', 'bcrt1', 40, 'primary', 'sandbox',
+      now() - n * interval '1 minute', now(), now() + interval '1 year'
+    from generate_series(1, 51) n`
+  const shown = async (path: string): Promise<string[]> =>
+    [...(await page(path)).text.matchAll(/refunds\/(1000000000000\d\d)"/g)].map(([, id = '']) => id)
+  const first = await shown('/operator/refunds?view=open')
+  const [, next = ''] = /href="([^"]*)"[^>]*>Older/.exec((await page('/operator/refunds?view=open')).text) ?? []
+  const second = await shown(`/operator/${next.replaceAll('&amp;', '&').replace(/^.*operator\//, '')}`)
+  t.same([first.length, second.length], [50, 1])
+  t.equal(new Set([...first, ...second]).size, 51)
+})

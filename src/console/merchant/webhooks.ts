@@ -3,15 +3,13 @@ import type { EndpointView } from '../../webhooks/endpoint-operations.ts'
 import type { DeliveryPage, DeliveryView } from '../../webhooks/schema.ts'
 import { expectUnchanged, queryOf } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, choice, field, live, table } from '../parts.ts'
+import { action, badge, choice, field, live, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import { forRole, may } from '../role.ts'
 import { timeOf } from '../words.ts'
 import { TONES } from './delivery.ts'
 import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
-/** Rows of a page. */
-const PAGE = 50
 
 /** Where events are told, what became of each delivery, and sending one again. */
 export const webhooksPage: ConsolePage = {
@@ -22,12 +20,12 @@ export const webhooksPage: ConsolePage = {
   async show(asked): Promise<PageContent> {
     const { api, form, link, problem, query } = asked
     const status = STATUSES.find(name => name === query.get('status'))
-    const offset = Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
+    const offset = offsetOf(query)
     const endpoints = await api.get<readonly EndpointView[]>('/api/merchant/webhooks/endpoints')
     const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
     const endpoint = endpoints.find(({ endpointId }) => endpointId === query.get('endpoint'))?.endpointId
     const page = await api.get<DeliveryPage>(
-      `/api/merchant/webhooks/deliveries${queryOf({ endpoint, status, limit: PAGE, offset })}`
+      `/api/merchant/webhooks/deliveries${queryOf({ endpoint, status, limit: ROWS, offset })}`
     )
     const goOn = (to: number) => link(`webhooks${queryOf({ endpoint, status, offset: to })}`)
     return {
@@ -114,10 +112,7 @@ export const webhooksPage: ConsolePage = {
               html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
             )
           )}
-          <nav class="pager" aria-label="Pages">
-            ${offset === 0 ? null : html`<a href=${goOn(Math.max(0, offset - PAGE))}>Newer</a>`}
-            ${offset + PAGE >= page.total ? null : html`<a href=${goOn(offset + PAGE)}>Older</a>`}
-          </nav>
+          ${offsetPager(goOn, offset, offset + ROWS < page.total)}
         </section>`
     }
   },

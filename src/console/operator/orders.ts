@@ -1,6 +1,7 @@
 import { html } from '../../pages/document.ts'
 import type { ConsolePage } from '../page.ts'
-import { action, table } from '../parts.ts'
+import { queryOf } from '../api.ts'
+import { action, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
 import { sats, timeOf } from '../words.ts'
 
 interface OrderItem {
@@ -19,11 +20,14 @@ export const operatorOrders: ConsolePage = {
   console: 'operator',
   path: 'orders',
   summary: 'Paid orders that their shop did not make, and having one made',
-  async show({ api, link }) {
-    const orders = await api.get<readonly OrderItem[]>('/api/admin/storefront/orders?take=100')
+  async show({ api, link, query }) {
+    const skip = offsetOf(query)
+    const orders = await api.get<readonly OrderItem[]>(
+      `/api/admin/storefront/orders${queryOf({ skip, take: ROWS + 1 })}`
+    )
     return {
       title: 'Orders',
-      content: table(
+      content: html`${table(
         'Orders',
         [
           { title: 'Order', cell: (order: OrderItem) => order.orderId },
@@ -40,9 +44,10 @@ export const operatorOrders: ConsolePage = {
           { title: 'Paid', cell: ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), isNumber: true },
           { title: 'Again', cell: ({ orderId }) => action('Have it made', { orderId }, { what: orderId }) }
         ],
-        orders,
+        orders.slice(0, ROWS),
         html`<p>None needs you. A paid order that its shop refuses, or whose buyer wants the money back, appears here.</p>`
-      )
+      )}
+      ${offsetPager(offset => link(`orders${queryOf({ offset })}`), skip, orders.length > ROWS)}`
     }
   },
   async act({ api, form }) {

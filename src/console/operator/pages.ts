@@ -6,7 +6,7 @@ import { earningsSection } from '../earnings.ts'
 import { salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { ConsolePage } from '../page.ts'
-import { action, badge, choice, facts, field, figure, table } from '../parts.ts'
+import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
 import type { RefundItem } from '../views.ts'
 import { keyPage, merchantPage } from './merchant.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
@@ -224,7 +224,8 @@ const refunds: ConsolePage = {
   summary: 'Refunds that nobody knows the fate of',
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
-    const list = await api.get<readonly StuckRefund[]>(`/api/admin/refunds?view=${view}`)
+    const skip = offsetOf(query)
+    const list = await api.get<readonly StuckRefund[]>(`/api/admin/refunds${queryOf({ view, skip, take: ROWS + 1 })}`)
     return {
       title: 'Refunds',
       content: html`
@@ -245,9 +246,10 @@ const refunds: ConsolePage = {
             { title: 'Made', cell: refund => timeOf(refund.createdAt) },
             { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
           ],
-          list,
+          list.slice(0, ROWS),
           html`<p>None.</p>`
-        )}`
+        )}
+        ${offsetPager(offset => link(`refunds${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
     }
   }
 }
