@@ -50,7 +50,7 @@ const RULES: readonly Rule[] = [
   // A merchant reads what was paid also when it has no plan any more.
   [/GET/, /^\/api\/payments$/, { policy: 'read' }],
   [/GET/, /^\/api\/(payments|refunds)/, { policy: 'read', gate: 'account' }],
-  [/POST/, /^\/api\/(payments|refunds)\/.*\/sync$/, { policy: 'global', gate: 'account' }],
+  [/POST/, /^\/api\/(payments|refunds)\/.*\/(sync|cancel)$/, { policy: 'global', gate: 'account' }],
   [/POST/, /^\/api\/(billing\/create-checkout-session|bitcoin\/create-subscription)$/, { policy: 'checkout-create' }],
   [/GET/, /^\/api\/((l402|billing|bitcoin)\/pricing|l402\/status)$/, { policy: 'read' }],
   // No plan is asked: a leaked token is to be stopped by whoever finds it.

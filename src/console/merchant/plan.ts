@@ -109,7 +109,7 @@ function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: n
     : html`none by itself; it ends ${timeOf(paidUntil)}`
 }
 
-/** Whether the gate lets the account work, as far as its plan goes (contract, Subscription gate): its state, and its period's end. */
+/** Whether the gate lets the account work, as far as its plan goes (decision 36): its state, and its period's end. */
 export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsView['plan'], now: number): boolean {
   return (status === 'active' || status === 'trialing') && (paidUntil === null || Date.parse(paidUntil) >= now)
 }
