@@ -34,6 +34,15 @@ export function refundingOf(session: PrepaidSession): Refunding | null {
   }
 }
 
+/**
+ * Whether somebody may be sending the refund now: its request may be on its way, and nobody who sent it has told the
+ * client yet that its outcome is not known.
+ */
+export function isBeingSent(session: PrepaidSession, now: number): boolean {
+  const refund = refundingOf(session)
+  return refund !== null && isUnheard(refund) && session.toldStatus === null && now - refund.askedAt < SEND_WITHIN
+}
+
 /** The same request whenever it is sent and looked up, so that a provider recognises it. */
 export function requestOf(
   { chargeId, returnInvoice: invoice }: PrepaidSession,

@@ -26,6 +26,7 @@ import type { SessionCounters } from './counters.ts'
 import {
   afterSilence,
   failureOf,
+  isBeingSent,
   isLost,
   isSentAgain,
   refundingOf,
@@ -62,7 +63,7 @@ export const TOUCH_EACH = 0.1
 
 /** How long whoever closes a session waits for the gateways that still hold a part of it. */
 const HELD_WAIT = 5_000
-const HELD_LOOK = 100
+const LOOK_EVERY = 100
 const BATCH = 100
 /** How long one process has to look a refund up before others may. */
 const LOOK = 60_000
@@ -105,20 +106,26 @@ export class SessionRefunds {
 
   /**
    * Refunds a closed session and answers how it stands, as its client is told. One whose outcome is not known is told as
-   * failed, since the protocol has no word for it (decision 273). Never sends twice.
+   * failed, since the protocol has no word for it (decision 273). Never sends twice: where somebody else is sending it,
+   * what came of that is waited for.
    */
   async refund(id: string): Promise<SessionRefund> {
     const { store, clock } = this.#parts
-    let session = await store.find(id)
-    for (let waited = 0; waited < HELD_WAIT && session !== null && session.heldMsat > 0; waited += HELD_LOOK) {
+    for (let waited = 0; ; waited += LOOK_EVERY) {
+      const session = await store.find(id)
+      if (session === null) throw new TypeError('a session is gone that was to be refunded')
+      if (session.closedAt !== null && session.heldMsat === 0 && session.refundStatus === null) {
+        const begun = await this.#reserve(id)
+        if (begun !== null) return toldRefund((await this.#send(begun.session, begun.refund)) ?? session)
+        // Another was faster, or there was nothing to send.
+        continue
+      }
+      const isAwaited = session.heldMsat > 0 ? waited < HELD_WAIT : isBeingSent(session, clock.now())
+      if (!isAwaited) return toldRefund(session)
       await new Promise<void>(resolve => {
-        clock.after(HELD_LOOK, resolve)
+        clock.after(LOOK_EVERY, resolve)
       })
-      session = await store.find(id)
     }
-    if (session !== null && session.heldMsat === 0 && session.refundStatus === null) session = await this.#begin(id)
-    if (session === null) throw new TypeError('a session is gone that was to be refunded')
-    return toldRefund(session)
   }
 
   /** Closes and refunds sessions that nobody uses, and those whose end has come. */
@@ -195,11 +202,20 @@ export class SessionRefunds {
 
   /** Reserves the refund in the row, sends it, and writes what came of it. */
   async #begin(id: string, isAgain = false): Promise<PrepaidSession | null> {
+    const begun = await this.#reserve(id, isAgain)
+    return begun === null ? await this.#parts.store.find(id) : await this.#send(begun.session, begun.refund)
+  }
+
+  /** Writes that the refund is being sent, or that there is nothing to send; null where there is nothing to do. */
+  async #reserve(
+    id: string,
+    isAgain = false
+  ): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
     const { database, store, balances, clock, random } = this.#parts
-    const begun = await database.transaction(async sql => {
+    return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
-      if (session === null || session.closedAt === null || session.heldMsat > 0) return session
-      if (session.refundStatus !== (isAgain ? 'failed' : null)) return session
+      if (session === null || session.closedAt === null || session.heldMsat > 0) return null
+      if (session.refundStatus !== (isAgain ? 'failed' : null)) return null
       const now = clock.now()
       // What is less than a satoshi stays here: nothing smaller can be paid out.
       const amountSats = Math.floor((session.depositedMsat - session.spentMsat - session.refundedMsat) / 1000)
@@ -207,7 +223,7 @@ export class SessionRefunds {
         await balances.refunded(id, 0, sql)
         await store.skip(sql, id, now)
         this.#parts.counters.refund('skipped', 0)
-        return await store.find(id, sql)
+        return null
       }
       const refund: Refunding = {
         type: 'ln',
@@ -224,8 +240,6 @@ export class SessionRefunds {
       await store.refund(sql, id, refund, null, now + SEND_WITHIN)
       return { session, refund }
     })
-    if (begun === null || !('refund' in begun)) return begun
-    return await this.#send(begun.session, begun.refund)
   }
 
   /**

@@ -162,15 +162,43 @@ for (const nearest of ['the gateway that serves its last request', 'another gate
       await ledger.settle(held, 6_500, use())
       const answers = await passing(t, clock, database, Promise.all(told))
       t.equal(provider.sent.length, 1, 'once all gateways have let go of it')
-      t.ok(
-        answers.some(answer => answer?.refundStatus === 'succeeded'),
-        'and whoever sent it is told so'
+      t.same(
+        answers.map(answer => answer?.refundStatus),
+        ['succeeded', 'succeeded', undefined, undefined],
+        'and whoever closes it is told so, whoever sent it'
       )
       t.match(provider.sent[0], { amountSats: 93, destination: { type: 'ln' } }, 'in whole satoshis')
       t.match(await store.find(id), { spentMsat: 6_500, refundedMsat: 93_000, refundStatus: 'confirmed', heldMsat: 0 })
       t.match(await refunds.refund(id), { refundSats: 93, refundStatus: 'succeeded' })
     }
   )
+
+void eachDatabase(
+  t,
+  'whoever closes while another gateway sends the refund is told what came of it',
+  async (t, database) => {
+    const { clock, provider, refunds, other, store, open } = setting(t, database)
+    const [paid, lost] = [await open(), await open()]
+    for (const id of [paid, lost]) await refunds.close(id, 'client', 'c')
+    const payouts = [Promise.withResolvers<Payout>(), Promise.withResolvers<Payout>()]
+    provider.pay = () => payouts[provider.sent.length - 1]?.promise ?? Promise.reject(new Error('sent a third time'))
+    const sending = other.refunds.begin()
+    while (provider.sent.length < 1) await new Promise(setImmediate)
+    const told = passing(t, clock, database, refunds.refund(paid))
+    payouts[0]?.resolve(PAID)
+    t.match(await told, { refundSats: 100, refundStatus: 'succeeded' }, 'once the node has paid')
+    while (provider.sent.length < 2) await new Promise(setImmediate)
+    payouts[1]?.reject(new PayoutUncertain(new Error('reset')))
+    await sending
+    const asked = clock.now()
+    t.match(await passing(t, clock, database, refunds.refund(lost)), { refundSats: 100, refundStatus: 'failed' })
+    t.ok(
+      clock.now() - asked >= 60_000 - 1_000 && clock.now() - asked < 70_000,
+      'until it cannot be on its way any more'
+    )
+    t.match(await store.find(lost), { refundStatus: 'pending' })
+  }
+)
 
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
   const { clock, provider, refunds, store, open } = setting(t, database)
