@@ -10,6 +10,22 @@ import { SLICES, type Grab, type SliceWrite } from './store.ts'
  * of them old a write that is right would be refused.
  */
 
+/** An entry as JSON has it, and as the columns of `balance_entries` do. */
+const ENTRY_FIELDS =
+  'at double precision, request text, model text, input bigint, output bigint, msat bigint, "unpaidMsat" bigint, basis text'
+const ENTRY_VALUES =
+  'to_timestamp(at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, "unpaidMsat", entry.basis'
+
+/** Each entry by itself, with the columns of `balance_entries`; `id` and `nth` are their order. To be said after `from`. */
+export const EACH_ENTRY = `(
+  select row.id, row.balance_id, entry.*
+  from balance_entries as row cross join lateral (
+    select 0::bigint as nth, made_at, request, model, input, output, msat, unpaid_msat, basis
+    union all
+    select nth, ${ENTRY_VALUES}
+    from rows from (json_to_recordset(more::json) as (${ENTRY_FIELDS})) with ordinality
+      as entry (at, request, model, input, output, msat, "unpaidMsat", basis, nth)) as entry) as each_entry`
+
 /** Takes parts of balances for slices. */
 export const GRAB = overRows<Grab>(
   {
@@ -57,8 +73,8 @@ export const WRITE = overRows<SliceWrite>(
     reserved: ['bigint', row => row.reserved],
     last: ['integer', row => (row.isLast ? 1 : 0)],
     kept: ['timestamptz', row => row.keptUntil],
-    // Most heartbeats have none.
-    entries: ['text', row => (row.entries.length === 0 ? '[]' : JSON.stringify(row.entries))]
+    first: ['text', row => (row.entries[0] === undefined ? null : JSON.stringify(row.entries[0]))],
+    more: ['text', row => (row.entries.length < 2 ? null : JSON.stringify(row.entries.slice(1)))]
   },
   given => `
     with given as materialized (select given.* from ${given}),
@@ -83,10 +99,10 @@ export const WRITE = overRows<SliceWrite>(
         held_msat = fresh.held_msat - case fresh.last when 1 then fresh.amount else fresh.spent + fresh.back end
       from fresh where id = fresh.balance),
     noted as (
-      insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis)
-      select fresh.balance, to_timestamp(entry.at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, entry."unpaidMsat", entry.basis
-      from fresh cross join lateral jsonb_to_recordset(fresh.entries::jsonb)
-        as entry (at double precision, request text, model text, input bigint, output bigint, msat bigint, "unpaidMsat" bigint, basis text))
+      insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis, more)
+      select fresh.balance, ${ENTRY_VALUES}, fresh.more
+      from fresh cross join lateral jsonb_to_record(fresh.first::jsonb) as entry (${ENTRY_FIELDS})
+      where fresh.first is not null)
     select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
   { locks: true }
 )

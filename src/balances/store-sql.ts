@@ -2,7 +2,7 @@ import { isRevoked } from '../challenges/revoked-sql.ts'
 import { Batch } from '../database/batch.ts'
 import type { Database, Sql } from '../database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records, type Row } from '../database/rows.ts'
-import { GRAB, WRITE } from './statements.ts'
+import { EACH_ENTRY, GRAB, WRITE } from './statements.ts'
 import type {
   BalanceKind,
   BalanceNow,
@@ -187,8 +187,10 @@ export class SqlBalanceStore implements BalanceStore {
   }
 
   async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {
-    return await entries.all(this.#database.sql`
-      select * from balance_entries where balance_id = ${balanceId} order by id desc limit ${take} offset ${skip}`)
+    const { sql } = this.#database
+    return await entries.all(sql`
+      select * from ${sql.unsafe(EACH_ENTRY)}
+      where balance_id = ${balanceId} order by id desc, nth desc limit ${take} offset ${skip}`)
   }
 
   async purgeEntries(before: number, limit: number): Promise<number> {

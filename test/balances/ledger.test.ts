@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import t, { type Test as T } from 'tap'
+import { EACH_ENTRY } from '../../src/balances/statements.ts'
 import { Ledger, type BalanceReservation } from '../../src/balances/ledger.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import { SLICES, type SliceWrite } from '../../src/balances/store.ts'
@@ -35,8 +36,8 @@ async function sound(database: Database, id: string): Promise<{ left: number; sp
     select deposited_msat, spent_msat, refunded_msat, held_msat,
       (select coalesce(sum(amount_msat), 0)::bigint from balance_slices where balance_id = ${id}) as sliced,
       (select coalesce(sum(msat), 0)::bigint from balance_deposits where balance_id = ${id}) as deposits,
-      (select coalesce(sum(msat), 0)::bigint from balance_entries where balance_id = ${id}) as entered,
-      (select count(*) - count(distinct request) from balance_entries where balance_id = ${id} and basis <> 'crash') as twice
+      (select coalesce(sum(msat), 0)::bigint from ${database.sql.unsafe(EACH_ENTRY)} where balance_id = ${id}) as entered,
+      (select count(*) - count(distinct request) from ${database.sql.unsafe(EACH_ENTRY)} where balance_id = ${id} and basis <> 'crash') as twice
     from balances where id = ${id}`
   const of = (name: string): number => Number(row?.[name])
   const left = of('deposited_msat') - of('spent_msat') - of('refunded_msat')
@@ -74,6 +75,56 @@ void eachDatabase(t, 'what is reserved is settled once, and the balance has what
   t.equal((await sound(database, balance.id)).held, 0, 'a slice that nobody uses goes back')
   t.equal((await store.entries(balance.id, { skip: 0, take: 10 })).length, 2)
 })
+
+void eachDatabase(
+  t,
+  'entries that were written together are listed one by one, newest first, with those of a gateway of before',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const gateway = ledger('a')
+    const [balance, other] = [newBalance(clock), newBalance(clock)]
+    await Promise.all([store.open(balance), store.open(other)])
+    await database.sql`
+      insert into balance_entries (balance_id, made_at, request, msat, unpaid_msat, basis)
+      values (${balance.id}, ${new Date(5)}, 'of before', 7, 0, 'reservation')`
+    const all = [
+      use({ model: null, input: null, output: null, basis: 'reservation' }),
+      use({ model: 'größe "2"\\' }),
+      use(),
+      use()
+    ]
+    for (const part of [all.slice(0, 3), all.slice(3)]) {
+      for (const each of part) await gateway.settle(await reserved(gateway, balance.id, 50), 20 + part.length, each)
+      await settled(gateway, await reserved(gateway, other.id, 5), 5)
+      await written(clock, [gateway])
+    }
+    const [{ rows } = { rows: 0 }] = await database.sql<{ rows: number }[]>`
+      select count(*)::int as rows from balance_entries where balance_id = ${balance.id}`
+    t.equal(rows, 3, 'a row for each write')
+    const wanted = [
+      { ...all[3], msat: 21, unpaidMsat: 0 },
+      ...all
+        .slice(0, 3)
+        .map(each => ({ ...each, msat: 23, unpaidMsat: 0 }))
+        .toReversed(),
+      {
+        at: 5,
+        request: 'of before',
+        model: null,
+        input: null,
+        output: null,
+        msat: 7,
+        unpaidMsat: 0,
+        basis: 'reservation'
+      }
+    ].map(each => ({ ...each, balanceId: balance.id }))
+    t.same(await store.entries(balance.id, { skip: 0, take: 10 }), wanted)
+    for (const skip of wanted.keys())
+      t.same(await store.entries(balance.id, { skip, take: 2 }), wanted.slice(skip, skip + 2), `from ${skip} on`)
+    t.equal(await store.purgeEntries(6, 10), 1)
+    t.same(await store.entries(balance.id, { skip: 0, take: 10 }), wanted.slice(0, -1))
+  }
+)
 
 void eachDatabase(t, 'a balance that nobody has opened, that ended or was closed is refused', async (t, database) => {
   const { clock, store, ledger } = setting(t, database)

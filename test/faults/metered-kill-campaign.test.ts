@@ -6,6 +6,7 @@
  *   METERED_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/metered-kill-campaign.test.ts
  */
 import t from 'tap'
+import { EACH_ENTRY } from '../../src/balances/statements.ts'
 import { SLICES } from '../../src/balances/store.ts'
 import postgres from 'postgres'
 import { startModelServer } from '../fakes/model.ts'
@@ -105,7 +106,7 @@ t.test(
     }
     await eventually('the slices of the dead are settled and those of the living written', settled, 120_000)
     const entries = await sql<{ request: string; msat: number; basis: string }[]>`
-    select request, msat::int as msat, basis from balance_entries`
+    select request, msat::int as msat, basis from ${sql.unsafe(EACH_ENTRY)}`
     const billed = new Map<string, number>()
     let [twice, crashed] = [0, 0]
     for (const { request, msat, basis } of entries) {
@@ -133,7 +134,7 @@ t.test(
     )
     const sums = await sql<{ deposited: number; spent: number; entered: number }[]>`
     select deposited_msat::int as deposited, spent_msat::int as spent,
-      (select coalesce(sum(msat), 0)::int from balance_entries where balance_id = balances.id) as entered
+      (select coalesce(sum(msat), 0)::int from ${sql.unsafe(EACH_ENTRY)} where balance_id = balances.id) as entered
     from balances`
     for (const { deposited, spent, entered } of sums) {
       t.equal(spent, entered, 'a balance has spent what its entries say')

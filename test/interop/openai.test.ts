@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { fetchWithL402, type PaidResponse } from '@getalby/lightning-tools/402'
 import t from 'tap'
+import { EACH_ENTRY } from '../../src/balances/statements.ts'
 import { startModelServer } from '../fakes/model.ts'
 import { openAnyDatabase, temporaryFolder } from '../support/database.ts'
 import { defaultYaml, rootFolder, startGateway } from '../support/gateway.ts'
@@ -171,7 +172,7 @@ t.test(
       const [row] = await database.sql<{ n: number; input: number; output: number; msat: number; others: number }[]>`
       select count(*)::int as n, sum(input)::int as input, sum(output)::int as output, sum(msat)::int as msat,
         (count(*) filter (where basis <> 'usage' or unpaid_msat <> 0))::int as others
-      from balance_entries`
+      from ${database.sql.unsafe(EACH_ENTRY)}`
       return (row?.n ?? 0) >= CALLS ? row : null
     })
     t.same(sums, {

@@ -46,6 +46,7 @@ import { reservedOrders } from './0055-reserved-orders.ts'
 import { traffic } from './0057-traffic.ts'
 import { passkeys } from './0060-passkeys.ts'
 import { proxyTraffic } from './0061-proxy-traffic.ts'
+import { entriesTogether } from './0062-entries-together.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -98,5 +99,6 @@ export const migrations: readonly Migration[] = [
   reservedOrders,
   traffic,
   passkeys,
-  proxyTraffic
+  proxyTraffic,
+  entriesTogether
 ]
