@@ -2,6 +2,7 @@ import type { UsageConfig } from '../config/meter.ts'
 import type { Context } from '../gateway/context.ts'
 import { ClientGone, LongError, Unavailable } from '../gateway/errors.ts'
 import { encodeEvent } from '../gateway/event-stream.ts'
+import { tableOf } from '../gateway/header-names.ts'
 import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'
 import type { Clock, Timer } from '../system/clock.ts'
@@ -18,6 +19,9 @@ export const BALANCE_HEADER = 'X-Balance-Msat'
 export const CHARGED_HEADER = 'X-Charged-Msat'
 /** What the request before was charged, where that could not be told with its own head. */
 export const LAST_CHARGED_HEADER = 'X-Last-Charged-Msat'
+
+const OUR_HEADERS = [BALANCE_HEADER, CHARGED_HEADER, LAST_CHARGED_HEADER].map(name => name.toLowerCase())
+const OURS = tableOf(new Map(OUR_HEADERS.map(name => [name, true])), false)
 
 /** What a metered request is settled with. */
 export interface MeteredParts {
@@ -85,7 +89,8 @@ export class MeteredRequest {
   head(head: Head): void | Promise<void> {
     const { usage, reservation, ledger } = this.#parts
     // Nobody else's are believed.
-    for (const name of [BALANCE_HEADER, CHARGED_HEADER, LAST_CHARGED_HEADER]) head.headers.delete(name.toLowerCase())
+    if (head.headers.pairs.some((name, at) => at % 2 === 0 && OURS.of(name)))
+      for (const name of OUR_HEADERS) head.headers.delete(name)
     const last = ledger.lastCharged(reservation.balanceId)
     const isSold = this.#forwardedAt !== null ? head.source === 'upstream' : head.source !== 'error'
     const known = !isSold || head.status >= 400 ? null : this.#knownWith(head, usage)
@@ -110,8 +115,8 @@ export class MeteredRequest {
     if (ctx.method !== 'HEAD') this.#reader = this.#readerOf(head)
     this.#isHeld = this.#parts.isHeld && this.#isStream && this.#reader !== null
     const left = ledger.left(reservation.balanceId)
-    if (left !== null) head.headers.set(BALANCE_HEADER, String(Math.max(0, left)))
-    if (last !== null) head.headers.set(LAST_CHARGED_HEADER, String(last))
+    if (left !== null) head.headers.append(BALANCE_HEADER, String(Math.max(0, left)))
+    if (last !== null) head.headers.append(LAST_CHARGED_HEADER, String(last))
     if (usage === 'seconds') this.#tick()
   }
 
@@ -419,6 +424,6 @@ function away(): Unavailable {
 }
 
 function tell(head: Head, settled: Settled): void {
-  head.headers.set(CHARGED_HEADER, String(settled.chargedMsat))
-  head.headers.set(BALANCE_HEADER, String(Math.max(0, settled.leftMsat)))
+  head.headers.append(CHARGED_HEADER, String(settled.chargedMsat))
+  head.headers.append(BALANCE_HEADER, String(Math.max(0, settled.leftMsat)))
 }

@@ -1,5 +1,5 @@
 import { overRows } from '../database/given-rows.ts'
-import { SLICES, type Grab, type SliceWrite } from './store.ts'
+import { SLICES, type Grab, type NewEntry, type SliceWrite } from './store.ts'
 
 /**
  * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is
@@ -10,11 +10,15 @@ import { SLICES, type Grab, type SliceWrite } from './store.ts'
  * of them old a write that is right would be refused.
  */
 
-/** An entry as JSON has it, and as the columns of `balance_entries` do. */
-const ENTRY_FIELDS =
-  'at double precision, request text, model text, input bigint, output bigint, msat bigint, "unpaidMsat" bigint, basis text'
-const ENTRY_VALUES =
-  'to_timestamp(at / 1000.0), entry.request, entry.model, entry.input, entry.output, entry.msat, "unpaidMsat", entry.basis'
+/** An entry as a JSON list, half as long as an object: thousands of them are written each second. */
+function listOf({ at, request, model, input, output, msat, unpaidMsat, basis }: NewEntry): readonly unknown[] {
+  return [at, request, model, input, output, msat, unpaidMsat, basis]
+}
+
+/** The columns of `balance_entries` of the list `listed`, from `made_at` on. */
+const LISTED =
+  'to_timestamp((listed->>0)::double precision / 1000), listed->>1, listed->>2, (listed->>3)::bigint, (listed->>4)::bigint, ' +
+  '(listed->>5)::bigint, (listed->>6)::bigint, listed->>7'
 
 /** Each entry by itself, with the columns of `balance_entries`; `id` and `nth` are their order. To be said after `from`. */
 export const EACH_ENTRY = `(
@@ -22,9 +26,7 @@ export const EACH_ENTRY = `(
   from balance_entries as row cross join lateral (
     select 0::bigint as nth, made_at, request, model, input, output, msat, unpaid_msat, basis
     union all
-    select nth, ${ENTRY_VALUES}
-    from rows from (json_to_recordset(more::json) as (${ENTRY_FIELDS})) with ordinality
-      as entry (at, request, model, input, output, msat, "unpaidMsat", basis, nth)) as entry) as each_entry`
+    select nth, ${LISTED} from jsonb_array_elements(more::jsonb) with ordinality as item (listed, nth)) as entry) as each_entry`
 
 /** Takes parts of balances for slices. */
 export const GRAB = overRows<Grab>(
@@ -73,8 +75,8 @@ export const WRITE = overRows<SliceWrite>(
     reserved: ['bigint', row => row.reserved],
     last: ['integer', row => (row.isLast ? 1 : 0)],
     kept: ['timestamptz', row => row.keptUntil],
-    first: ['text', row => (row.entries[0] === undefined ? null : JSON.stringify(row.entries[0]))],
-    more: ['text', row => (row.entries.length < 2 ? null : JSON.stringify(row.entries.slice(1)))]
+    first: ['text', row => (row.entries[0] === undefined ? null : JSON.stringify(listOf(row.entries[0])))],
+    more: ['text', row => (row.entries.length < 2 ? null : JSON.stringify(row.entries.slice(1).map(listOf)))]
   },
   given => `
     with given as materialized (select given.* from ${given}),
@@ -100,9 +102,7 @@ export const WRITE = overRows<SliceWrite>(
       from fresh where id = fresh.balance),
     noted as (
       insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis, more)
-      select fresh.balance, ${ENTRY_VALUES}, fresh.more
-      from fresh cross join lateral jsonb_to_record(fresh.first::jsonb) as entry (${ENTRY_FIELDS})
-      where fresh.first is not null)
+      select balance, ${LISTED}, more from (select balance, first::jsonb as listed, more from fresh where first is not null) as written)
     select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
   { locks: true }
 )
