@@ -60,7 +60,7 @@ const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), char
 
 /** Bytes of a slice's write beside its entries, and of one of those, roughly. */
 const WRITE_BYTES = 300
-const ENTRY_BYTES = 200
+const ENTRY_BYTES = 80
 
 /** The balances of PostgreSQL or the embedded database. */
 export class SqlBalanceStore implements BalanceStore {
