@@ -3,7 +3,8 @@ import { isConnectionFault } from '../database/errors.ts'
 import type { Database } from '../database/database.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
-import type { BalanceState, BalanceStore, Grabbed, NewEntry, SliceWrite } from './store.ts'
+import { Entries, type Use } from './entries.ts'
+import type { BalanceState, BalanceStore, Grabbed, SliceWrite } from './store.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds. */
 
@@ -35,9 +36,6 @@ export interface Settled {
   readonly leftMsat: number
 }
 
-/** An entry before it is known what it takes. */
-export type Use = Omit<NewEntry, 'msat' | 'unpaidMsat'>
-
 /** What a ledger is built from. */
 export interface LedgerParts {
   readonly store: BalanceStore
@@ -60,7 +58,7 @@ interface Slice {
   reserved: number
   /** Spent, and in no write yet; with the entries of it. */
   spent: number
-  entries: NewEntry[]
+  entries: Entries
   /** What the last answer of the database said is left of the balance. */
   left: number
   writes: number
@@ -307,7 +305,7 @@ export class Ledger {
       amount: 0,
       reserved: 0,
       spent: 0,
-      entries: [],
+      entries: new Entries(),
       left: 0,
       writes: 0,
       writing: null,
@@ -357,7 +355,7 @@ export class Ledger {
     slice.lastCharged = charged
     slice.usedAt = this.#clock.now()
     const unpaidMsat = cost - charged
-    if (cost > 0 || use.basis === 'usage') slice.entries.push({ ...use, msat: charged, unpaidMsat })
+    if (cost > 0 || use.basis === 'usage') slice.entries.add(use, charged, unpaidMsat)
     this.#soil(slice)
     this.#told(charged, unpaidMsat)
     return { chargedMsat: charged, unpaidMsat, leftMsat: this.#left(slice) }
@@ -554,7 +552,7 @@ export class Ledger {
     slice.isDirty = slice.isAskedFor = false
     slice.amount -= back
     slice.spent = 0
-    slice.entries = []
+    slice.entries = new Entries()
     // Whoever comes now begins another slice.
     if (isLast) this.#retire(slice)
     const left = await this.#written(slice, write)
@@ -599,7 +597,7 @@ export class Ledger {
       'A slice of a balance was lost; what was served from it since its last write is not charged'
     )
     slice.state = 'lost'
-    slice.entries = []
+    slice.entries = new Entries()
     this.#all.delete(slice)
     this.#dirty.delete(slice)
     if (this.#slices.get(slice.balanceId) === slice) this.#slices.delete(slice.balanceId)

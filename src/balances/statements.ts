@@ -1,5 +1,5 @@
 import { overRows } from '../database/given-rows.ts'
-import { SLICES, type Grab, type NewEntry, type SliceWrite } from './store.ts'
+import { SLICES, type Grab, type SliceWrite } from './store.ts'
 
 /**
  * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is
@@ -10,23 +10,22 @@ import { SLICES, type Grab, type NewEntry, type SliceWrite } from './store.ts'
  * of them old a write that is right would be refused.
  */
 
-/** An entry as a JSON list, half as long as an object: thousands of them are written each second. */
-function listOf({ at, request, model, input, output, msat, unpaidMsat, basis }: NewEntry): readonly unknown[] {
-  return [at, request, model, input, output, msat, unpaidMsat, basis]
+/** A column of the entry at `at` of those in `more`, which is one value where they all have the same. */
+function other(column: string): string {
+  return `case jsonb_typeof(others->'${column}') when 'array' then others #>> array['${column}', at::text] else others->>'${column}' end`
 }
-
-/** The columns of `balance_entries` of the list `listed`, from `made_at` on. */
-const LISTED =
-  'to_timestamp((listed->>0)::double precision / 1000), listed->>1, listed->>2, (listed->>3)::bigint, (listed->>4)::bigint, ' +
-  '(listed->>5)::bigint, (listed->>6)::bigint, listed->>7'
 
 /** Each entry by itself, with the columns of `balance_entries`; `id` and `nth` are their order. To be said after `from`. */
 export const EACH_ENTRY = `(
   select row.id, row.balance_id, entry.*
   from balance_entries as row cross join lateral (
-    select 0::bigint as nth, made_at, request, model, input, output, msat, unpaid_msat, basis
+    select 0 as nth, made_at, request, model, input, output, msat, unpaid_msat, basis
     union all
-    select nth, ${LISTED} from jsonb_array_elements(more::jsonb) with ordinality as item (listed, nth)) as entry) as each_entry`
+    select at + 1, made_at + (${other('after')})::bigint * interval '1 millisecond', others #>> array['request', at::text],
+      ${other('model')}, (${other('input')})::bigint, (${other('output')})::bigint, (${other('msat')})::bigint,
+      (${other('unpaid')})::bigint, ${other('basis')}
+    from (select more::jsonb as others offset 0) as parsed
+      cross join generate_series(0, jsonb_array_length(others->'request') - 1) as at) as entry) as each_entry`
 
 /** Takes parts of balances for slices. */
 export const GRAB = overRows<Grab>(
@@ -75,8 +74,15 @@ export const WRITE = overRows<SliceWrite>(
     reserved: ['bigint', row => row.reserved],
     last: ['integer', row => (row.isLast ? 1 : 0)],
     kept: ['timestamptz', row => row.keptUntil],
-    first: ['text', row => (row.entries[0] === undefined ? null : JSON.stringify(listOf(row.entries[0])))],
-    more: ['text', row => (row.entries.length < 2 ? null : JSON.stringify(row.entries.slice(1).map(listOf)))]
+    at: ['timestamptz', row => row.entries.first?.at ?? null],
+    request: ['text', row => row.entries.first?.request ?? null],
+    model: ['text', row => row.entries.first?.model ?? null],
+    input: ['bigint', row => row.entries.first?.input ?? null],
+    output: ['bigint', row => row.entries.first?.output ?? null],
+    msat: ['bigint', row => row.entries.first?.msat ?? null],
+    unpaid: ['bigint', row => row.entries.first?.unpaidMsat ?? null],
+    basis: ['text', row => row.entries.first?.basis ?? null],
+    more: ['text', row => row.entries.others()]
   },
   given => `
     with given as materialized (select given.* from ${given}),
@@ -102,7 +108,7 @@ export const WRITE = overRows<SliceWrite>(
       from fresh where id = fresh.balance),
     noted as (
       insert into balance_entries (balance_id, made_at, request, model, input, output, msat, unpaid_msat, basis, more)
-      select balance, ${LISTED}, more from (select balance, first::jsonb as listed, more from fresh where first is not null) as written)
+      select balance, at, request, model, input, output, msat, unpaid, basis, more from fresh where request is not null)
     select nth, remaining - case when writes < write then spent else 0 end as remaining from found`,
   { locks: true }
 )

@@ -60,7 +60,7 @@ const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), char
 
 /** Bytes of a slice's write beside its entries, and of one of those, roughly. */
 const WRITE_BYTES = 300
-const ENTRY_BYTES = 80
+const ENTRY_BYTES = 50
 
 /** The balances of PostgreSQL or the embedded database. */
 export class SqlBalanceStore implements BalanceStore {
@@ -73,7 +73,7 @@ export class SqlBalanceStore implements BalanceStore {
     this.#grabs = new Batch({ key: grab => grab.balanceId, write: given => GRAB.one(database.sql, given) })
     this.#writes = new Batch({
       key: write => write.balanceId,
-      size: write => WRITE_BYTES + write.entries.length * ENTRY_BYTES,
+      size: write => WRITE_BYTES + write.entries.count * ENTRY_BYTES,
       write: given => WRITE.one(database.sql, given)
     })
   }

@@ -1,3 +1,4 @@
+import type { Entries } from './entries.ts'
 import type { Sql } from '../database/database.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds since the epoch. */
@@ -109,7 +110,8 @@ export interface SliceWrite {
   /** The slice ends, and all that is left of it goes back. */
   readonly isLast: boolean
   readonly keptUntil: number
-  readonly entries: readonly NewEntry[]
+  /** Of the requests that it settles. */
+  readonly entries: Entries
 }
 
 /** What a swept slice was settled at. */

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { Entries } from '../../src/balances/entries.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import type { Grab, SliceWrite } from '../../src/balances/store.ts'
 import type { Database, Sql } from '../../src/database/database.ts'
@@ -80,7 +81,7 @@ async function setting(database: Database, isDead = false) {
     reserved: 0,
     isLast: false,
     keptUntil,
-    entries: [],
+    entries: new Entries(),
     ...facts
   })
   const held = async (): Promise<{ sliced: number; held: number; left: number }> => {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Test as T } from 'tap'
-import { Ledger, type Refused, type BalanceReservation, type Settled, type Use } from '../../src/balances/ledger.ts'
+import type { Use } from '../../src/balances/entries.ts'
+import { Ledger, type Refused, type BalanceReservation, type Settled } from '../../src/balances/ledger.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import type { BalanceStore, NewBalance } from '../../src/balances/store.ts'
 import type { Database } from '../../src/database/database.ts'

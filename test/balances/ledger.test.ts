@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto'
 import t, { type Test as T } from 'tap'
+import { Entries } from '../../src/balances/entries.ts'
 import { EACH_ENTRY } from '../../src/balances/statements.ts'
 import { Ledger, type BalanceReservation } from '../../src/balances/ledger.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
@@ -260,6 +261,8 @@ void eachDatabase(t, 'a write whose answer was lost is written once', async (t, 
   await store.open(balance)
   const slice = { balanceId: balance.id, sliceId: 's' }
   await store.grab({ ...slice, gateway: 'a', need: 1_000, want: 0, keptUntil: clock.now() + 1, now: clock.now() })
+  const entries = new Entries()
+  entries.add(use(), 400, 0)
   const write: SliceWrite = {
     ...slice,
     nth: 1,
@@ -268,12 +271,12 @@ void eachDatabase(t, 'a write whose answer was lost is written once', async (t, 
     reserved: 200,
     isLast: false,
     keptUntil: clock.now() + 60_000,
-    entries: [{ ...use(), msat: 400, unpaidMsat: 0 }]
+    entries
   }
   t.same([await store.write(write), await store.write(write)], [999_600, 999_600])
   t.same(await sound(database, balance.id), { left: 999_600, spent: 400, held: 1_000_000 / SLICES - 500 })
   t.match(await store.find(balance.id), { reservedMsat: 200 })
-  const last: SliceWrite = { ...write, nth: 2, spent: 0, back: 0, reserved: 0, isLast: true, entries: [] }
+  const last: SliceWrite = { ...write, nth: 2, spent: 0, back: 0, reserved: 0, isLast: true, entries: new Entries() }
   t.same([await store.write(last), await store.write(last)], [999_600, null])
   t.equal((await sound(database, balance.id)).held, 0)
 })

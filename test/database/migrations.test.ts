@@ -1,4 +1,5 @@
 import t from 'tap'
+import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { MigrationError, migrate, type Migration } from '../../src/database/migrations.ts'
 import { migrations as released } from '../../src/database/migrations/list.ts'
@@ -133,3 +134,29 @@ await eachDatabase(t, 'all released migrations run on a new database', async (t,
     released.map(migration => migration.name)
   )
 })
+
+await eachDatabase(
+  t,
+  'entries that were written as a list each are the same once they stand column by column',
+  async (t, database) => {
+    const at = released.findIndex(({ name }) => name === '0063-entries-by-column')
+    await migrate(database, released.slice(0, at), options)
+    const others = [
+      [1_700_000_000_005, 'b', null, 0, 1, 40, 2, 'usage'],
+      [1_700_000_000_007, 'c "ü"', 'small', null, null, 50, 2, 'reservation']
+    ]
+    await database.sql`
+      insert into balance_entries (balance_id, made_at, request, msat, unpaid_msat, basis, more)
+      values ('x', ${new Date(1_700_000_000_004)}, 'a', 30, 0, 'usage', ${JSON.stringify(others)}), ('x', ${new Date(9)}, 'd', 1, 0, 'crash', null)`
+    await migrate(database, released, options)
+    t.same(
+      (await new SqlBalanceStore(database).entries('x', { skip: 0, take: 10 })).map(entry => Object.values(entry)),
+      [
+        ['x', 9, 'd', null, null, null, 1, 0, 'crash'],
+        ...others.toReversed().map(entry => ['x', ...entry]),
+        ['x', 1_700_000_000_004, 'a', null, null, null, 30, 0, 'usage']
+      ]
+    )
+  },
+  empty
+)

@@ -1,9 +1,9 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * A row for each write of a slice in the place of one for each request: the first request's entry stands in the columns, and
- * those of the others behind it in `more`, a JSON list of lists with the same values from `made_at` on (in milliseconds), or null. One row with its indexes costs as much as serving a request
- * does. A gateway of before writes and reads rows with one entry.
+ * A row for each write of a slice in the place of one for each request: the first request's entry stands in the columns,
+ * and those of the others behind it in `more`, as JSON, or null. One row with its indexes costs as much as serving a
+ * request does. A gateway of before writes and reads rows with one entry.
  */
 export const entriesTogether: Migration = {
   name: '0062-entries-together',

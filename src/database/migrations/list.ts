@@ -47,6 +47,7 @@ import { traffic } from './0057-traffic.ts'
 import { passkeys } from './0060-passkeys.ts'
 import { proxyTraffic } from './0061-proxy-traffic.ts'
 import { entriesTogether } from './0062-entries-together.ts'
+import { entriesByColumn } from './0063-entries-by-column.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -100,5 +101,6 @@ export const migrations: readonly Migration[] = [
   traffic,
   passkeys,
   proxyTraffic,
-  entriesTogether
+  entriesTogether,
+  entriesByColumn
 ]
