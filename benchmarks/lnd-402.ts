@@ -3,6 +3,7 @@
 // BOLTGATE_APERTURE, Aperture's binary; without the latter its row is left out. It prints a table in Markdown.
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { findPrograms, startChain, startNode, synced, type Node } from '../test/interop/lnd/nodes.ts'
 import { createLoad, type Load } from './load/load.ts'
@@ -20,6 +21,8 @@ import { startUpstream } from './upstream/upstream.ts'
 const AT_ONCE = 16
 /** Before anything counts, each target makes so many. */
 const WARM_UP = 1000
+/** Milliseconds between two windows: what was taken of invoices made ahead is made good in nobody else's. */
+const PAUSE = 2_000
 
 const { values } = parseArgs({
   options: { requests: { type: 'string', default: '300' }, rounds: { type: 'string', default: '6' } }
@@ -177,7 +180,10 @@ services:
     lnd.rate.push(rate)
     lnd.p50.push(p50)
     lnd.p99.push(p99)
-    for (const row of round % 2 === 0 ? rows : rows.toReversed()) await window(load, row, request, count)
+    for (const row of round % 2 === 0 ? rows : rows.toReversed()) {
+      await sleep(PAUSE)
+      await window(load, row, request, count)
+    }
   }
   process.stdout.write(
     `| ${count} requests, ${AT_ONCE} at once | 402s a second | median wait, ms | p99, ms | processor time of the process, ms |\n|---|---|---|---|---|\n`

@@ -1,4 +1,4 @@
-import type { Clock } from '../system/clock.ts'
+import type { Clock, Timer } from '../system/clock.ts'
 
 /** What may lie in a stock. */
 export interface Perishable {
@@ -53,6 +53,13 @@ const AT_ONCE = 24
 const AT_ONCE_OF_MAKER = 16
 /** How long nothing is made of a key of which what came could not be kept: asking again would bring the same. */
 const LONG_PAUSE = 600_000
+/**
+ * Milliseconds between two requests that belong to one burst, and for how long nothing is made in it while more than this
+ * part of a shelf lies ready.
+ */
+const BURST_GAP = 50
+const BURST = 1_000
+const BURST_LEAVES = 1 / 4
 
 /**
  * Things that are made before anybody asks for them, and handed out once each: an invoice takes its provider a while.
@@ -60,7 +67,11 @@ const LONG_PAUSE = 600_000
  * It follows demand without a forecast. A request that finds nothing makes its shelf larger by one, unless it is the
  * first in as long as a thing keeps; one that nobody took in time, or that could not be made, makes it smaller by one.
  * What was taken is made anew, one for one. So of each key no more is begun than was asked for, whoever asks and
- * however. Nothing is begun but after a request, and no timer runs.
+ * however. Nothing is begun but after a request.
+ *
+ * In a burst nothing is made for a second while enough lies ready: a making takes more of the processor than handing out
+ * does, and of its maker's too where that runs beside us. So a burst is served from what lies ready, which is made good
+ * behind it.
  */
 export class Stock<T extends Perishable> {
   readonly #parts: StockParts
@@ -69,6 +80,11 @@ export class Stock<T extends Perishable> {
   readonly #makers = new Map<string, number>()
   #ready = 0
   #making = 0
+  /** What is to be made once a burst is over or has lasted long enough. */
+  readonly #postponed = new Map<Shelf<T>, StockWish<T>>()
+  #timer: Timer | null = null
+  #burstSince = -Infinity
+  #takenAt = -Infinity
   #isClosed = false
 
   constructor(parts: StockParts) {
@@ -92,6 +108,8 @@ export class Stock<T extends Perishable> {
     if (taken !== null) this.#ready--
     else if (now - shelf.askedAt <= wish.keeps && shelf.size < wish.most) shelf.size++
     shelf.askedAt = now
+    if (now - this.#takenAt >= BURST_GAP) this.#burstSince = now
+    this.#takenAt = now
     counted(taken === null ? 'miss' : 'hit', 1)
     // Behind what the caller does at once: who waits asks first.
     queueMicrotask(() => {
@@ -104,11 +122,13 @@ export class Stock<T extends Perishable> {
   clear(): void {
     for (const shelf of this.#shelves.values()) this.#throw(shelf)
     this.#shelves.clear()
+    this.#postponed.clear()
   }
 
   /** The same for good. What is being made is not waited for. */
   close(): void {
     this.#isClosed = true
+    this.#timer?.cancel()
     this.clear()
   }
 
@@ -163,6 +183,18 @@ export class Stock<T extends Perishable> {
   }
 
   #fill(shelf: Shelf<T>, wish: StockWish<T>): void {
+    if (shelf.isGone || shelf.ready.length + shelf.making >= Math.min(shelf.size, wish.most)) return
+    const burst = shelf.ready.length > shelf.size * BURST_LEAVES ? this.#burstLasts() : 0
+    if (burst > 0) {
+      this.#postponed.set(shelf, wish)
+      this.#timer ??= this.#parts.clock.after(burst, () => {
+        this.#timer = null
+        const postponed = [...this.#postponed]
+        this.#postponed.clear()
+        for (const [one, its] of postponed) this.#fill(one, its)
+      })
+      return
+    }
     if (this.#ready + this.#making >= MOST) this.#sweep()
     while (
       !shelf.isGone &&
@@ -173,6 +205,13 @@ export class Stock<T extends Perishable> {
       (this.#makers.get(wish.maker) ?? 0) < AT_ONCE_OF_MAKER
     )
       void this.#make(shelf, wish)
+  }
+
+  /** Milliseconds until it is to be looked again whether a burst is over; 0 where there is none that is waited for. */
+  #burstLasts(): number {
+    if (this.#takenAt === this.#burstSince) return 0
+    const now = this.#parts.clock.monotonic()
+    return Math.max(0, Math.min(this.#takenAt + BURST_GAP, this.#burstSince + BURST) - now)
   }
 
   async #make(shelf: Shelf<T>, wish: StockWish<T>): Promise<void> {

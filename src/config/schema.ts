@@ -206,7 +206,7 @@ function whoseCalls(kinds: readonly ProviderFacts[]): string {
 function aheadByDefault(kinds: readonly ProviderFacts[]): string {
   const billing = kinds.filter(({ calls }) => calls?.billsInvoices === true).map(({ name }) => name)
   const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for invoices that nobody pays`
-  return `Where it is left out, 50, and none for the sandbox${none}.`
+  return `Where it is left out, 400, and none for the sandbox${none}.`
 }
 
 const lightning = (kinds: readonly ProviderFacts[]) =>

@@ -13,10 +13,10 @@ import type { KindName, Provider } from './provider.ts'
 import { SandboxProvider } from './sandbox/sandbox.ts'
 
 /**
- * Invoices of one price and description that are made before anybody asks, where the operator names no figure: enough
- * for 100 of them a second from a provider that takes 150 ms, and what happens to come at once.
+ * Invoices of one price and description that are made before anybody asks, where the operator names no figure: 20 are
+ * enough for 100 a second from a provider that takes 150 ms; the others are for those who come at once.
  */
-const MOST_AHEAD = 50
+const MOST_AHEAD = 400
 
 /** What the providers are made from. */
 export interface SeatOptions {

@@ -282,3 +282,67 @@ t.test('thrown away is thrown away: what lay there, and what was still being mad
   await finishAll()
   t.equal(stock.level, 0)
 })
+
+/** A stock in which 20 of `a` lie ready, at rest. */
+async function stocked() {
+  const all = bench()
+  const { clock, take, finishAll, stock } = all
+  for (let n = 0; n < 21; n++) await take()
+  await finishAll()
+  await clock.advance(60_000)
+  return { ...all, ready: () => stock.level }
+}
+
+t.test('of a burst nothing is made while enough lies ready, and all that was taken behind it', async t => {
+  const { clock, making, take, ready } = await stocked()
+  t.equal(ready(), 20)
+  await take()
+  t.equal(making.length, 1, 'for who comes alone at once')
+  for (let n = 0; n < 10; n++) {
+    await clock.advance(49)
+    t.ok(await take())
+  }
+  t.equal(making.length, 1)
+  await clock.advance(49)
+  t.equal(making.length, 1)
+  await clock.advance(1)
+  t.equal(making.length, 11)
+})
+
+t.test('a burst that takes three quarters of what lay ready is not waited for', async t => {
+  const { clock, making, take } = await stocked()
+  await take()
+  await clock.advance(1)
+  for (let n = 2; n < 15; n++) await take()
+  t.equal(making.length, 1)
+  await take()
+  t.equal(making.length, 15)
+})
+
+t.test('a burst that lasts for more than a second is not waited for', async t => {
+  const { clock, making, take } = await stocked()
+  for (let n = 0; n < 11; n++) {
+    await take()
+    await clock.advance(45)
+  }
+  for (let n = 0; n < 11; n++) {
+    // Of another key, which keeps the burst going.
+    await take('b', { maker: 'n' })
+    t.equal(making.filter(({ key }) => key === 'a').length, 1)
+    await clock.advance(45)
+  }
+  await take('b', { maker: 'n' })
+  await clock.advance(10)
+  t.equal(making.filter(({ key }) => key === 'a').length, 11)
+})
+
+t.test('nothing is made for what was thrown away in a burst', async t => {
+  const { clock, making, stock, take } = await stocked()
+  for (let n = 0; n < 5; n++) await take()
+  await clock.advance(1)
+  await take()
+  stock.clear()
+  const before = making.length
+  await clock.advance(5_000)
+  t.equal(making.length, before)
+})

@@ -315,7 +315,8 @@ export async function openChannel(chain: Chain, from: Node, to: Node): Promise<v
     )
   }
   await Promise.all([from, to].map(synced))
-  await from.api('POST', '/v1/peers', { addr: { pubkey: to.id, host: to.peerHost } })
+  // A node that has seen the chain may still be starting.
+  await until('the other node', () => from.api('POST', '/v1/peers', { addr: { pubkey: to.id, host: to.peerHost } }))
   await from.api('POST', '/v1/channels', {
     node_pubkey: Buffer.from(to.id, 'hex').toString('base64'),
     local_funding_amount: '2000000',
