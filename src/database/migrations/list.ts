@@ -48,6 +48,7 @@ import { passkeys } from './0060-passkeys.ts'
 import { proxyTraffic } from './0061-proxy-traffic.ts'
 import { entriesTogether } from './0062-entries-together.ts'
 import { entriesByColumn } from './0063-entries-by-column.ts'
+import { unknownSize } from './0067-unknown-size.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -102,5 +103,6 @@ export const migrations: readonly Migration[] = [
   passkeys,
   proxyTraffic,
   entriesTogether,
-  entriesByColumn
+  entriesByColumn,
+  unknownSize
 ]

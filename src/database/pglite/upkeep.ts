@@ -28,16 +28,30 @@ export async function answerTo(database: ProtocolExecutor, message: Uint8Array):
 }
 
 /**
- * Messages after which V8 gets a turn, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
+ * Messages after which V8 gets a turn and tables that grew are looked at, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
  */
 const TURN = 1_000
 const CHECKPOINT = 20_000
 const VACUUM = 200_000
 
 /**
+ * Has the planner look at tables that are twice as large as when it looked last, and at none of a few pages; `relpages`
+ * is what it saw. Plans that are kept were made for tables as they were then: those of a gateway's first moments read
+ * whole what was one page.
+ */
+const LOOK_AT_GROWN = `
+  do $$ declare grown regclass; begin
+    for grown in
+      select oid from pg_class
+      where relkind = 'r' and relnamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
+        and pg_relation_size(oid) > 2 * greatest(relpages, 8) * current_setting('block_size')::bigint
+    loop execute format('analyze %s', grown); end loop;
+  end $$`
+
+/**
  * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts
  * its log, which would grow for as long as it runs and be read again after a kill, and nobody clears away what updates
- * leave. And a process that only waits for messages never comes back to its event loop, in which V8 gives memory back.
+ * leave, or sees that tables have grown. And a process that only waits for messages never comes back to its event loop, in which V8 gives memory back.
  */
 export class Upkeep {
   #messages = 0
@@ -54,6 +68,7 @@ export class Upkeep {
   async run(database: ProtocolExecutor): Promise<void> {
     this.#turned = this.#messages
     await setImmediate()
+    await answerTo(database, query(LOOK_AT_GROWN))
     if (this.#messages - this.#cut < CHECKPOINT) return
     this.#cut = this.#messages
     if (this.#messages - this.#vacuumed >= VACUUM) {
