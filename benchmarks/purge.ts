@@ -4,9 +4,9 @@ import { challengeOf, filledDatabase } from './growth/filled.ts'
 import { spreadOf } from './measure/statistics.ts'
 import { runTimeOfTree } from './rig/cpu.ts'
 
-// node benchmarks/purge.ts URL PID ROWS [--goes=N] [--rate=N] [--seconds=N]: deletes the N oldest challenges (half of them) of
-// the database growth_ROWS (see growth.ts), as the purge does, beside `rate` buyers a second (200): a 402, a lease, a
-// spend. Tells how many go in a second and what each costs, as the purge goes on; what the buyers' statements wait, with
+// node benchmarks/purge.ts URL PID ROWS [--goes=N] [--rate=N] [--offers=N] [--seconds=N]: deletes the N oldest challenges
+// (half of them) of the database growth_ROWS (see growth.ts), as the purge does, beside `rate` buyers a second (200), a
+// 402, a lease, a spend, and `offers` 402s a second that nobody pays (0). Tells how many go in a second and what each costs, as the purge goes on; what the buyers' statements wait, with
 // and without it; and how many of the sessions stood behind a lock, looked at each 20 ms. The rows are gone then.
 
 const [url = '', pid = '', size = '', ...rest] = process.argv.slice(2)
@@ -14,6 +14,7 @@ const option = (name: string, otherwise: number): number =>
   Number(rest.find(each => each.startsWith(`--${name}=`))?.slice(name.length + 3) ?? otherwise)
 const goes = option('goes', Number(size) / 2)
 const rate = option('rate', 200)
+const offers = option('offers', 0)
 const alone = option('seconds', 10) * 1000
 const PURGE_BATCH = 1_000
 const PARTS = 5
@@ -25,6 +26,29 @@ const pause = (ms: number): Promise<void> =>
   new Promise(resolve => {
     setTimeout(resolve, ms)
   })
+
+/** 402s that nobody pays, evenly until `until`. Resolves with how many. */
+async function offersUntil(until: AbortSignal): Promise<number> {
+  const open = new Set<Promise<void>>()
+  const begun = performance.now()
+  let made = 0
+  while (offers > 0 && !until.aborted) {
+    await pause(5)
+    for (const due = ((performance.now() - begun) / 1000) * offers; made < due; made++) {
+      const one = store.insert(sql, challengeOf(`client ${randomUUID()}`)).finally(() => open.delete(one))
+      open.add(one)
+    }
+  }
+  await Promise.all(open)
+  return made
+}
+
+/** What came until `until`: what each buyer waited for its three statements, in milliseconds, and 402s a second. */
+async function demandUntil(until: AbortSignal): Promise<{ readonly waits: number[]; readonly offered: number }> {
+  const begun = performance.now()
+  const [waits, made] = await Promise.all([buyersUntil(until), offersUntil(until)])
+  return { waits, offered: (made * 1000) / (performance.now() - begun) }
+}
 
 /** Buyers that come evenly until `until`. Resolves with what each waited for its three statements, in milliseconds. */
 async function buyersUntil(until: AbortSignal): Promise<number[]> {
@@ -64,14 +88,17 @@ async function locksUntil(until: AbortSignal): Promise<{ readonly looks: number;
 const cpu = (): number => runTimeOfTree(Number(pid)) ?? Number.NaN
 const percentile = (values: readonly number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? Number.NaN
-const tell = (label: string, waits: readonly number[]): void => {
+const tell = (
+  label: string,
+  { waits, offered }: { readonly waits: readonly number[]; readonly offered: number }
+): void => {
   process.stdout.write(
-    `${label}: ${waits.length} buyers, median ${(spreadOf(waits)?.median ?? Number.NaN).toFixed(1)} ms, 99 % ${percentile(waits, 0.99).toFixed(1)}, worst ${Math.max(...waits).toFixed(1)}\n`
+    `${label}: ${offered.toFixed(0)} offers a second and ${waits.length} buyers, median ${(spreadOf(waits)?.median ?? Number.NaN).toFixed(1)} ms, 99 % ${percentile(waits, 0.99).toFixed(1)}, worst ${Math.max(...waits).toFixed(1)}\n`
   )
 }
 
-await buyersUntil(AbortSignal.timeout(3_000))
-tell('without the purge', await buyersUntil(AbortSignal.timeout(alone)))
+await demandUntil(AbortSignal.timeout(3_000))
+tell('without the purge', await demandUntil(AbortSignal.timeout(alone)))
 
 const [bound] = await sql<Array<{ at: Date }>>`
   select greatest(expires_at, token_expires_at) as at from challenges
@@ -100,8 +127,8 @@ const gone = new AbortController()
 const purging = purge().finally(() => {
   gone.abort()
 })
-const [waits, locks] = await Promise.all([buyersUntil(gone.signal), locksUntil(gone.signal), purging])
-tell('beside the purge', waits)
+const [demand, locks] = await Promise.all([demandUntil(gone.signal), locksUntil(gone.signal), purging])
+tell('beside the purge', demand)
 process.stdout.write(`sessions that stood behind a lock: ${locks.waiting} in ${locks.looks} looks\n`)
 await store.close()
 await database.close()
