@@ -1,12 +1,12 @@
 /** What the API's responses hold, as far as the pages show it; decimals are the texts that the API wrote. */
-import type { PaymentStatus } from '../payments/schema.ts'
+import type { Payment, PaymentStatus } from '../payments/schema.ts'
 
 export interface PaymentItem {
   readonly invoiceId: string
   readonly orderId: string
   readonly status: PaymentStatus
   readonly amount: number | string
-  readonly currency: string
+  readonly currency: Payment['currency']
   readonly description?: string
   readonly paymentHash: string
   readonly lightningInvoice: string

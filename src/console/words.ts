@@ -1,4 +1,6 @@
 import type { VNode } from 'preact'
+import type { Payment } from '../payments/schema.ts'
+import { amountText } from '../pages/amounts.ts'
 import { html } from '../pages/document.ts'
 
 const grouped = new Intl.NumberFormat('en-US')
@@ -6,6 +8,11 @@ const grouped = new Intl.NumberFormat('en-US')
 /** Satoshis with a space between thousands as people read them: `12,500 sats`. */
 export function sats(amount: number): string {
   return `${grouped.format(amount)} ${amount === 1 ? 'sat' : 'sats'}`
+}
+
+/** An amount in its currency as people write it: `$2.00`, `0.0001 BTC`. */
+export function money(amount: number | string, currency: Payment['currency']): string {
+  return amountText(String(amount), currency)
 }
 
 /** A count with its thousands told apart. */

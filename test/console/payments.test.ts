@@ -152,3 +152,29 @@ t.test('a form that asks for nothing that its page knows changes nothing', async
   const [row] = await gateway.database.sql`select count(*)::int as made from bitcoin_subscriptions`
   t.same(row, { made: 0 })
 })
+
+t.test('money is shown as people write it, with its cents and every digit, and sent as it was typed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  await gateway.merchantSend('POST', '/api/payments', { orderId: 'dollars', amount: 2, currency: 'USD' })
+  await gateway.merchantSend('POST', '/api/payments', { orderId: 'a satoshi', amount: '0.00000001', currency: 'BTC' })
+  for (const path of ['/console/payments', '/console']) {
+    const { text } = await asPerson(gateway, cookie, path)
+    t.match(text, />\$2\.00/, path)
+    t.match(text, />0\.00000001\u{a0}BTC/u, path)
+  }
+  const page = async (): Promise<string> => (await asPerson(gateway, cookie, '/console/store')).text
+  const shown = (text: string): string | undefined =>
+    /<input[^>]*name="domesticShippingUsd"[^>]*value="([^"]*)"/.exec(text)?.[1]
+  const before = await page()
+  t.equal(shown(before), '4.90')
+  const was = /name="was" value="([^"]*)"/.exec(before.slice(before.indexOf('value="settings"')))?.[1] ?? ''
+  const form = { do: 'settings', was, claimWindowDays: '14' }
+  const save = (domesticShippingUsd: string) =>
+    asPerson(gateway, cookie, '/console/store', { ...form, domesticShippingUsd })
+  t.match((await save('4.905')).text, /value="4\.905"/, 'what is no amount is shown again')
+  t.equal((await save('7.10')).status, 303)
+  t.equal(shown(await page()), '7.10')
+  const stored = await gateway.merchantSend('GET', '/api/merchant/storefront')
+  t.match(stored.text, /"domesticShippingUsd":7\.1[,}]/)
+})

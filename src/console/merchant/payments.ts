@@ -7,13 +7,12 @@ import { action, choice, copyable, danger, days, facts, field, live, pager, tabl
 import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
-import { timeOf, sats, short } from '../words.ts'
+import { money, timeOf, sats, short } from '../words.ts'
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
-  return amountSats === null || currency === 'BTC'
-    ? `${value} ${currency}`
-    : `${value} ${currency} (${sats(amountSats)})`
+  const text = money(value, currency)
+  return amountSats === null || currency === 'BTC' ? text : `${text} (${sats(amountSats)})`
 }
 
 /** Payments, newest first, by status, time and text. */

@@ -6,7 +6,7 @@ import { expectUnchanged, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, figure, table, ticks, type Tone } from '../parts.ts'
 import { forRole, may } from '../role.ts'
-import { count, percent, sats, timeOf } from '../words.ts'
+import { count, money, percent, sats, timeOf } from '../words.ts'
 
 const STORE = '/api/merchant/storefront'
 const STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const
@@ -63,7 +63,7 @@ export const storePage: ConsolePage = {
       case 'settings':
         expectUnchanged(form, shownOf(await api.get<IntegrationView>(STORE)))
         return await change({
-          domesticShippingUsd: numberOf(text('domesticShippingUsd')),
+          domesticShippingUsd: exactly(text('domesticShippingUsd')),
           claimWindowDays: numberOf(text('claimWindowDays')),
           domesticOnly: form.getAll('is').includes('domesticOnly'),
           listInRegistry: form.getAll('is').includes('listInRegistry'),
@@ -95,7 +95,18 @@ export const storePage: ConsolePage = {
 
 /** What is no number is sent as it was typed, for the API to say so. */
 function numberOf(typed: string): number | string {
-  return /^\d+(\.\d{1,2})?$/.test(typed) ? Number(typed) : typed
+  return /^\d{1,15}$/.test(typed) ? Number(typed) : typed
+}
+
+/** The same for money: a number of JSON with the digits that were typed. */
+function exactly(typed: string): ReturnType<typeof JSON.rawJSON> | string {
+  return /^(?:0|[1-9]\d{0,8})(?:\.\d{1,2})?$/.test(typed) ? JSON.rawJSON(typed) : typed
+}
+
+/** Dollars as people type them: `4.50`. */
+function inDollars(amount: string): string {
+  const [whole = '', cents = ''] = amount.split('.')
+  return cents === '' ? whole : `${whole}.${cents.padEnd(2, '0')}`
 }
 
 /** A lasting token, or the id and secret of an app. */
@@ -153,7 +164,7 @@ async function opened(asked: Asked, store: IntegrationView): Promise<VNode> {
     <dl class="figures-row">
       ${figure('Checkouts', count(total.totalCheckouts))}
       ${figure('Paid', count(total.paidOrders), percent(total.paidOrders, total.totalCheckouts))}
-      ${figure('Earned', sats(total.totalPaidSats), `$${total.totalPaidUsd}`)}
+      ${figure('Earned', sats(total.totalPaidSats), money(String(total.totalPaidUsd), 'USD'))}
       ${figure('Sent', count(total.shipped))}
     </dl>
     <section aria-labelledby="orders">
@@ -254,7 +265,7 @@ function settings(asked: Asked, store: IntegrationView): VNode {
       <form method="post" class="form">
         <input type="hidden" name="do" value="settings" />
         <input type="hidden" name="was" value=${shownOf(store)} />
-        ${field({ name: 'domesticShippingUsd', label: 'Shipping, in US dollars', value: value('domesticShippingUsd', String(store.domesticShippingUsd)), problem: problem?.fields['domesticShippingUsd'], attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
+        ${field({ name: 'domesticShippingUsd', label: 'Shipping, in US dollars', value: value('domesticShippingUsd', inDollars(String(store.domesticShippingUsd))), problem: problem?.fields['domesticShippingUsd'], attributes: { inputmode: 'decimal', maxlength: 12, required: true } })}
         ${field({ name: 'claimWindowDays', label: 'Days in which buyers may say where it goes', value: value('claimWindowDays', String(store.claimWindowDays)), problem: problem?.fields['claimWindowDays'], attributes: { inputmode: 'numeric', maxlength: 3, required: true } })}
         ${ticks(
           'is',
