@@ -32,7 +32,8 @@ async function offersUntil(until: AbortSignal): Promise<number> {
   const open = new Set<Promise<void>>()
   const begun = performance.now()
   let made = 0
-  while (offers > 0 && !until.aborted) {
+  if (offers === 0) return made
+  while (!until.aborted) {
     await pause(5)
     for (const due = ((performance.now() - begun) / 1000) * offers; made < due; made++) {
       const one = store.insert(sql, challengeOf(`client ${randomUUID()}`)).finally(() => open.delete(one))

@@ -3,7 +3,7 @@ import { html } from '../../pages/document.ts'
 import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
 import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
-import { salesPage } from '../sales.ts'
+import { listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
@@ -68,11 +68,11 @@ const sales: ConsolePage = {
   summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
   show: asked =>
     salesPage(asked, '/api/admin/sales', ({ isRevoked, paymentHash }) =>
-      isRevoked ? null : action('Revoke', { hash: paymentHash }, { what: paymentHash })
+      isRevoked ? null : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
     ),
   async act({ api, form }) {
     await api.send({ method: 'DELETE', target: `/api/admin/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
-    return { to: 'sales', done: 'revoked' }
+    return { to: listOf('sales', form), done: 'revoked' }
   }
 }
 
