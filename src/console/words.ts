@@ -11,7 +11,7 @@ export function sats(amount: number): string {
 }
 
 /** An amount in its currency as people write it: `$2.00`, `0.0001 BTC`. */
-export function money(amount: number | string, currency: Payment['currency']): string {
+export function amountIn(amount: number | string, currency: Payment['currency']): string {
   return amountText(String(amount), currency)
 }
 

@@ -4,7 +4,7 @@ import { earningsSection } from '../earnings.ts'
 import type { Asked, ConsolePage, PageContent } from '../page.ts'
 import { table } from '../parts.ts'
 import type { PaymentItem, SaleItem } from '../views.ts'
-import { money, timeOf, sats } from '../words.ts'
+import { amountIn, timeOf, sats } from '../words.ts'
 import { askedAndPaidSection } from './asked-and-paid.ts'
 import { openProblems } from './problems.ts'
 
@@ -54,7 +54,7 @@ export const overviewPage: ConsolePage = {
               },
               { title: 'Status', cell: payment => payment.status },
               { title: 'Made', cell: payment => timeOf(payment.createdAt) },
-              { title: 'Amount', cell: payment => money(payment.amount, payment.currency), isNumber: true }
+              { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
             ],
             payments,
             html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`

@@ -7,11 +7,11 @@ import { action, choice, copyable, danger, days, facts, field, live, pager, tabl
 import { may } from '../role.ts'
 import { status } from '../status.ts'
 import type { PaymentItem, RefundItem } from '../views.ts'
-import { money, timeOf, sats, short } from '../words.ts'
+import { amountIn, timeOf, sats, short } from '../words.ts'
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
-  const text = money(value, currency)
+  const text = amountIn(value, currency)
   return amountSats === null || currency === 'BTC' ? text : `${text} (${sats(amountSats)})`
 }
 

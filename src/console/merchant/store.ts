@@ -6,7 +6,7 @@ import { expectUnchanged, queryOf } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, figure, table, ticks, type Tone } from '../parts.ts'
 import { forRole, may } from '../role.ts'
-import { count, money, percent, sats, timeOf } from '../words.ts'
+import { count, amountIn, percent, sats, timeOf } from '../words.ts'
 
 const STORE = '/api/merchant/storefront'
 const STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const
@@ -164,7 +164,7 @@ async function opened(asked: Asked, store: IntegrationView): Promise<VNode> {
     <dl class="figures-row">
       ${figure('Checkouts', count(total.totalCheckouts))}
       ${figure('Paid', count(total.paidOrders), percent(total.paidOrders, total.totalCheckouts))}
-      ${figure('Earned', sats(total.totalPaidSats), money(String(total.totalPaidUsd), 'USD'))}
+      ${figure('Earned', sats(total.totalPaidSats), amountIn(String(total.totalPaidUsd), 'USD'))}
       ${figure('Sent', count(total.shipped))}
     </dl>
     <section aria-labelledby="orders">
