@@ -109,5 +109,28 @@ export const bitcoinTexts: Readonly<Record<string, OperationText>> = {
         }
       }
     }
+  },
+  getPlanInvoices: {
+    description:
+      'One for each month that was asked for; those that nobody paid are forgotten some days after they expired. Invoices of a card are on the page of the customer portal.',
+    example: {
+      responses: {
+        200: {
+          invoices: [
+            {
+              invoiceId: '482910573648202',
+              description: 'Individual plan, one month',
+              status: 'paid',
+              priceUsd: 29,
+              amountSats: 48334,
+              createdAt: '2026-11-22T10:15:00.000Z',
+              expiresAt: '2026-11-22T11:15:00.000Z',
+              paidAt: '2026-11-22T10:16:12.000Z',
+              payUrl: 'https://gateway.example.com/pay/uJ0mZ5q3W8nX1rT6vY2bC4dE7fG9hK0lM3nP5qR8sTw'
+            }
+          ]
+        }
+      }
+    }
   }
 }

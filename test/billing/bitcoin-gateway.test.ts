@@ -1,4 +1,5 @@
 import t from 'tap'
+import { asPerson, sessionOf } from '../console/session.ts'
 import { JobTable } from '../../src/jobs/table.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
@@ -105,6 +106,29 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
       billingSubscriptionId: made.subscriptionId,
       billingCustomerId: null
     })
+    const next = await bought({ plan: 'individual', email: 'bookkeeper@example.com' }, apiKey)
+    await gateway.database.sql`
+      update bitcoin_invoices set created_at = created_at - interval '1 month', expires_at = expires_at - interval '1 month'
+      where invoice_id = ${made.invoiceId}`
+    const listed = await gateway.send('GET', '/api/merchant/subscription/invoices', {
+      headers: { 'x-api-key': apiKey }
+    })
+    const own = { description: 'Agentic Commerce, one month', priceUsd: 49, amountSats: 49_000 }
+    t.match((listed.json() as { invoices: unknown }).invoices, [
+      { ...own, invoiceId: next.invoiceId, status: 'unpaid', paidAt: null, payUrl: next.payUrl },
+      { ...own, invoiceId: made.invoiceId, status: 'paid', paidAt: /^2/, payUrl: made.payUrl }
+    ])
+    t.equal((listed.json() as { invoices: unknown[] }).invoices.length, 2)
+    const others = await gateway.merchantSend('GET', '/api/merchant/subscription/invoices')
+    t.same(others.json(), { invoices: [] }, 'nobody else sees them')
+    await gateway.database.sql`
+      update bitcoin_invoices set expires_at = now() - interval '1 minute' where invoice_id = ${next.invoiceId}`
+    const plan = await asPerson(gateway, await sessionOf(gateway, apiKey), '/console/plan')
+    t.match(
+      plan.text,
+      new RegExp(`<a href="[^"]*/pay/[^"]{43}">${next.invoiceId}</a>.*expired.*${made.invoiceId}`, 's')
+    )
+    t.match(plan.text, /\$49\.00 \(49,000 sats\)/)
   })
 
   await t.test('refusals: fields, plans, keys', async t => {

@@ -20,7 +20,8 @@ import type {
   BitcoinPricingView,
   BitcoinSubscription,
   BitcoinSubscriptionInput,
-  BitcoinSubscriptionView
+  BitcoinSubscriptionView,
+  PlanInvoicesView
 } from './schema.ts'
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
@@ -47,6 +48,9 @@ export interface BitcoinPlansParts {
   /** Told once of each invoice that was paid, after that was committed, in satoshis; for figures: it must not throw. */
   readonly sold?: (amountSats: number) => void
 }
+
+/** Of a list: there is one for each month. */
+const MOST_LISTED = 100
 
 /** Who buys. */
 export interface Buyer {
@@ -167,6 +171,26 @@ export class BitcoinPlans {
     await merchants.within(sql).setSubscription(merchant.id, { currentPeriodEnd: period.end })
     await store.activate(sql, own.id, period, merchant.id)
     await store.replaceOthers(sql, merchant.id, own.id)
+  }
+
+  /** The invoices of an account's plan. */
+  async invoices({ id }: Pick<Merchant, 'id'>): Promise<PlanInvoicesView> {
+    const { store, clock, publicUrl } = this.#parts
+    const now = clock.now()
+    const invoices = await store.ofMerchant(id, MOST_LISTED)
+    return {
+      invoices: invoices.map(invoice => ({
+        invoiceId: invoice.invoiceId,
+        description: invoice.description,
+        status: invoice.paidAt !== null ? 'paid' : invoice.expiresAt <= now ? 'expired' : 'unpaid',
+        priceUsd: invoice.priceUsd,
+        amountSats: invoice.amountSats,
+        createdAt: new Date(invoice.createdAt).toISOString(),
+        expiresAt: new Date(invoice.expiresAt).toISOString(),
+        paidAt: invoice.paidAt === null ? null : new Date(invoice.paidAt).toISOString(),
+        payUrl: payUrl(publicUrl(), invoice)
+      }))
+    }
   }
 
   /** What the pay page of an invoice shows; null for a token that is none. */

@@ -1,11 +1,12 @@
 import { clientNetwork } from '../../gateway/addresses.ts'
 import { defineOperation, documented, type AnyOperation } from '../../gateway/operation.ts'
+import { merchantOf } from '../../merchants/principal.ts'
 import { bitcoinTexts } from '../documented.ts'
-import { BitcoinPricingView, BitcoinSubscriptionInput, BitcoinSubscriptionView } from './schema.ts'
+import { BitcoinPricingView, BitcoinSubscriptionInput, BitcoinSubscriptionView, PlanInvoicesView } from './schema.ts'
 import type { BitcoinPlans } from './bitcoin.ts'
 
 /** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
-export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'>): AnyOperation[] {
+export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create' | 'invoices'>): AnyOperation[] {
   return documented(bitcoinTexts, [
     defineOperation({
       id: 'getBitcoinPricing',
@@ -54,6 +55,23 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
         const created = await plans.create(body, { merchant, client: clientNetwork(ctx.clientAddress) })
         return { status: 201, body: created, headers: ['Cache-Control', 'no-store'] }
       }
+    }),
+    defineOperation({
+      id: 'getPlanInvoices',
+      method: 'GET',
+      path: '/api/merchant/subscription/invoices',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The invoices of a plan that is paid by Lightning',
+      tag: 'Billing',
+      access: 'merchant',
+      responses: {
+        200: { description: 'The invoices; none where the plan is paid by card.', schema: PlanInvoicesView }
+      },
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: await plans.invoices(merchantOf(ctx)),
+        headers: ['Cache-Control', 'no-store']
+      })
     })
   ])
 }

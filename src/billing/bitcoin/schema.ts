@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { isoTime } from '../../gateway/iso-time.ts'
+import { isoTime, isoTimeOrNull } from '../../gateway/iso-time.ts'
 import type { KindName } from '../../providers/provider.ts'
 import type { RenewalStep } from './period.ts'
 import type { SoldPlan } from '../plans.ts'
@@ -85,3 +85,27 @@ export const BitcoinSubscriptionView = Type.Object(
   { title: 'BitcoinSubscription' }
 )
 export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>
+
+/** Response of `GET /api/merchant/subscription/invoices`. */
+export const PlanInvoicesView = Type.Object({
+  invoices: Type.Array(
+    Type.Object(
+      {
+        invoiceId: Type.String({ description: '15 digits.' }),
+        description: Type.String({ description: 'What was bought, for people.' }),
+        status: Type.Enum(['unpaid', 'paid', 'expired']),
+        priceUsd: Type.Integer({ description: 'Whole US dollars.' }),
+        amountSats: Type.Integer(),
+        createdAt: isoTime(),
+        expiresAt: isoTime('Until when it can be paid.'),
+        paidAt: isoTimeOrNull('Null while nobody paid it.'),
+        payUrl: Type.String({
+          description: 'Its page, which shows that it was paid once it is. Treat the address as a secret.'
+        })
+      },
+      { title: 'PlanInvoice' }
+    ),
+    { description: 'Newest first, at most a hundred.' }
+  )
+})
+export type PlanInvoicesView = Static<typeof PlanInvoicesView>

@@ -40,6 +40,8 @@ export interface BitcoinStore {
   ): Promise<{ readonly invoice: BitcoinInvoice; readonly subscription: BitcoinSubscription } | null>
   /** The newest invoice of a subscription that is not paid; null for none. */
   openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null>
+  /** An account's invoices, newest first; none that expired unpaid a while ago. */
+  ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]>
   /** A paid subscription of this address and plan that waits for an administrator; none that was rejected. */
   waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null>
   /** Locks an account's row until the transaction ends, so that nobody else moves its period meanwhile. */
@@ -167,6 +169,13 @@ export class SqlBitcoinStore implements BitcoinStore {
     const { sql } = this.#database
     return await invoiceRows.one(sql`
       select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`)
+  }
+
+  async ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]> {
+    const { sql } = this.#database
+    return await invoiceRows.all(sql`
+      select i.* from bitcoin_invoices i join bitcoin_subscriptions s on s.id = i.subscription_id
+      where s.merchant_id = ${merchantId} order by i.created_at desc, i.invoice_id desc limit ${limit}`)
   }
 
   async waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {

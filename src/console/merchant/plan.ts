@@ -1,11 +1,15 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import type { AccountView, SubscriptionView } from '../../merchants/account.ts'
+import type { PlanInvoicesView } from '../../billing/bitcoin/schema.ts'
 import type { SettingsView } from '../../merchants/settings-operation.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
-import { action, badge, facts } from '../parts.ts'
+import { action, badge, facts, table } from '../parts.ts'
 import { forRole } from '../role.ts'
-import { timeOf } from '../words.ts'
+import { status } from '../status.ts'
+import { amountIn, sats, timeOf } from '../words.ts'
+
+type PlanInvoice = PlanInvoicesView['invoices'][number]
 
 /** The plan that can be bought without talking to anybody. */
 const SOLD = 'individual'
@@ -18,9 +22,10 @@ export const planPage: ConsolePage = {
   summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
   async show(asked): Promise<PageContent> {
     const { api } = asked
-    const [subscription, { plan }] = await Promise.all([
+    const [subscription, { plan }, { invoices }] = await Promise.all([
       api.get<SubscriptionView>('/api/merchant/subscription'),
-      api.get<SettingsView>('/api/merchant/settings')
+      api.get<SettingsView>('/api/merchant/settings'),
+      api.get<PlanInvoicesView>('/api/merchant/subscription/invoices')
     ])
     const { planName, status, limits } = subscription
     return {
@@ -33,7 +38,8 @@ export const planPage: ConsolePage = {
           ['Next payment', next(subscription, plan, asked.ctx.now)],
           ['Webhook endpoints', `up to ${limits.maxWebhookEndpoints}`]
         ])}
-        ${forRole(asked, 'owner', ways(subscription, plan, asked.ctx.now))}`
+        ${forRole(asked, 'owner', ways(subscription, plan, asked.ctx.now))}
+        ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
     }
   },
   async act({ address, api, form }): Promise<GoTo | PageContent> {
@@ -112,6 +118,32 @@ function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: n
 /** Whether the gate lets the account work, as far as its plan goes (decision 36): its state, and its period's end. */
 export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsView['plan'], now: number): boolean {
   return (status === 'active' || status === 'trialing') && (paidUntil === null || Date.parse(paidUntil) >= now)
+}
+
+function byLightning(invoices: readonly PlanInvoice[]): VNode {
+  return html`
+    <section aria-labelledby="invoices"><h2 id="invoices">Invoices paid by Lightning</h2>
+      ${table(
+        'Invoices paid by Lightning',
+        [
+          {
+            title: 'Invoice',
+            cell: (invoice: PlanInvoice) => html`<a href=${invoice.payUrl}>${invoice.invoiceId}</a>`
+          },
+          { title: 'For', cell: invoice => html`<bdi>${invoice.description}</bdi>` },
+          { title: 'Made', cell: invoice => timeOf(invoice.createdAt) },
+          { title: 'State', cell: invoice => status(invoice.status) },
+          { title: 'Paid', cell: invoice => timeOf(invoice.paidAt) },
+          {
+            title: 'Amount',
+            cell: invoice => `${amountIn(invoice.priceUsd, 'USD')} (${sats(invoice.amountSats)})`,
+            isNumber: true
+          }
+        ],
+        invoices,
+        html`<p>None that is paid or open.</p>`
+      )}
+    </section>`
 }
 
 function ways(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode {
