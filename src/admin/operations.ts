@@ -1,5 +1,7 @@
 import { Type, type Static } from 'typebox'
 import type { GatewayError, ValidationError } from '../gateway/errors.ts'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from '../gateway/csv.ts'
+import { listingHeaders, wantsCsv } from '../gateway/listing.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { adminTexts } from './documented.ts'
 import { invalidWebhookUrl } from '../merchants/webhook-address.ts'
@@ -56,20 +58,28 @@ function accounts(administration: Administration): AnyOperation[] {
       id: 'adminListMerchants',
       method: 'GET',
       path: '/api/admin/merchants',
-      summary: 'Merchants, newest first: all of them, or a page',
+      summary: 'Merchants, newest first: all of them, or a page, or as CSV',
+      headers: listingHeaders,
       query: MerchantQuery,
       responses: {
         200: {
           description:
             'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.',
           schema: Type.Array(MerchantSummary),
-          isPaged: true
+          isPaged: true,
+          also: CSV
         }
       },
-      handle: async ({ query }) => {
+      handle: async ({ ctx, query: { format, ...query } }) => {
+        if (wantsCsv(ctx, format)) {
+          const body = csvStream(merchantColumns, () => administration.merchantPages(query))
+          const { total } = await administration.merchants({ ...query, limit: 1 })
+          const headers = ['X-Total-Count', String(total), ...csvHeaders('merchants.csv')]
+          return { status: 200, body, mediaType: CSV, headers }
+        }
         const { list, total, next } = await administration.merchants(query)
         const link = next === null ? [] : ['Link', `</api/admin/merchants?${nextQuery(query, next)}>; rel="next"`]
-        return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link] }
+        return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link, 'Vary', 'Accept'] }
       }
     }),
     defineOperation({
@@ -134,9 +144,19 @@ function accounts(administration: Administration): AnyOperation[] {
   ]
 }
 
+const merchantColumns: CsvColumns<MerchantSummary> = {
+  merchantId: ({ merchantId }) => merchantId,
+  name: ({ name }) => name,
+  email: ({ email }) => email,
+  planTier: ({ planTier }) => planTier,
+  subscriptionStatus: ({ subscriptionStatus }) => subscriptionStatus,
+  isActive: ({ isActive }) => isActive,
+  createdAt: ({ createdAt }) => createdAt
+}
+
 /** The query of the next page of the same list. */
 function nextQuery(
-  query: Static<typeof MerchantQuery>,
+  query: Omit<Static<typeof MerchantQuery>, 'format'>,
   next: { readonly limit: number; readonly after: number }
 ): string {
   const { search, isActive, planTier } = query

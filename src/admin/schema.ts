@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
+import { keysetQuery } from '../gateway/keyset.ts'
 import { AccountView, FeaturesView } from '../merchants/account.ts'
 import type { PlanTier } from '../merchants/plans.ts'
 import type { Merchant, SubscriptionFacts } from '../merchants/schema.ts'
@@ -140,7 +141,8 @@ export const MerchantQuery = Type.Object({
     })
   ),
   isActive: Type.Optional(Type.Boolean()),
-  planTier: Type.Optional(Type.Enum(['free', 'individual', 'l402']))
+  planTier: Type.Optional(Type.Enum(['free', 'individual', 'l402'])),
+  format: keysetQuery.format
 })
 export type MerchantQuery = Static<typeof MerchantQuery>
 

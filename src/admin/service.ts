@@ -81,6 +81,20 @@ export class Administration {
     return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
 
+  /** All of them from `after` on, page by page, newest first. */
+  async *merchantPages(query: MerchantQuery): AsyncGenerator<readonly MerchantSummary[]> {
+    for (let after = query.after; ;) {
+      const { list, next } = await this.merchants({
+        ...query,
+        limit: MERCHANT_PAGE.most,
+        ...(after === undefined ? {} : { after })
+      })
+      yield list
+      if (next === null) return
+      after = next.after
+    }
+  }
+
   /** @throws ShortError 404 */
   async merchant(idText: string): Promise<MerchantDetail> {
     const id = idOf(idText)

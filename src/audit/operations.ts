@@ -1,6 +1,9 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
+import type { Context } from '../gateway/context.ts'
+import { CSV, type CsvColumns } from '../gateway/csv.ts'
 import { isoTime } from '../gateway/iso-time.ts'
-import { keysetPage, keysetQuery, nextPage, onePage } from '../gateway/keyset.ts'
+import { keysetQuery, nextPage, periodOf } from '../gateway/keyset.ts'
+import { listed, listingHeaders } from '../gateway/listing.ts'
 import { defineOperation, documented, type AnyOperation, type Result } from '../gateway/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
 import { auditTexts } from './documented.ts'
@@ -37,18 +40,42 @@ const Entry = Type.Object(
   { title: 'AuditEntry' }
 )
 const Page = Type.Object({ entries: Type.Array(Entry), next: nextPage })
-const query = Type.Object({ after: keysetQuery.after, limit: keysetQuery.limit })
-const responses = { 200: { description: 'A page, newest first.', schema: Page } }
+const query = Type.Object({
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'Stands in who made it, in the operation or in an id, in upper or lower case.'
+    })
+  ),
+  ...keysetQuery
+})
+type Query = Static<typeof query>
+const responses = { 200: { description: 'A page, newest first.', schema: Page, also: CSV } }
+
+const columns: CsvColumns<AuditEntry> = {
+  at: ({ at }) => new Date(at).toISOString(),
+  merchantId: ({ merchantId }) => merchantId,
+  by: ({ actorKind }) => actorKind,
+  name: ({ actor }) => actor,
+  operation: ({ operation }) => operation,
+  target: ({ target }) => JSON.stringify(target),
+  change: ({ change }) => JSON.stringify(change),
+  status: ({ status }) => status,
+  id: ({ id }) => id
+}
 
 /** `GET /api/merchant/audit` and `GET /api/admin/audit` (decision 323). */
 export function auditOperations(store: SqlAuditStore): AnyOperation[] {
-  const page = async (merchantId: number | null, asked: Parameters<typeof keysetPage>[0]): Promise<Result> => {
-    const { rows, next } = await onePage(
-      keysetPage(asked),
-      wanted => store.list(merchantId, wanted),
-      entry => entry
-    )
-    return { status: 200, body: { entries: rows.map(view), next }, headers: ['Cache-Control', 'no-store'] }
+  const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
+    const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }
+    return listed(ctx, asked, {
+      name: 'entries',
+      file: 'changes',
+      columns,
+      read: wanted => store.list(filter, wanted),
+      keyOf: entry => entry,
+      view
+    })
   }
   return documented(auditTexts, [
     defineOperation({
@@ -58,10 +85,11 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       tag: 'Merchant',
       access: 'merchant',
       mount: { use: 'merchant-api', chain: 'settings-read' },
-      summary: 'Who changed what in the account',
+      summary: 'Who changed what in the account, as a page or as CSV',
+      headers: listingHeaders,
       query,
       responses,
-      handle: ({ ctx, query: asked }) => page(merchantOf(ctx).id, asked)
+      handle: ({ ctx, query: asked }) => page(ctx, merchantOf(ctx).id, asked)
     }),
     defineOperation({
       id: 'adminListAudit',
@@ -70,13 +98,14 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       tag: 'Admin',
       access: 'admin',
       mount: { use: 'operator-api', chain: 'admin' },
-      summary: 'Who changed what, in all accounts or one',
+      summary: 'Who changed what, in all accounts or one, as a page or as CSV',
+      headers: listingHeaders,
       query: Type.Object({
         ...query.properties,
         merchantId: Type.Optional(Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }))
       }),
       responses,
-      handle: ({ query: { merchantId, ...asked } }) => page(merchantId ?? null, asked)
+      handle: ({ ctx, query: { merchantId, ...asked } }) => page(ctx, merchantId ?? null, asked)
     })
   ])
 }

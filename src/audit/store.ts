@@ -1,6 +1,6 @@
 import type { Database } from '../database/database.ts'
 import { integer, json, moment, optional, records, text, type Records } from '../database/rows.ts'
-import type { KeysetPage } from '../gateway/keyset.ts'
+import type { KeysetPage, TimeSpan } from '../gateway/keyset.ts'
 
 /** Who made a change: an API key by its hint, a member by the address, the admin key, or an operator by the address. */
 export type ActorKind = 'key' | 'member' | 'admin' | 'operator'
@@ -19,6 +19,14 @@ export interface AuditEntry {
   readonly change: unknown
   /** What it was answered; null while it runs, and where its end could not be written. */
   readonly status: number | null
+}
+
+/** Which changes. */
+export interface AuditFilter extends TimeSpan {
+  /** Null for all accounts. */
+  readonly merchantId: number | null
+  /** Stands in who made it, in the operation or in an id, in upper or lower case; empty for any. */
+  readonly text: string
 }
 
 const rows: Records<AuditEntry> = records({
@@ -53,11 +61,22 @@ export class SqlAuditStore {
   }
 
   /** Newest first; of one account, or of all. */
-  async list(merchantId: number | null, { after, limit }: KeysetPage): Promise<AuditEntry[]> {
+  async list({ merchantId, text: said, from, to }: AuditFilter, { after, limit }: KeysetPage): Promise<AuditEntry[]> {
     const { sql } = this.#database
     const whose = merchantId === null ? sql`true` : sql`merchant_id = ${merchantId}`
     const older = after === null ? sql`true` : sql`(at, id) < (${new Date(after.at)}, ${after.id})`
-    return await rows.all(sql`select * from audit where ${whose} and ${older} order by at desc, id desc limit ${limit}`)
+    const since = from === null ? sql`true` : sql`at >= ${new Date(from)}`
+    const before = to === null ? sql`true` : sql`at < ${new Date(to)}`
+    const words = said.toLowerCase()
+    // Pages show `setColour` as "set colour".
+    const about =
+      words === ''
+        ? sql`true`
+        : sql`(position(${words} in lower(actor || ' ' || target::text)) > 0
+            or position(${words.replaceAll(' ', '')} in lower(operation)) > 0)`
+    return await rows.all(sql`
+      select * from audit where ${whose} and ${older} and ${since} and ${before} and ${about}
+      order by at desc, id desc limit ${limit}`)
   }
 
   /** Deletes what is older. */

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { html } from '../pages/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
-import { badge, field, pager, table, type TableColumn } from './parts.ts'
+import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
 import { timeOf } from './words.ts'
 
 interface ChangeItem {
@@ -24,13 +24,19 @@ const KINDS: Readonly<Record<string, string>> = {
 
 /** Who changed what, newest first. `address`: the list's operation; of all accounts where `isOperator`. */
 export async function changesPage(
-  { api, link, query }: Asked,
+  { api, link, query, root }: Asked,
   address: string,
   isOperator: boolean
 ): Promise<PageContent> {
   const after = query.get('after')
   const typed = (query.get('merchantId') ?? '').trim()
-  const filter = isOperator && /^[1-9]\d{0,8}$/.test(typed) ? { merchantId: typed } : {}
+  const filter = {
+    ...(isOperator && /^[1-9]\d{0,8}$/.test(typed) ? { merchantId: typed } : {}),
+    text: query.get('text'),
+    from: query.get('from'),
+    to: query.get('to')
+  }
+  const isFiltered = Object.values(filter).some(value => value !== null && value !== '')
   const { entries, next } = await api.get<{ readonly entries: readonly ChangeItem[]; readonly next: string | null }>(
     `${address}${queryOf({ ...filter, after })}`
   )
@@ -53,15 +59,14 @@ export async function changesPage(
   return {
     title: 'Changes',
     content: html`
-      ${
-        isOperator
-          ? html`<form method="get" class="filter" role="search" aria-label="Changes">
-              ${field({ name: 'merchantId', label: 'Id of a merchant', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } })}
-              <button class="button small" type="submit">Show</button>
-            </form>`
-          : null
-      }
-      ${table('Changes', columns, entries, html`<p>No changes yet. Whoever makes, changes or removes something by a key or a page appears here, with what was asked for; secrets never do.</p>`)}
+      <form method="get" class="filter" role="search" aria-label="Changes">
+        ${isOperator ? field({ name: 'merchantId', label: 'Id of a merchant', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
+        ${field({ name: 'text', label: 'Who, what, or an id', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${days(filter.from, filter.to)}
+        <button class="button small" type="submit">Show</button>
+        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
+      </form>
+      ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Whoever makes, changes or removes something by a key or a page appears here, with what was asked for; secrets never do.</p>`)}
       ${pager(link(`changes${queryOf(filter)}`), next, after === null)}`
   }
 }

@@ -11,8 +11,9 @@ export const listingHeaders = {
 
 /** A list of rows, newest first, that is given page by page as JSON and whole as CSV. */
 export interface Listing<T> {
-  /** Member of the JSON that has the rows, and name of the CSV's file. */
+  /** Member of the JSON that has the rows, and name of the CSV's file unless `file` says another. */
   readonly name: string
+  readonly file?: string
   readonly columns: CsvColumns<T>
   read(page: KeysetPage): Promise<readonly T[]>
   keyOf(row: T): Keyset
@@ -25,15 +26,19 @@ export interface Listing<T> {
 export async function listed<T>(
   ctx: Context,
   query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv' },
-  { name, columns, read, keyOf, view }: Listing<T>
+  { name, file = name, columns, read, keyOf, view }: Listing<T>
 ): Promise<Result> {
   const page = keysetPage(query)
   if (wantsCsv(ctx, query.format)) {
     const body = csvStream(columns, () => allPages(page.after, read, keyOf))
-    return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${name}.csv`) }
+    return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${file}.csv`) }
   }
   const { rows, next } = await onePage(page, read, keyOf)
-  return { status: 200, body: { [name]: rows.map(view), next }, headers: ['Vary', 'Accept'] }
+  return {
+    status: 200,
+    body: { [name]: rows.map(view), next },
+    headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+  }
 }
 
 /** Whether a list is asked for as CSV: by its query's `format`, which links have, or else by `Accept`. */

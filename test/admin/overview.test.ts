@@ -70,6 +70,30 @@ await eachDatabase(t, 'merchants are found by name, address, id, plan and state,
   const [, next = ''] = /<([^>]+)>; rel="next"/.exec(String(page.headers['link'])) ?? []
   t.same(next, '/api/admin/merchants?limit=1&after=93&search=example.com')
   t.match(await get(next), [{ merchantId: 92 }])
+  const csv = await send('GET', '/api/admin/merchants?search=example.com&format=csv')
+  t.match(csv.headers, { 'content-type': /^text\/csv/, 'content-disposition': 'attachment; filename="merchants.csv"' })
+  const [head, ...rows] = csv.text.split('\r\n')
+  t.equal(head, 'merchantId,name,email,planTier,subscriptionStatus,isActive,createdAt')
+  t.same(
+    rows.map(row => row.split(',')[0]),
+    ['93', '92', '91', '']
+  )
+  t.match(rows[1], /^92,100% Wool_Socks,m92@example\.com,individual,/)
+  const whole = await send('GET', '/api/admin/merchants?format=json')
+  t.ok(
+    Array.isArray(whole.json()) && whole.headers['link'] === undefined,
+    'and JSON is whole where no page is asked for'
+  )
+})
+
+await eachDatabase(t, 'a CSV of merchants has those of all its pages', async (t, database) => {
+  const { send } = await opened(t, database)
+  await database.sql`
+    insert into merchants (name, email, key_id, key_digest, key_created_at, created_at, updated_at)
+    select 'm' || i, 'm' || i || '@example.com', 'k' || i, sha256(i::text::bytea), now(), now(), now()
+    from generate_series(1, 1200) as i`
+  const csv = await send('GET', '/api/admin/merchants?format=csv&search=example.com')
+  t.equal(new Set(csv.text.trimEnd().split('\r\n')).size, 1_201)
 })
 
 await eachDatabase(

@@ -85,7 +85,7 @@ const merchants: ConsolePage = {
   console: 'operator',
   path: 'merchants',
   summary: 'Accounts, and the form that makes another one',
-  async show({ api, form, link, problem, query }) {
+  async show({ api, form, link, problem, query, root }) {
     const after = query.get('after')
     const filter = {
       search: query.get('search'),
@@ -113,6 +113,7 @@ const merchants: ConsolePage = {
             filter.isActive ?? ''
           )}
           <button class="button small" type="submit">Show</button>
+          <a class="button small second" href=${`${root}api/admin/merchants${queryOf({ ...filter, format: 'csv' })}`} download="merchants.csv">CSV</a>
         </form>
         ${table(
           'Merchants',
