@@ -3,7 +3,7 @@ import { html } from '../pages/document.ts'
 import { queryOf } from './api.ts'
 import { columnChart, type ChartStep } from './chart.ts'
 import type { Asked } from './page.ts'
-import { choice, figure } from './parts.ts'
+import { choice, figure, kept } from './parts.ts'
 import type { EarningsSums } from './views.ts'
 import { count, sats } from './words.ts'
 
@@ -39,6 +39,7 @@ export async function earningsSection(
       <div class="heading">
         <h2 id="earned">Earned</h2>
         <form method="get" class="filter">
+          ${kept(query, 'over')}
           ${choice('by', 'By', STEPS, by)}
           ${
             kinds.length === 1

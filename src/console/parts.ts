@@ -147,6 +147,14 @@ export function choice(
     </div>`
 }
 
+/** What another form of the page has chosen, which the address keeps when this one is sent. */
+export function kept(query: URLSearchParams, ...names: readonly string[]): VNode[] {
+  return names.flatMap(name => {
+    const value = query.get(name)
+    return value === null ? [] : [html`<input type="hidden" name=${name} value=${value} />`]
+  })
+}
+
 /** Any of several values. */
 export function ticks(
   name: string,

@@ -406,6 +406,11 @@ t.test(
       /1,234,321 sats/,
       'its own page says it'
     )
+    const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
+    const form = (heading: string): string =>
+      /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
+    t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
+    t.match(form('earned'), /<input type="hidden" name="over" value="month"/)
     const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
     t.equal(mixed.status, 400)
     for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {

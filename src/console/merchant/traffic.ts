@@ -3,7 +3,7 @@ import { html } from '../../pages/document.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'
 import type { Asked } from '../page.ts'
-import { choice, figure } from '../parts.ts'
+import { choice, figure, kept } from '../parts.ts'
 import { count, latency, percent } from '../words.ts'
 
 interface RequestsItem {
@@ -59,6 +59,7 @@ export function apiTrafficSection({ query }: Asked, { step, from, to, total, poi
       <div class="heading">
         <h2 id="traffic">What was asked of it</h2>
         <form method="get" class="filter">
+          ${kept(query, 'by', 'of')}
           ${choice(
             'over',
             'Over',
