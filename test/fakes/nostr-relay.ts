@@ -28,6 +28,8 @@ export interface FakeRelay {
   peak: number
   /** With what it refuses the next events of clients; null where it takes them. */
   refuses: string | null
+  /** With what it refuses an event that broke its connection before; null where it takes that. */
+  refusesAgain: string | null
   /** With what it refuses subscriptions. */
   closes: string | null
   /** It no longer says anything. */
@@ -97,8 +99,9 @@ export async function startFakeRelay(
   }
 
   function accept(socket: WebSocket, event: NostrEvent): void {
-    if (relay.refuses !== null) {
-      send(socket, ['OK', event.id, false, relay.refuses])
+    const refusal = relay.refuses ?? (relay.broken.includes(event.id) ? relay.refusesAgain : null)
+    if (refusal !== null) {
+      send(socket, ['OK', event.id, false, refusal])
       return
     }
     if (relay.breaks.shift() === true) {
@@ -147,6 +150,7 @@ export async function startFakeRelay(
     most: 20,
     peak: 0,
     refuses: null,
+    refusesAgain: null,
     closes: null,
     isMute: false,
     breaks: [],

@@ -330,6 +330,19 @@ t.test('"failed" is believed when the invoice can no longer be paid, "expired" o
   t.match(await provider.lookUpPayout(key, refund), { status: 'failed', processedAt: clock.now() })
 })
 
+t.test(
+  'a payment that may have gone out before its connection broke is uncertain, whatever is said of it the second time',
+  async t => {
+    const { clock, provider, relay, key } = await setUp(t)
+    for (const reason of ['rate-limited: slow down', 'blocked: no', 'error: busy']) {
+      relay.refusesAgain = reason
+      // The look-up before it, and the payment.
+      relay.breaks.push(false, true)
+      await t.rejects(provider.createPayout(key, refundOf(clock, 40)), errorLike({ name: 'PayoutUncertain' }), reason)
+    }
+  }
+)
+
 t.test('what is surely turned down before it is sent is refused at once', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   for (const code of ['INSUFFICIENT_BALANCE', 'QUOTA_EXCEEDED']) {

@@ -23,6 +23,8 @@ interface Waiting {
   /** It went out on the present connection, on any. */
   isOut: boolean
   isSent: boolean
+  /** It went out on an earlier connection, whose relay may have passed it on before it broke. */
+  mayBeOut: boolean
   /** The relay said that it has it, so that the wallet may have it too. */
   isTaken: boolean
   /** The first connection broke before the relay had taken it: there is no third. */
@@ -102,6 +104,7 @@ export class Relay {
         since: this.#options.clock.monotonic(),
         isOut: false,
         isSent: false,
+        mayBeOut: false,
         isTaken: false,
         isAgain: false,
         resolve: answer => {
@@ -369,7 +372,7 @@ export class Relay {
     const waiting = this.#waiting.get(jsonHash(id) ?? '')
     if (waiting === undefined) return
     if (isAccepted || reason.startsWith('duplicate:')) waiting.isTaken = true
-    else waiting.reject(relayRefusal(reason))
+    else waiting.reject(waiting.mayBeOut ? lostAnswer() : relayRefusal(reason))
   }
 
   /** The relay ends a subscription, or never began it. */
@@ -403,6 +406,7 @@ export class Relay {
     for (const one of waiting) {
       if (one.isTaken || one.isAgain) one.reject(one.isSent ? lostAnswer() : unreached('it breaks every connection'))
       one.isAgain = true
+      one.mayBeOut = one.isSent
       one.isOut = false
     }
     for (const query of this.#queries.values()) {
