@@ -62,12 +62,16 @@ t.test(
       }
     }
     const cleaned = (): readonly string[] => asked.filter(text => !text.includes('relpages'))
-    await messages(19_999)
+    await messages(199)
+    t.equal(turns, 0)
+    await messages(1)
+    t.match(asked, [/relpages/], 'tables that grew are looked at')
+    await messages(19_799)
     t.same(cleaned(), [])
-    t.equal(turns, 19, 'V8 had its turns')
-    t.equal(asked.length, 19, 'and tables were looked at')
+    const looks = asked.length
+    t.ok(looks > 15 && looks < 25, `${looks} looks at tables`)
     await messages(5_000, false)
-    t.same([cleaned(), asked.length], [[], 19], 'a transaction is not disturbed')
+    t.same([cleaned(), asked.length], [[], looks], 'a transaction is not disturbed')
     await messages(1)
     t.same(cleaned(), ['Q\0\0\0\x0fcheckpoint\0'])
     await messages(180_000)
@@ -94,6 +98,10 @@ t.test(
         .map(row => row['QUERY PLAN'])
         .join()
     const upkeep = new Upkeep()
+    const look = async (): Promise<void> => {
+      while (!upkeep.due());
+      await upkeep.run(database)
+    }
     const sizes = async (): Promise<unknown> =>
       (
         await database.query(
@@ -102,7 +110,7 @@ t.test(
       ).rows.map(row => Object.values(row as object))
     t.match(await plan(), /Seq Scan/)
     await database.exec(`insert into apples select n, repeat('x', 1000) from generate_series(1, 100) as n`)
-    await upkeep.run(database)
+    await look()
     t.match(
       [await plan(), await sizes()],
       [
@@ -115,14 +123,14 @@ t.test(
       'some pages are none to speak of'
     )
     await database.exec(`insert into apples select n, repeat('x', 1000) from generate_series(101, 1000) as n`)
-    await upkeep.run(database)
+    await look()
     t.match(await plan(), /Index/)
     t.same(await sizes(), [
       ['apples', 1001],
       ['pears', 1]
     ])
     await database.exec(`insert into apples select n, repeat('x', 1000) from generate_series(1001, 1900) as n`)
-    await upkeep.run(database)
+    await look()
     t.same(
       await sizes(),
       [

@@ -28,11 +28,14 @@ export async function answerTo(database: ProtocolExecutor, message: Uint8Array):
 }
 
 /**
- * Messages after which V8 gets a turn and tables that grew are looked at, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
+ * Messages after which V8 gets a turn, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
  */
 const TURN = 1_000
 const CHECKPOINT = 20_000
 const VACUUM = 200_000
+/** After a third more messages tables that grew are looked at: after so many at least, and so many at most. */
+const LOOK_FROM = 200
+const LOOK_AT_LEAST_EACH = 2_000
 
 /**
  * Has the planner look at tables that are twice as large as when it looked last, and at none of a few pages; `relpages`
@@ -51,24 +54,36 @@ const LOOK_AT_GROWN = `
 /**
  * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts
  * its log, which would grow for as long as it runs and be read again after a kill, and nobody clears away what updates
- * leave, or sees that tables have grown. And a process that only waits for messages never comes back to its event loop, in which V8 gives memory back.
+ * leave, or sees that tables have grown. And a process that only waits for messages never comes back to its event loop,
+ * in which V8 gives memory back.
  */
 export class Upkeep {
   #messages = 0
   #turned = 0
+  #looked = 0
   #cut = 0
   #vacuumed = 0
 
   /** Counts one message; true when something is to be done as soon as no transaction is open. */
   due(): boolean {
-    return ++this.#messages - this.#turned >= TURN
+    this.#messages++
+    return this.#messages - this.#turned >= TURN || this.#isLookDue()
+  }
+
+  #isLookDue(): boolean {
+    const each = Math.min(Math.max(LOOK_FROM, this.#messages / 4), LOOK_AT_LEAST_EACH)
+    return this.#messages - this.#looked >= each
   }
 
   /** Does it; the session must be idle. What it asks of the database is no part of what was asked from outside. */
   async run(database: ProtocolExecutor): Promise<void> {
+    if (this.#isLookDue()) {
+      this.#looked = this.#messages
+      await answerTo(database, query(LOOK_AT_GROWN))
+    }
+    if (this.#messages - this.#turned < TURN) return
     this.#turned = this.#messages
     await setImmediate()
-    await answerTo(database, query(LOOK_AT_GROWN))
     if (this.#messages - this.#cut < CHECKPOINT) return
     this.#cut = this.#messages
     if (this.#messages - this.#vacuumed >= VACUUM) {
