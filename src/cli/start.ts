@@ -9,6 +9,7 @@ import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../system/clock.ts'
 import { BufferCollector, keepCode, keepYoung, youngCollector } from '../system/collector.ts'
 import { isConnectionFault, openDatabase, type Database, type DatabaseOptions } from '../database/database.ts'
+import { GrowthWatch } from '../database/growth.ts'
 import { keysPath } from '../keys/keyfile.ts'
 import { createLog, type Log } from '../telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
@@ -120,6 +121,7 @@ class Process {
     ])
     const stopped = stopSignal()
     let app: App | null = null
+    const growth = database.kind === 'postgres' ? new GrowthWatch(database, this.#clock, this.#log) : null
     const collecting = new BufferCollector(this.#clock, youngCollector(), () => app?.active ?? 0)
     try {
       this.#publicUrl = publicUrlOf(config, config.server.listen.port)
@@ -146,6 +148,7 @@ class Process {
       this.#log.info('stopping: requests under way are finished first')
     } finally {
       collecting.cancel()
+      await growth?.close()
       await app?.close()
       await database.close()
     }

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { LOOK_AT_GROWN } from '../look-at-grown.ts'
 
 /** What is asked of PGlite: PostgreSQL's wire protocol. */
 export interface ProtocolExecutor {
@@ -36,20 +37,6 @@ const VACUUM = 200_000
 /** After a third more messages tables that grew are looked at: after so many at least, and so many at most. */
 const LOOK_FROM = 200
 const LOOK_AT_LEAST_EACH = 2_000
-
-/**
- * Has the planner look at tables that are twice as large as when it looked last, and at none of a few pages; `relpages`
- * is what it saw. Plans that are kept were made for tables as they were then: those of a gateway's first moments read
- * whole what was one page.
- */
-const LOOK_AT_GROWN = `
-  do $$ declare grown regclass; begin
-    for grown in
-      select oid from pg_class
-      where relkind = 'r' and relnamespace not in ('pg_catalog'::regnamespace, 'information_schema'::regnamespace)
-        and pg_relation_size(oid) > 2 * greatest(relpages, 8) * current_setting('block_size')::bigint
-    loop execute format('analyze %s', grown); end loop;
-  end $$`
 
 /**
  * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts
