@@ -35,8 +35,8 @@ export interface OverRows<R> {
  * columns' names. The rows are a table `given` with the columns and `nth`, the row's number, which `one` and `all` want
  * returned as `nth`.
  *
- * Several rows travel as one list for each column, which PostgreSQL plans anew each time. A single one travels as
- * values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
+ * Several rows travel as one list for each column; after five times PostgreSQL may keep a plan that supposes ten. A single
+ * one travels as values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
  *
  * `locks`: for one that changes rows that others may hold. Over several it fails soon with `isLockedOut`, and nothing is
  * done.
