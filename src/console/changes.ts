@@ -5,7 +5,8 @@ import type { Asked, PageContent } from './page.ts'
 import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
 import { timeOf } from './words.ts'
 
-interface ChangeItem {
+/** One change of the audit trail. */
+export interface ChangeItem {
   readonly at: string
   readonly merchantId: number | null
   readonly by: { readonly kind: string; readonly name: string }

@@ -85,10 +85,16 @@ t.test('an unpaid payment is canceled once, told as expired, and paid all the sa
   const made = await make(gateway, 'unwanted')
   const path = `/console/payments/${made.invoiceId}`
   t.match((await asPerson(gateway, cookie, path)).text, /Cancel the payment/)
-  t.equal((await asPerson(gateway, cookie, path, { do: 'cancel' })).status, 303)
+  const sent = await asPerson(gateway, cookie, path, { do: 'cancel' })
+  t.match([sent.status, sent.headers['location']], [303, /done=canceled$/])
   const canceled = (await asPerson(gateway, cookie, path)).text
   t.notMatch(canceled, /Cancel the payment/)
-  t.match(canceled, /It was canceled\./)
+  const told = (text: string): string =>
+    (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '').replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
+  t.match(told(canceled), /The API key \w+ canceled it\. $/)
+  await gateway.database.sql`update payments set expires_at = now() - interval '1 minute'`
+  t.match(told((await asPerson(gateway, cookie, path)).text), /canceled it\. $/, 'also once its time is over')
+  await gateway.database.sql`update payments set expires_at = now() + interval '1 hour'`
   const cancel = (invoiceId: string) => gateway.merchantSend('POST', `/api/payments/${invoiceId}/cancel`)
   t.match((await cancel(made.invoiceId)).json(), { status: 'expired' }, 'again changes nothing')
   await gateway.pay(made.lightningInvoice)

@@ -1,7 +1,8 @@
 import type { VNode } from 'preact'
 import { html } from '../../pages/document.ts'
 import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../payments/schema.ts'
-import { permitted, queryOf } from '../api.ts'
+import { permitted, queryOf, type PageApi } from '../api.ts'
+import type { ChangeItem } from '../changes.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
@@ -88,6 +89,7 @@ export const paymentPage: ConsolePage = {
       (await api.get<PaymentItem>(`/api/payments/${id}`))
     // An account whose plan has ended still sees its payments.
     const refunds = await permitted<readonly RefundItem[]>(api, `/api/refunds/invoice/${id}`)
+    const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
     return {
       title: `Payment ${found.orderId}`,
@@ -103,7 +105,7 @@ export const paymentPage: ConsolePage = {
           ['Payment hash', short(found.paymentHash)]
         ])}
         <section aria-labelledby="went"><h2 id="went">How it went</h2>
-          <ol class="timeline">${timeline(found, refunds ?? [], asked.ctx.now).map(
+          <ol class="timeline">${timeline(found, refunds ?? [], cancel, asked.ctx.now).map(
             ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
           )}</ol>
         </section>
@@ -146,7 +148,7 @@ export const paymentPage: ConsolePage = {
     switch (asked.form.get('do')) {
       case 'cancel':
         await asked.api.send({ method: 'POST', target: `/api/${to}/cancel` })
-        return { to, done: 'saved' }
+        return { to, done: 'canceled' }
       case 'refund':
         await refund(asked)
         return { to, done: 'refunded' }
@@ -189,9 +191,32 @@ interface Step {
   readonly words: string
 }
 
-function timeline(found: PaymentItem, refunds: readonly RefundItem[], now: number): readonly Step[] {
+/**
+ * Who canceled a payment, and when, as the audit trail has it for a year; null where nobody did. The API has no state of
+ * its own for it (decision 341).
+ */
+async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
+  const trail = await permitted<{ readonly entries: readonly ChangeItem[] }>(
+    api,
+    `/api/merchant/audit${queryOf({ text: invoiceId })}`
+  )
+  const done = trail?.entries.find(
+    ({ operation, target, status }) =>
+      operation === 'cancelPayment' && target['invoiceId'] === invoiceId && status !== null && status < 400
+  )
+  if (done === undefined) return null
+  const { kind, name } = done.by
+  return { at: done.at, words: `${kind === 'key' ? `The API key ${name}` : name} canceled it.` }
+}
+
+function timeline(
+  found: PaymentItem,
+  refunds: readonly RefundItem[],
+  cancel: Step | null,
+  now: number
+): readonly Step[] {
   const steps: Step[] = [{ at: found.createdAt, words: 'The invoice was made.' }]
-  const outcome = outcomeOf(found, now)
+  const outcome = cancel ?? outcomeOf(found, now)
   if (outcome !== null) steps.push(outcome)
   for (const refund of refunds) {
     steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
