@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { html } from '../pages/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
-import { action, badge, choice, danger, days, field, pager, table } from './parts.ts'
+import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
 import type { SaleItem } from './views.ts'
 import { sats, short, timeOf } from './words.ts'
 
@@ -67,27 +67,30 @@ export async function salesPage(
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
       </form>
-      ${table(
-        'Sales',
-        [
-          {
-            title: 'What',
-            cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
-          },
-          { title: 'When', cell: sale => timeOf(sale.soldAt) },
-          { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
-          {
-            title: 'State',
-            cell: sale =>
-              sale.isRevoked
-                ? badge('revoked', 'bad')
-                : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
-          },
-          { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
-          { title: 'Revoke', cell: act }
-        ],
-        page.sales,
-        html`<p>Nothing was sold that is like this. <a href=${link('sales')}>Show all</a></p>`
+      ${live(
+        'list',
+        table(
+          'Sales',
+          [
+            {
+              title: 'What',
+              cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
+            },
+            { title: 'When', cell: sale => timeOf(sale.soldAt) },
+            { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
+            {
+              title: 'State',
+              cell: sale =>
+                sale.isRevoked
+                  ? badge('revoked', 'bad')
+                  : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
+            },
+            { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
+            { title: 'Revoke', cell: act }
+          ],
+          page.sales,
+          html`<p>Nothing was sold that is like this. <a href=${link('sales')}>Show all</a></p>`
+        )
       )}
       ${pager(link(`sales${queryOf(filter)}`), page.next, after === null)}`
   }

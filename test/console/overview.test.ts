@@ -115,3 +115,20 @@ t.test('the overview tells what is wrong, with the way out', async t => {
   await sql`update merchants set subscription_status = 'canceled' where id = ${id}`
   t.match(await words(gateway, cookie, 'next'), /Your plan is not paid for/)
 })
+
+t.test('what was sold and paid appears while the overview and the lists are looked at', async t => {
+  const gateway = await startGateway(t)
+  const pages = [
+    ['/console', ['sold-list', 'paid-list'], gateway.merchant.apiKey],
+    ['/console/sales', ['list'], gateway.merchant.apiKey],
+    ['/operator/sales', ['list'], gateway.adminKey]
+  ] as const
+  for (const [path, ids, key] of pages) {
+    const { text } = await asPerson(gateway, await sessionOf(gateway, key), path)
+    t.same(
+      [...text.matchAll(/<div id="([^"]+)" data-live/g)].map(([, id]) => id),
+      ids,
+      path
+    )
+  }
+})

@@ -2,7 +2,7 @@ import type { QuickstartView } from '../../merchants/quickstart.ts'
 import { html } from '../../pages/document.ts'
 import { earningsSection } from '../earnings.ts'
 import type { Asked, ConsolePage, PageContent } from '../page.ts'
-import { table } from '../parts.ts'
+import { live, table } from '../parts.ts'
 import type { PaymentItem, SaleItem } from '../views.ts'
 import { amountIn, timeOf, sats } from '../words.ts'
 import { askedAndPaidSection } from './asked-and-paid.ts'
@@ -31,33 +31,39 @@ export const overviewPage: ConsolePage = {
         ${askedAndPaid}
         <section aria-labelledby="sold">
           <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
-          ${table(
-            'What was lately sold',
-            [
-              { title: 'What', cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi>` },
-              { title: 'When', cell: sale => timeOf(sale.soldAt) },
-              { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
-            ],
-            sales,
-            html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
+          ${live(
+            'sold-list',
+            table(
+              'What was lately sold',
+              [
+                { title: 'What', cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi>` },
+                { title: 'When', cell: sale => timeOf(sale.soldAt) },
+                { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+              ],
+              sales,
+              html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
+            )
           )}
         </section>
         <section aria-labelledby="paid">
           <div class="heading"><h2 id="paid">Latest payments</h2><a href=${link('payments')}>All payments</a></div>
-          ${table(
-            'The latest payments',
-            [
-              {
-                title: 'Order',
-                cell: (payment: PaymentItem) =>
-                  html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
-              },
-              { title: 'Status', cell: payment => payment.status },
-              { title: 'Made', cell: payment => timeOf(payment.createdAt) },
-              { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
-            ],
-            payments,
-            html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
+          ${live(
+            'paid-list',
+            table(
+              'The latest payments',
+              [
+                {
+                  title: 'Order',
+                  cell: (payment: PaymentItem) =>
+                    html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+                },
+                { title: 'Status', cell: payment => payment.status },
+                { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+                { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
+              ],
+              payments,
+              html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
+            )
           )}
         </section>`
     }
