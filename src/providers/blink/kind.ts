@@ -19,6 +19,11 @@ export const blink: ProviderKind = {
     },
     polling: () => ({ perMinute: 12, isShared: false, costs: { list: 1, lookUp: 1 } })
   },
+  scopes: [
+    { scope: 'READ', purpose: 'See whether invoices were paid' },
+    { scope: 'RECEIVE', purpose: 'Make invoices' },
+    { scope: 'WRITE', purpose: 'Refunds, and to be told at once that one was paid' }
+  ],
   keyFault: headerKeyFault,
   open: options => new BlinkProvider(options)
 }

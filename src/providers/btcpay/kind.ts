@@ -17,6 +17,12 @@ export const btcpay: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 2 } }),
     hostOf: addressKeyHost('btcpay', readBtcpayKey)
   },
+  scopes: [
+    { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
+    { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
+    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be told at once that one was paid' },
+    { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
+  ],
   keyFault: addressKeyFault(readBtcpayKey),
   open: options => new BtcpayProvider(options)
 }

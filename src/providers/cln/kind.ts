@@ -18,6 +18,15 @@ export const cln: ProviderKind = {
     polling: () => ({ perMinute: 240, isShared: false, costs: { list: 10, lookUp: 1 } }),
     hostOf: addressKeyHost('cln', readClnKey)
   },
+  scopes: [
+    { scope: 'method=invoice', purpose: 'Make invoices' },
+    { scope: 'method=listinvoices', purpose: 'See whether one was paid' },
+    { scope: 'method=waitanyinvoice', purpose: 'Find what was paid' },
+    { scope: 'method=getinfo', purpose: 'Check the key' },
+    { scope: 'method=listpays', purpose: 'See what became of refunds' },
+    { scope: 'method=xpay', purpose: 'Refunds' },
+    { scope: 'method=pay', purpose: 'Refunds by nodes before 24.11' }
+  ],
   keyFault: addressKeyFault(readClnKey),
   open: options => new ClnProvider(options)
 }

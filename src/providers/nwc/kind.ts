@@ -17,6 +17,13 @@ export const nwc: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: addressKeyHost('nwc', readNwcKey)
   },
+  scopes: [
+    { scope: 'make_invoice', purpose: 'Make invoices' },
+    { scope: 'lookup_invoice', purpose: 'See whether one was paid' },
+    { scope: 'get_info', purpose: 'Check the key' },
+    { scope: 'list_transactions', purpose: 'Find what was paid sooner than after a minute' },
+    { scope: 'pay_invoice', purpose: 'Refunds' }
+  ],
   keyFault: addressKeyFault(readNwcKey),
   open: options => new NwcProvider(options)
 }

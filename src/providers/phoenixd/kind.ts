@@ -17,6 +17,10 @@ export const phoenixd: ProviderKind = {
     polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
     hostOf: addressKeyHost('phoenixd', readPhoenixdKey)
   },
+  scopes: [
+    { scope: 'http-password-limited-access', purpose: 'Make invoices, and see whether they were paid' },
+    { scope: 'http-password', purpose: 'Refunds; it may do the other things too' }
+  ],
   keyFault: addressKeyFault(readPhoenixdKey),
   open: options => new PhoenixdProvider(options)
 }
