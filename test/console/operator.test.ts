@@ -186,3 +186,33 @@ await eachDatabase(t, 'every refund of the list can be reached, page by page', a
   t.same([first.length, second.length], [50, 1])
   t.equal(new Set([...first, ...second]).size, 51)
 })
+
+await eachDatabase(
+  t,
+  "of two tabs that replace a merchant's key the second is told, and the first key stays",
+  async (t, database) => {
+    const { gateway, page } = await opened(t, database)
+    const path = `/operator/merchants/${gateway.merchant.id}`
+    const formOf = async (): Promise<Record<string, string>> => {
+      const { text } = await page(path)
+      const [form = ''] =
+        /<form[^>]*>(?:(?!<\/form>).)*name="do" value="key".*?<\/form>/s.exec(
+          text.slice(text.indexOf('Replace its API key'))
+        ) ?? []
+      return { do: 'key', was: /name="was" value="([^"]*)"/.exec(form)?.[1] ?? 'missing' }
+    }
+    const [first, second] = [await formOf(), await formOf()]
+    t.match(await page(path, first), { status: 200, text: /The API key/ })
+    const late = await page(path, second)
+    t.equal(late.status, 422)
+    t.match(late.text, /Somebody has changed this since you opened the page/)
+    const [{ keys } = { keys: 0 }] = await database.sql<{ keys: number }[]>`
+      select count(*)::int as keys from audit where operation = 'adminRegenerateKey'`
+    t.equal(keys, 1)
+    t.match(
+      await page(path, await formOf()),
+      { status: 200, text: /The API key/ },
+      'who has seen it may replace it again'
+    )
+  }
+)

@@ -1,5 +1,5 @@
 import { html } from '../../pages/document.ts'
-import { expectUnchanged } from '../api.ts'
+import { expectUnchanged, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field } from '../parts.ts'
@@ -33,6 +33,7 @@ export const merchantPage: ConsolePage = {
     const earned = await earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], {
       merchantId: found.merchantId
     })
+    const replaced = await lastReplaced(api, found.merchantId)
     return {
       title: found.name,
       content: html`
@@ -80,7 +81,7 @@ export const merchantPage: ConsolePage = {
             <button class="button small" type="submit">Set</button>
           </form>
           ${found.isActive ? danger('Deactivate', 'Its keys and its APIs stop working until it is activated again.', action('Deactivate', { do: 'deactivate', was: 'active' }, { isDanger: true })) : action('Activate again', { do: 'reactivate', was: 'deactivated' })}
-          ${danger('Replace its API key', 'The old key stops working at once. The new one is shown once.', action('Replace it', { do: 'key' }, { isDanger: true }))}
+          ${danger('Replace its API key', 'The old key stops working at once. The new one is shown once.', action('Replace it', { do: 'key', was: replaced }, { isDanger: true }))}
           ${danger('Revoke all that it sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
         </section>`
     }
@@ -115,6 +116,7 @@ export const merchantPage: ConsolePage = {
         await api.send({ method: 'DELETE', target: `${target}/tokens` })
         return { ...back, done: 'revoked' }
       case 'key':
+        expectUnchanged(form, await lastReplaced(api, id), 'another key')
         return keyPage(
           (await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
           id
@@ -123,6 +125,14 @@ export const merchantPage: ConsolePage = {
         return back
     }
   }
+}
+
+/** Which request to replace an account's key was the last, as the audit trail has it; `none` for none. */
+async function lastReplaced(api: PageApi, merchantId: number | string): Promise<string> {
+  const { entries } = await api.get<{ readonly entries: ReadonlyArray<{ readonly id: string }> }>(
+    `/api/admin/audit${queryOf({ merchantId, text: 'regenerateKey', limit: 1 })}`
+  )
+  return entries[0]?.id ?? 'none'
 }
 
 /** The page that shows a key once. `to` goes on from there. */
