@@ -30,7 +30,7 @@ const WAYS: readonly Way[] = [
 export const slowProvider: Study = {
   id: 'slow-provider',
   title: `A 402 from a provider that takes ${TAKES_MS} ms`,
-  text: `GET without a credential on a priced route, ${RATE} a second at intended times, each from another client network. The provider is a program here that speaks OpenNode's API and answers each call after ${TAKES_MS} ms. Both gateways run embedded, one with invoices made ahead as they are by default, one with \`invoicesAhead: 0\`; they are measured in turn, after four seconds at four times that rate, in which the stock found its size.`,
+  text: `GET without a credential on a priced route, ${RATE} a second at intended times, each from another client network. The provider is a program here that speaks OpenNode's API and answers each call after ${TAKES_MS} ms. Two gateways run embedded, one after the other: the first with invoices made ahead as they are by default, the second with \`invoicesAhead: 0\`. Each is measured after four seconds at four times that rate, in which the stock found its size.`,
   charted: '99th percentile',
   seconds: { quick: 26, full: 70 },
   async run(place: Place, scale, say) {
@@ -41,62 +41,60 @@ export const slowProvider: Study = {
       String(TAKES_MS)
     ])
     const agent = new Agent({ keepAlive: true })
-    const gateways: Array<{ readonly way: Way; readonly target: GatewayTarget; asked: number }> = []
+    const found: Array<{
+      readonly way: Way
+      readonly p50: number[]
+      readonly p99: number[]
+      readonly waited: number[]
+    }> = []
     try {
       const url = `http://127.0.0.1:${await announcedPort('slow-provider', provider)}`
       const upstream = 'http://127.0.0.1:9'
-      await Promise.all(
-        WAYS.map(async way => {
-          const primary = `{ kind: opennode, key: a-key-of-the-benchmark, url: "${url}"${way.setting} }`
-          const target = await startBoltgate({ ...place, upstream }, { name: way.id, primary })
-          gateways.push({ way, target, asked: 0 })
-        })
-      )
-      const window = async (
-        of: (typeof gateways)[number],
-        seconds: number,
-        rate = RATE
-      ): Promise<readonly number[]> => {
-        const begin = performance.now()
-        const answered: Array<Promise<number>> = []
-        for (let at = 0; at < seconds * rate; at++) {
-          const due = begin + (at * 1000) / rate
-          await setTimeout(Math.max(0, due - performance.now()))
-          answered.push(waitFor402(of.target.port, of.asked++, agent).then(at => at - due))
-        }
-        return await Promise.all(answered)
-      }
-      await Promise.all(gateways.map(gateway => window(gateway, 4, 4 * RATE)))
-      const found = new Map(
-        gateways.map(({ way }) => [way.id, { p50: [] as number[], p99: [] as number[], waited: [] as number[] }])
-      )
-      for (let round = 0; round < (scale === 'quick' ? 3 : 5); round++) {
-        say(`round ${round + 1}`)
-        for (const gateway of round % 2 === 0 ? gateways : gateways.toReversed()) {
-          const before = await hits(gateway.target)
-          const waits = await window(gateway, scale === 'quick' ? 3 : 6)
-          const { p50, p99 } = percentiles(waits)
-          const of = found.get(gateway.way.id)
-          of?.p50.push(p50)
-          of?.p99.push(p99)
-          of?.waited.push(100 * (1 - ((await hits(gateway.target)) - before) / waits.length))
+      for (const way of WAYS) {
+        const primary = `{ kind: opennode, key: a-key-of-the-benchmark, url: "${url}"${way.setting} }`
+        const target = await startBoltgate({ ...place, upstream }, { name: way.id, primary })
+        try {
+          let asked = 0
+          const window = async (seconds: number, rate = RATE): Promise<readonly number[]> => {
+            const begin = performance.now()
+            const answered: Array<Promise<number>> = []
+            for (let at = 0; at < seconds * rate; at++) {
+              const due = begin + (at * 1000) / rate
+              await setTimeout(Math.max(0, due - performance.now()))
+              answered.push(waitFor402(target.port, asked++, agent).then(at => at - due))
+            }
+            return await Promise.all(answered)
+          }
+          await window(4, 4 * RATE)
+          const of = { way, p50: [] as number[], p99: [] as number[], waited: [] as number[] }
+          found.push(of)
+          for (let round = 0; round < (scale === 'quick' ? 3 : 5); round++) {
+            say(`${way.label}, window ${round + 1}`)
+            const before = await hits(target)
+            const waits = await window(scale === 'quick' ? 3 : 6)
+            const { p50, p99 } = percentiles(waits)
+            of.p50.push(p50)
+            of.p99.push(p99)
+            of.waited.push(100 * (1 - ((await hits(target)) - before) / waits.length))
+          }
+        } finally {
+          await target.stop()
         }
       }
-      const figure = (values: readonly number[] = [], unit = 'ms'): Figure => ({ unit, values })
-      const rows = gateways.map(({ way }): StudyRow => ({
+      const figure = (values: readonly number[], unit = 'ms'): Figure => ({ unit, values })
+      const rows = found.map(({ way, p50, p99, waited }): StudyRow => ({
         id: way.id,
         label: way.label,
         absent: null,
         figures: {
-          '99th percentile': figure(found.get(way.id)?.p99),
-          median: figure(found.get(way.id)?.p50),
-          'waited for the provider': figure(found.get(way.id)?.waited, '%')
+          '99th percentile': figure(p99),
+          median: figure(p50),
+          'waited for the provider': figure(waited, '%')
         }
       }))
       return { rows, remarks: [] }
     } finally {
       agent.destroy()
-      await Promise.all(gateways.map(({ target }) => target.stop()))
       await provider.stop()
     }
   }

@@ -7,7 +7,7 @@ import { watchConfig } from '../config/watch.ts'
 import type { AnyOperation } from '../gateway/operation.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../system/clock.ts'
-import { BufferCollector, keepCode, keepYoung, youngCollector } from '../system/collector.ts'
+import { BufferCollector, setCollectorFlags, youngCollector } from '../system/collector.ts'
 import { isConnectionFault, openDatabase, type Database, type DatabaseOptions } from '../database/database.ts'
 import { GrowthWatch } from '../database/growth.ts'
 import { keysPath } from '../keys/keyfile.ts'
@@ -32,8 +32,7 @@ const RETRY_MS = 2_000
 /** Starts the gateway and stays until it has been stopped by a signal. Throws `ConfigError` and `UsageError`. */
 export async function start(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
-  keepYoung()
-  keepCode()
+  setCollectorFlags()
   try {
     return await run(configurationFile(values.config), out)
   } finally {

@@ -1,6 +1,7 @@
+import { spawnSync } from 'node:child_process'
 import { constants, PerformanceObserver, type PerformanceEntry } from 'node:perf_hooks'
 import t from 'tap'
-import { BufferCollector, youngCollector } from '../../src/system/collector.ts'
+import { BufferCollector, collectorFlags, youngCollector } from '../../src/system/collector.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const MIB = 1024 * 1024
@@ -116,3 +117,11 @@ t.test(
     t.same(whole, [])
   }
 )
+
+t.test('V8 knows each flag that a gateway sets', async t => {
+  // A process refuses a flag that its V8 does not know; set later, it would be passed over without a word.
+  const startWith = (...flags: string[]) => spawnSync(process.execPath, [...flags, '--eval', ''], { encoding: 'utf8' })
+  const { status, stderr } = startWith(...collectorFlags())
+  t.equal(status, 0, stderr)
+  t.not(startWith('--no-such-flag').status, 0)
+})

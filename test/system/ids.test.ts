@@ -1,5 +1,5 @@
 import t from 'tap'
-import { freshId, numericId, randomToken, rowId } from '../../src/system/ids.ts'
+import { freshId, numericId, randomToken, rowId, systemRandom } from '../../src/system/ids.ts'
 
 await t.test('numeric ids have 15 digits without a leading zero, and use the whole range', async t => {
   const seen = new Set<string>()
@@ -35,4 +35,25 @@ await t.test('correlation ids and tokens', async t => {
   t.match(freshId(), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   t.match(randomToken(32), /^[\w-]{43}$/)
   t.not(randomToken(32), randomToken(32))
+})
+
+await t.test("random bytes are handed out once, are nobody else's memory, and may be more than a block", async t => {
+  const seen = new Set<string>()
+  const kept: Array<readonly [Uint8Array, string]> = []
+  for (let drawn = 0; drawn < 2_000; drawn++) {
+    const bytes = systemRandom(1 + (drawn % 70))
+    t.equal(bytes.length, 1 + (drawn % 70))
+    t.equal(bytes.buffer.byteLength, bytes.length, 'what is beside them in memory cannot be reached')
+    kept.push([bytes, Buffer.from(bytes).toString('hex')])
+  }
+  for (const [bytes, was] of kept) t.equal(Buffer.from(bytes).toString('hex'), was, 'later draws change nothing')
+  for (const [, hex] of kept.filter(([bytes]) => bytes.length >= 16)) seen.add(hex.slice(0, 32))
+  t.equal(seen.size, kept.filter(([bytes]) => bytes.length >= 16).length)
+  t.not(Buffer.from(systemRandom(32)).equals(Buffer.alloc(32)), true)
+  t.equal(systemRandom(0).length, 0)
+  for (const length of [4_095, 4_096, 4_097, 100_000]) {
+    const bytes = systemRandom(length)
+    t.equal(bytes.length, length)
+    t.ok(new Set(bytes).size > 200, 'all of it is random')
+  }
 })
