@@ -35,6 +35,9 @@ await eachDatabase(
     t.same(await looked(3_000), [500, -1, -1], 'less than twice as large')
     await grow(901, 1_400)
     t.same(await looked(3_000), [1_400, -1, -1])
+    for (let minute = 0; minute < 60; minute++) await looked(60_000)
+    await grow(1_401, 3_000)
+    t.same(await looked(3_000), [3_000, -1, -1], 'a merchant may sell for the first time after months')
   }
 )
 

@@ -56,7 +56,7 @@ t.test(
     let turns = 0
     const messages = async (count: number, idle = true): Promise<void> => {
       for (let n = 0; n < count; n++) {
-        if (!upkeep.due() || !idle) continue
+        if (!upkeep.due(10) || !idle) continue
         turns++
         await upkeep.run(database)
       }
@@ -83,6 +83,20 @@ t.test(
     t.equal(asked.filter(text => text.includes('vacuum analyze')).length, 1)
   }
 )
+
+t.test('tables are looked at after a megabyte of messages, however few they were', async t => {
+  const { database, asked } = recording()
+  const upkeep = new Upkeep()
+  const messages = async (count: number, bytes: number): Promise<number> => {
+    const before = asked.length
+    for (let n = 0; n < count; n++) if (upkeep.due(bytes)) await upkeep.run(database)
+    return asked.length - before
+  }
+  t.equal(await messages(31, 32_768), 0)
+  t.equal(await messages(1, 32_768), 1)
+  t.equal(await messages(31, 32_768), 0, 'it counts from the last look')
+  t.equal(await messages(65, 32_768), 3)
+})
 
 t.test('PGlite keeps what execProtocolRaw answered for ever, and nothing of what answerTo had', async t => {
   const database = await PGlite.create()
@@ -127,7 +141,7 @@ t.test(
         .join()
     const upkeep = new Upkeep()
     const look = async (): Promise<void> => {
-      while (!upkeep.due());
+      while (!upkeep.due(10));
       await upkeep.run(database)
     }
     const sizes = async (): Promise<unknown> =>

@@ -145,7 +145,7 @@ for (;;) {
   try {
     const answer = await answerTo(database, asked.bytes)
     say(frame.answer, answer)
-    if (upkeep.due() && isIdle(answer)) await upkeep.run(database)
+    if (upkeep.due(asked.bytes.length) && isIdle(answer)) await upkeep.run(database)
   } catch (error) {
     say(frame.broken, reason(error))
   }
