@@ -117,7 +117,7 @@ export async function startBoltgate(
     core,
     [
       process.execPath,
-      '--max-semi-space-size=4',
+      '--max-semi-space-size=8',
       ...flags,
       ...imports,
       join(checkout, 'src/cli/boltgate.mjs'),

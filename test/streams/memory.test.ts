@@ -96,7 +96,7 @@ t.test('2 GiB down and 1 GiB up through a paid route stay out of memory', async 
   const gateway = await spawnGateway(t, {
     program: await built(t),
     // As `npm start` and the image run it.
-    nodeArgs: ['--max-semi-space-size=4'],
+    nodeArgs: ['--max-semi-space-size=8'],
     yaml: defaultYaml({
       replace: [
         [
