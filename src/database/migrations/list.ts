@@ -49,6 +49,7 @@ import { proxyTraffic } from './0061-proxy-traffic.ts'
 import { entriesTogether } from './0062-entries-together.ts'
 import { entriesByColumn } from './0063-entries-by-column.ts'
 import { unknownSize } from './0067-unknown-size.ts'
+import { salesByTime } from './0068-sales-by-time.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -104,5 +105,6 @@ export const migrations: readonly Migration[] = [
   proxyTraffic,
   entriesTogether,
   entriesByColumn,
-  unknownSize
+  unknownSize,
+  salesByTime
 ]
