@@ -59,7 +59,7 @@ const earnedRows = records({
 })
 
 /**
- * What was sold from a moment on: of all, or of one owner, by the indexes of migration 0042. `at` is what its sums stand
+ * What was sold from a moment on: of all, or of one owner, by the indexes of migration 0068. `at` is what its sums stand
  * under, `since` what it is found by. A payment costs what its invoice asked for; what was paid for demos is nothing.
  */
 function sold(sql: Sql, owner: SalesOwner, since: Fragment, until: Fragment | null): Fragment {
