@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import type { Log } from '../telemetry/log.ts'
+import { Rerun } from '../system/rerun.ts'
 import { priceText, type PriceGrace } from './price-grace.ts'
 
 /** Longest time for which a former price may be taken, in milliseconds. */
@@ -23,7 +24,8 @@ export class OfferedPrices {
   #unwritten = true
   #started = false
   #timer: Timer | null = null
-  #syncing: Promise<void> | null = null
+  // Prices that change while it reads would be written half a minute later.
+  readonly #syncing = new Rerun(() => this.#quietly(() => this.#sync()))
 
   constructor(database: Database, clock: Clock, log: Log) {
     this.#database = database
@@ -70,7 +72,7 @@ export class OfferedPrices {
   async close(): Promise<void> {
     this.#timer?.cancel()
     this.#timer = null
-    await this.#syncing
+    await this.#syncing.ended()
     if (!this.#started) return
     // The processes that go on with other prices hear until when these were asked.
     await this.#quietly(() => (this.#unwritten ? this.#sync() : this.#writeAsked(this.#database.sql, this.#now)))
@@ -78,9 +80,7 @@ export class OfferedPrices {
 
   /** Writes what is not written and reads again. Never rejects. */
   sync(): Promise<void> {
-    return (this.#syncing ??= this.#quietly(() => this.#sync()).finally(() => {
-      this.#syncing = null
-    }))
+    return this.#syncing.run()
   }
 
   async #quietly(step: () => Promise<void>): Promise<void> {
@@ -95,7 +95,7 @@ export class OfferedPrices {
   }
 
   async #sync(): Promise<void> {
-    while (this.#unwritten) {
+    if (this.#unwritten) {
       this.#unwritten = false
       try {
         await this.#write()

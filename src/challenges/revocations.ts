@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Database } from '../database/database.ts'
 import type { Log } from '../telemetry/log.ts'
+import { Rerun } from '../system/rerun.ts'
 import { REVOCATIONS_CHANNEL, type ChallengeStore, type Listed, type RevokedKind } from './store.ts'
 
 // With the reading itself it stays below the 5 seconds that are promised.
@@ -22,9 +23,8 @@ export class Revocations {
   #empty = true
   #timer: Timer | null = null
   #stop: (() => Promise<void>) | null = null
-  #reading: Promise<void> | null = null
-  #again = false
-  #closed = false
+  // What was announced while a reading ran may be missing from it.
+  readonly #reading = new Rerun(() => this.#read())
 
   constructor(store: ChallengeStore, database: Database, clock: Clock, log: Log) {
     this.#store = store
@@ -67,40 +67,31 @@ export class Revocations {
 
   /** Reads the list again. Never rejects: while the database is away the list stays as it was, and that is logged. */
   refresh(): Promise<void> {
-    // What was announced while a reading ran may be missing from it.
-    if (this.#reading !== null) this.#again = true
-    return (this.#reading ??= this.#read().finally(() => {
-      this.#reading = null
-    }))
+    return this.#reading.run()
   }
 
   async close(): Promise<void> {
-    this.#closed = true
     this.#timer?.cancel()
     this.#timer = null
-    await this.#reading
+    await this.#reading.ended()
     await this.#stop?.()
     this.#stop = null
   }
 
   async #read(): Promise<void> {
-    do {
-      this.#again = false
-      try {
-        // Listened to before the first reading, so that nothing falls between the two.
-        this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
-          void this.refresh()
-        })
-        const all = await this.#store.revocations()
-        this.#payments = new Set(all.filter(entry => entry.kind === 'payment').map(entry => entry.id))
-        this.#proxies = moments(all, 'proxy')
-        this.#merchants = moments(all, 'merchant')
-        this.#empty = all.length === 0
-      } catch (error) {
-        this.#log.warn({ err: error }, 'The revocation list could not be read')
-        return
-      }
-    } while (this.#again && !this.#closed)
+    try {
+      // Listened to before the first reading, so that nothing falls between the two.
+      this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
+        void this.refresh()
+      })
+      const all = await this.#store.revocations()
+      this.#payments = new Set(all.filter(entry => entry.kind === 'payment').map(entry => entry.id))
+      this.#proxies = moments(all, 'proxy')
+      this.#merchants = moments(all, 'merchant')
+      this.#empty = all.length === 0
+    } catch (error) {
+      this.#log.warn({ err: error }, 'The revocation list could not be read')
+    }
   }
 }
 

@@ -79,9 +79,7 @@ export class Sweeper {
 
   /** Sweeps now, or waits for the run that is under way. Never rejects: what failed is tried again by the next run. */
   sweep(): Promise<void> {
-    return (this.#running ??= this.#sweep().finally(() => {
-      this.#running = null
-    }))
+    return (this.#running ??= this.#run())
   }
 
   /**
@@ -108,7 +106,15 @@ export class Sweeper {
     await this.#running
   }
 
-  async #sweep(): Promise<void> {
+  async #run(): Promise<void> {
+    const soonest = await this.#sweep()
+    // Before the next is planned: one that falls due in between would wait for this run, and none would be planned.
+    this.#running = null
+    this.wakeAt(soonest)
+  }
+
+  /** Returns when to sweep next, in milliseconds since the epoch. */
+  async #sweep(): Promise<number> {
     const { store, clock, log } = this.#parts
     const now = clock.now()
     let soonest = now + REGULARLY
@@ -122,7 +128,7 @@ export class Sweeper {
     } catch (error) {
       log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
     }
-    this.wakeAt(soonest)
+    return soonest
   }
 
   async #expiries(failed: (error: unknown) => void = () => {}): Promise<void> {

@@ -56,3 +56,27 @@ t.test('a former price ends with the last process that asked it, however the lat
     })
   }
 })
+
+t.test('a route that is added while the former prices are read is written without another wait', async t => {
+  const { database, clock } = await rig(t)
+  let isAdded = false
+  const meanwhile = new Proxy(database, {
+    get(target, name) {
+      // The first thing that is read beside a transaction is what others have asked.
+      if (name === 'sql' && !isAdded) {
+        isAdded = true
+        prices.ask(new Map([[PLACE, '10']]).set('route:b', '20'))
+      }
+      const value: unknown = Reflect.get(target, name, target)
+      return typeof value === 'function' && name !== 'sql' ? value.bind(target) : value
+    }
+  })
+  const prices = new OfferedPrices(meanwhile, clock, silentLog)
+  prices.ask(new Map([[PLACE, '10']]))
+  await prices.start()
+  t.same(await database.sql`select place, price from offered_prices order by place`, [
+    { place: PLACE, price: '10' },
+    { place: 'route:b', price: '20' }
+  ])
+  await prices.close()
+})

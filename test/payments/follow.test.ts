@@ -250,6 +250,22 @@ void t.test('the sweeper', async t => {
     await until(database, async () => (await stored(made, payment.invoiceId)) === 'paid')
   })
 
+  await t.test('sweeps again also when the next is due in the very step that ends the run before it', async t => {
+    // Time passes as soon as a timer is set, between two steps of what set it.
+    const hasty = new ManualClock(clock.now())
+    let timers = 0
+    hasty.after = (ms, run) => {
+      const timer = ManualClock.prototype.after.call(hasty, ms, run)
+      if (++timers <= 2) queueMicrotask(() => hasty.advance(ms))
+      return timer
+    }
+    const other = another({ clock: hasty })
+    await other.start()
+    t.teardown(() => other.close())
+    // The second fires as the first run ends.
+    await until(database, () => timers === 3)
+  })
+
   await t.test('closed, it sweeps no more', async t => {
     const other = another()
     await other.start()
