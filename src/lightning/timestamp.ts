@@ -1,6 +1,6 @@
 /** RFC 3339 times in whole seconds, as the Payment scheme's `expires` and receipts carry them. */
 
-const FORM = /^([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]{1,9})?Z$/
+const FORM = /^[0-9]{4}-[0-9]{2}-([0-9]{2})T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z$/
 
 /**
  * `2027-01-15T12:05:00Z` for a time in unix seconds: whole seconds, upper-case `T` and `Z` (decision 9).
@@ -21,7 +21,6 @@ export function parseTimestamp(text: string): number | null {
   const match = FORM.exec(text)
   if (match === null) return null
   const milliseconds = Date.parse(`${text.slice(0, 19)}Z`)
-  if (Number.isNaN(milliseconds)) return null
-  // Date.parse turns 31 February into 3 March: only what reads back the same was a date.
-  return new Date(milliseconds).toISOString().slice(0, 19) === text.slice(0, 19) ? milliseconds / 1000 : null
+  // Date.parse turns 31 February into 3 March, and hour 24 into the next day.
+  return new Date(milliseconds).getUTCDate() === Number(match[1]) ? milliseconds / 1000 : null
 }
