@@ -3,6 +3,7 @@ import type { StreamBody } from '../gateway/reply.ts'
 import type { PaymentStatus } from '../payments/schema.ts'
 import { statusAt } from '../payments/states.ts'
 import type { Clock, Timer } from '../system/clock.ts'
+import { Rerun } from '../system/rerun.ts'
 import type { Log } from '../telemetry/log.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { Payable } from './payable.ts'
@@ -47,8 +48,8 @@ class Follower {
   readonly #looks: Timer
   #due: Timer | null = null
   #sent: PaymentStatus | null = null
-  #looking = false
-  #again = false
+  // A change during a look may be missing from it.
+  readonly #reading = new Rerun(() => this.#look())
   #stopped = false
 
   /** Listens before it looks, so that no change falls in between. */
@@ -57,7 +58,7 @@ class Follower {
     this.#events = events
     this.#token = payment.payToken
     const look = (): void => {
-      void this.#look()
+      void this.#reading.run()
     }
     this.#unwatch = parts.watch(payment.invoiceId, look)
     this.#looks = parts.clock.every(LOOK_EVERY, look)
@@ -73,19 +74,12 @@ class Follower {
 
   /** Reads the payment and tells what is new. Never rejects. */
   async #look(): Promise<void> {
-    this.#again = true
-    if (this.#looking) return
-    this.#looking = true
+    if (this.#stopped) return
     try {
-      while (this.#again && !this.#stopped) {
-        this.#again = false
-        this.#tell(await this.#parts.byPayToken(this.#token))
-      }
+      this.#tell(await this.#parts.byPayToken(this.#token))
     } catch (error) {
       this.#parts.log.warn({ err: error }, 'the status of a payment could not be read for its page')
       this.#events.end()
-    } finally {
-      this.#looking = false
     }
   }
 
@@ -111,7 +105,7 @@ class Follower {
     this.#due =
       status === 'unpaid'
         ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => {
-            void this.#look()
+            void this.#reading.run()
           })
         : null
   }
