@@ -14,7 +14,8 @@ import {
 } from './diagnose.ts'
 import type { Origin } from './document.ts'
 import { readConfig, type FoundReference } from './read.ts'
-import { WhenSchema, type ChainEntryConfig, type PluginFacts } from './schema.ts'
+import type { ChainEntryConfig, PluginFacts } from './schema.ts'
+import { WhenSchema } from './sections/when.ts'
 
 /** What may stand beside a plugin's name in an entry; the name itself is any other key. */
 export const entrySiblings = Type.Object(

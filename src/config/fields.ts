@@ -1,5 +1,20 @@
 import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 
+/** Every object of the file is strict: a key that is not listed is an error. */
+export const strict = { additionalProperties: false } as const
+
+/** The same, with what the reference page says of the object. */
+export function described(description: string): { additionalProperties: false; description: string } {
+  return { ...strict, description }
+}
+
+/** The same type with every property read-only, all the way down. */
+export type DeepReadonly<T> = T extends readonly (infer Item)[]
+  ? readonly DeepReadonly<Item>[]
+  : T extends object
+    ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
+    : T
+
 /**
  * What a name in the file may refer to; stands in the schema as the keyword `x-reference` and is checked when the whole
  * file is read.

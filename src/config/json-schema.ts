@@ -1,6 +1,7 @@
 import { entrySiblings, internalPlugin } from './chains.ts'
 import { choicesOf, keywordsOf, leastItems, type Keywords } from './read.ts'
-import { fileSchema, type PluginFacts, type ProviderFacts } from './schema.ts'
+import { fileSchema, type PluginFacts } from './schema.ts'
+import type { ProviderFacts } from './sections/lightning.ts'
 import { formatUnit, takesBareNumbers } from './units.ts'
 
 /** A JSON Schema, draft 7: the one that editors' YAML support reads. */

@@ -35,17 +35,16 @@ import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Prese
 import { readConfig, readSound, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
 import {
-  builtInPolicies,
   fileSchema,
   type ChainEntryConfig,
   type FileConfig,
   type GatewayConfig,
   type PluginFacts,
-  type ProviderFacts,
-  type RouteConfig,
-  type UpstreamConfig,
-  type UrlUpstreamConfig
+  type RouteConfig
 } from './schema.ts'
+import type { ProviderFacts } from './sections/lightning.ts'
+import { builtInPolicies } from './sections/policy.ts'
+import type { UpstreamConfig, UrlUpstreamConfig } from './sections/upstream.ts'
 
 /** What the loader may be told about the rest of the gateway. */
 export interface LoadOptions {

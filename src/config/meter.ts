@@ -1,10 +1,8 @@
 import { Type, type Static } from 'typebox'
-import { List } from './fields.ts'
+import { List, strict } from './fields.ts'
 import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price.ts'
 import type { FiatText } from './money-text.ts'
 import { FineMoney, formatUnit, Money } from './units.ts'
-
-const strict = { additionalProperties: false } as const
 
 /** What a unit costs, in millisatoshis or fiat. */
 export type UnitAmount = number | FiatText

@@ -1,9 +1,7 @@
 import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 import type { FiatText } from './money-text.ts'
-import { List } from './fields.ts'
+import { List, strict } from './fields.ts'
 import { Duration, formatUnit, Money } from './units.ts'
-
-const strict = { additionalProperties: false } as const
 
 /** Highest price of one request, in satoshis (decision 105). */
 export const MAX_PRICE_SATS = 1_000_000_000

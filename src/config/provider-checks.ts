@@ -3,7 +3,8 @@ import type { Findings } from './findings.ts'
 import type { ReadEntry } from './chains.ts'
 import { isFree } from './price.ts'
 import { sellsCalls } from './sale.ts'
-import type { FileConfig, ProviderFacts, RouteConfig } from './schema.ts'
+import type { FileConfig, RouteConfig } from './schema.ts'
+import type { ProviderFacts } from './sections/lightning.ts'
 
 /** A provider that a slot names, with where it stands in the file: in a list, or alone. */
 export interface PlacedProvider {

@@ -1,7 +1,9 @@
 import { entrySiblings } from './chains.ts'
 import { isRequired } from './json-schema.ts'
 import { choicesOf, describeAllowed, keywordsOf, type Keywords } from './read.ts'
-import { builtInPolicies, fileSchema, type PluginFacts, type ProviderFacts } from './schema.ts'
+import { fileSchema, type PluginFacts } from './schema.ts'
+import type { ProviderFacts } from './sections/lightning.ts'
+import { builtInPolicies } from './sections/policy.ts'
 import { formatDuration, formatUnit } from './units.ts'
 
 /** One line of the reference: a key, what it may hold, its default, and what it is for. */

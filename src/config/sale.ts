@@ -2,7 +2,8 @@ import { quote, type Path } from './diagnose.ts'
 import type { ReadEntry } from './chains.ts'
 import type { Findings } from './findings.ts'
 import { isFree, type PriceConfig } from './price.ts'
-import type { GatewayConfig, RouteConfig, WhenConfig } from './schema.ts'
+import type { GatewayConfig, RouteConfig } from './schema.ts'
+import type { WhenConfig } from './sections/when.ts'
 
 /**
  * What plugins say of themselves by which a chain can be seen to sell: who asks for money, who takes it, who names the

@@ -1,7 +1,8 @@
 import { formatNames } from './diagnose.ts'
 import type { Findings } from './findings.ts'
 import { factsOf, type PlacedProvider } from './provider-checks.ts'
-import type { FileConfig, ProviderFacts } from './schema.ts'
+import type { FileConfig } from './schema.ts'
+import type { ProviderFacts } from './sections/lightning.ts'
 import { formatDuration } from './units.ts'
 
 /** Several processes need stores outside of them, in every mode. */

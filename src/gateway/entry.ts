@@ -1,4 +1,5 @@
-import type { ChainEntryConfig, WhenConfig } from '../config/schema.ts'
+import type { ChainEntryConfig } from '../config/schema.ts'
+import type { WhenConfig } from '../config/sections/when.ts'
 import type { Context, Slot } from './context.ts'
 import { asGatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'

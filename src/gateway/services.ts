@@ -1,4 +1,4 @@
-import type { PolicyConfig } from '../config/schema.ts'
+import type { PolicyConfig } from '../config/sections/policy.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Metrics } from '../telemetry/metrics.ts'

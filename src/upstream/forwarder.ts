@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
-import type { UrlUpstreamConfig } from '../config/schema.ts'
+import type { UrlUpstreamConfig } from '../config/sections/upstream.ts'
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import type { Responder, TunnelPolicy } from '../gateway/responder.ts'

@@ -1,6 +1,7 @@
 import t from 'tap'
 import forward from '../../plugins/forward.ts'
-import type { RouteConfig, UpstreamConfig } from '../../src/config/schema.ts'
+import type { RouteConfig } from '../../src/config/schema.ts'
+import type { UpstreamConfig } from '../../src/config/sections/upstream.ts'
 import type { Scope } from '../../src/gateway/plugin.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import { Forwarder } from '../../src/upstream/forwarder.ts'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import throttle from '../../plugins/throttle.ts'
 import { harness, StateUnavailable, type HarnessRequest, type State } from '../../src/index.ts'
-import { builtInPolicies } from '../../src/config/schema.ts'
+import { builtInPolicies } from '../../src/config/sections/policy.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 async function build(

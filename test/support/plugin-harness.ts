@@ -1,5 +1,5 @@
 import type { Principal, Services } from '../../src/index.ts'
-import { builtInPolicies } from '../../src/config/schema.ts'
+import { builtInPolicies } from '../../src/config/sections/policy.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { MemoryState } from '../../src/state/memory.ts'
 import { ManualClock } from './manual-clock.ts'

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
-import type { UrlUpstreamConfig } from '../../src/config/schema.ts'
+import type { UrlUpstreamConfig } from '../../src/config/sections/upstream.ts'
 import { systemClock, type Clock } from '../../src/system/clock.ts'
 import type { CallController } from '../../src/upstream/connection.ts'
 import { ConnectionPool } from '../../src/upstream/connection-pool.ts'

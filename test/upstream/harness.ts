@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import type { UrlUpstreamConfig } from '../../src/config/schema.ts'
+import type { UrlUpstreamConfig } from '../../src/config/sections/upstream.ts'
 import type { RequestBody } from '../../src/gateway/body.ts'
 import { Context, type RequestFacts } from '../../src/gateway/context.ts'
 import { GatewayError } from '../../src/gateway/errors.ts'
