@@ -57,6 +57,12 @@ t.test('a refusal whose text differs from case to case names its code', async t 
   t.same(variable, [])
 })
 
+t.test('no code stands twice, in one file or in two', async t => {
+  const tables = globSync('src/errors/**/*.ts', { cwd: root }).map(file => readFileSync(resolve(root, file), 'utf8'))
+  const codes = tables.flatMap(text => [...text.matchAll(/^  (BG_[A-Z\d_]+): \{/gm)].map(([, code]) => code))
+  t.same(codes.toSorted(), Object.keys(errorTable).toSorted())
+})
+
 t.test('every code of the table is thrown somewhere', async t => {
   const idle = Object.keys(errorTable).filter(code => {
     if (whole.includes(`'${code}'`)) return false
