@@ -86,11 +86,11 @@ export class ProducerVerifier {
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
     if (credential.kind !== 'classic') return { authenticated: false, message: 'No L402 credential was sent' }
-    const token = this.#classicOff() ?? challenges.verifier.genuine(credential)
+    const token = this.#classicOff() ?? challenges.verifier.tokens.genuine(credential)
     if ('kind' in token) return { authenticated: false, message: token.detail }
     let refused: ClassicRefused | null
     try {
-      refused = await challenges.verifier.standing(token)
+      refused = await challenges.verifier.tokens.standing(token)
     } catch (error) {
       // The response is 200 whatever is said in it (decision 128).
       if (!(error instanceof Unavailable)) throw error
@@ -113,7 +113,7 @@ export class ProducerVerifier {
     const off = this.#classicOff()
     if (off !== null) return off
     if (!isHex32(preimage)) return invalidToken('malformed', 'The preimage must be exactly 64 hex characters')
-    const token = verifier.genuine({ kind: 'classic', encoding: 'base64', macaroon, preimage })
+    const token = verifier.tokens.genuine({ kind: 'classic', encoding: 'base64', macaroon, preimage })
     if ('kind' in token) return token
     const { grant, paymentHash } = token
     const challenge = await challenges.find(paymentHash)
@@ -132,9 +132,9 @@ export class ProducerVerifier {
     if (failure !== null) return caveatRefused(failure)
     if (challenge === null || !sold(challenge, merchant))
       return invalidToken('unknown-challenge', 'The payment of this token is not known')
-    const refused = await verifier.standing(token)
+    const refused = await verifier.tokens.standing(token)
     if (refused !== null) return refused
-    const claimed = await verifier.claimToken(token)
+    const claimed = await verifier.tokens.claim(token)
     return 'kind' in claimed ? claimed : { challenge: claimed, resource }
   }
 
@@ -149,7 +149,7 @@ export class ProducerVerifier {
         read.kind === 'malformed' ? read.message : 'Only a Payment credential of one base64url token can be consumed'
       )
     }
-    const genuine = await verifier.genuinePayment(read.token)
+    const genuine = await verifier.payments.genuine(read.token)
     if ('kind' in genuine) return genuine
     const { challenge } = genuine
     if (challenge.merchantId !== String(merchant.id))

@@ -177,7 +177,7 @@ export class Challenges {
             clock,
             log,
             random: parts.random ?? systemRandom,
-            verifier: this.verifier,
+            passClaims: this.verifier.passClaims,
             challenge: async (ctx, offer, holder) => (await this.#challenge(ctx, offer, holder)).challenge,
             settled: paymentHash => this.settled(paymentHash)
           })
@@ -279,7 +279,7 @@ export class Challenges {
   async proven(headers: ReadonlyHeaders): Promise<string | null> {
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'classic') {
-      const token = this.verifier.genuine(credential)
+      const token = this.verifier.tokens.genuine(credential)
       return 'kind' in token ? null : token.paymentHash
     }
     if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
@@ -292,7 +292,7 @@ export class Challenges {
       const id = 'sessionId' in payload ? payload.sessionId : request.paymentHash
       return preimageMatches(payload.preimage, id) ? id : null
     }
-    const genuine = await this.verifier.genuinePayment(credential.token)
+    const genuine = await this.verifier.payments.genuine(credential.token)
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 

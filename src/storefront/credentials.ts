@@ -94,9 +94,9 @@ export class ShopCredentials {
     action: string
   ): Promise<ShopCredential> {
     const { verifier } = this.#challenges
-    const token = verifier.genuine(credential)
+    const token = verifier.tokens.genuine(credential)
     if ('kind' in token) return refused('failed', token.detail)
-    const fallen = await verifier.standing(token)
+    const fallen = await verifier.tokens.standing(token)
     if (fallen !== null) return refused('failed', fallen.detail)
     const challenge = await this.#challenges.find(token.paymentHash)
     // Every caveat, also where the payment is no longer known: what was bought elsewhere is refused as such.
@@ -118,7 +118,7 @@ export class ShopCredentials {
   }
 
   async #modern(token: string, store: Pick<Integration, 'id'>): Promise<ShopCredential> {
-    const genuine = await this.#challenges.verifier.genuinePayment(token)
+    const genuine = await this.#challenges.verifier.payments.genuine(token)
     if ('kind' in genuine) return refused(genuine.reason === 'malformed' ? 'form' : 'failed', genuine.detail)
     return this.#ofStore(genuine.challenge, store, genuine.credential.id, 'failed')
   }

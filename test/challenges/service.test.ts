@@ -189,12 +189,12 @@ t.test('keys that are no longer configured make nothing good', async t => {
     encoding: 'base64',
     preimage: f.payee.pay(challenge.invoice)
   } as const
-  t.notOk('kind' in f.challenges.verifier.genuine(credential))
+  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential))
   const next = Buffer.from('the next master secret, thirty-two bytes at least')
   f.challenges.configure({ settings, keys: new TokenKeyRing(next, [master]) })
-  t.notOk('kind' in f.challenges.verifier.genuine(credential), 'the previous master still verifies')
+  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential), 'the previous master still verifies')
   f.challenges.configure({ settings, keys: new TokenKeyRing(next) })
-  t.match(f.challenges.verifier.genuine(credential), { status: 401 })
+  t.match(f.challenges.verifier.tokens.genuine(credential), { status: 401 })
 })
 
 t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {

@@ -16,7 +16,7 @@ import { challengeLines, offeredSchemes } from '../replies.ts'
 import type { ChallengeSettings } from '../settings.ts'
 import type { Challenge, SentChallenge } from '../store.ts'
 import type { Paid, SaleRefusal } from '../verdict.ts'
-import type { Verifier } from '../verify.ts'
+import type { PassClaims } from './pass-claims.ts'
 import { sentAgain } from '../wording.ts'
 import { ChargeLooks } from './charge-looks.ts'
 import type { AskedAgain, ChallengePages } from './page.ts'
@@ -39,7 +39,7 @@ export interface PaywallParts extends PaywallSurroundings {
   readonly clock: Clock
   readonly log: Log
   readonly random: Random
-  readonly verifier: Verifier
+  readonly passClaims: PassClaims
   keys(): TokenKeyRing
   settings(): ChallengeSettings
   /** Makes a challenge that is handed out to its holder alone. */
@@ -145,14 +145,14 @@ export class Paywall {
   }
 
   async #judge(ctx: Context, offer: Offer, passes: readonly Pass[]): Promise<Paid | Reply | null> {
-    const { verifier } = this.#parts
+    const { passClaims } = this.#parts
     const known = await this.#known(passes)
     const wish = ctx.headers.get(WISH)
     if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
     for (const challenge of known) {
-      if (!verifier.stands(challenge, offer)) continue
+      if (!passClaims.stands(challenge, offer)) continue
       if (!isPaid(challenge) && !(await this.#looks.isPaid(challenge))) continue
-      const paid = await verifier.claimPass(challenge, offer)
+      const paid = await passClaims.claim(challenge, offer)
       if (paid !== null) return paid
     }
     return null
@@ -214,11 +214,11 @@ export class Paywall {
   }
 
   async #stateOf(known: readonly Challenge[], offer: Offer): Promise<'unpaid' | 'paid' | 'over'> {
-    const { claims, clock, verifier } = this.#parts
+    const { claims, clock, passClaims } = this.#parts
     let canBePaid = false
     for (const { paymentHash } of known) {
       const challenge = await claims.find(paymentHash)
-      if (challenge === null || !verifier.stands(challenge, offer)) continue
+      if (challenge === null || !passClaims.stands(challenge, offer)) continue
       if (isPaid(challenge) || (await this.#looks.isPaid(challenge))) return 'paid'
       canBePaid ||= challenge.expiresAt > clock.now()
     }
@@ -251,7 +251,7 @@ export class Paywall {
       !isPaid(challenge) &&
       challenge.expiresAt - now > PAYABLE &&
       isOfPrice(offer, challenge.amountSats, challenge.price) &&
-      this.#parts.verifier.stands(challenge, offer)
+      this.#parts.passClaims.stands(challenge, offer)
     )
   }
 
@@ -265,7 +265,7 @@ export class Paywall {
         challenge =>
           challenge.paymentHash !== pass.paymentHash &&
           (isPaid(challenge)
-            ? challenge.state !== 'spent' && this.#parts.verifier.stands(challenge, offer)
+            ? challenge.state !== 'spent' && this.#parts.passClaims.stands(challenge, offer)
             : challenge.expiresAt > now - LATE_NEWS)
       )
       .map(challenge => passOf(challenge, this.#parts.keys()))
