@@ -109,7 +109,7 @@ export function renderBlock(results: Results, folder: string, run: RunFile | nul
     parts.push(mainTable(main), `![CPU for each request](${folder}/${MAIN}-cpu.svg)`)
     if (main.rates.length > 0) parts.push(`![Added latency against load](${folder}/${MAIN}-latency.svg)`)
     parts.push(`Medians of ${rounds} interleaved rounds (lowest–highest), made by \`${main.command}\` on ${dayOf(main)}: ${machine.processor}, ${machine.cores} cores, Node ${machine.node}.
-boltgate verifies, throttles, measures and logs each request; the peers only pass it on.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has by itself, in parentheses.'} "≥": it did not fill its core, and could do more.`)
+boltgate verifies, throttles, measures and logs each request; the peers only pass it on, but for Aperture, which verifies it.${main.rates.length === 0 ? '' : ' Latencies are beyond what the upstream has by itself, in parentheses.'} "≥": it did not fill its core, and could do more.`)
   }
   if (scenarios.length > 0) {
     parts.push(`CPU microseconds a request:

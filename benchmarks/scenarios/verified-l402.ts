@@ -21,7 +21,7 @@ export const verifiedL402: Scenario = {
     prepare: { quick: 9, full: 9 }
   },
   title: 'Verified L402 request, warm token',
-  text: 'GET with one paid classic L402 token, answered by an upstream with 1 KiB. boltgate runs its whole paid chain: correlation id, access log (a line of JSON for each request, into a file), metrics, CORS, throttle, credential, challenge, forward, with the header rules and time limits of its front door. The peers get as many bytes and only pass them on: they verify, count, limit and log nothing.',
+  text: 'GET with one paid classic L402 token, answered by an upstream with 1 KiB. boltgate runs its whole paid chain: correlation id, access log (a line of JSON for each request, into a file), metrics, CORS, throttle, credential, challenge, forward, with the header rules and time limits of its front door. The peers get as many bytes and only pass them on: they verify, count, limit and log nothing, but for Aperture, which verifies a token of its own.',
   // The others' would make a quick run a long one.
   latency: ['boltgate', 'nginx', 'haproxy', 'undici', 'direct'],
   once: null,
