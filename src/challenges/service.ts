@@ -1,17 +1,13 @@
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
 import { Unavailable } from '../gateway/errors.ts'
-import type { Head, Reply } from '../gateway/reply.ts'
+import type { Reply } from '../gateway/reply.ts'
 import type { FiatText } from '../config/money-text.ts'
-import { meterWords } from '../config/meter.ts'
 import type { RouteConfig } from '../config/schema.ts'
-import type { SessionsConfig } from '../config/sessions.ts'
 import { readCredential } from '../lightning/credential.ts'
 import { paymentHashOf, preimageMatches } from '../lightning/preimage.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import { DigestOfPieces } from '../lightning/content-digest.ts'
-import { encodeReceipt } from '../lightning/receipt.ts'
-import { depositSats, type SessionTerms } from '../lightning/session-challenge.ts'
 import { parseSessionToken } from '../lightning/session-credential.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Clock } from '../system/clock.ts'
@@ -26,15 +22,15 @@ import { NoPrices, type Prices } from '../money/prices.ts'
 import { fiatOf } from '../prices/fiat.ts'
 import { PriceServers, type AskServer } from '../prices/price-server.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
-import { comesBack, isSafe } from './after-crash.ts'
 import { FreeCalls } from './free-calls.ts'
-import { Leases, type Lease } from './leases.ts'
+import { Delivery } from './delivery.ts'
+import { DepositChallenges } from './deposit-challenges.ts'
+import { Leases } from './leases.ts'
 import { Invoicing } from './invoicing.ts'
 import { Mint, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
-import { depositOffer, hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
+import { hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
 import { classicRefused, offeredSchemes, paymentRequired, placeOfSession, type DepositChallenge } from './replies.ts'
-import { isDelivered, keepApart, keepPrivate } from './paid-head.ts'
 import type { FindPayee } from './payee.ts'
 import { Paywall, type PaywallSurroundings } from './paywall/paywall.ts'
 import { Revocations } from './revocations.ts'
@@ -105,13 +101,15 @@ export class Challenges {
   readonly claims: Claims
   readonly verifier: Verifier
   readonly leases: Leases
+  /** Ends what a request has leased, by what its client was sent. */
+  readonly delivery: Delivery
   readonly counters: ChallengeCounters
   readonly prices: OfferedPrices
   /** Whether lapsed leases of all times have been looked for. */
   #lapsedLooked = false
   readonly #invoicing: Invoicing
-  readonly #payee: FindPayee
   readonly #mint: Mint
+  readonly #deposits: DepositChallenges
   readonly #paywall: Paywall | null
   readonly #priceServers: PriceServers
   readonly #rates: Prices
@@ -134,6 +132,7 @@ export class Challenges {
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
+    this.delivery = new Delivery({ leases: this.leases, counters, clock, log })
     this.#rates = parts.rates ?? new NoPrices()
     this.#state = parts.state ?? new MemoryState(clock)
     const strangers = new Strangers(this.#state)
@@ -154,7 +153,6 @@ export class Challenges {
     })
     this.#revocations = new Revocations(this.store, database, clock, log)
     this.verifier = new Verifier({ claims: this.claims, revocations: this.#revocations, clock, counters, ...rules })
-    this.#payee = parts.payee
     this.#invoicing = new Invoicing({ clock, log, counters, strangers, payee: parts.payee })
     this.#mint = new Mint({
       store: this.store,
@@ -166,6 +164,13 @@ export class Challenges {
       revocations: this.#revocations,
       random: parts.random ?? systemRandom,
       ...rules
+    })
+    this.#deposits = new DepositChallenges({
+      payee: parts.payee,
+      log,
+      inSatoshis: price => this.inSatoshis(price),
+      challenge: (ctx, offer) => this.#challenge(ctx, offer),
+      settled: paymentHash => this.settled(paymentHash)
     })
     this.#paywall =
       parts.paywall === undefined
@@ -349,58 +354,6 @@ export class Challenges {
       : new FreeCalls(route.free, routePlace(route), { state: this.#state, log: this.#log, counters: this.counters })
   }
 
-  /**
-   * The head of a paid response: receipt, Cache-Control, and the end of the lease. Returns a promise only where the
-   * head must wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with
-   * 503).
-   */
-  settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
-    keepPrivate(head.headers)
-    if (paid.shown !== undefined) keepApart(head.headers, paid.shown.isForeign)
-    const { lease } = paid
-    if (lease === null) {
-      this.#receipt(head, paid)
-      return
-    }
-    if (!isDelivered(head, releaseOn)) return this.leases.release(lease)
-    const confirmed = this.leases.spend(lease)
-    if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
-    this.#receipt(head, paid)
-  }
-
-  /** The request has failed before its head went out: whatever was spent for it is given back. */
-  undelivered(lease: Lease): void {
-    void this.leases.release(lease)
-  }
-
-  /**
-   * The client has left before the head of its response. The upstream may have acted all the same, so the payment comes
-   * back only as often as `comesBack` says, and is spent then.
-   */
-  clientGone(lease: Lease, offer: Offer): void {
-    const isReturned = comesBack(offer, lease.returns)
-    this.counters.clientGone(isReturned ? 'returned' : 'spent')
-    if (isReturned) void this.leases.release(lease, !isSafe(offer.method))
-    else void this.#spendAway(lease)
-  }
-
-  /** What was bought may reach its client though this response does not: it is spent. */
-  soldAway(lease: Lease): void {
-    void this.#spendAway(lease)
-  }
-
-  async #spendAway(lease: Lease): Promise<void> {
-    try {
-      await this.leases.spend(lease)
-    } catch (error) {
-      // It lapses: into spent, where it is final.
-      this.#log.warn(
-        { paymentHash: lease.paymentHash, err: error },
-        'The credential of a client that left could not be spent'
-      )
-    }
-  }
-
   /** Payments that were spent because their gateway died while the request was under way, newest first. */
   ambiguous(page: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
     return this.store.ambiguous(page)
@@ -506,44 +459,7 @@ export class Challenges {
     const { sessions } = offer
     if (sessions === null || placeOfSession(ctx.headers) === 'nowhere' || !this.settings.schemes.includes('payment'))
       return [await this.challenge(ctx, offer), null]
-    return await Promise.all([this.challenge(ctx, offer), this.#deposit(ctx, offer, sessions)])
-  }
-
-  /** Null where no deposit can be asked for at the moment: clients that pay for each request are served all the same. */
-  async #deposit(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
-    try {
-      const unitSats = offer.meter === null ? await this.inSatoshis(offer) : 1
-      const configured = sessions.deposit ?? (offer.meter === null ? null : (offer.fiat ?? offer.amountSats))
-      const sats = typeof configured === 'string' ? this.inSatoshis({ amountSats: null, fiat: configured }) : configured
-      const terms: SessionTerms = {
-        unitSats,
-        unitType: offer.meter === null ? sessions.unit : 'satoshi',
-        idleSeconds: Math.floor(sessions.idle / 1000),
-        description: offer.meter === null ? null : meterWords(offer.meter)
-      }
-      const wanted = depositOffer(offer, terms, depositSats(unitSats, await sats))
-      return { challenge: await this.#unpaidDeposit(ctx, wanted), terms }
-    } catch (error) {
-      this.#log.debug({ place: offer.place, err: error }, 'A 402 was sent without the challenge of a session')
-      return null
-    }
-  }
-
-  /** One that was handed out before may have been paid since, which its provider alone knows. */
-  async #unpaidDeposit(ctx: Context, offer: Offer): Promise<SentChallenge> {
-    for (;;) {
-      const { challenge, again } = await this.#challenge(ctx, offer)
-      if (!again || !(await this.#isPaidFor(offer, challenge))) return challenge
-      await this.settled(challenge.paymentHash)
-    }
-  }
-
-  async #isPaidFor(offer: Offer, { chargeId }: SentChallenge): Promise<boolean> {
-    const state = await (await this.#payee(offer)).lookUp?.(chargeId)
-    const status = state?.status ?? 'unpaid'
-    // What is under way or came in part is neither: nobody is told to pay it, and it is noted as sold by nobody.
-    if (status !== 'unpaid' && status !== 'paid') throw new Error(`the deposit of the challenge is ${status}`)
-    return status === 'paid'
+    return await Promise.all([this.challenge(ctx, offer), this.#deposits.make(ctx, offer, sessions)])
   }
 
   async #challenge(ctx: Context, offer: Offer, holder?: string): Promise<Minted> {
@@ -566,18 +482,5 @@ export class Challenges {
       digest.add(piece)
     })
     return digest.end()
-  }
-
-  async #confirmed(confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {
-    await confirmed
-    this.#receipt(head, paid)
-  }
-
-  #receipt(head: Head, paid: Paid): void {
-    if (paid.challengeId === null || head.status < 200 || head.status > 299) return
-    head.headers.set(
-      'Payment-Receipt',
-      encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#clock.now() / 1000))
-    )
   }
 }
