@@ -1,3 +1,4 @@
+import { NameTable } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
 import type { Head } from '../gateway/reply.ts'
 import type { Offer } from './offer.ts'
@@ -33,10 +34,24 @@ export function keepApart(headers: HeaderList, isForeign: boolean): void {
 const SHARED = /^(?:public|s-maxage|private)\b/i
 
 /**
- * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`; `no-store` stays
- * (decision 130).
+ * Fields that shared caches go by before Cache-Control: those of CDNs (RFC 9213) and of proxies of one's own, which would
+ * show one client's paid response to all.
+ */
+const OF_SHARED_CACHES = new NameTable(name =>
+  /^(?:(?:[\w-]+-)?cdn-cache-control|surrogate-control|edge-control|x-accel-expires|x-litespeed-cache-control)$/i.test(
+    name
+  )
+)
+
+/**
+ * Keeps what was paid for out of shared caches: `private` in the place of `public` and `s-maxage`, and nothing that is
+ * said to such caches alone; `no-store` stays (decision 130).
  */
 export function keepPrivate(headers: HeaderList): void {
+  const { pairs } = headers
+  for (let at = pairs.length - 2; at >= 0; at -= 2)
+    // An even flat list: both exist.
+    if (OF_SHARED_CACHES.of(pairs[at] as string)) pairs.splice(at, 2)
   if (!headers.has('cache-control')) {
     headers.set('Cache-Control', 'private')
     return

@@ -252,6 +252,27 @@ t.test('paid answers are kept out of shared caches', async t => {
   t.same(twice.all('cache-control'), ['private'], 'several lines are one')
 })
 
+t.test('what only shared caches are told leaves a paid response, since they go by it before Cache-Control', async t => {
+  const headers = new HeaderList([
+    'X-Accel-Expires',
+    '600',
+    'Cache-Control',
+    'max-age=60',
+    'CDN-Cache-Control',
+    'public, max-age=600',
+    'Cloudflare-CDN-Cache-Control',
+    'max-age=600',
+    'surrogate-control',
+    'max-age=600',
+    'Edge-Control',
+    'cache-maxage=600',
+    'X-Accel-Buffering',
+    'no'
+  ])
+  keepPrivate(headers)
+  t.same(headers.pairs, ['Cache-Control', 'private, max-age=60', 'X-Accel-Buffering', 'no'])
+})
+
 t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
   const payment = {
     realm: '',
