@@ -227,7 +227,7 @@ export const cases: readonly MicroCase[] = [
   {
     id: 'response-headers',
     text: 'the headers of the answer that came back',
-    run: () => responseHeaders(answered, 200)
+    run: () => responseHeaders(answered, 200, false)
   },
   {
     id: 'json-output',

@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { Chain, ChainProgress } from './chain.ts'
 import type { BodyFilter, Context, RunningResponse } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
@@ -291,14 +292,37 @@ export class Exchange implements Responder, RunningResponse, WireListener {
       this.#tunnelled = result
       if (result.kind === 'refused') {
         await this.head(result.response.status, policy.headers(result.response.status, result.response.headers))
-        if (result.body.byteLength > 0) this.write(result.body)
-        this.end(null)
+        await this.#relay(result.body, policy)
       }
     } catch (error) {
       this.#refuse(policy.failure(error instanceof Error ? error : new Error(String(error))))
     } finally {
       this.#worked()
     }
+  }
+
+  /** Passes on the body of a refused upgrade. Never rejects. */
+  async #relay(body: Readable, policy: TunnelPolicy): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.onDrain = () => {
+      body.resume()
+    }
+    this.onClose = () => {
+      body.destroy()
+    }
+    body.on('error', (error: Error) => {
+      this.fail(policy.failure(error))
+    })
+    body.on('close', resolve)
+    body.on('end', () => {
+      this.end(null)
+    })
+    body.on('data', (piece: Buffer) => {
+      if (!this.write(piece)) body.pause()
+    })
+    // Nobody is there for it, or a hook has answered in its place.
+    if (this.gone || this.#ended || !this.#headSent) body.destroy()
+    await promise
   }
 
   drained(): void {

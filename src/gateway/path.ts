@@ -30,6 +30,20 @@ export function routedPath(path: string): string {
 }
 
 /**
+ * Where a raw path goes on behind `prefix`, a whole number of its segments, compared as the router compares; -1 where it
+ * does not begin with it.
+ */
+export function endOfPrefix(path: string, prefix: string): number {
+  if (path.startsWith(prefix)) return path.length === prefix.length || path[prefix.length] === '/' ? prefix.length : -1
+  if (!path.includes('%')) return -1
+  let end = 0
+  for (let slash = prefix.indexOf('/'); slash >= 0 && end >= 0; slash = prefix.indexOf('/', slash + 1))
+    end = path.indexOf('/', end + 1)
+  if (end < 0) end = path.length
+  return routedPath(path.slice(0, end)) === prefix ? end : -1
+}
+
+/**
  * A comparable path as upstreams read it that decode `%2F` or take several slashes for one, which both are common. The
  * same text where there is neither. For prices and locks, which must not be passed by another spelling.
  */

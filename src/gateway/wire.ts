@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 /** What a tunnel (WebSocket or another upgraded protocol) is connected to. */
 export interface TunnelTarget {
   /** Scheme, host and port of the upstream. */
@@ -10,8 +11,10 @@ export interface TunnelTarget {
   readonly address: string | null
   /** TLS options of the upstream, when it is https. */
   readonly tls: { readonly ca?: string; readonly servername?: string } | null
-  /** Milliseconds until the upstream must have answered the upgrade. */
+  /** Milliseconds until the upstream must have answered the upgrade; then the longest pause in a response other than 101. */
   readonly timeout: number
+  /** Most bytes of the body of a response other than 101. */
+  readonly responseLimit: number
 }
 
 /** The upstream's response to an upgrade, before it is passed on. */
@@ -70,4 +73,4 @@ export interface Wire {
 /** How a tunnel ended. */
 export type TunnelResult =
   | { readonly kind: 'closed'; readonly bytesIn: number; readonly bytesOut: number }
-  | { readonly kind: 'refused'; readonly response: TunnelResponse; readonly body: Uint8Array }
+  | { readonly kind: 'refused'; readonly response: TunnelResponse; readonly body: Readable }

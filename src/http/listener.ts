@@ -45,7 +45,7 @@ export interface ListenerOptions {
  * Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as
  * plain ones.
  */
-const IGNORED_UPGRADE = /^(?:h2c?|h3|tls\/|http\/)/i
+const IGNORED_UPGRADE = /(?:^|,)\s*(?:h2c?|h3|tls\/|http\/)/i
 
 /**
  * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again

@@ -7,6 +7,7 @@ import { ClientGone, LongError } from '../gateway/errors.ts'
 import type { TunnelResponse, TunnelResult, TunnelTarget } from '../gateway/wire.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import { headerLine } from './reply-framing.ts'
+import { refusedBody } from './refused-upgrade.ts'
 
 /** The client's connection, and the request that asked to change it. */
 export interface TunnelClient {
@@ -22,8 +23,6 @@ export interface TunnelClient {
   closed(clean: boolean): void
 }
 
-/** Most bytes of a response other than 101 that are kept for the caller. */
-const REFUSED_BODY = 1024 * 1024
 /** Milliseconds that a side which has ended waits for the other to end too. */
 const HALF_OPEN = 30_000
 const HOP_BY_HOP = new Set([
@@ -129,7 +128,7 @@ class ClientEnd extends Duplex {
  * The rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes,
  * a response other than 101 his to give, and the 101's headers his to change.
  *
- * Resolves when the tunnel has closed, or with the upstream's refusal. Rejects with `LongError` 502 or 504 before the
+ * Resolves when the tunnel has closed, or with the upstream's refusal, whose body is still to come. Rejects with `LongError` 502 or 504 before the
  * 101, with `ClientGone` when the client left, and with the error of `accepted`.
  */
 export function openTunnel(
@@ -207,6 +206,8 @@ export function openTunnel(
       // Without this header Node would have given a response and no upgrade.
       const protocol = switched.headers.upgrade ?? client.protocol
       try {
+        if (!isAskedFor(protocol, client.protocol))
+          throw badGateway('The upstream switched to a protocol that was not asked for.')
         await accepted({ status: 101, headers })
         let head = 'HTTP/1.1 101 Switching Protocols\r\n'
         for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
@@ -252,19 +253,17 @@ export function openTunnel(
           refuse(badGateway('The upstream switched protocols without naming one.'))
           return
         }
-        timer.cancel()
-        gather(response, (error, body) => {
-          if (error !== null) {
-            refuse(badGateway("The upstream's answer to the upgrade broke off or was too large.", error))
-            return
-          }
-          if (!settle()) return
-          socket.off('close', onClientClose)
-          const headers = endToEnd(response.rawHeaders).filter(
-            (_, at, all) => all[at - (at % 2)]?.toLowerCase() !== 'content-length'
-          )
-          headers.push('Content-Length', String(body.byteLength))
-          resolve({ kind: 'refused', response: { status: response.statusCode ?? 502, headers }, body })
+        if (Number(response.headers['content-length'] ?? 0) > target.responseLimit) {
+          refuse(badGateway("The upstream's answer to the upgrade is too large."))
+          return
+        }
+        if (!settle()) return
+        socket.off('close', onClientClose)
+        resolve({
+          kind: 'refused',
+          response: { status: response.statusCode ?? 502, headers: endToEnd(response.rawHeaders) },
+          // At once: http-proxy-3 lets the response flow, into nothing.
+          body: refusedBody(response, target, clock)
         })
       })
     })
@@ -297,6 +296,12 @@ export function openTunnel(
 
 function badGateway(message: string, cause?: unknown): LongError {
   return new LongError(502, 'Bad gateway', message, {}, [], cause)
+}
+
+/** A server may switch to nothing else (RFC 9110 7.8). */
+function isAskedFor(protocol: string, asked: string): boolean {
+  const members = asked.split(',').map(member => member.trim().toLowerCase())
+  return protocol.split(',').every(each => members.includes(each.trim().toLowerCase()))
 }
 
 type Found = (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void
@@ -352,29 +357,4 @@ function endToEnd(rawHeaders: readonly string[]): string[] {
     if (!HOP_BY_HOP.has(lower) && !named.has(lower)) kept.push(name, rawHeaders[at + 1] ?? '')
   }
   return kept
-}
-
-function gather(response: IncomingMessage, done: (error: Error | null, body: Buffer) => void): void {
-  const chunks: Buffer[] = []
-  let size = 0
-  let over = false
-  const finish = (error: Error | null): void => {
-    if (over) return
-    over = true
-    done(error, Buffer.concat(chunks))
-  }
-  response.on('data', (chunk: Buffer) => {
-    size += chunk.byteLength
-    if (size > REFUSED_BODY) {
-      finish(new RangeError(`more than ${REFUSED_BODY} bytes`))
-      return
-    }
-    chunks.push(chunk)
-  })
-  response.on('end', () => {
-    finish(null)
-  })
-  response.on('close', () => {
-    finish(new Error('the response ended early'))
-  })
 }

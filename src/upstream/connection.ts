@@ -10,6 +10,8 @@ import { UpstreamUpload } from './upload.ts'
 export interface CallController {
   /** Flat list of the head that is being handed over; empty after that. */
   readonly rawHeaders: readonly string[]
+  /** Of the head that is being handed over. */
+  readonly httpVersion: '1.0' | '1.1'
   /** Flat list of the trailers, once the response is whole. */
   readonly rawTrailers: readonly string[]
   /** Hands nothing over until `resume`. */
@@ -110,6 +112,10 @@ export class UpstreamConnection implements CallController, ResponseReader {
         return true
       }
     }
+  }
+
+  get httpVersion(): '1.0' | '1.1' {
+    return this.#parser.httpVersion
   }
 
   /** Milliseconds for which the upstream says that it keeps an idle connection, or -1. */

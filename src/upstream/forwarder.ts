@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type { UrlUpstreamConfig } from '../config/sections/upstream.ts'
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
+import { endOfPrefix } from '../gateway/path.ts'
 import type { Responder, TunnelPolicy } from '../gateway/responder.ts'
 import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
@@ -266,7 +267,15 @@ export class Forwarder {
     }
     if (responder.gone) return
     await responder.tunnel(
-      { origin: target.origin, path, headers: headers.pairs, address, tls: target.tls, timeout: target.timeout },
+      {
+        origin: target.origin,
+        path,
+        headers: headers.pairs,
+        address,
+        tls: target.tls,
+        timeout: target.timeout,
+        responseLimit: target.responseLimit
+      },
       new UpgradePolicy(target)
     )
   }
@@ -290,7 +299,7 @@ class UpgradePolicy implements TunnelPolicy {
   }
 
   headers(status: number, raw: readonly string[]): HeaderList {
-    const headers = new HeaderList(responseHeaders(raw, status).pairs)
+    const headers = new HeaderList(responseHeaders(raw, status, this.#target.untrusted).pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
     return headers
@@ -340,9 +349,9 @@ function withoutSlash(path: string): string {
 function routePath(ctx: Context, route: RouteUpstream): string {
   const prefix = route.stripPrefix
   const target = ctx.target
-  if (prefix === '' || !(ctx.path === prefix || ctx.path.startsWith(`${prefix}/`)))
-    return route.basePath === '' ? target : route.basePath + target
-  const rest = target.slice(prefix.length)
+  const end = prefix === '' ? -1 : endOfPrefix(ctx.path, prefix)
+  if (end < 0) return route.basePath === '' ? target : route.basePath + target
+  const rest = target.slice(end)
   return rest.startsWith('/') ? route.basePath + rest : `${route.basePath}/${rest}`
 }
 

@@ -24,6 +24,7 @@ type Fate =
   | 'encoding'
   | 'length'
   | 'underscore'
+  | 'operator'
   | 'keep'
 
 function fatesOf(fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
@@ -45,7 +46,48 @@ const HOP_BY_HOP = [
 ]
 
 /** Fields that the gateway sets on responses; one from anybody else would be taken for ours. */
-const OURS_ON_RESPONSES = ['x-l402-proxy', 'x-l402-proxy-id', 'x-l402-error', 'payment-receipt']
+const OURS_ON_RESPONSES = [
+  'x-l402-proxy',
+  'x-l402-proxy-id',
+  'x-l402-error',
+  'payment-receipt',
+  'x-charged-msat',
+  'x-balance-msat',
+  'x-free-calls-remaining',
+  'x-free-calls-reset',
+  'x-idempotency-replayed'
+]
+
+/**
+ * What a response may not say where its upstream is not trusted: what has a proxy in front serve a file or another path
+ * of its own, and what a browser keeps for all pages of this origin, where people pay and are signed in.
+ */
+const OF_OPERATORS = [
+  'x-accel-redirect',
+  'x-accel-limit-rate',
+  'x-accel-charset',
+  'x-accel-expires',
+  'x-sendfile',
+  'x-lighttpd-send-file',
+  'x-lighttpd-send-tempfile',
+  'x-litespeed-location',
+  'x-reproxy-url',
+  'x-reproxy-file',
+  'nel',
+  'report-to',
+  'reporting-endpoints',
+  'clear-site-data',
+  'strict-transport-security',
+  'public-key-pins',
+  'expect-ct',
+  'alt-svc',
+  'service-worker-allowed',
+  'accept-ch',
+  'critical-ch',
+  'use-as-dictionary',
+  'origin-agent-cluster',
+  'set-login'
+]
 
 /** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
 const PAID_HASH = 'X-L402-Payment-Hash'
@@ -101,6 +143,7 @@ const RESPONSE = fatesOf({
   encoding: ['transfer-encoding'],
   length: ['content-length'],
   cookie: ['set-cookie'],
+  operator: OF_OPERATORS,
   strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_RESPONSES]
 })
 
@@ -109,7 +152,8 @@ const FRAMING = new Set(['content-length', 'host'])
 
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
-const VIA = `1.1 ${PSEUDONYM}`
+type HttpVersion = Context['httpVersion']
+const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
 /** Gateways of this kind that may stand one behind the other. */
 const MAX_PASSES = 8
 
@@ -232,7 +276,7 @@ export function requestHeaders(
     'Forwarded',
     forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
     'Via',
-    via === '' ? VIA : `${via}, ${VIA}`,
+    via === '' ? VIA[ctx.httpVersion] : `${via}, ${VIA[ctx.httpVersion]}`,
     'X-Correlation-Id',
     ctx.correlationId
   )
@@ -295,9 +339,15 @@ export interface CleanHead {
 
 /**
  * The flat list of headers for the client's response. Bytes are kept: they are read and written as Latin-1. `status`
- * decides whether Content-Length may stand (RFC 9110 8.6).
+ * decides whether Content-Length may stand (RFC 9110 8.6). `untrusted`: what only an operator's own upstream may say is
+ * left out. `version`: that of the response, for Via.
  */
-export function responseHeaders(raw: readonly string[], status: number): CleanHead {
+export function responseHeaders(
+  raw: readonly string[],
+  status: number,
+  untrusted: boolean,
+  version: HttpVersion = '1.1'
+): CleanHead {
   const out: string[] = []
   let listed = ''
   let length = -1
@@ -310,6 +360,9 @@ export function responseHeaders(raw: readonly string[], status: number): CleanHe
     switch (RESPONSE.of(name)) {
       case 'keep':
         out.push(name, value)
+        break
+      case 'operator':
+        if (!untrusted) out.push(name, value)
         break
       case 'cookie':
         if (!setsOwnCookie(value)) out.push(name, value)
@@ -332,7 +385,7 @@ export function responseHeaders(raw: readonly string[], status: number): CleanHe
     }
   }
   if (listed !== '') stripListed(out, listed)
-  if (status >= 200) out.push('Via', VIA)
+  if (status >= 200) out.push('Via', VIA[version])
   return { pairs: out, length, undecodable }
 }
 

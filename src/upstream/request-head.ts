@@ -37,6 +37,8 @@ const LENGTH = 2
 /** Frames the message or the connection, and both are ours to decide. */
 const HOP = 3
 const INVALID = 4
+/** Stands in its sender's own Connection list too (RFC 9110 10.1.4). */
+const TE = 5
 const KINDS: ReadonlyMap<string, number> = new Map([
   ['host', HOST],
   ['content-length', LENGTH],
@@ -44,6 +46,7 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ['upgrade', HOP],
   ['connection', HOP],
   ['keep-alive', HOP],
+  ['te', TE],
   ['transfer-encoding', HOP]
 ])
 /** What is done with a header, and how its line begins, after the end of the line before. */
@@ -78,6 +81,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   let sent = ''
   let host: string | null = null
   let announced = -1
+  let listed = ''
   for (let at = 0; at < headers.length; at += 2) {
     // An even flat list: both exist.
     const name = headers[at] as string
@@ -87,7 +91,10 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
     if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
     // Two pieces a line: see the lane's head.
     if (kind === SENT) sent = sent + start + value
-    else if (kind === HOST) {
+    else if (kind === TE) {
+      sent = sent + start + value
+      listed = ', TE'
+    } else if (kind === HOST) {
       if (host !== null) throw new RequestRefused('there is more than one Host')
       host = value
     } else if (kind === LENGTH) {
@@ -110,7 +117,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   // of a method without one, would put the next request out of step.
   const last = method === 'HEAD' || (length !== 0 && !payload)
   return {
-    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}${last ? '\r\nconnection: close' : '\r\nconnection: keep-alive'}${sent}${framing}\r\n\r\n`,
+    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}${last ? '\r\nconnection: close' : '\r\nconnection: keep-alive'}${listed}${sent}${framing}\r\n\r\n`,
     length,
     last
   }

@@ -96,6 +96,7 @@ export class ResponseParser {
   /** The response to HEAD has no body. */
   #silent = false
   #status = 0
+  /** It is of HTTP/1.0. */
   #old = false
   #pairs: string[] = []
   /** The empty line was read. */
@@ -112,6 +113,11 @@ export class ResponseParser {
 
   constructor(reader: ResponseReader) {
     this.#reader = reader
+  }
+
+  /** Of the last head. */
+  get httpVersion(): '1.0' | '1.1' {
+    return this.#old ? '1.0' : '1.1'
   }
 
   /** Nothing is handed over until `resume`. */

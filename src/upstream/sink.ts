@@ -150,7 +150,7 @@ export class Sink implements CallHandler, Waiting {
 
   onResponseStart(controller: CallController, status: number): void {
     if (this.#over) return
-    const head = responseHeaders(controller.rawHeaders, status)
+    const head = responseHeaders(controller.rawHeaders, status, this.#target.untrusted, controller.httpVersion)
     if (status < 200) {
       this.#interim(status, head.pairs)
       return

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import t from 'tap'
 import { Chain } from '../../src/gateway/chain.ts'
 import { Context } from '../../src/gateway/context.ts'
@@ -632,7 +633,15 @@ t.test('back-pressure goes both ways, interim heads only before the head, traile
   t.end()
 })
 
-const target: TunnelTarget = { origin: 'http://u', path: '/', headers: [], address: null, tls: null, timeout: 1 }
+const target: TunnelTarget = {
+  origin: 'http://u',
+  path: '/',
+  headers: [],
+  address: null,
+  tls: null,
+  timeout: 1,
+  responseLimit: Infinity
+}
 
 t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", async t => {
   const handed: TunnelResponse = { status: 101, headers: ['Upgrade', 'websocket'] }
@@ -665,11 +674,32 @@ t.test("an upgrade's head goes up the chain, and its bytes are in the outcome", 
 t.test('an upgrade that the upstream refuses is an ordinary answer', async t => {
   const { wire } = play((responder, wire) => {
     wire.play = () =>
-      Promise.resolve({ kind: 'refused', response: { status: 403, headers: ['A', 'b'] }, body: new Uint8Array(4) })
+      Promise.resolve({
+        kind: 'refused',
+        response: { status: 403, headers: ['A', 'b'] },
+        body: Readable.from([new Uint8Array(4), new Uint8Array(2)])
+      })
     return responder.tunnel(target, plainPolicy)
   })
   await turn()
-  t.same(wire.log, ['head 403', 'write 4', 'end '])
+  await turn()
+  t.same(wire.log, ['head 403', 'write 4', 'write 2', 'end '])
+})
+
+t.test('a client that leaves in the answer to a refused upgrade lets the upstream go', async t => {
+  const body = new Readable({ read: () => undefined })
+  const { wire, outcomes } = play((responder, wire) => {
+    wire.play = () => Promise.resolve({ kind: 'refused', response: { status: 200, headers: [] }, body })
+    return responder.tunnel(target, plainPolicy)
+  })
+  await turn()
+  body.push(new Uint8Array(3))
+  await turn()
+  t.same(wire.log, ['head 200', 'write 3'], 'it is passed on as it comes')
+  wire.listener?.closed(false)
+  await turn()
+  t.ok(body.destroyed)
+  t.match(outcomes, [{ status: 200, delivered: false }])
 })
 
 t.test('an upgrade that fails is answered like any failure', async t => {

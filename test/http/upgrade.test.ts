@@ -1,3 +1,4 @@
+import { text } from 'node:stream/consumers'
 import { createServer, type Server, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -48,8 +49,15 @@ function target(origin: string, more: Partial<TunnelTarget> = {}): TunnelTarget 
     address: null,
     tls: null,
     timeout: 5000,
+    responseLimit: Infinity,
     ...more
   }
+}
+
+/** The body of a refusal. */
+async function textOf(result: TunnelResult): Promise<string> {
+  if (result.kind !== 'refused') throw new Error('a tunnel was opened')
+  return await text(result.body)
 }
 
 interface Case {
@@ -161,11 +169,8 @@ t.test('an answer other than 101 is left to the caller', async t => {
   const result = await wire.tunnel(target(origin), () => {
     t.fail('accepted must not be called')
   })
-  t.strictSame(result, {
-    kind: 'refused',
-    response: { status: 403, headers: ['X-Kept', '2', 'Content-Length', '3'] },
-    body: Buffer.from('abc')
-  } satisfies TunnelResult)
+  t.match(result, { kind: 'refused', response: { status: 403, headers: ['X-Kept', '2'] } })
+  t.equal(await textOf(result), 'abc')
   wire.head(403, ['Content-Length', '3'])
   wire.end(Buffer.from('abc'), null)
   const response = await client.response()
@@ -174,6 +179,68 @@ t.test('an answer other than 101 is left to the caller', async t => {
   t.equal((await client.ending()).how, 'end')
   client.close()
   t.equal(await watch.closed, true)
+})
+
+t.test('the body of a refusal is handed on as it comes, and its pauses end as those of any response', async t => {
+  const more = Promise.withResolvers<Socket>()
+  const origin = await upstream(t, socket => {
+    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n')
+    more.resolve(socket)
+  })
+  const clock = new ManualClock()
+  const { wire } = await arrival(t, ask(), clock)
+  const result = await wire.tunnel(target(origin), () => undefined)
+  if (result.kind !== 'refused') throw new Error('a tunnel was opened')
+  const pieces = result.body.iterator({ destroyOnReturn: false })
+  t.equal(String((await pieces.next()).value), 'abc', 'before its end')
+  clock.advance(4000)
+  const socket = await more.promise
+  socket.write('2\r\nde\r\n')
+  t.equal(String((await pieces.next()).value), 'de')
+  clock.advance(4000)
+  t.notOk(result.body.destroyed, 'the pause began with the last piece')
+  const over = t.rejects(pieces.next(), { name: 'LongError', status: 504 })
+  clock.advance(1000)
+  await over
+})
+
+t.test('the body of a refusal has the limit of its upstream, announced or not', async t => {
+  const announced = await upstream(t, socket => {
+    socket.write('HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcde')
+  })
+  const chunked = await upstream(t, socket => {
+    socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n')
+  })
+  const first = await arrival(t, ask())
+  await t.rejects(
+    first.wire.tunnel(target(announced, { responseLimit: 4 }), () => undefined),
+    { name: 'LongError', status: 502 }
+  )
+  const second = await arrival(t, ask())
+  const result = await second.wire.tunnel(target(chunked, { responseLimit: 4 }), () => undefined)
+  await t.rejects(textOf(result), { name: 'LongError', status: 502 })
+  const third = await arrival(t, ask())
+  t.equal(await textOf(await third.wire.tunnel(target(announced, { responseLimit: 5 }), () => undefined)), 'abcde')
+})
+
+t.test('a refusal that breaks off in its body is told by the body', async t => {
+  const origin = await upstream(t, socket => {
+    socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nabc')
+  })
+  const { wire } = await arrival(t, ask())
+  const result = await wire.tunnel(target(origin), () => undefined)
+  await t.rejects(textOf(result))
+})
+
+t.test('an upstream that switches to what nobody asked for is 502', async t => {
+  const origin = await upstream(t, socket => {
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n')
+  })
+  const { wire } = await arrival(t, ask())
+  await t.rejects(
+    wire.tunnel(target(origin), () => undefined),
+    { name: 'LongError', status: 502, message: /was not asked for/ }
+  )
 })
 
 t.test('a 402 before the 101 is an ordinary answer, and the last', async t => {
@@ -191,16 +258,13 @@ t.test(
     const broken = await upstream(t, socket => {
       socket.destroy()
     })
-    const half = await upstream(t, socket => {
-      socket.end('HTTP/1.1 403 Forbidden\r\nContent-Length: 9\r\n\r\nabc')
-    })
     const nameless = await upstream(t, socket => {
       socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\r\n')
     })
     const garbage = await upstream(t, socket => {
       socket.end('garbage\r\n\r\n')
     })
-    for (const origin of ['http://127.0.0.1:1', broken, half, nameless, garbage]) {
+    for (const origin of ['http://127.0.0.1:1', broken, nameless, garbage]) {
       const { wire, client } = await arrival(t, ask())
       const error = await wire
         .tunnel(target(origin), () => undefined)
@@ -347,7 +411,8 @@ t.test('a real WebSocket client and server talk through the tunnel, held back by
             headers: ['Host', ctx.host, ...headers],
             address: null,
             tls: null,
-            timeout: 5000
+            timeout: 5000,
+            responseLimit: Infinity
           },
           () => undefined
         )

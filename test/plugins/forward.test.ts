@@ -41,7 +41,13 @@ t.test("the route's own upstream gets its base path and the raw target", async t
     [`${upstream.origin}/base`, '/v1', '/v1/a', '/base/a'],
     [`${upstream.origin}/base`, '/v1/', '/v1?x=1', '/base/?x=1'],
     [`${upstream.origin}`, '/v1', '/v1', '/'],
-    [`${upstream.origin}`, '/v1', '/v10/a', '/v10/a']
+    [`${upstream.origin}`, '/v1', '/v10/a', '/v10/a'],
+    // What the router takes for the prefix is the prefix, however it is written.
+    [`${upstream.origin}`, '/v1', '/%761/a%2Fb?x=1', '/a%2Fb?x=1'],
+    [`${upstream.origin}`, '/v1/é', '/v1/%c3%a9/a', '/a'],
+    [`${upstream.origin}`, '/v1', '/%76%31', '/'],
+    [`${upstream.origin}`, '/v1', '/%7610/a', '/%7610/a'],
+    [`${upstream.origin}`, '/v1/b', '/%761%2Fb/a', '/%761%2Fb/a']
   ] as const) {
     const hooks = await forward.setup(
       {},

@@ -19,7 +19,7 @@ t.test(
     ]
     // Each look at a name puts it in lower case once.
     const looks = t.capture(String.prototype, 'toLowerCase', String.prototype.toLowerCase)
-    const { pairs } = responseHeaders(head, 200)
+    const { pairs } = responseHeaders(head, 200, false)
     const count = looks().length
     looks.restore()
     t.ok(count <= 5 * (names.length + lines.length), `${count} looks`)
@@ -30,3 +30,54 @@ t.test(
     t.ok(pairs.length >= lines.length, 'what is not named stays')
   }
 )
+
+const TOLD = [
+  'X-Accel-Redirect',
+  '/internal/secret',
+  'X-Sendfile',
+  '/etc/passwd',
+  'NEL',
+  '{}',
+  'Report-To',
+  '{}',
+  'Reporting-Endpoints',
+  'a="https://merchant.example"',
+  'Clear-Site-Data',
+  '"cookies"',
+  'strict-transport-security',
+  'max-age=0',
+  'Alt-Svc',
+  'h3=":443"',
+  'Service-Worker-Allowed',
+  '/'
+]
+
+t.test('a target that is not trusted steers neither the proxy in front nor a browser beyond its own page', async t => {
+  const kept = ['X-Accel-Buffering', 'no', 'Content-Type', 'text/plain']
+  for (const status of [101, 103, 200])
+    t.same(
+      responseHeaders([...TOLD, ...kept], status, true).pairs.filter(text => text !== 'Via' && text !== '1.1 boltgate'),
+      kept,
+      `${status}`
+    )
+  t.same(responseHeaders([...TOLD, ...kept], 103, false).pairs, [...TOLD, ...kept], "an operator's own upstream may")
+})
+
+t.test("nobody's upstream says what the gateway says of balances, free calls and replays", async t => {
+  const said = [
+    'X-Charged-Msat',
+    '0',
+    'X-Balance-Msat',
+    '9',
+    'X-Free-Calls-Remaining',
+    '99',
+    'X-Idempotency-Replayed',
+    'true'
+  ]
+  t.same(responseHeaders([...said, 'X-Kept', '1'], 103, false).pairs, ['X-Kept', '1'])
+})
+
+t.test('Via names the version of the response (RFC 9110 7.6.3)', async t => {
+  t.same(responseHeaders([], 200, false, '1.0').pairs, ['Via', '1.0 boltgate'])
+  t.same(responseHeaders([], 200, false, '1.1').pairs, ['Via', '1.1 boltgate'])
+})

@@ -47,6 +47,17 @@ t.test('how each body is framed', async t => {
   }
 })
 
+t.test('TE stands in the Connection list of its sender (RFC 9110 10.1.4)', async t => {
+  t.match(
+    requestHead({ ...GET, headers: ['TE', 'trailers'] }, 'u').text,
+    /\r\nconnection: keep-alive, TE\r\nTE: trailers\r\n/
+  )
+  t.match(
+    requestHead({ ...GET, method: 'HEAD', headers: ['te', 'trailers'] }, 'u').text,
+    /\r\nconnection: close, TE\r\n/
+  )
+})
+
 t.test('what could split or smuggle a request is refused', async t => {
   for (const call of [
     { method: 'CONNECT' },

@@ -352,6 +352,7 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
       aborted: false,
       paused: false,
       reason: null,
+      httpVersion: '1.1' as const,
       rawHeaders: [],
       rawTrailers: [],
       pause() {

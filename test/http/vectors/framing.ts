@@ -382,6 +382,22 @@ export const upgrades: readonly Vector[] = [
     closes: false
   },
   {
+    id: 'h2c behind another protocol is ignored with it',
+    clause: upgrade,
+    bytes: get('/1', 'Connection: Upgrade', 'Upgrade: websocket, h2c'),
+    answers: [200],
+    seen: [{ line: 'GET /1' }],
+    closes: false
+  },
+  {
+    id: 'h2c on a line of its own is ignored with the others',
+    clause: upgrade,
+    bytes: get('/1', 'Connection: Upgrade', 'Upgrade: foo', 'Upgrade: h2c'),
+    answers: [200],
+    seen: [{ line: 'GET /1' }],
+    closes: false
+  },
+  {
     id: 'Upgrade without Connection is ignored',
     clause: upgrade,
     bytes: get('/1', 'Upgrade: websocket'),
