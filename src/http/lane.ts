@@ -164,8 +164,11 @@ export class Lane implements Watched, UploadValve {
     const { socket } = this
     this.#holding = false
     this.#held = null
-    if (bytes !== null) this.#begin(bytes, behind)
-    else if (this.draining || socket.readableEnded) this.finishSoon()
+    if (bytes !== null) {
+      this.#begin(bytes, behind)
+      // Its end had come before anybody knew that this request is cut short.
+      if (socket.readableEnded && !this.#left && this.leftover) this.#onEnd()
+    } else if (this.draining || socket.readableEnded) this.finishSoon()
     if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
   }
 

@@ -2,6 +2,9 @@ import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { RequestRefused, type RequestHead } from './request-head.ts'
 
+/** Bytes that may wait for the loop, which a body that is all there would never let turn. */
+const HELD = 64 * 1024
+
 /** Told how the sending of a body goes. After `done` or `failed` nothing follows. */
 export interface UploadEvents {
   /** A piece has gone out. */
@@ -11,7 +14,11 @@ export interface UploadEvents {
   failed(error: Error): void
 }
 
-/** Sends one request whose body is a stream, as fast as the upstream takes it. */
+/**
+ * Sends one request whose body is a stream, as fast as the upstream takes it. Each piece but the first waits until the
+ * loop has looked at all sockets once: an upstream that refuses an upload early and closes has its response in the
+ * kernel by then, and the next write would break the connection before it is read (RFC 9112 9.5).
+ */
 export class UpstreamUpload {
   readonly #socket: Socket
   readonly #body: Readable
@@ -19,6 +26,12 @@ export class UpstreamUpload {
   readonly #events: UploadEvents
   #sent = 0
   #over = false
+  /** What waits for the loop. */
+  #waiting: Uint8Array[] = []
+  #held = 0
+  #look: NodeJS.Immediate | null = null
+  #hasEnded = false
+  #hasBegun = false
 
   constructor(socket: Socket, body: Readable, head: RequestHead, events: UploadEvents) {
     this.#socket = socket
@@ -59,7 +72,6 @@ export class UpstreamUpload {
     const bytes = typeof piece === 'string' ? Buffer.from(piece) : piece
     const size = bytes.byteLength
     if (size === 0 || this.#over) return
-    const socket = this.#socket
     const { length } = this.#head
     this.#sent += size
     if (length >= 0 && this.#sent > length) {
@@ -67,16 +79,44 @@ export class UpstreamUpload {
       this.#fail(new RequestRefused('the body is longer than its Content-Length'))
       return
     }
-    let free: boolean
-    if (length < 0) {
-      socket.cork()
-      socket.write(`${size.toString(16)}\r\n`, 'latin1')
-      socket.write(bytes)
-      free = socket.write('\r\n', 'latin1')
-      socket.uncork()
-    } else free = socket.write(bytes)
-    if (!free) this.#body.pause()
+    if (this.#hasBegun) {
+      this.#waiting.push(bytes)
+      this.#held += size
+      if (this.#held >= HELD) this.#body.pause()
+      this.#look ??= setImmediate(this.#onLooked)
+      return
+    }
+    this.#hasBegun = true
+    if (!this.#write(bytes)) this.#body.pause()
     this.#events.sent()
+  }
+
+  /** Whether the socket takes more. */
+  #write(bytes: Uint8Array): boolean {
+    const socket = this.#socket
+    if (this.#head.length >= 0) return socket.write(bytes)
+    socket.cork()
+    socket.write(`${bytes.byteLength.toString(16)}\r\n`, 'latin1')
+    socket.write(bytes)
+    const free = socket.write('\r\n', 'latin1')
+    socket.uncork()
+    return free
+  }
+
+  readonly #onLooked = (): void => {
+    this.#look = null
+    const waiting = this.#waiting
+    this.#waiting = []
+    const socket = this.#socket
+    socket.cork()
+    let isFree = true
+    for (const bytes of waiting) isFree = this.#write(bytes)
+    socket.uncork()
+    if (!isFree) this.#body.pause()
+    else if (this.#held >= HELD) this.#body.resume()
+    this.#held = 0
+    this.#events.sent()
+    if (this.#hasEnded) this.#finish()
   }
 
   readonly #onEnd = (): void => {
@@ -85,13 +125,19 @@ export class UpstreamUpload {
       this.#fail(new RequestRefused('the body is shorter than its Content-Length'))
       return
     }
+    this.#hasEnded = true
+    if (this.#look === null) this.#finish()
+  }
+
+  #finish(): void {
     if (!this.#leave()) return
-    if (length < 0) this.#socket.write('0\r\n\r\n', 'latin1')
+    if (this.#head.length < 0) this.#socket.write('0\r\n\r\n', 'latin1')
     this.#events.done()
   }
 
   /** After an end or an error this is not heard any more. */
   readonly #onClose = (): void => {
+    if (this.#hasEnded) return
     this.#fail(new Error('the body of the request broke off'))
   }
 
@@ -105,6 +151,8 @@ export class UpstreamUpload {
   #leave(): boolean {
     if (this.#over) return false
     this.#over = true
+    if (this.#look !== null) clearImmediate(this.#look)
+    this.#waiting = []
     this.#body.off('data', this.#onData)
     this.#body.off('end', this.#onEnd)
     this.#body.off('close', this.#onClose)

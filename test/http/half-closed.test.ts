@@ -171,3 +171,23 @@ t.test('a half-closed client whose answer never comes is cut where the drain end
   await drained
   t.equal(await closed, false)
 })
+
+t.test('an upload that was cut short behind another request ends with it, as one by itself does', async t => {
+  const asked: Array<{ ctx: Context; wire: Wire }> = []
+  const door = await openDoor(t, {
+    handle(ctx, wire) {
+      asked.push({ ctx, wire })
+    }
+  })
+  const client = await door.connect()
+  client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab')
+  client.socket.end()
+  await until(() => asked.length === 1)
+  await new Promise(resolve => {
+    setTimeout(resolve, 20)
+  })
+  if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
+  t.equal((await client.response()).body, 'one')
+  await client.ending()
+  t.notMatch(client.received, '100 Continue')
+})
