@@ -1,6 +1,7 @@
-import { existsSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { INTERNALS } from '../composition/internals.ts'
+import { nearest } from '../config/diagnose.ts'
 import { loadConfig, type LoadOptions } from '../config/load.ts'
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Plugin } from '../gateway/plugin.ts'
@@ -15,27 +16,63 @@ export interface Loaded {
   readonly plugins: ReadonlyMap<string, Plugin>
 }
 
-/**
- * The configuration file of a command: as named, else `gateway.yaml` of the folder, else the one that comes with the
- * package.
- */
+/** The name that a configuration has in its folder. */
+const OWN = 'gateway.yaml'
+
+/** A file to start with. */
+export interface StartFile {
+  readonly file: string
+  /** The folder that its relative paths start from, where that is not its own: of the demo. */
+  readonly folder: string | undefined
+}
+
+/** The configuration file of a command: as named, else `gateway.yaml` of the folder. Throws `UsageError`. */
 export function configurationFile(named: string | undefined): string {
   if (named !== undefined) {
     if (!existsSync(named)) throw new UsageError(`There is no file ${named}.`)
     return named
   }
-  if (existsSync('gateway.yaml')) return 'gateway.yaml'
-  // Two folders up from the sources, three from what was built.
-  for (const path of ['../../gateway.yaml', '../../../gateway.yaml']) {
-    const file = fileURLToPath(new URL(path, import.meta.url))
-    if (existsSync(file)) return file
-  }
-  throw new UsageError('There is no gateway.yaml here; name one with --config.')
+  if (existsSync(OWN)) return OWN
+  const other = nearMiss()
+  throw new UsageError(
+    other === undefined
+      ? `There is no ${OWN} here; name one with --config.`
+      : `There is no ${OWN} here, but there is ${other}; rename it, or name it with --config.`
+  )
 }
 
-/** Loads a configuration and every plugin that it names by its path. Throws `ConfigError` with all problems at once. */
-export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv): Promise<Loaded> {
-  return await withPlugins(options => loadConfig(file, env, options))
+/**
+ * The file of a start: as for every command, and where the folder has nothing like one, the demo that comes with the
+ * package. What the demo writes goes to the current folder: the package's own is emptied with every installation.
+ */
+export function startFile(named: string | undefined): StartFile {
+  const demo = named === undefined && !existsSync(OWN) && nearMiss() === undefined ? demoFile() : undefined
+  return demo === undefined
+    ? { file: configurationFile(named), folder: undefined }
+    : { file: demo, folder: process.cwd() }
+}
+
+function demoFile(): string | undefined {
+  // Two folders up from the sources, three from what was built.
+  return ['../../gateway.yaml', '../../../gateway.yaml']
+    .map(path => fileURLToPath(new URL(path, import.meta.url)))
+    .find(path => existsSync(path))
+}
+
+/** A file of the folder whose name was probably meant to be `gateway.yaml`, such as gateway.yml. */
+function nearMiss(): string | undefined {
+  return nearest(
+    OWN,
+    readdirSync('.').filter(name => /ya?ml$/i.test(name))
+  )
+}
+
+/**
+ * Loads a configuration and every plugin that it names by its path; relative paths start from `folder`, or from the
+ * file's own. Throws `ConfigError` with all problems at once.
+ */
+export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv, folder?: string): Promise<Loaded> {
+  return await withPlugins(options => loadConfig(file, env, folder === undefined ? options : { ...options, folder }))
 }
 
 /**

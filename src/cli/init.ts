@@ -2,6 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline/promises'
 import { parseArgs } from 'node:util'
 import { loadConfigText } from '../config/load.ts'
+import { formatUnit } from '../config/units.ts'
 import { providerKinds } from '../providers/kinds.ts'
 import { withPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
@@ -18,7 +19,7 @@ function either(names: readonly string[]): string {
 
 export const initUsage = `boltgate init [--upstream URL] [--path PATH] [--price PRICE] [--provider KIND] [--config FILE]
 
-Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats'. KIND is sandbox, which takes
+Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats' or 10. KIND is sandbox, which takes
 no money and needs no key, ${either(FOR_MONEY)}. What is not said is asked for on a terminal.`
 
 /** What is sold, how, and for whom. */
@@ -65,7 +66,8 @@ export async function init(args: readonly string[], out: Output): Promise<number
   )
   // Fails where somebody else has made one meanwhile.
   writeFileSync(file, text, { flag: 'wx' })
-  out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${wishes.price}.`)
+  const price = isBare(wishes.price) ? formatUnit('price', Number(wishes.price)) : wishes.price
+  out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${price}.`)
   const key = wishes.provider === 'sandbox' ? '' : `${KEY_VARIABLE}=… `
   out.print(`  Start it:  ${key}npx boltgate start${values.config === undefined ? '' : ` --config ${file}`}`)
   return 0
@@ -96,9 +98,16 @@ async function complete(given: Readonly<Partial<Record<keyof Wishes, string>>>):
   }
 }
 
+/** Whether a price is a number of satoshis and nothing else. */
+function isBare(price: string): boolean {
+  return /^(0|[1-9][0-9]{0,14})$/.test(price)
+}
+
 /** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
 export function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
+  // As a text a bare number is no price; as a number it is satoshis.
+  const cost = isBare(price) ? price : quoted(price)
   const lightning =
     provider === 'sandbox'
       ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
@@ -117,7 +126,7 @@ use: [ service, sandbox ]
 ${lightning}
 routes:
   - match: { path: ${quoted(path)} }
-    price: ${quoted(price)}
+    price: ${cost}
     chain: paid
     renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
     upstream: { url: ${quoted(upstream)} }

@@ -14,7 +14,7 @@ import { keysPath } from '../keys/keyfile.ts'
 import { createLog, type Log } from '../telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/stores/first-store.ts'
-import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import { loadWithPlugins, startFile, type Loaded, type StartFile } from './configuration.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from '../config/restart.ts'
@@ -23,8 +23,8 @@ import { superviseWorkers } from './workers.ts'
 
 export const startUsage = `boltgate start [--config FILE]
 
-Starts the gateway with FILE, ./gateway.yaml by default. SIGHUP or a saved file reloads it, SIGTERM finishes what is under
-way and stops.`
+Starts the gateway with FILE, ./gateway.yaml by default; where there is none, with the demo of the package, which it says.
+SIGHUP or a saved file reloads it, SIGTERM finishes what is under way and stops.`
 
 /** How often a database that was away at the start is tried again. */
 const RETRY_MS = 2_000
@@ -34,22 +34,26 @@ export async function start(args: readonly string[], out: Output): Promise<numbe
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   setCollectorFlags()
   try {
-    return await run(configurationFile(values.config), out)
+    return await run(startFile(values.config), out)
   } finally {
     // A worker's channel to its supervisor would keep the process alive when all else has ended.
     cluster.worker?.disconnect()
   }
 }
 
-async function run(file: string, out: Output): Promise<number> {
-  const loaded = await loadWithPlugins(file, process.env)
+async function run(from: StartFile, out: Output): Promise<number> {
+  const loaded = await loadWithPlugins(from.file, process.env, from.folder)
+  if (from.folder !== undefined && cluster.isPrimary)
+    out.complain(
+      `There is no gateway.yaml here: this runs the demo of the package, with its data in ${loaded.config.data}. For an API of yours: npx boltgate init`
+    )
   const log = createLog({ level: loaded.config.log.level })
   if (loaded.config.server.workers > 1 && cluster.isPrimary) {
     const work = new FirstWork()
     await prepareOnce(loaded.config, log, work)
     return await superviseWorkers(loaded.config, log, work)
   }
-  return await new Process(file, loaded, log, out).run()
+  return await new Process(from, loaded, log, out).run()
 }
 
 /**
@@ -88,7 +92,7 @@ function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
 
 /** One serving process: the only one, or a worker. */
 class Process {
-  readonly #file: string
+  readonly #from: StartFile
   readonly #log: Log
   readonly #out: Output
   readonly #clock: Clock = systemClock
@@ -98,8 +102,8 @@ class Process {
   /** This process waits for its supervisor to prepare the database. */
   #waits: boolean
 
-  constructor(file: string, loaded: Loaded, log: Log, out: Output) {
-    this.#file = file
+  constructor(from: StartFile, loaded: Loaded, log: Log, out: Output) {
+    this.#from = from
     this.#loaded = loaded
     this.#config = loaded.config
     this.#log = log
@@ -197,11 +201,11 @@ class Process {
 
   async #watch(app: App): Promise<{ close(): void }> {
     return await watchConfig({
-      file: this.#file,
+      file: this.#from.file,
       clock: this.#clock,
       onChange: async () => {
         try {
-          const next = await loadWithPlugins(this.#file, process.env)
+          const next = await loadWithPlugins(this.#from.file, process.env, this.#from.folder)
           for (const setting of needsRestart(this.#config, next.config))
             this.#log.warn(`${setting} has changed; it takes effect after a restart`)
           await app.reload(next.config, next.plugins)
@@ -227,8 +231,9 @@ class Process {
     if (this.#config.mode === 'development' && ready) {
       const [first, ...more] = forSale(this.#config, this.#publicUrl, operations)
       if (first !== undefined) {
+        const named = this.#from.folder === undefined ? '' : ` --config ${this.#from.file}`
         this.#out.print(
-          `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes)`}`
+          `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes${named})`}`
         )
         if (hasWallet(this.#config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
       }

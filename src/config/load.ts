@@ -31,7 +31,7 @@ import {
   checkState,
   checkWorkers
 } from './settings-checks.ts'
-import { DEFAULT_USE, goingFirst, leftOf, routeName, type PresetName, type Presets } from './presets.ts'
+import { DEFAULT_USE, goingFirst, leftOf, PRESET_NAMES, routeName, type PresetName, type Presets } from './presets.ts'
 import { readConfig, readSound, type FoundReference } from './read.ts'
 import { sells } from './sale.ts'
 import {
@@ -193,7 +193,10 @@ export async function loadConfigText(
 
 /** The names of the presets that a file uses. What only pays in play is not there in production. */
 function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
-  return (use ?? DEFAULT_USE).filter(name => name !== 'sandbox' || mode !== 'production')
+  // A name with a problem of its own is undefined, whatever its type says; the presets are read all the same.
+  return (use ?? DEFAULT_USE).filter(
+    name => PRESET_NAMES.includes(name) && (name !== 'sandbox' || mode !== 'production')
+  )
 }
 
 /** What a preset mounts, as it was read. */

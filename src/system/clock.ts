@@ -18,13 +18,25 @@ export interface Timer {
   cancel(): void
 }
 
+/** What a timer of Node waits at most; a longer one would ring after a millisecond. */
+const LONGEST = 2 ** 31 - 1
+
 /** The machine's own clock and timers. */
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   after(ms, run) {
-    const handle = setTimeout(run, ms)
-    handle.unref()
+    let handle: NodeJS.Timeout
+    const wait = (left: number): void => {
+      handle =
+        left <= LONGEST
+          ? setTimeout(run, left)
+          : setTimeout(() => {
+              wait(left - LONGEST)
+            }, LONGEST)
+      handle.unref()
+    }
+    wait(ms)
     return {
       cancel: () => {
         clearTimeout(handle)
@@ -32,12 +44,30 @@ export const systemClock: Clock = {
     }
   },
   every(ms, run) {
+    if (ms > LONGEST) return seldom(ms, run)
     const handle = setInterval(run, ms)
     handle.unref()
     return {
       cancel: () => {
         clearInterval(handle)
       }
+    }
+  }
+}
+
+/** `every` for times that no interval of Node can have. */
+function seldom(ms: number, run: () => void): Timer {
+  let timer: Timer
+  const next = (): void => {
+    timer = systemClock.after(ms, () => {
+      next()
+      run()
+    })
+  }
+  next()
+  return {
+    cancel: () => {
+      timer.cancel()
     }
   }
 }

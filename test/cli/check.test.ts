@@ -327,6 +327,20 @@ t.test('what check refuses a start and a reload refuse with the same lines', asy
   t.equal((await gateway.send('GET', '/health')).status, 200, 'the old configuration goes on')
 })
 
+t.test('a name under use that is none is told where it stands, by check and at a reload', async t => {
+  const said = (found: string, at: string, index: number, hint = ''): string =>
+    `gateway.yaml:${at}: use[${index}]: found ${found}; allowed: service, sandbox, merchant-api, operator-api, storefront, pages${hint} [BG_CONFIG_VALUE]`
+  const cases = [
+    ['use: [ servce ]', [said('"servce"', '1:8', 0, '. Did you mean "service"?')]],
+    ['use: [ Service ]', [said('"Service"', '1:8', 0, '. Did you mean "service"?')]],
+    ['use: [ 1, null ]', [said('1', '1:8', 0), said('nothing', '1:11', 1)]],
+    ['use: [ __proto__ ]', [said('"__proto__"', '1:8', 0)]]
+  ] as const
+  for (const [yaml, lines] of cases) t.same(await check(yaml), lines, yaml)
+  const gateway = await startGateway(t)
+  await t.rejects(gateway.reload(cases[0][0]), { message: cases[0][1][0] })
+})
+
 t.test('the deployment that comes with the package has neither mistakes nor warnings', async t => {
   t.same(await check(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8')), [])
 })

@@ -63,6 +63,15 @@ t.test('what init writes starts as it stands, says what it sells, and sells it',
   }
 })
 
+t.test('init takes a bare number as satoshis', async t => {
+  const file = join(temporaryFolder(t), 'gateway.yaml')
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '10', '-c', file), {
+    code: 0,
+    out: /for 10 sats\./
+  })
+  t.equal((await loadText(readFileSync(file, 'utf8'), {})).config.routes[0]?.price, 10)
+})
+
 t.test('init refuses what would not run, and writes nothing over', async t => {
   const folder = temporaryFolder(t)
   const file = join(folder, 'gateway.yaml')

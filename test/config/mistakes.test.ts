@@ -640,6 +640,11 @@ t.test('all mistakes are told at once, in the order of the file', async t => {
 
 const settings: readonly (readonly [name: string, text: string, line: string])[] = [
   [
+    'a longer time to connect than a timer has',
+    'upstreams: { a: { url: "http://127.0.0.1:9", connectTimeout: 30d } }',
+    'gateway.yaml:1:62: upstreams.a.connectTimeout: found "30d"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1ms to 10m [BG_CONFIG_VALUE]'
+  ],
+  [
     'a single source of prices',
     'prices: { sources: [kraken] }',
     'gateway.yaml:1:20: prices.sources: found a list of 1; allowed: a list of at least 2 [BG_CONFIG_VALUE]'

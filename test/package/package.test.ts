@@ -118,7 +118,10 @@ t.test('the packed package starts and sells from what was built', async t => {
   symlinkSync(join(rootFolder, 'node_modules'), join(installed, 'node_modules'))
 
   const bin = join(installed, 'src/cli/boltgate.mjs')
-  const check = await execute(process.execPath, [bin, 'check'], { cwd: target, env })
+  const check = await execute(process.execPath, [bin, 'check', '--config', join(installed, 'gateway.yaml')], {
+    cwd: target,
+    env
+  })
   t.match(check.stdout, /gateway\.yaml is valid/)
   const gateway = await spawnGateway(t, { yaml: defaultYaml(), program: bin })
   for (const scheme of ['l402', 'payment']) {
