@@ -11,7 +11,7 @@ import type { RouteInfo } from './route.ts'
 import { Router } from './router.ts'
 import { asksAlways, requireMetering, requirePayment } from './sale.ts'
 import type { Services } from './services.ts'
-import { hooksOf, SetUpTooLate } from './set-up.ts'
+import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
 /** What a configuration is compiled with. */
@@ -154,6 +154,7 @@ async function setUp(
   try {
     if (around.late.has(entry)) throw new SetUpTooLate('setup has not settled in time for another route')
     const { services } = around
+    requireServices(plugin.uses, services)
     return await hooksOf(
       plugin.setup(entry.config as never, scopeFor(plugin, info, mode, services, slots)),
       services.clock

@@ -1,9 +1,24 @@
-import { kindOf } from '../config/diagnose.ts'
+import { didYouMean, kindOf, nearest, quote } from '../config/diagnose.ts'
 import type { Clock } from '../system/clock.ts'
-import type { Hooks } from './plugin.ts'
+import type { Hooks, Plugin } from './plugin.ts'
+import type { Services } from './services.ts'
 
 /** How long a `setup` may take: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000
+
+/** Every member of `Hooks`: a new one cannot be left out. */
+const HOOKS: Readonly<Record<keyof Hooks, true>> = {
+  request: true,
+  observe: true,
+  upstream: true,
+  response: true,
+  chunk: true,
+  last: true,
+  done: true,
+  close: true,
+  establishes: true,
+  handle: true
+}
 
 /** A `setup` whose promise has not settled in time. */
 export class SetUpTooLate extends Error {
@@ -28,7 +43,46 @@ export function requireHooks(given: unknown): Hooks {
     throw new TypeError(
       `setup gives ${kindOf(given)}; allowed: an object with its hooks, such as { request(ctx) { … } }, or {} for none${given === undefined ? ' (is a return missing?)' : ''}`
     )
+  for (const member of membersOf(given)) if (!Object.hasOwn(HOOKS, member)) throw unknownMember(member)
+  for (const [name, hook] of Object.entries(given) as [string, unknown][]) {
+    const wanted = name === 'establishes' ? 'string' : 'function'
+    if (Object.hasOwn(HOOKS, name) && hook !== undefined && typeof hook !== wanted)
+      throw new TypeError(
+        `setup gives ${kindOf(hook)} as ${name}; allowed: ${wanted === 'string' ? 'a text' : 'a function'}`
+      )
+  }
   return given
+}
+
+/**
+ * Services that a plugin's `uses` names must be there, or its requests would be the first to miss them.
+ * @throws TypeError with the names that there are
+ */
+export function requireServices(uses: Plugin['uses'], services: Services): void {
+  const names = Object.keys(services).sort()
+  const unknown = uses?.find(name => !Object.hasOwn(services, name))
+  if (unknown !== undefined)
+    throw new TypeError(
+      `uses names the unknown service ${quote(String(unknown))}; allowed: ${names.join(', ')}${didYouMean(nearest(String(unknown), names))}`
+    )
+}
+
+/**
+ * The members that must be hooks: all of an object's. A class may have fields and methods of its own beside them, such
+ * as `requests` or `count`, so its own are told only where not one of them is a hook.
+ */
+function membersOf(given: object): string[] {
+  const prototype: unknown = Object.getPrototypeOf(given)
+  if (prototype === Object.prototype || prototype === null || prototype === undefined) return Object.keys(given)
+  if (Object.keys(HOOKS).some(name => name in given)) return []
+  return [...Object.getOwnPropertyNames(prototype).filter(name => name !== 'constructor'), ...Object.keys(given)]
+}
+
+function unknownMember(name: string): TypeError {
+  const hooks = Object.keys(HOOKS)
+  return new TypeError(
+    `setup gives the unknown hook ${quote(name)}, which nobody would call; allowed: ${hooks.join(', ')}${didYouMean(nearest(name, hooks))}`
+  )
 }
 
 async function inTime(promise: Promise<Hooks>, clock: Clock): Promise<Hooks> {

@@ -118,3 +118,49 @@ t.test('a setup that settles in time, or gives no hooks at all, is sound', async
   await (await compiled(plugin({ setup: () => ({}) }))).retire()
   t.pass('both are compiled')
 })
+
+t.test('a misspelt hook, which would never be called, is told with the hooks that there are', async t => {
+  const setup = (): unknown => ({ reqest: () => ({ status: 403, headers: [], body: null }) })
+  const lines = await refusal(compiled(plugin({ setup })))
+  t.equal(lines.length, 1, lines.join('\n'))
+  t.match(
+    lines[0],
+    /^gateway\.yaml:2:8: .*the unknown hook "reqest".*; allowed: request, observe, .*, handle\. Did you mean "request"\? \[BG_PLUGIN_SETUP\]$/
+  )
+  await t.rejects(harness(plugin({ setup })), /unknown hook "reqest"/, 'and to the tests of a plugin')
+  t.match(await refusal(compiled(plugin({ setup: () => ({ counter: 1 }) }))), [/unknown hook "counter"/])
+})
+
+t.test('a class may keep what is its own beside its hooks, but must have one', async t => {
+  class Sound {
+    seen = 0
+    done(): void {
+      this.count()
+    }
+    count(): void {
+      this.seen++
+    }
+  }
+  class Misspelt {
+    respones(): void {}
+  }
+  await (await compiled(plugin({ setup: () => new Sound() }))).retire()
+  t.match(await refusal(compiled(plugin({ setup: () => new Misspelt() }))), [/Did you mean "response"\?/])
+})
+
+t.test('a hook that is no function is told at its place in the file', async t => {
+  t.match(await refusal(compiled(plugin({ setup: () => ({ request: { status: 403 } }) }))), [
+    /^gateway\.yaml:2:8: .*setup gives a mapping as request; allowed: a function \[BG_PLUGIN_SETUP\]$/
+  ])
+  t.match(await refusal(compiled(plugin({ setup: () => ({ establishes: true }) }))), [
+    /as establishes; allowed: a text/
+  ])
+  const snapshot = await compiled(plugin({ setup: () => ({ request: undefined, establishes: 'merchant' }) }))
+  await snapshot.retire()
+})
+
+t.test('a misspelt service is told at its place in the file with those that there are, before any request', async t => {
+  t.match(await refusal(compiled(plugin({ uses: ['lgo'], setup: () => ({}) }))), [
+    /^gateway\.yaml:2:8: .*uses names the unknown service "lgo"; allowed: clock, log\. Did you mean "log"\? \[BG_PLUGIN_SETUP\]$/
+  ])
+})
