@@ -15,6 +15,7 @@ import { createLog, type Log } from '../telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/stores/first-store.ts'
 import { configurationFile, loadWithPlugins, type Loaded } from './configuration.ts'
+import { endAtLatest, endSoon } from './end.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from '../config/restart.ts'
@@ -44,12 +45,16 @@ export async function start(args: readonly string[], out: Output): Promise<numbe
 async function run(file: string, out: Output): Promise<number> {
   const loaded = await loadWithPlugins(file, process.env)
   const log = createLog({ level: loaded.config.log.level })
-  if (loaded.config.server.workers > 1 && cluster.isPrimary) {
-    const work = new FirstWork()
-    await prepareOnce(loaded.config, log, work)
-    return await superviseWorkers(loaded.config, log, work)
+  try {
+    if (loaded.config.server.workers > 1 && cluster.isPrimary) {
+      const work = new FirstWork()
+      await prepareOnce(loaded.config, log, work)
+      return await superviseWorkers(loaded.config, log, work)
+    }
+    return await new Process(file, loaded, log, out).run()
+  } finally {
+    endSoon(log)
   }
-  return await new Process(file, loaded, log, out).run()
 }
 
 /**
@@ -145,6 +150,7 @@ class Process {
       await stopped
       watch.close()
       this.#log.info('stopping: requests under way are finished first')
+      endAtLatest(this.#config.server.limits.drainTimeout, this.#log)
     } finally {
       collecting.cancel()
       await growth?.close()
