@@ -13,6 +13,12 @@ import { createListener, type Listener } from './http/listener.ts'
 import { freshId } from './system/ids.ts'
 
 /**
+ * How long the plugins may take to close, and their hooks of requests that were cut to settle: as long as the database
+ * may take to answer the last of them.
+ */
+const PLUGINS_MS = 10_000
+
+/**
  * Composes a gateway: opens every domain once, and compiles the first snapshot. When a part cannot be made, those made
  * before are closed again.
  */
@@ -55,7 +61,11 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
       warn
     })
   }
-  const gateway = closers.add(new Gateway(await compileFor(config, around.plugins, 1)), part => part.close())
+  const gateway = closers.add(
+    new Gateway(await compileFor(config, around.plugins, 1)),
+    part => part.close(),
+    PLUGINS_MS
+  )
   running.gateway = gateway
   parts.offer(config)
   const listener = createListener({

@@ -1,5 +1,6 @@
 import { check, checkUsage } from './cli/check.ts'
 import { docs, docsUsage } from './cli/docs.ts'
+import { endProcess } from './cli/end.ts'
 import { init, initUsage } from './cli/init.ts'
 import { key, keyUsage } from './cli/key.ts'
 import { keys, keysUsage } from './cli/keys.ts'
@@ -64,6 +65,15 @@ export async function main(args: readonly string[], out: Output = processOutput)
   } catch (error) {
     return explain(error, command, out)
   }
+}
+
+/**
+ * Runs a command as a process of its own, which ends with its exit code when the command is done. A gateway that was
+ * stopped ends by itself, or says in its log what holds it.
+ */
+export async function run(args: readonly string[]): Promise<void> {
+  process.exitCode = await main(args)
+  if (args[0] !== 'start' || process.exitCode !== 0) await endProcess()
 }
 
 function explain(error: unknown, command: Command, out: Output): number {

@@ -16,8 +16,8 @@ const isCheckout = existsSync(source)
 // Hundreds of files are stripped of their types there: from the second start on they are read ready-made, in half the time.
 // What is built needs no stripping, and the cache would only take its memory.
 if (isCheckout) module.enableCompileCache()
-const { main } = await import((isCheckout ? source : built).href)
-process.exitCode = await main(process.argv.slice(2))
+const { run } = await import((isCheckout ? source : built).href)
+await run(process.argv.slice(2))
 // When nothing is left to do and all other listeners have been called. Node 24 would clean up its environment now, which
 // now and then never ends: `CleanupHandles` runs an empty loop over and over, and the process computes for ever.
 process.on('exit', code => {

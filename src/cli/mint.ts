@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import { request, type Dispatcher } from 'undici'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
+import { readAddress, readMethod } from './request-options.ts'
 
 export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
 
@@ -16,7 +17,7 @@ const MOST_AT_ONCE = 256
 /** What is minted for. */
 interface Wanted {
   readonly target: URL
-  readonly method: string
+  readonly method: Dispatcher.HttpMethod
   readonly body: string | null
   readonly scheme: CliScheme
 }
@@ -38,12 +39,11 @@ export async function mint(args: readonly string[], out: Output): Promise<number
   const count = wholeNumber('count', values.count, 1_000_000)
   const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
-  if (!URL.canParse(values.path, values.url))
-    throw new UsageError(`--url and --path do not make an address: "${values.url}", "${values.path}".`)
+  readAddress('--url', values.url)
   const body = values.data ?? null
   const wanted: Wanted = {
-    target: new URL(values.path, values.url),
-    method: values.request ?? (body === null ? 'GET' : 'POST'),
+    target: readAddress('--path', values.path, values.url),
+    method: readMethod(values.request ?? (body === null ? 'GET' : 'POST')),
     body,
     scheme: values.scheme
   }
@@ -77,9 +77,8 @@ function wholeNumber(name: string, text: string, most: number): number {
 /** One paid credential; null, with a line that says why, when the gateway does not give it. */
 async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string | null> {
   for (;;) {
-    // Whatever the user typed after -X; undici refuses what is no method.
     const answer = await request(target, {
-      method: method as Dispatcher.HttpMethod,
+      method,
       body,
       ...(body === null ? {} : { headers: { 'content-type': 'application/json' } })
     })

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util'
 import { request, type Dispatcher } from 'undici'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
+import { readAddress, readHeaders, readMethod } from './request-options.ts'
 
 export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
 
@@ -44,8 +45,11 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   if (url === undefined || more.length > 0 || !URL.canParse(url))
     throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+  // Everything is judged before anything is asked: a mistake must not leave an unpaid invoice behind.
+  readAddress('URL', url)
+  const wallet = readAddress('--wallet', values.wallet ?? '/sandbox/pay', values.wallet === undefined ? url : undefined)
   const body = values.data ?? null
-  const method = values.request ?? (body === null ? 'GET' : 'POST')
+  const method = readMethod(values.request ?? (body === null ? 'GET' : 'POST'))
   const headers = readHeaders(values.header ?? [])
   if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
 
@@ -60,10 +64,9 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
     return 1
   }
   const invoice = challenge.parameters.get('invoice') ?? ''
-  const wallet = values.wallet ?? new URL('/sandbox/pay', url).href
   out.print('')
-  out.print(`Paying ${invoice.slice(0, 40)}… at ${wallet}`)
-  const paid = await send(wallet, 'POST', { 'content-type': 'application/json' }, JSON.stringify({ invoice }))
+  out.print(`Paying ${invoice.slice(0, 40)}… at ${wallet.href}`)
+  const paid = await send(wallet.href, 'POST', { 'content-type': 'application/json' }, JSON.stringify({ invoice }))
   if (paid.status !== 200) {
     out.complain(`The invoice could not be paid: ${paid.status} ${paid.text}`)
     out.complain('Only the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.')
@@ -84,12 +87,11 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
 
 async function send(
   url: string,
-  method: string,
+  method: Dispatcher.HttpMethod,
   headers: Record<string, string>,
   body: string | null
 ): Promise<PaidResponse> {
-  // Whatever the user typed after -X; undici refuses what is no method.
-  const response = await request(url, { method: method as Dispatcher.HttpMethod, headers, body })
+  const response = await request(url, { method, headers, body })
   return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
 }
 
@@ -100,14 +102,4 @@ function show(response: PaidResponse, out: Output): void {
     for (const line of Array.isArray(value) ? value : [value]) out.print(`< ${name}: ${line ?? ''}`)
   }
   if (response.text !== '') out.print(response.text)
-}
-
-function readHeaders(lines: readonly string[]): Record<string, string> {
-  const headers: Record<string, string> = {}
-  for (const line of lines) {
-    const colon = line.indexOf(':')
-    if (colon < 1) throw new UsageError(`-H takes 'Name: value', not "${line}".`)
-    headers[line.slice(0, colon).trim().toLowerCase()] = line.slice(colon + 1).trim()
-  }
-  return headers
 }

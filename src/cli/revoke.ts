@@ -8,6 +8,7 @@ import { isHex32, paymentHashOf } from '../lightning/preimage.ts'
 import { readKeys } from '../keys/keyfile.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
+import { readAddress } from './request-options.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
 
@@ -31,15 +32,18 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     }
   })
   const path = pathOf(positionals, values.proxy, values.merchant)
+  const given = values.url === undefined ? null : readAddress('--url', values.url).href
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
   if (adminKey === undefined)
     throw new UsageError(
       `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
     )
-  const url = values.url ?? addressOf(config)
-  if (!URL.canParse(path, url)) throw new UsageError(`--url is no address: "${url}".`)
-  const answer = await request(new URL(path, url), { method: 'DELETE', headers: { 'x-api-key': adminKey } })
+  const url = given ?? addressOf(config)
+  const answer = await request(new URL(path, url), {
+    method: 'DELETE',
+    headers: { 'x-api-key': adminKey }
+  })
   const text = await answer.body.text()
   if (answer.statusCode === 204) {
     out.print('Revoked: every credential of this payment is refused.')

@@ -15,6 +15,7 @@ import { createLog, type Log } from '../telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/stores/first-store.ts'
 import { loadWithPlugins, startFile, type Loaded, type StartFile } from './configuration.ts'
+import { endAtLatest, endSoon } from './end.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from '../config/restart.ts'
@@ -48,12 +49,16 @@ async function run(from: StartFile, out: Output): Promise<number> {
       `There is no gateway.yaml here: this runs the demo of the package, with its data in ${loaded.config.data}. For an API of yours: npx boltgate init`
     )
   const log = createLog({ level: loaded.config.log.level })
-  if (loaded.config.server.workers > 1 && cluster.isPrimary) {
-    const work = new FirstWork()
-    await prepareOnce(loaded.config, log, work)
-    return await superviseWorkers(loaded.config, log, work)
+  try {
+    if (loaded.config.server.workers > 1 && cluster.isPrimary) {
+      const work = new FirstWork()
+      await prepareOnce(loaded.config, log, work)
+      return await superviseWorkers(loaded.config, log, work)
+    }
+    return await new Process(from, loaded, log, out).run()
+  } finally {
+    endSoon(log)
   }
-  return await new Process(from, loaded, log, out).run()
 }
 
 /**
@@ -149,6 +154,7 @@ class Process {
       await stopped
       watch.close()
       this.#log.info('stopping: requests under way are finished first')
+      endAtLatest(this.#config.server.limits.drainTimeout, this.#log)
     } finally {
       collecting.cancel()
       await growth?.close()

@@ -1,12 +1,16 @@
 import type { Log } from '../telemetry/log.ts'
 
-type Close = () => void | Promise<void>
+interface Opened {
+  close(): void | Promise<void>
+  /** Milliseconds. */
+  readonly patience: number
+}
 
 /** Parts that were opened, ended in the reverse order; one that fails or hangs does not keep the others open. */
 export class Closers {
   readonly #log: Log
   readonly #patience: number
-  readonly #list: Close[] = []
+  readonly #list: Opened[] = []
 
   /** @param patience milliseconds that one part may take, of the machine's own time: others' clocks may stand still */
   constructor(log: Log, patience = 30_000) {
@@ -14,18 +18,19 @@ export class Closers {
     this.#patience = patience
   }
 
-  add<T>(part: T, close: (part: T) => void | Promise<void>): T {
-    this.#list.push(() => close(part))
+  /** @param patience where this part may take less than others */
+  add<T>(part: T, close: (part: T) => void | Promise<void>, patience = this.#patience): T {
+    this.#list.push({ close: () => close(part), patience })
     return part
   }
 
   async close(): Promise<void> {
     const all = this.#list.splice(0)
-    for (const [at, close] of [...all.entries()].toReversed()) {
+    for (const [at, { close, patience }] of [...all.entries()].toReversed()) {
       const late = Promise.withResolvers<never>()
       const timer = setTimeout(() => {
-        late.reject(new Error(`it did not close within ${this.#patience / 1000} s`))
-      }, this.#patience)
+        late.reject(new Error(`it did not close within ${patience / 1000} s`))
+      }, patience)
       try {
         await Promise.race([close(), late.promise])
       } catch (error) {

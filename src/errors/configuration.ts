@@ -113,7 +113,8 @@ export const configurationErrors = {
     cure: 'Export what `definePlugin` gives by default, from an ES module; docs/plugins.md has one to copy.'
   },
   BG_PLUGIN_SETUP: {
-    cause: 'The `setup` of a plugin threw an error for a route.',
-    cure: "The message has the plugin's own words: it is a setting of it, or a fault in it."
+    cause:
+      'The `setup` of a plugin threw an error for a route, gave no hooks or unknown ones, or did not settle within 10 seconds; or `uses` names a service that there is not.',
+    cure: "The message says what would be right, or has the plugin's own words: it is a setting of it, or a fault in it."
   }
 } as const satisfies Record<string, ErrorEntry>

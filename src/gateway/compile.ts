@@ -11,6 +11,7 @@ import type { RouteInfo } from './route.ts'
 import { Router } from './router.ts'
 import { asksAlways, requireMetering, requirePayment } from './sale.ts'
 import type { Services } from './services.ts'
+import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
 /** What a configuration is compiled with. */
@@ -25,6 +26,12 @@ export interface CompileOptions {
   warn?(warning: Problem): void
 }
 
+/** A compilation under way. */
+interface Compilation extends CompileOptions {
+  /** Entries whose `setup` did not settle in time: their other routes do not wait as long once more. */
+  readonly late: Set<ChainEntryConfig>
+}
+
 /** One entry or route of the file, and what is wrong there. */
 function refused(code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
   return new ConfigError([{ code, ...at, path: '', message }], { cause })
@@ -35,7 +42,8 @@ function refused(code: ConfigurationCode, at: Position, message: string, cause?:
  * that were set up are closed again, and nothing of the new configuration stays.
  * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
  */
-export async function compile(config: GatewayConfig, around: CompileOptions): Promise<Snapshot> {
+export async function compile(config: GatewayConfig, options: CompileOptions): Promise<Snapshot> {
+  const around: Compilation = { ...options, late: new Set() }
   const router = new Router<CompiledRoute>()
   const built: BuiltRoute[] = []
   const problems: Problem[] = []
@@ -86,7 +94,7 @@ async function buildChain(
   config: GatewayConfig,
   route: RouteConfig,
   info: RouteInfo,
-  around: CompileOptions
+  around: Compilation
 ): Promise<{ chain: Chain; callers: readonly Establishes[] }> {
   const slots = new Slots()
   const hooks: Hooks[] = []
@@ -137,15 +145,22 @@ async function setUp(
   route: RouteConfig,
   info: RouteInfo,
   mode: 'development' | 'production',
-  around: CompileOptions,
+  around: Compilation,
   slots: Slots
 ): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
   if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
   try {
-    return await plugin.setup(entry.config as never, scopeFor(plugin, info, mode, around.services, slots))
+    if (around.late.has(entry)) throw new SetUpTooLate('setup has not settled in time for another route')
+    const { services } = around
+    requireServices(plugin.uses, services)
+    return await hooksOf(
+      plugin.setup(entry.config as never, scopeFor(plugin, info, mode, services, slots)),
+      services.clock
+    )
   } catch (cause) {
+    if (cause instanceof SetUpTooLate) around.late.add(entry)
     throw refused(
       'BG_PLUGIN_SETUP',
       entry.at,

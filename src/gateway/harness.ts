@@ -15,6 +15,7 @@ import type { Hooks, Plugin, Scope, HookResult, UpstreamRequest } from './plugin
 import type { HeadSource, Outcome } from './reply.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import type { Services } from './services.ts'
+import { requireHooks } from './set-up.ts'
 import type { TunnelResult, Wire, WireListener } from './wire.ts'
 
 /** A plugin and its place in the chain under test; `config` as it would stand in the file (`'1MiB'`, `'30s'`). */
@@ -177,9 +178,8 @@ async function setUp(
       throw new TypeError(`${plugin.name} uses the service "${name}"; give one in options.services`)
   }
   // The settings have just been read by the plugin's own schema, and the services are those of its own `uses`.
-  return await plugin.setup(
-    read.value as never,
-    { services, route, mode: options.mode ?? 'development', slot } as never
+  return requireHooks(
+    await plugin.setup(read.value as never, { services, route, mode: options.mode ?? 'development', slot } as never)
   )
 }
 

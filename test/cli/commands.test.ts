@@ -1,4 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { main } from '../../src/main.ts'
@@ -98,6 +100,41 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
   t.match(away.err, /\[BG_NOT_REACHED\]/)
+})
+
+t.test('what cannot be asked is told by its option before anything is asked, so that no invoice is left', async t => {
+  const asked: string[] = []
+  const server = createServer((req, res) => {
+    asked.push(req.url ?? '')
+    res.statusCode = 402
+    res.end()
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo) /* it listens on TCP */.port}/`
+  for (const [args, message] of [
+    [['pay', 'ftp://x/'], /^URL is an address that begins with http:/],
+    [['pay', url, '--wallet', 'x'], /^--wallet is an address that begins with http:/],
+    [['pay', url, '--wallet', 'ftp://x/'], /^--wallet is an address that begins with http:/],
+    [['pay', url, '-X', 'B AD'], /^-X is a method such as POST, not "B AD"/],
+    [['pay', url, '-X', 'CONNECT'], /^-X cannot be CONNECT/],
+    [['pay', url, '-H', 'X-Ä: ü'], /^-H takes 'Name: value', and no header can have the name "x-ä"/],
+    [['pay', url, '-H', 'X-A: €'], /^-H takes values in Latin-1 .* x-a /],
+    [['pay', url, '-H', 'Expect: 100-continue'], /^-H cannot be expect/],
+    [['pay', url, '-H', 'Content-Length: 3'], /^-H cannot be content-length/],
+    [['mint', '--url', url, '-X', 'B AD'], /^-X is a method/],
+    [['mint', '--url', 'ftp://x/'], /^--url is an address/],
+    [['revoke', '0'.repeat(64), '--url', 'ftp://x/'], /^--url is an address/]
+  ] as const) {
+    const { code, out, err } = await run(...args)
+    t.equal(code, 2, args.join(' '))
+    t.match(err, message)
+    t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
+    t.equal(out, '')
+  }
+  t.same(asked, [])
 })
 
 t.test('check, routes, docs and openapi describe a configuration', async t => {

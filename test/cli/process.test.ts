@@ -218,6 +218,56 @@ t.test('a plugin file that has changed is used after a reload, and the old one i
   t.ok(await gateway.line(line => line['msg'] === 'one closed'))
 })
 
+/** A configuration with one route through a plugin that leaves a timer running, and its file. */
+function withTimer(t: T): { yaml: string; file: string } {
+  const plugin = join(temporaryFolder(t), 'timer.mjs')
+  writeFileSync(
+    plugin,
+    `import { definePlugin, Type } from 'boltgate'
+    export default definePlugin({
+      name: 'timer', config: Type.Object({}),
+      setup () { setInterval(() => {}, 1000); return {} }
+    })`
+  )
+  const yaml = withRoute(9, '', [
+    ['chains:\n', `chains:\n  timed: [ correlation, ${JSON.stringify(plugin)} ]\n`],
+    ['chain: public\n', 'chain: timed\n']
+  ])
+  const file = join(temporaryFolder(t), 'gateway.yaml')
+  writeFileSync(file, yaml)
+  return { yaml, file }
+}
+
+t.test('check ends when it is done, whatever timers a plugin has left', { timeout: 60_000 }, async t => {
+  const { file } = withTimer(t)
+  const result = await run(['check', '--config', file], { BOLTGATE_DATA: temporaryFolder(t) })
+  t.equal(result.code, 0, result.err)
+  t.match(result.out, /is valid: .*\n$/)
+})
+
+t.test('a start that fails ends, whatever timers a plugin has left', { timeout: 60_000 }, async t => {
+  const { file } = withTimer(t)
+  const { port } = await slowUpstream(t)
+  const env = { HOST: '127.0.0.1', PORT: String(port), BOLTGATE_DATA: temporaryFolder(t) }
+  const result = await run(['start', '--config', file], env)
+  t.equal(result.code, 1)
+  t.match(result.err, /\[BG_LISTEN_IN_USE\]\n$/)
+})
+
+t.test(
+  'a stop ends the process in spite of the timer of a plugin, and says what held it',
+  { timeout: 60_000 },
+  async t => {
+    const gateway = await spawnGateway(t, { yaml: withTimer(t).yaml })
+    gateway.kill('SIGTERM')
+    t.same(await gateway.ended, { code: 0, signal: null })
+    t.match(
+      gateway.log.find(line => String(line['msg']).includes('still holds the process')),
+      { level: 'warn', held: { Timeout: Number } }
+    )
+  }
+)
+
 t.test('a gateway whose output nobody reads any more goes on serving, and still ends with 0', async t => {
   const data = temporaryFolder(t)
   const file = join(temporaryFolder(t), 'gateway.yaml')

@@ -35,6 +35,14 @@ t.test('a part that never closes keeps the others open only for a while, and is 
   t.match(told, [{ opened: '2 of 2', err: { message: 'it did not close within 0.02 s' } }])
 })
 
+t.test('a part may be given less time than the others', async t => {
+  const told: unknown[] = []
+  const closers = new Closers({ ...silentLog, error: fields => void told.push(fields) })
+  closers.add('plugins', () => new Promise<never>(() => {}), 20)
+  await closers.close()
+  t.match(told, [{ err: { message: 'it did not close within 0.02 s' } }])
+})
+
 t.test('a domain that cannot be opened closes those that were opened before it', async t => {
   const closed: string[] = []
   const kinds = providerKinds.map((kind): ProviderKind => {
