@@ -255,8 +255,14 @@ class Copying {
     const properties = schema === undefined ? {} : propertiesOf(schema)
     const copy: Record<string, unknown> = {}
     for (const name of schema !== undefined && namesAll(schema) ? Object.keys(properties) : Object.keys(members)) {
-      if (name === '__proto__' || !Object.hasOwn(members, name)) continue
+      if (!Object.hasOwn(members, name)) continue
       const member = members[name]
+      if (name === '__proto__') {
+        // A name like any other in a record, but nothing could keep it: set, it is no member. Left out, the rest would
+        // be taken for the whole.
+        if (member !== null) throw invalidField(`${path}/__proto__`, 'Must have another name.')
+        continue
+      }
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (member !== null || takesNull(property)) copy[name] = this.copy(member, property, `${path}/${name}`)
     }
