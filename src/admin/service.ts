@@ -1,4 +1,5 @@
 import { ShortError } from '../gateway/errors.ts'
+import { isWritable } from '../gateway/calendar.ts'
 import { readIsoTime } from '../gateway/iso-time.ts'
 import { invalidField } from '../gateway/validation.ts'
 import type { AccountView } from '../merchants/account.ts'
@@ -398,6 +399,8 @@ function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantChange
   const end = currentPeriodEnd === undefined || currentPeriodEnd === null ? null : readIsoTime(currentPeriodEnd)
   if (typeof currentPeriodEnd === 'string' && end === null)
     throw invalidField('/currentPeriodEnd', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+  if (end !== null && !isWritable(end))
+    throw invalidField('/currentPeriodEnd', 'Must be in the years 1 to 9999, in UTC.')
   return {
     ...(subscriptionStatus === undefined ? {} : { subscriptionStatus }),
     ...(currentPeriodEnd === undefined ? {} : { currentPeriodEnd: end })

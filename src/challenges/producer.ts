@@ -1,6 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { GatewayError, Unavailable } from '../gateway/errors.ts'
-import { readIsoTime } from '../gateway/iso-time.ts'
+import { readFilterTime } from '../gateway/iso-time.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { isHex32 } from '../lightning/preimage.ts'
 import { overCap } from '../merchants/plan-caps.ts'
@@ -329,7 +329,7 @@ export class Producer {
   }
 
   #time(text: string): number {
-    const time = readIsoTime(text)
+    const time = readFilterTime(text)
     if (time === null) {
       const detail = 'Since: it must be an ISO 8601 time such as 2026-11-21T00:54:00Z.'
       throw new ProducerProblem(this.problemBase, 'invalid-request', detail, {

@@ -1,4 +1,5 @@
 import { Type, type TString } from 'typebox'
+import { nearestWritable } from './calendar.ts'
 
 const ISO_TIME = /^\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+ -]\d{2}:?\d{2})?)?$/
 
@@ -10,6 +11,15 @@ export function readIsoTime(text: string): number | null {
   if (!ISO_TIME.test(text) || !isDay(text)) return null
   const time = Date.parse(withZone(text.replace(/ (?=\d{2}:?\d{2}$)/, '+')))
   return Number.isNaN(time) ? null : time
+}
+
+/**
+ * The same of a filter. A day of the year 0, and a zone at either end of the calendar, name moments that the database
+ * cannot be asked about; it is asked about the nearest that it can.
+ */
+export function readFilterTime(text: string): number | null {
+  const time = readIsoTime(text)
+  return time === null ? null : nearestWritable(time)
 }
 
 /** Whether the day is in the calendar; the language takes 31 February for 3 March. */

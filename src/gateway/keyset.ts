@@ -1,5 +1,6 @@
 import { Type, type TInteger, type TOptional, type TString, type TUnsafe } from 'typebox'
-import { isoTimeQuery, readIsoTime } from './iso-time.ts'
+import { nearestWritable } from './calendar.ts'
+import { isoTimeQuery, readFilterTime } from './iso-time.ts'
 import { invalidField } from './validation.ts'
 
 /** Rows of one page when the query says nothing, and at most; of one statement of a CSV. */
@@ -68,7 +69,7 @@ function readAfter(after: string | undefined): Keyset | null {
   if (after === undefined) return null
   const [, at, id] = /^(\d{1,15})-([A-Za-z0-9-]{1,128})$/.exec(after) ?? []
   if (at === undefined || id === undefined) throw invalidField('/after', 'Must be `next` of the page before.')
-  return { at: Number(at), id }
+  return { at: nearestWritable(Number(at)), id }
 }
 
 /** Where a list goes on after a row. */
@@ -83,7 +84,7 @@ export function periodOf(query: { readonly from?: string; readonly to?: string }
 
 function timeOf(path: string, text: string | undefined): number | null {
   if (text === undefined) return null
-  const time = readIsoTime(text)
+  const time = readFilterTime(text)
   if (time === null) throw invalidField(path, 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
   return time
 }

@@ -3,6 +3,7 @@ import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { ValidationError } from './errors.ts'
 import { MAX_DEPTH, tooDeep } from './json-depth.ts'
+import { roundedMember } from './rounded-numbers.ts'
 
 // The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
 Settings.Set({ maxErrors: 256 })
@@ -254,8 +255,14 @@ class Copying {
     const properties = schema === undefined ? {} : propertiesOf(schema)
     const copy: Record<string, unknown> = {}
     for (const name of schema !== undefined && namesAll(schema) ? Object.keys(properties) : Object.keys(members)) {
-      if (name === '__proto__' || !Object.hasOwn(members, name)) continue
+      if (!Object.hasOwn(members, name)) continue
       const member = members[name]
+      if (name === '__proto__') {
+        // A name like any other in a record, but nothing could keep it: set, it is no member. Left out, the rest would
+        // be taken for the whole.
+        if (member !== null) throw invalidField(`${path}/__proto__`, 'Must have another name.')
+        continue
+      }
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (member !== null || takesNull(property)) copy[name] = this.copy(member, property, `${path}/${name}`)
     }
@@ -297,8 +304,18 @@ export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }
 
+/** What is said of a number that would be rounded as it is read. */
+const ROUNDED = 'Must not have more digits than a JSON number keeps, which is 15.'
+
 /** What is said of a text that does not. */
 export const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
+
+/** Names of an object's members that are decimals; whole numbers are held to a range that a double keeps. */
+function decimalsOf(schema: TSchema): ReadonlySet<string> {
+  const takes = ({ type, anyOf }: { readonly type?: unknown; readonly anyOf?: readonly TSchema[] }): boolean =>
+    type === 'number' || (Array.isArray(type) && type.includes('number')) || (anyOf?.some(takes) ?? false)
+  return new Set(Object.entries(propertiesOf(schema)).flatMap(([name, property]) => (takes(property) ? [name] : [])))
+}
 
 function requireStorable(value: unknown, schema: TSchema): void {
   const path = unstorable(value, schema)
@@ -314,13 +331,16 @@ export function bodyReader(
   { optional = false }: { readonly optional?: boolean } = {}
 ): (bytes: Uint8Array) => unknown {
   const validator = Compile(schema)
+  const decimals = decimalsOf(schema)
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
     if (bytes.byteLength === 0 && !optional) throw invalidField('', BODY_REQUIRED)
     if (tooDeep(bytes)) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
     let parsed: unknown
+    let text = ''
     try {
-      parsed = bytes.byteLength === 0 ? null : JSON.parse(decoder.decode(bytes))
+      text = decoder.decode(bytes)
+      parsed = bytes.byteLength === 0 ? null : JSON.parse(text)
     } catch (cause) {
       throw invalidField(
         '',
@@ -332,6 +352,8 @@ export function bodyReader(
     const value = new Copying().copy(optional ? (parsed ?? {}) : parsed, schema, '')
     if (!validator.Check(value)) throw collect(validator.Errors(value), schema)
     requireStorable(value, schema)
+    const rounded = roundedMember(text, decimals)
+    if (rounded !== null) throw invalidField(`/${rounded}`, ROUNDED)
     return value
   }
 }

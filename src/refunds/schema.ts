@@ -51,6 +51,9 @@ export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
 /** Pattern of a text, which may have several lines. */
 export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
+/** Pattern of a plain address: the format lets quoted names through, in which spaces and commas may stand (decision 50). */
+const PLAIN_EMAIL = "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$"
+
 /** Body of `POST /api/refunds` (contract, Create refund body). */
 export const RefundInput = Type.Object(
   {
@@ -79,9 +82,11 @@ export const RefundInput = Type.Object(
     ),
     email: Type.Optional(
       Type.String({
+        format: 'email',
         maxLength: 200,
-        pattern: LINE,
-        description: 'Who is told by mail once it is confirmed, where it is an address.'
+        pattern: PLAIN_EMAIL,
+        'x-rule': 'Must be a valid email.',
+        description: 'Who is told by mail once it is confirmed.'
       })
     ),
     reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))

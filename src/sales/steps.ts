@@ -1,3 +1,4 @@
+import { beginOfMonth, requireWritable } from '../gateway/calendar.ts'
 import type { TimeSpan } from '../gateway/keyset.ts'
 import { invalidField } from '../gateway/validation.ts'
 import { HOURS_KEPT, type Step } from './earnings.ts'
@@ -16,7 +17,7 @@ const STEPS: Readonly<Record<Step, { readonly usual: number; readonly most: numb
 export function beginOf(by: Step, at: number): number {
   if (by === 'month') {
     const date = new Date(at)
-    return Date.UTC(date.getUTCFullYear(), date.getUTCMonth())
+    return beginOfMonth(date.getUTCFullYear(), date.getUTCMonth())
   }
   const length = by === 'hour' ? HOUR : DAY
   return Math.floor(at / length) * length
@@ -26,7 +27,7 @@ export function beginOf(by: Step, at: number): number {
 export function stepsLater(by: Step, begin: number, steps: number): number {
   if (by !== 'month') return begin + steps * (by === 'hour' ? HOUR : DAY)
   const date = new Date(begin)
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + steps)
+  return beginOfMonth(date.getUTCFullYear(), date.getUTCMonth() + steps)
 }
 
 /**
@@ -41,5 +42,6 @@ export function stepsOf(by: Step, { from, to }: TimeSpan, now: number): { readon
   if (by === 'hour' && begin < now - HOURS_KEPT)
     throw invalidField('/from', `Must be within the last ${HOURS_KEPT / DAY} days by hour; ask by day.`)
   if (stepsLater(by, begin, most) < end) throw invalidField('/from', `Must be at most ${most} ${by}s before \`to\`.`)
+  requireWritable(begin, end)
   return { from: begin, to: end }
 }

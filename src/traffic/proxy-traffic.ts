@@ -1,3 +1,4 @@
+import { requireWritable } from '../gateway/calendar.ts'
 import type { TimeSpan } from '../gateway/keyset.ts'
 import { invalidField } from '../gateway/validation.ts'
 import type { Clock } from '../system/clock.ts'
@@ -52,6 +53,7 @@ export class ProxyTraffic {
     if (grain === 'hour' && begin < now - PROXY_HOURS_KEPT)
       throw invalidField('/from', `Must be within the last ${PROXY_HOURS_KEPT / GRAINS.day} days by hour; ask by day.`)
     if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
+    requireWritable(first, last)
     const rows = await this.#store.proxySteps({ merchantId, proxyId, grain, from: first, to: last })
     const total = nothingMeasured()
     for (const row of rows) add(total, row)

@@ -1,4 +1,5 @@
 import { invalidField } from '../gateway/validation.ts'
+import { requireWritable } from '../gateway/calendar.ts'
 import type { TimeSpan } from '../gateway/keyset.ts'
 import type { Clock } from '../system/clock.ts'
 import type { FaultSum } from '../telemetry/faults.ts'
@@ -105,6 +106,7 @@ export class Traffic {
     if ((last - first) / length > most)
       throw invalidField('/from', `Must be at most ${most} steps of ${step} before \`to\`.`)
     if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
+    requireWritable(first, last)
     return { step, from: first, to: last }
   }
 }

@@ -1,6 +1,6 @@
 import type { Challenge } from '../challenges/store.ts'
 import { ShortError } from '../gateway/errors.ts'
-import { readIsoTime } from '../gateway/iso-time.ts'
+import { readFilterTime } from '../gateway/iso-time.ts'
 import { invalidField } from '../gateway/validation.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Merchants } from '../merchants/service.ts'
@@ -225,7 +225,7 @@ export class Webhooks {
 
   /** A merchant's deliveries, newest first. @throws ValidationError for a `since` that is no time; Unavailable */
   async list(merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
-    const since = query.since === undefined ? null : readIsoTime(query.since)
+    const since = query.since === undefined ? null : readFilterTime(query.since)
     if (query.since !== undefined && since === null)
       throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
     // Out of range is clamped, never refused (decision 12).
