@@ -607,6 +607,8 @@ export class Ledger {
   #keep(): void {
     const now = this.#clock.now()
     for (const slice of this.#all) {
+      // No row is there yet that a write could find: it would be taken for one that was swept.
+      if (slice.keptUntil === 0) continue
       if (slice.reserved > 0 || now - slice.usedAt >= this.#idle || slice.keptUntil - now < this.#trusted)
         this.#soil(slice)
     }

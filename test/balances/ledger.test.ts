@@ -255,6 +255,34 @@ void eachDatabase(
   }
 )
 
+void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other', async (t, database) => {
+  const clock = new ManualClock()
+  const asked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  class Slow extends SqlBalanceStore {
+    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+      asked.resolve()
+      await free.promise
+      return await super.grab(wish)
+    }
+  }
+  const store = new Slow(database)
+  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
+  t.teardown(() => gateway.close())
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const reserving = gateway.reserve(balance.id, 5_000)
+  await asked.promise
+  await written(clock, [gateway], 10_000)
+  await written(clock, [gateway], 1_000)
+  free.resolve()
+  const reservation = await reserving
+  if (!isReserved(reservation)) throw new Error('nothing was reserved')
+  t.match(await settled(gateway, reservation, 1_234), { chargedMsat: 1_234, unpaidMsat: 0 })
+  await written(clock, [gateway])
+  t.equal((await sound(database, balance.id)).spent, 1_234)
+})
+
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
   const { clock, store } = setting(t, database)
   const balance = newBalance(clock)
