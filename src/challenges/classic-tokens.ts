@@ -28,7 +28,7 @@ export interface GenuineToken {
   readonly grant: Grant
 }
 
-/** Classic tokens, a macaroon with its preimage: good for many requests until they expire (contract, L402). */
+/** Classic tokens, a macaroon with its preimage: good for many requests until they expire (contract, Pay-per-request gating). */
 export class ClassicTokens {
   readonly #parts: VerifyParts
   readonly #fit: PaymentFit
