@@ -44,9 +44,27 @@ const BLOCKED_PORTS = new Set([
   22, 23, 25, 110, 135, 139, 143, 389, 445, 1433, 1521, 2049, 2375, 2376, 2379, 3306, 3389, 5432, 5672, 5984, 6379,
   6443, 8500, 9042, 9200, 10250, 11211, 27017
 ])
-/** Names that only mean something inside a network, or that clouds answer their secrets on. */
-const BLOCKED_SUFFIXES = ['.localhost', '.local', '.internal', '.localdomain', '.home.arpa']
+/**
+ * Names that only mean something inside a network, or that clouds answer their secrets on. Those of Kubernetes and Consul
+ * are found there in their short forms too. None of them is a public top-level domain.
+ */
+const BLOCKED_SUFFIXES = [
+  '.localhost',
+  '.local',
+  '.internal',
+  '.localdomain',
+  '.home.arpa',
+  '.svc',
+  '.pod',
+  '.consul',
+  '.lan',
+  '.corp',
+  '.home',
+  '.intranet',
+  '.private'
+]
 const METADATA_NAMES = new Set([
+  'metadata.goog',
   'metadata.azure.com',
   'metadata.tencentyun.com',
   'metadata.packet.net',
