@@ -67,15 +67,16 @@ export default definePlugin({
       observe: ctx => decide(ctx, true),
       response(ctx, head) {
         const paid = ctx.get(paidSlot)
-        if (paid !== undefined && ctx.offer !== null) return challenges.delivery.settle(head, paid, ctx.offer.releaseOn)
+        if (paid !== undefined && ctx.offer !== null)
+          return challenges.paidResponses.settle(head, paid, ctx.offer.releaseOn)
       },
       done(ctx, outcome) {
         const lease = ctx.get(paidSlot)?.lease ?? null
         if (lease === null) return
         if (!outcome.headSent && outcome.error instanceof ClientGone && ctx.offer !== null)
-          challenges.delivery.clientGone(lease, ctx.offer)
+          challenges.paidResponses.clientGone(lease, ctx.offer)
         // An error in the place of a head that had been paid for sold nothing either.
-        else if (!outcome.headSent || outcome.source === 'error') challenges.delivery.undelivered(lease)
+        else if (!outcome.headSent || outcome.source === 'error') challenges.paidResponses.undelivered(lease)
       }
     }
   }

@@ -23,7 +23,7 @@ import { fiatOf } from '../prices/fiat.ts'
 import { PriceServers, type AskServer } from '../prices/price-server.ts'
 import { noCounters, type ChallengeCounters } from './counters.ts'
 import { FreeCalls } from './free-calls.ts'
-import { Delivery } from './delivery.ts'
+import { PaidResponses } from './paid-responses.ts'
 import { DepositChallenges } from './deposit-challenges.ts'
 import { Leases } from './leases.ts'
 import { Invoicing } from './invoicing.ts'
@@ -102,7 +102,7 @@ export class Challenges {
   readonly verifier: Verifier
   readonly leases: Leases
   /** Ends what a request has leased, by what its client was sent. */
-  readonly delivery: Delivery
+  readonly paidResponses: PaidResponses
   readonly counters: ChallengeCounters
   readonly prices: OfferedPrices
   /** Whether lapsed leases of all times have been looked for. */
@@ -132,7 +132,7 @@ export class Challenges {
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
-    this.delivery = new Delivery({ leases: this.leases, counters, clock, log })
+    this.paidResponses = new PaidResponses({ leases: this.leases, counters, clock, log })
     this.#rates = parts.rates ?? new NoPrices()
     this.#state = parts.state ?? new MemoryState(clock)
     const strangers = new Strangers(this.#state)

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { request, type Dispatcher } from 'undici'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
-import { readAddress, readMethod } from './request-options.ts'
+import { addressOption, readMethod } from './request-options.ts'
 
 export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
 
@@ -39,10 +39,10 @@ export async function mint(args: readonly string[], out: Output): Promise<number
   const count = wholeNumber('count', values.count, 1_000_000)
   const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
-  readAddress('--url', values.url)
+  addressOption('--url', values.url)
   const body = values.data ?? null
   const wanted: Wanted = {
-    target: readAddress('--path', values.path, values.url),
+    target: addressOption('--path', values.path, values.url),
     method: readMethod(values.request ?? (body === null ? 'GET' : 'POST')),
     body,
     scheme: values.scheme

@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import { request, type Dispatcher } from 'undici'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
 import { UsageError, type Output } from './output.ts'
-import { readAddress, readHeaders, readMethod } from './request-options.ts'
+import { addressOption, readHeaders, readMethod } from './request-options.ts'
 
 export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
 
@@ -46,8 +46,12 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
     throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   // Everything is judged before anything is asked: a mistake must not leave an unpaid invoice behind.
-  readAddress('URL', url)
-  const wallet = readAddress('--wallet', values.wallet ?? '/sandbox/pay', values.wallet === undefined ? url : undefined)
+  addressOption('URL', url)
+  const wallet = addressOption(
+    '--wallet',
+    values.wallet ?? '/sandbox/pay',
+    values.wallet === undefined ? url : undefined
+  )
   const body = values.data ?? null
   const method = readMethod(values.request ?? (body === null ? 'GET' : 'POST'))
   const headers = readHeaders(values.header ?? [])

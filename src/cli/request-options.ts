@@ -9,7 +9,7 @@ const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const OF_THE_CONNECTION = new Set(['connection', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'])
 
 /** An address that can be asked over HTTP. `option` is how the mistake calls it. @throws UsageError */
-export function readAddress(option: string, text: string, base?: string): URL {
+export function addressOption(option: string, text: string, base?: string): URL {
   const url = URL.canParse(text, base) ? new URL(text, base) : null
   if (url === null || !/^https?:$/.test(url.protocol))
     throw new UsageError(`${option} is an address that begins with http:// or https://, not "${text}".`)

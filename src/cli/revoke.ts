@@ -8,7 +8,7 @@ import { isHex32, paymentHashOf } from '../lightning/preimage.ts'
 import { readKeys } from '../keys/keyfile.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
 import { UsageError, type Output } from './output.ts'
-import { readAddress } from './request-options.ts'
+import { addressOption } from './request-options.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
 
@@ -32,7 +32,7 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     }
   })
   const path = pathOf(positionals, values.proxy, values.merchant)
-  const given = values.url === undefined ? null : readAddress('--url', values.url).href
+  const given = values.url === undefined ? null : addressOption('--url', values.url).href
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
   if (adminKey === undefined)

@@ -3,20 +3,20 @@ import type { Problem } from './diagnose.ts'
 import { described, List, SecretText, type DeepReadonly } from './fields.ts'
 import type { MeterConfig } from './meter.ts'
 import { PRESET_NAMES, type PresetName } from './presets.ts'
-import { billing } from './sections/billing.ts'
-import { discovery } from './sections/discovery.ts'
-import { lightning, type ProviderFacts } from './sections/lightning.ts'
-import { server } from './sections/listener.ts'
-import { mail } from './sections/mail.ts'
-import { pages } from './sections/pages.ts'
-import { payment } from './sections/payment.ts'
-import { payments } from './sections/payments.ts'
-import { plans } from './sections/plans.ts'
+import { BillingSchema } from './sections/billing.ts'
+import { DiscoverySchema } from './sections/discovery.ts'
+import { lightningSchema, type ProviderFacts } from './sections/lightning.ts'
+import { ServerSchema } from './sections/listener.ts'
+import { MailSchema } from './sections/mail.ts'
+import { PagesSchema } from './sections/pages.ts'
+import { PaymentSchema } from './sections/payment.ts'
+import { PaymentsSchema } from './sections/payments.ts'
+import { PlansSchema } from './sections/plans.ts'
 import { PolicySchema, type PolicyConfig } from './sections/policy.ts'
-import { prices } from './sections/prices.ts'
+import { PricesSchema } from './sections/prices.ts'
 import { RouteSchema } from './sections/route.ts'
-import { secrets } from './sections/secrets.ts'
-import { storefront } from './sections/storefront.ts'
+import { SecretsSchema } from './sections/secrets.ts'
+import { StorefrontSchema } from './sections/storefront.ts'
 import { NamedUpstreamSchema, type UpstreamConfig, type UrlUpstreamConfig } from './sections/upstream.ts'
 import type { WhenConfig } from './sections/when.ts'
 
@@ -34,8 +34,8 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
         default: 'development',
         description: 'Production refuses the sandbox, missing secrets, the embedded database and plain HTTP.'
       }),
-      server,
-      secrets,
+      server: ServerSchema,
+      secrets: SecretsSchema,
       data: Type.String({
         default: './data',
         minLength: 1,
@@ -83,21 +83,21 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
         },
         described('Where counters and replays are kept.')
       ),
-      lightning: lightning(providers),
-      payment,
-      payments,
-      prices,
-      mail,
+      lightning: lightningSchema(providers),
+      payment: PaymentSchema,
+      payments: PaymentsSchema,
+      prices: PricesSchema,
+      mail: MailSchema,
       operators: List(Type.String({ 'x-format': 'email' }), {
         default: [],
         description:
           'Email addresses of those who may do all that the admin key may, once they have signed in by a link in a mail.'
       }),
-      storefront,
-      billing,
-      plans,
-      discovery,
-      pages,
+      storefront: StorefrontSchema,
+      billing: BillingSchema,
+      plans: PlansSchema,
+      discovery: DiscoverySchema,
+      pages: PagesSchema,
       policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, {
         default: {},
         'x-name': 'policy',

@@ -197,9 +197,9 @@ export class CallsUnderWay {
       if (held.state === 'sold' && outcome.headSent && outcome.source !== 'error') continue
       const isSoldElsewhere = held.state === 'open' && isResumable
       held.state = isSoldElsewhere ? 'sold' : 'returned'
-      if (isSoldElsewhere) challenges.delivery.soldAway(lease)
-      else if (isGone) challenges.delivery.clientGone(lease, held.offer)
-      else challenges.delivery.undelivered(lease)
+      if (isSoldElsewhere) challenges.paidResponses.soldAway(lease)
+      else if (isGone) challenges.paidResponses.clientGone(lease, held.offer)
+      else challenges.paidResponses.undelivered(lease)
     }
   }
 

@@ -3,7 +3,7 @@ import { described, SecretText } from '../fields.ts'
 import { Duration } from '../units.ts'
 
 /** `billing`: how merchants pay for their plans. */
-export const billing = Type.Object(
+export const BillingSchema = Type.Object(
   {
     kind: Type.Union([Type.Literal('none'), Type.Literal('stripe'), Type.Literal('sandbox')], {
       default: 'none',

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { described } from '../fields.ts'
 
 /** `discovery`: what agents and registries are told. */
-export const discovery = Type.Object(
+export const DiscoverySchema = Type.Object(
   {
     categories: Type.Array(
       Type.String({ pattern: '^[a-z0-9][a-z0-9-]{0,31}$', 'x-allowed': 'a word such as data or ai' }),

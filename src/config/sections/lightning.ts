@@ -95,7 +95,7 @@ function aheadByDefault(kinds: readonly ProviderFacts[]): string {
 }
 
 /** `lightning`: who makes invoices, of these kinds; of any where none are given. */
-export const lightning = (kinds: readonly ProviderFacts[]) =>
+export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
   Type.Object(
     {
       primary: slot('primary', kinds),

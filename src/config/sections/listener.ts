@@ -69,7 +69,7 @@ const limits = Type.Object(
 )
 
 /** `server`: where the gateway listens, and what one client may take from it. */
-export const server = Type.Object(
+export const ServerSchema = Type.Object(
   {
     listen: Type.String({
       default: '127.0.0.1:8080',

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { described, SecretText } from '../fields.ts'
 
 /** `mail`: how mail is sent. */
-export const mail = Type.Object(
+export const MailSchema = Type.Object(
   {
     from: Type.String({
       default: '',

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { described } from '../fields.ts'
 
 /** `pages`: pages for people. */
-export const pages = Type.Object(
+export const PagesSchema = Type.Object(
   {
     home: Type.Union([Type.Boolean(), Type.String({ 'x-format': 'http-url' })], {
       default: true,

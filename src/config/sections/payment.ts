@@ -3,7 +3,7 @@ import { described } from '../fields.ts'
 import { Duration, Price } from '../units.ts'
 
 /** `payment`: how payments are asked for and checked. */
-export const payment = Type.Object(
+export const PaymentSchema = Type.Object(
   {
     realm: Type.String({
       default: '',

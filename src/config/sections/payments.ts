@@ -3,7 +3,7 @@ import { described } from '../fields.ts'
 import { Duration } from '../units.ts'
 
 /** `payments`: those that merchants create. */
-export const payments = Type.Object(
+export const PaymentsSchema = Type.Object(
   {
     expiry: Type.Object(
       {

@@ -22,7 +22,7 @@ const paidPlan = (name: string) =>
   )
 
 /** `plans`: what each plan allows. */
-export const plans = Type.Object(
+export const PlansSchema = Type.Object(
   {
     free: Type.Object(
       {

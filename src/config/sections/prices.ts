@@ -10,7 +10,7 @@ const source = (name: string) =>
     })
   )
 /** `prices`: what a bitcoin costs, and who is asked. */
-export const prices = Type.Object(
+export const PricesSchema = Type.Object(
   {
     sources: Type.Array(Type.Enum(['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']), {
       default: ['coinbase', 'coinbase-exchange', 'kraken', 'coingecko'],

@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { described, SecretText } from '../fields.ts'
 
 /** `secrets`: the master, the key of the operator, and former masters. */
-export const secrets = Type.Object(
+export const SecretsSchema = Type.Object(
   {
     master: SecretText({
       default: '',

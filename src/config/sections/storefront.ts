@@ -3,7 +3,7 @@ import { described } from '../fields.ts'
 import { Duration } from '../units.ts'
 
 /** `storefront`: stores that sell for Lightning. */
-export const storefront = Type.Object(
+export const StorefrontSchema = Type.Object(
   {
     kind: Type.Union([Type.Literal('shopify'), Type.Literal('sandbox')], {
       default: 'shopify',

@@ -10,7 +10,7 @@ import { isDelivered, keepApart, keepPrivate } from './paid-head.ts'
 import type { Paid } from './verdict.ts'
 
 /** What the end of a paid request is decided with. */
-export interface DeliveryParts {
+export interface PaidResponseParts {
   readonly leases: Leases
   readonly counters: ChallengeCounters
   readonly clock: Clock
@@ -18,10 +18,10 @@ export interface DeliveryParts {
 }
 
 /** What becomes of a payment by what its client was sent: spent, or given back (decisions 183 and 184). */
-export class Delivery {
-  readonly #parts: DeliveryParts
+export class PaidResponses {
+  readonly #parts: PaidResponseParts
 
-  constructor(parts: DeliveryParts) {
+  constructor(parts: PaidResponseParts) {
     this.#parts = parts
   }
 
