@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { MalformedBody } from '../gateway/errors.ts'
 import type { Keeping } from './allowance.ts'
-import { takenBytes, type Watch, type Watched } from './deadlines.ts'
+import { askWhetherGone, takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from './lane.ts'
 import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
@@ -103,6 +103,11 @@ export class Connection implements WireConnection, Watched {
   /** The socket reads again. The parser lets it with each request that it has read to its end, however many wait. */
   readonly resumed = (): void => {
     if (this.crowded) this.socket.pause()
+  }
+
+  /** The client has ended its side. */
+  readonly ended = (): void => {
+    askWhetherGone(this)
   }
 
   /** The socket no longer belongs to the parser, so no message of it can be unfinished. */

@@ -80,6 +80,8 @@ export class Watch {
   /** When a client that has ended its side was last written to, and how much it was sent by then. */
   spokenAt: number | null = null
   spoken = 0
+  /** The request that was being answered at the last round. */
+  awaited: object | null = null
   received = 0
   receivedAt: number | null = null
   windowReceived = 0
@@ -96,6 +98,7 @@ export class Watch {
     this.headSince = null
     this.receivedAt = null
     this.spokenAt = null
+    this.awaited = null
   }
 }
 
@@ -121,6 +124,15 @@ export interface Watched {
 }
 
 /**
+ * The client has ended its side while a request of it is being answered: it may have left, which only a write tells, or it
+ * reads on. Where it has waited for a while it is asked at once, since what is sent to one that has left is sold to
+ * nobody; who ends its side with its request, as `nc` does, is left in peace until `enforce` asks.
+ */
+export function askWhetherGone({ current, watch }: Pick<Watched, 'current' | 'watch'>): void {
+  if (current !== null && watch.awaited === current) current.probe()
+}
+
+/**
  * Bytes that the system has taken of what was written; Node keeps both numbers for its own timeouts and types neither.
  */
 export function takenBytes(socket: Socket): number {
@@ -141,6 +153,7 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
   const current = connection.current
   if (current !== null) {
     if (connection.tunnelling) return
+    watch.awaited = current
     upload(connection, watch, now, limits)
     if (connection.socket.readableEnded) listen(connection, current, watch, now)
     return

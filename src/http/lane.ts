@@ -2,7 +2,7 @@ import { Socket } from 'node:net'
 import { MalformedBody } from '../gateway/errors.ts'
 import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
-import { takenBytes, Watch, type Watched } from './deadlines.ts'
+import { askWhetherGone, takenBytes, Watch, type Watched } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
@@ -185,6 +185,7 @@ export class Lane implements Watched, UploadValve {
     }
     // It may still read: what it has asked is answered first.
     if (this.current === null) this.socket.end()
+    else askWhetherGone(this)
   }
 
   readonly #onClose = (): void => {

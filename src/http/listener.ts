@@ -239,6 +239,7 @@ export class Listener implements ConnectionHost, LaneHost {
     // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what
     // comes.
     socket.on('resume', connection.resumed)
+    socket.on('end', connection.ended)
     this.#behind = behind ? connection : null
     // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
     socket.emit('data', bytes)

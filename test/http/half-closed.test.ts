@@ -42,6 +42,34 @@ for (const fastLane of [true, false]) {
     t.equal((await client.ending()).how, 'end', 'and the connection ends')
   })
 
+  t.test(`one that ends its side after a wait is asked at once whether it has left: ${way}`, async t => {
+    for (const waits of [true, false]) {
+      const clock = new ManualClock()
+      const wires: Wire[] = []
+      const door = await openDoor(t, {
+        fastLane,
+        clock,
+        handle(_ctx, wire) {
+          wires.push(wire)
+        }
+      })
+      const client = await door.connect()
+      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      await until(() => wires.length === 1)
+      if (waits) clock.advance(1000)
+      client.socket.end()
+      if (waits) await client.until('100 Continue')
+      else
+        await new Promise(resolve => {
+          setTimeout(resolve, 20)
+        })
+      t.equal(client.received.includes('100 Continue'), waits)
+      if (wires[0] !== undefined) reply(wires[0], 200, 'one')
+      await client.ending()
+      t.match(client.received, /one$/, 'it may still read')
+    }
+  })
+
   t.test(
     `one that has left is found out within a second, before its answer and in a silence of it: ${way}`,
     async t => {
