@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process'
 import { globSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import t from 'tap'
@@ -150,5 +151,36 @@ t.test('every link between documents leads to a file and a heading', async t => 
       if (!found) wrong.push(`${file}: ${address}`)
     }
   }
+  t.same(wrong, [])
+})
+
+t.test('every whole file of TypeScript in a document passes the format as it is pasted', async t => {
+  const wrong: string[] = []
+  let seen = 0
+  for (const file of files.filter(file => /^(?:docs\/)?[\w-]+\.md$/.test(file))) {
+    for (const [, indent = '', block = ''] of read(file).matchAll(/^( *)```ts\n([\s\S]*?)^\1```$/gm)) {
+      // Pieces of a file do not all parse by themselves.
+      const code = block.replaceAll(new RegExp(`^${indent}`, 'gm'), '')
+      if (!code.startsWith('import ')) continue
+      seen++
+      // Without the loaders that the runner of tests gives to every child.
+      const { stdout, stderr } = spawnSync(
+        'env',
+        [
+          '-u',
+          'NODE_OPTIONS',
+          process.execPath,
+          resolve(root, 'node_modules/oxfmt/bin/oxfmt'),
+          '-c',
+          resolve(root, '.oxfmtrc.json'),
+          '--stdin-filepath',
+          'snippet.ts'
+        ],
+        { input: code, cwd: root, encoding: 'utf8' }
+      )
+      if (stdout !== code) wrong.push(`${file}: ${code.split('\n', 1)[0]} ${stderr}`)
+    }
+  }
+  t.ok(seen > 3, `${seen} are found`)
   t.same(wrong, [])
 })
