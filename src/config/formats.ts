@@ -148,7 +148,7 @@ const formats: Readonly<Record<string, TextFormat>> = {
   path: {
     check: isRoutePath,
     allowed:
-      'a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*',
+      'a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/*',
     suggest(text) {
       const meant = text.replace(/\{([A-Za-z_][A-Za-z0-9_]*)\}/g, ':$1')
       return [meant, `/${meant}`].find(path => path !== text && isRoutePath(path))
@@ -168,6 +168,9 @@ function isRoutePath(text: string): boolean {
   if (!/^\/[\x21-\x7e]*$/.test(text) || /[?#\\"<>^`{|}]/.test(text) || text.includes('//')) return false
   const star = text.indexOf('*')
   if (star !== -1 && (star !== text.length - 1 || text[star - 1] !== '/')) return false
+  const names = text.match(/:[A-Za-z_][A-Za-z0-9_]*/g) ?? []
+  // Of two of one name the last would count, for prices too.
+  if (new Set(names).size < names.length) return false
   return text
     .split('/')
     .every(

@@ -69,8 +69,21 @@ export interface LoadOptions {
 export async function loadConfig(file: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
   let text: string
   try {
-    text = await readFile(file, 'utf8')
+    const bytes = await readFile(file)
+    if (isUtf16(bytes))
+      throw new ConfigError([
+        {
+          code: 'BG_CONFIG_SYNTAX',
+          file,
+          line: 1,
+          column: 1,
+          path: '',
+          message: 'found a file in UTF-16; allowed: YAML in UTF-8, as which any editor can save it'
+        }
+      ])
+    text = bytes.toString('utf8')
   } catch (error) {
+    if (error instanceof ConfigError) throw error
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
     throw new ConfigError([
       {
@@ -84,6 +97,11 @@ export async function loadConfig(file: string, env: Environment, options: LoadOp
     ])
   }
   return loadConfigText(file, text, env, options)
+}
+
+/** By its byte order mark, which editors of Windows write. */
+function isUtf16(bytes: Buffer): boolean {
+  return (bytes[0] === 0xff && bytes[1] === 0xfe) || (bytes[0] === 0xfe && bytes[1] === 0xff)
 }
 
 /** The same for text that was already read; `file` names it in messages. Throws ConfigError. */

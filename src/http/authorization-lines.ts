@@ -16,10 +16,18 @@ export function authorizationFault(lines: readonly string[]): string | null {
     else if (scheme === 'l402' && l402 === null) l402 = schemeValue(line, scheme)
     else payments++
   }
-  if (lsat !== null && l402 !== null && lsat !== l402)
+  if (lsat !== null && l402 !== null && spelled(lsat) !== spelled(l402))
     return 'The LSAT and the L402 credential differ; send one, or the same in both.'
   if (lsat !== null || l402 !== null) payments++
   if (payments > 1) return 'More than one payment credential in Authorization; send one.'
   if (others > 1) return 'More than one Authorization header; send one.'
   return null
+}
+
+/** Base64 of both alphabets, with padding or without, is the same credential. */
+function spelled(credential: string): string {
+  return credential
+    .replace(/=+(?=:|$)/g, '')
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
 }

@@ -294,13 +294,19 @@ const mistakes: readonly Mistake[] = [
     name: 'a path without its leading slash',
     from: 'path: /v1/*',
     to: 'path: v1/*',
-    line: 'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"? [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"? [BG_CONFIG_VALUE]'
   },
   {
     name: 'a star in the middle of a path',
     from: 'path: /v1/*',
     to: 'path: /v1/*/x',
-    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a parameter that a path has twice',
+    from: 'path: /v1/*',
+    to: 'path: /v1/:m/:m',
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/:m/:m"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
   },
   {
     name: 'a method in small letters',

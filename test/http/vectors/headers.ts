@@ -147,6 +147,12 @@ export const authorizations: readonly Vector[] = [
     get('/', 'Authorization: LSAT m:p', 'Authorization: L402 m:p'),
     { line: 'GET /' }
   ),
+  passed(
+    'LSAT and L402 with the same credential in two spellings of base64',
+    authorization,
+    get('/', 'Authorization: LSAT +/8=:p', 'Authorization: L402 -_8:p'),
+    { line: 'GET /' }
+  ),
   passed('L402 beside a Bearer', authorization, get('/', 'Authorization: Bearer t', 'authorization: L402 m:p'), {
     line: 'GET /'
   }),
