@@ -406,6 +406,11 @@ export class Ledger {
     while (slice.waiting.length > 0) {
       const [first] = slice.waiting
       if (first === undefined) break
+      if (slice.state === 'lost') {
+        // What it is granted now nothing would be charged to.
+        for (const { reject } of slice.waiting.splice(0)) reject(new Error('the slice of the balance was lost'))
+        break
+      }
       const free = slice.amount - slice.reserved
       if (slice.keptUntil > 0 && first.msat <= free) {
         slice.waiting.shift()

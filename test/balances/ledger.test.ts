@@ -283,6 +283,38 @@ void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other
   t.equal((await sound(database, balance.id)).spent, 1_234)
 })
 
+void eachDatabase(t, 'a slice that is lost while more is asked for it serves nobody who waits', async (t, database) => {
+  const clock = new ManualClock()
+  let isSlow = false
+  const asked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  class Slow extends SqlBalanceStore {
+    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+      if (isSlow) {
+        asked.resolve()
+        await free.promise
+      }
+      return await super.grab(wish)
+    }
+  }
+  const store = new Slow(database)
+  const gateway = new Ledger({ store, database, clock, log: silentLog, gateway: 'a' })
+  t.teardown(() => gateway.close())
+  const balance = newBalance(clock)
+  await store.open(balance)
+  await settled(gateway, await reserved(gateway, balance.id, 5_000), 1_000)
+  await written(clock, [gateway])
+  isSlow = true
+  const reserving = gateway.reserve(balance.id, 500_000)
+  const refused = t.rejects(Promise.resolve(reserving), { message: 'the slice of the balance was lost' })
+  await asked.promise
+  await database.sql`delete from balance_slices where balance_id = ${balance.id}`
+  await written(clock, [gateway], 10_000)
+  await written(clock, [gateway], 1_000)
+  free.resolve()
+  await refused
+})
+
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
   const { clock, store } = setting(t, database)
   const balance = newBalance(clock)
