@@ -1,8 +1,7 @@
 import type { Dispatcher } from 'undici'
+import { isToken } from '../gateway/header-names.ts'
 import { UsageError } from './output.ts'
 
-/** What a method and the name of a header are made of (RFC 9110, token). */
-const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 /** Tabs and what Latin-1 can show: other characters cannot be sent in a header. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 /** Headers that belong to the connection, which is not the caller's. */
@@ -18,7 +17,7 @@ export function addressOption(option: string, text: string, base?: string): URL 
 
 /** The method that -X names. @throws UsageError */
 export function readMethod(text: string): Dispatcher.HttpMethod {
-  if (!TOKEN.test(text)) throw new UsageError(`-X is a method such as POST, not "${text}".`)
+  if (!isToken(text)) throw new UsageError(`-X is a method such as POST, not "${text}".`)
   if (text === 'CONNECT') throw new UsageError('-X cannot be CONNECT: it asks for a tunnel, which has no price.')
   // Any token is a method to undici, whose type lists the common ones.
   return text as Dispatcher.HttpMethod
@@ -32,7 +31,7 @@ export function readHeaders(lines: readonly string[]): Record<string, string> {
     if (colon < 1) throw new UsageError(`-H takes 'Name: value', not "${line}".`)
     const name = line.slice(0, colon).trim().toLowerCase()
     const value = line.slice(colon + 1).trim()
-    if (!TOKEN.test(name)) throw new UsageError(`-H takes 'Name: value', and no header can have the name "${name}".`)
+    if (!isToken(name)) throw new UsageError(`-H takes 'Name: value', and no header can have the name "${name}".`)
     if (OF_THE_CONNECTION.has(name))
       throw new UsageError(`-H cannot be ${name}, which is of the connection and not of the request.`)
     if (!HEADER_VALUE.test(value))

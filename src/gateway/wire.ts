@@ -1,4 +1,5 @@
 import type { Readable } from 'node:stream'
+
 /** What a tunnel (WebSocket or another upgraded protocol) is connected to. */
 export interface TunnelTarget {
   /** Scheme, host and port of the upstream. */

@@ -69,7 +69,8 @@ function isAbove(amount: Decimal, limit: bigint): boolean {
   return inUnits(amount, amount.places) > limit * 10n ** BigInt(amount.places)
 }
 
-const PLAIN_EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/
+/** A plain address: the format `email` lets quoted names through, in which spaces and commas may stand (decision 50). */
+export const PLAIN_EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/
 
 /**
  * Redirects lead there, so nothing that a browser reads differently from us gets through: no blanks, no backslashes.

@@ -1,3 +1,4 @@
+import { PLAIN_EMAIL } from '../payments/input.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../gateway/iso-time.ts'
 import type { ProviderSlot } from '../providers/account.ts'
@@ -51,9 +52,6 @@ export const LINE = '^[^\\u0000-\\u001f\\u007f]*$'
 /** Pattern of a text, which may have several lines. */
 export const TEXT = '^[^\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f]*$'
 
-/** Pattern of a plain address: the format lets quoted names through, in which spaces and commas may stand (decision 50). */
-const PLAIN_EMAIL = "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$"
-
 /** Body of `POST /api/refunds` (contract, Create refund body). */
 export const RefundInput = Type.Object(
   {
@@ -84,7 +82,7 @@ export const RefundInput = Type.Object(
       Type.String({
         format: 'email',
         maxLength: 200,
-        pattern: PLAIN_EMAIL,
+        pattern: PLAIN_EMAIL.source,
         'x-rule': 'Must be a valid email.',
         description: 'Who is told by mail once it is confirmed.'
       })
