@@ -270,33 +270,6 @@ void t.test(
   }
 )
 
-void t.test(
-  'open challenges are found by indexes, since they are asked for every few seconds and most rows are none',
-  async t => {
-    const { database } = await polling(t)
-    const plan: string[] = []
-    await database.transaction(async sql => {
-      // In a small table the planner would read all of it.
-      await sql`set local enable_seqscan = off`
-      const explaining = async (text: TemplateStringsArray, ...values: Date[]): Promise<[]> => {
-        const [first = '', ...rest] = text
-        const pieces = [`explain ${first}`, ...rest]
-        for (const row of await sql<Array<Record<string, string>>>(Object.assign(pieces, { raw: pieces }), ...values))
-          plan.push(...Object.values(row))
-        return []
-      }
-      await new ChallengeCharges({ sql: explaining } as never /* all that open uses */).open(
-        'primary',
-        'strike',
-        Date.now()
-      )
-    })
-    t.match(plan.join('\n'), /challenges_purge/)
-    t.match(plan.join('\n'), /challenges_sold/)
-    t.notMatch(plan.join('\n'), /Seq Scan/)
-  }
-)
-
 void t.test('429: nobody is asked before Retry-After is over, by any process', async t => {
   const made = await polling(t)
   const { primary, clock, poller, minute } = made
