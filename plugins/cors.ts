@@ -54,16 +54,11 @@ function strip(headers: HeaderList): void {
   }
 }
 
-/** A preflight as the Fetch standard has it; any other OPTIONS is an ordinary request (decision 6). */
-function isPreflight(ctx: Context): boolean {
-  return ctx.method === 'OPTIONS' && ctx.headers.has('origin') && ctx.headers.has('access-control-request-method')
-}
-
 /** Lets pages of other origins call the gateway (Fetch standard, CORS protocol). */
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle and challenge. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route of the request that it announces, whether or not that route takes OPTIONS, and no other route may grant it. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {
@@ -128,12 +123,13 @@ export default definePlugin({
     const isAllowed = (ctx: Context): boolean => any || origins.has((ctx.headers.get('origin') ?? '').toLowerCase())
 
     return {
+      answersPreflights: true,
       request(ctx) {
-        if (isPreflight(ctx)) return isAllowed(ctx) ? allowed : refused
+        if (ctx.isPreflight) return isAllowed(ctx) ? allowed : refused
       },
       response(ctx, head) {
         if (head.source === 'upstream') strip(head.headers)
-        if (permit(ctx, head.headers) && !isPreflight(ctx) && exposed !== '')
+        if (permit(ctx, head.headers) && !ctx.isPreflight && exposed !== '')
           head.headers.set('Access-Control-Expose-Headers', exposed)
       }
     }

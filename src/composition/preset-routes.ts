@@ -20,7 +20,7 @@ export function presetTexts(presets: Presets, operations: readonly AnyOperation[
   return new Map(
     PRESET_NAMES.map(name => {
       const [head = ''] = presets.read(name).text.split(MARK)
-      const chains = new Map([...shared, ...chainsOf(head)])
+      const chains = new Set([...shared, ...chainsOf(head)])
       return [
         name,
         head +
@@ -36,19 +36,14 @@ export function presetTexts(presets: Presets, operations: readonly AnyOperation[
   )
 }
 
-/** Names of plugins by the name of their chain. */
-function chainsOf(text: string): ReadonlyMap<string, readonly string[]> {
-  // A preset's chains are lists of names, and of mappings with one name; the loader holds them to their schema.
-  const { chains } = parse(text) as { chains?: Record<string, (string | Record<string, unknown>)[]> }
-  return new Map(
-    Object.entries(chains ?? {}).map(([name, entries]) => [
-      name,
-      entries.flatMap(entry => (typeof entry === 'string' ? entry : Object.keys(entry)))
-    ])
-  )
+/** Names of chains. */
+function chainsOf(text: string): readonly string[] {
+  // The loader holds a preset to its schema.
+  const { chains } = parse(text) as { chains?: Record<string, unknown> }
+  return Object.keys(chains ?? {})
 }
 
-function routesOf(operations: readonly AnyOperation[], chains: ReadonlyMap<string, readonly string[]>): string[] {
+function routesOf(operations: readonly AnyOperation[], chains: ReadonlySet<string>): string[] {
   const routes = new Map<string, Route>()
   for (const operation of operations) {
     const { mount, path, method } = operation
@@ -60,13 +55,10 @@ function routesOf(operations: readonly AnyOperation[], chains: ReadonlyMap<strin
     if (mount.below === undefined) route.methods.push(method)
   }
   return [...routes.values()].map(({ methods, path, operation: { id, mount, summary } }) => {
-    const plugins = chains.get(mount?.chain ?? '')
-    if (plugins === undefined)
+    if (!chains.has(mount?.chain ?? ''))
       throw new TypeError(`${id} stands behind the chain ${mount?.chain}, which ${mount?.use} does not have`)
-    // A page of another origin asks before it calls; what is sold is described by the very methods that cost something.
-    const all =
-      methods.length > 0 && mount?.price === undefined && plugins.includes('cors') ? [...methods, 'OPTIONS'] : methods
-    const method = all.length === 0 ? '' : `method: ${all.length === 1 ? all[0] : `[ ${all.join(', ')} ]`}, `
+    const method =
+      methods.length === 0 ? '' : `method: ${methods.length === 1 ? methods[0] : `[ ${methods.join(', ')} ]`}, `
     const sold = mount?.price === undefined ? '' : `price: ${mount.price}, description: ${JSON.stringify(summary)}, `
     return `  - { match: { ${method}path: ${path} }, ${sold}chain: ${mount?.chain}, upstream: { internal: api } }`
   })

@@ -34,6 +34,8 @@ export class Chain {
   readonly hasLast: boolean
   /** Some plugin of the route watches chunks. */
   readonly watchesChunks: boolean
+  /** Some plugin of the route answers CORS preflights. */
+  readonly answersPreflights: boolean
   readonly #request: ReadonlyArray<RequestHook | null>
   readonly #response: ReadonlyArray<ResponseHook | null>
   readonly #upstream: readonly UpstreamHook[]
@@ -58,6 +60,7 @@ export class Chain {
     this.#handle = terminal.handle.bind(terminal)
     this.#close = hooks.flatMap(h => (h.close === undefined ? [] : [h.close.bind(h)]))
     this.hasLast = this.#last.some(hook => hook !== null)
+    this.answersPreflights = hooks.some(h => h.answersPreflights === true)
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 

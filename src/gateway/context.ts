@@ -131,6 +131,8 @@ export class Context {
   route: RouteInfo
   /** Route parameters, decoded; for identifiers only. */
   params: Readonly<Record<string, string>>
+  /** A CORS preflight that is for a plugin of this route to answer. */
+  isPreflight: boolean
   principal: Principal | null
   payment: RequestPayment | null
   /** The idempotency key under which the request runs; null for none, and where the chain has no `idempotency`. */
@@ -168,6 +170,7 @@ export class Context {
     this.startedAt = facts.startedAt
     this.route = noRoute
     this.params = NO_PARAMS
+    this.isPreflight = false
     this.principal = null
     this.payment = null
     this.idempotency = null

@@ -13,6 +13,7 @@ import type { Responder } from './responder.ts'
 import { HeaderList } from './headers.ts'
 import type { Hooks, Plugin, Scope, HookResult, UpstreamRequest } from './plugin.ts'
 import type { HeadSource, Outcome } from './reply.ts'
+import { announcedMethod } from './preflight.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import type { Services } from './services.ts'
 import { requireHooks } from './set-up.ts'
@@ -239,6 +240,7 @@ function run(
     route
   )
   ctx.slots = Array.from({ length: chain.slotCount })
+  ctx.isPreflight = chain.answersPreflights && announcedMethod(ctx) !== null
   if (request.principal !== undefined) ctx.principal = request.principal
   request.prepare?.(ctx)
   const wire = new FakeWire()

@@ -48,6 +48,11 @@ export interface Hooks {
   done?(ctx: Context, outcome: Outcome): void
   /** This generation of the configuration retires: end timers, give back pools. */
   close?(): void | Promise<void>
+  /**
+   * Its `request` answers whatever is `isPreflight`: a CORS preflight comes to the route of the request that it
+   * announces, where that route's chain has such a plugin.
+   */
+  answersPreflights?: boolean
   /** The kind of principal that every request has which went past here; for what an operation behind it needs. */
   establishes?: string
   /** Terminal plugins only: answers with a reply, or takes over `responder` and returns nothing. */

@@ -6,19 +6,22 @@ import type { Services } from './services.ts'
 /** How long a `setup` may take: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000
 
-/** Every member of `Hooks`: a new one cannot be left out. */
-const HOOKS: Readonly<Record<keyof Hooks, true>> = {
-  request: true,
-  observe: true,
-  upstream: true,
-  response: true,
-  chunk: true,
-  last: true,
-  done: true,
-  close: true,
-  establishes: true,
-  handle: true
+/** Every member of `Hooks`, and what it is: a new one cannot be left out. */
+const HOOKS: Readonly<Record<keyof Hooks, 'function' | 'string' | 'boolean'>> = {
+  request: 'function',
+  observe: 'function',
+  upstream: 'function',
+  response: 'function',
+  chunk: 'function',
+  last: 'function',
+  done: 'function',
+  close: 'function',
+  answersPreflights: 'boolean',
+  establishes: 'string',
+  handle: 'function'
 }
+
+const KINDS = { function: 'a function', string: 'a text', boolean: 'true or false' } as const
 
 /** A `setup` whose promise has not settled in time. */
 export class SetUpTooLate extends Error {
@@ -44,12 +47,11 @@ export function requireHooks(given: unknown): Hooks {
       `setup gives ${kindOf(given)}; allowed: an object with its hooks, such as { request(ctx) { … } }, or {} for none${given === undefined ? ' (is a return missing?)' : ''}`
     )
   for (const member of membersOf(given)) if (!Object.hasOwn(HOOKS, member)) throw unknownMember(member)
-  for (const [name, hook] of Object.entries(given) as [string, unknown][]) {
-    const wanted = name === 'establishes' ? 'string' : 'function'
-    if (Object.hasOwn(HOOKS, name) && hook !== undefined && typeof hook !== wanted)
-      throw new TypeError(
-        `setup gives ${kindOf(hook)} as ${name}; allowed: ${wanted === 'string' ? 'a text' : 'a function'}`
-      )
+  for (const [name, wanted] of Object.entries(HOOKS)) {
+    // Whatever it has is looked at.
+    const hook = (given as Record<string, unknown>)[name]
+    if (hook !== undefined && typeof hook !== wanted)
+      throw new TypeError(`setup gives ${kindOf(hook)} as ${name}; allowed: ${KINDS[wanted]}`)
   }
   return given
 }

@@ -3,7 +3,8 @@ import type { Context } from './context.ts'
 import { methodNotAllowed, notFound } from './errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
-import type { Router } from './router.ts'
+import { announcedMethod } from './preflight.ts'
+import type { Match, Router } from './router.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Wire } from './wire.ts'
@@ -84,7 +85,7 @@ export class Snapshot implements ExchangeEvents {
   /** Runs one request through its route. */
   handle(ctx: Context, wire: Wire): void {
     this.#active++
-    const found = this.#router.find(ctx.host, ctx.method, ctx.path)
+    const found = this.#find(ctx)
     if (found === null) {
       ctx.route = NO_ROUTE
       new Exchange(ctx, wire, this.#withoutRoute, this).start()
@@ -95,6 +96,17 @@ export class Snapshot implements ExchangeEvents {
     ctx.params = found.params
     if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
     new Exchange(ctx, wire, chain, this).start()
+  }
+
+  /**
+   * The route of a request. A preflight comes to that of the request which it announces, if pages may call that one;
+   * else it is an OPTIONS like any other, and no route that happens to take it may grant what the announced one does not.
+   */
+  #find(ctx: Context): Match<CompiledRoute> | null {
+    const announced = announcedMethod(ctx)
+    const asked = announced === null ? null : this.#router.find(ctx.host, announced, ctx.path)
+    ctx.isPreflight = asked?.value.chain.answersPreflights === true
+    return ctx.isPreflight ? asked : this.#router.find(ctx.host, ctx.method, ctx.path)
   }
 
   /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */

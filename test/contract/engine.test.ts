@@ -335,3 +335,52 @@ t.test('without a route for everything, methods are refused and listed all the s
     t.equal(answer.headers['x-api-version'], '1.0.0')
   }
 })
+
+const pages = `
+chains:
+  everybody: [ cors ]
+  shop: [ { cors: { origins: [ "https://shop.example" ] } } ]
+  private: [ correlation ]
+  whole: [ { cors: {}, when: { header: X-Never } } ]
+routes:
+  - match: { path: /orders, method: POST }
+    chain: shop
+    upstream: { internal: demo }
+  - match: { path: /orders, method: GET }
+    chain: everybody
+    upstream: { internal: demo }
+  - match: { path: /accounts, method: PUT }
+    chain: private
+    upstream: { internal: demo }
+  - match: { path: /sometimes, method: PUT }
+    chain: whole
+    upstream: { internal: demo }
+  - match: { path: "/*" }
+    chain: everybody
+    upstream: { internal: demo }
+`
+
+t.test('a preflight is granted what the route of the request that it announces grants, and nothing else', async t => {
+  const gateway = await startGateway(t, { yaml: pages })
+  const rows = [
+    ['POST', '/orders', 'https://shop.example', 'https://shop.example'],
+    ['POST', '/orders', 'https://other.example', undefined],
+    ['GET', '/orders', 'https://other.example', '*'],
+    ['DELETE', '/orders', 'https://other.example', '*'],
+    ['PUT', '/accounts', 'https://other.example', undefined],
+    ['PUT', '/sometimes', 'https://other.example', undefined],
+    ['PUT', '/elsewhere', 'https://other.example', '*']
+  ] as const
+  for (const [method, path, origin, granted] of rows) {
+    const headers = { origin, 'access-control-request-method': method }
+    const preflight = await gateway.send('OPTIONS', path, { headers })
+    const isGranted = preflight.headers['access-control-allow-methods'] !== undefined
+    t.equal(
+      isGranted ? preflight.headers['access-control-allow-origin'] : undefined,
+      granted,
+      `${method} ${path} from ${origin}`
+    )
+    const response = await gateway.send(method, path, { headers: { origin } })
+    t.equal(response.headers['access-control-allow-origin'], granted, `${method} ${path} itself`)
+  }
+})
