@@ -170,6 +170,21 @@ t.test('an answer that the document describes passes', async t => {
     }, name)
 })
 
+t.test('the document lets the API behind a price answer as it likes, with whatever status', async t => {
+  const { paths, components } = document as {
+    paths: Record<string, Record<string, { responses: Record<string, { content?: object }> }>>
+    components: {
+      schemas: Record<string, object>
+      responses: { Upstream: { content: Record<string, { schema: { anyOf: Array<{ $ref?: string }> } }> } }
+    }
+  } // By OpenAPI's own schema.
+  t.same(paths['/paid/{path}']?.['get']?.responses['200']?.content, { '*/*': {} })
+  const { schema } = components.responses.Upstream.content['application/json'] ?? {}
+  const isAny = schema?.anyOf.some(({ $ref }) => $ref === undefined)
+  t.ok(isAny, JSON.stringify(schema))
+  t.ok(schema?.anyOf.some(({ $ref }) => $ref === '#/components/schemas/ProxyError'))
+})
+
 t.test('an answer that the document does not describe is refused, and the error says why', async t => {
   const bad: ReadonlyArray<readonly [name: string, answer: Answered, message: RegExp]> = [
     ['an undeclared status', answer(200, thing), /makeThing.*answered 200, but only 201, 204, /],

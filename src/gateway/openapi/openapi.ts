@@ -255,7 +255,8 @@ function paid(route: PricedRoute, method: string): Json {
     responses: {
       200: {
         description: 'What was paid for.',
-        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } }
+        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } },
+        content: { '*/*': {} }
       },
       // Calls are asked for payment in a JSON-RPC error with 200.
       ...(route.calls === undefined ? { 402: shared('PaymentRequired') } : {}),
@@ -268,7 +269,8 @@ const UPSTREAM: Json = {
   description: 'What the API behind answers, or an error of this gateway.',
   headers: commonHeaders,
   content: contentOf([
-    ['application/json', reference('ProxyError')],
+    // The second takes what the API behind says in JSON of its own; the first tells readers what ours look like.
+    ['application/json', { anyOf: [reference('ProxyError'), {}] }],
     ['*/*', {}]
   ])
 }
