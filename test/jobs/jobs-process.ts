@@ -4,7 +4,7 @@
  */
 import { systemClock } from '../../src/system/clock.ts'
 import { openDatabase } from '../../src/database/database.ts'
-import { PgBossJobs } from '../../src/jobs/jobs.ts'
+import { PgBossJobs } from '../../src/jobs/pg-boss-jobs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 import { testImage } from '../support/database.ts'

@@ -1,16 +1,8 @@
 import type { Test as T } from 'tap'
 import { systemClock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
-import {
-  periodic,
-  PgBossJobs,
-  queue,
-  type Jobs,
-  type JobsParts,
-  type JsonObject,
-  type QueueOptions,
-  type RunJob
-} from '../../src/jobs/jobs.ts'
+import { periodic, queue, type Jobs, type JsonObject, type QueueOptions, type RunJob } from '../../src/jobs/jobs.ts'
+import { PgBossJobs, type JobsParts } from '../../src/jobs/pg-boss-jobs.ts'
 import { silentLog } from '../../src/telemetry/log.ts'
 import { Metrics } from '../../src/telemetry/metrics.ts'
 

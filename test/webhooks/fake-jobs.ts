@@ -3,12 +3,12 @@ import type {
   EnqueueOptions,
   JobDeclaration,
   JobPage,
-  JobsParts,
   Jobs,
   JsonObject,
   QueueOptions,
   QueueView
 } from '../../src/jobs/jobs.ts'
+import type { JobsParts } from '../../src/jobs/pg-boss-jobs.ts'
 
 /** A job that waits. Times in milliseconds since the epoch. */
 export interface Waiting {
