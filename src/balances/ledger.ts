@@ -1,28 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { isConnectionFault } from '../database/errors.ts'
 import type { Database } from '../database/database.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
-import { Entries, type Use } from './entries.ts'
-import type { BalanceState, BalanceStore, Grabbed, SliceWrite } from './store.ts'
+import type { Use } from './entries.ts'
+import { leaseTimes, type LeaseTimes } from './lease-times.ts'
+import { Slices, type BalanceReservation, type HeldReservation, type Refused, type Slice } from './slice.ts'
+import { SliceGrants } from './slice-grants.ts'
+import { SliceWrites } from './slice-writes.ts'
+import type { BalanceStore } from './store.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds. */
-
-/** A part of a balance that one request has reserved; it may grow until it is settled, once. */
-export interface BalanceReservation {
-  readonly kind: 'reserved'
-  readonly balanceId: string
-  readonly msat: number
-}
-
-/** What a reservation was refused for. */
-export interface Refused {
-  readonly kind: 'refused'
-  /** `insufficient`: less is free than is asked for; the others say what the balance is. */
-  readonly why: 'insufficient' | 'unknown' | 'expired' | 'closed'
-  /** What is left of the balance, less what others under way have reserved, as far as it is known here. */
-  readonly leftMsat: number
-}
 
 /** What came of asking for more: all of it, not enough is left, or the database could not be asked. */
 export type Grown = 'grown' | 'refused' | 'away'
@@ -50,58 +37,8 @@ export interface LedgerParts {
   readonly gateway?: string
 }
 
-interface Slice {
-  readonly id: string
-  readonly balanceId: string
-  /** Granted, and neither spent nor given back; `reserved` is a part of it. */
-  amount: number
-  reserved: number
-  /** Spent, and in no write yet; with the entries of it. */
-  spent: number
-  entries: Entries
-  /** What the last answer of the database said is left of the balance. */
-  left: number
-  writes: number
-  /** What is being written, until the database has taken it. */
-  writing: SliceWrite | null
-  isDirty: boolean
-  /** Until when nobody sweeps it, as of its last write that was answered; 0 while it was granted nothing. */
-  keptUntil: number
-  /**
-   * `current` serves what comes; `retired` gives back what no request has reserved, and ends with the last of them; of
-   * one that is `lost` nothing can be written.
-   */
-  state: 'current' | 'retired' | 'lost'
-  usedAt: number
-  lastCharged: number | null
-  /** Asked for by another gateway: what is not reserved goes back with the next write. */
-  isAskedFor: boolean
-  waiting: Waiting[]
-  isGrabbing: boolean
-}
-
-interface Waiting {
-  readonly msat: number
-  /** Takes as much as there is where there is less. */
-  readonly isPartial: boolean
-  readonly resolve: (held: Held | Refused) => void
-  readonly reject: (error: unknown) => void
-}
-
-interface Held extends BalanceReservation {
-  msat: number
-  readonly slice: Slice
-  isSettled: boolean
-}
-
-/** How long what was settled may wait to be written: what a gateway that dies may lose. */
-export const WRITE_EVERY = 100
 /** How long a dead gateway's lease is kept unless the configuration says otherwise. */
 const LEASE_TIMEOUT = 30_000
-const RETRY = 1_000
-/** How long a request waits, in turns, for what other gateways hold of a balance that has too little free. */
-const ASK_AGAIN = [50, 150, 400] as const
-
 /** Names the balance that another gateway has too little free of; or, behind `CLOSED`, one that is closed. */
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
 const CLOSED = 'closed '
@@ -121,33 +58,28 @@ export class Ledger {
   readonly #clock: Clock
   readonly #log: Log
   readonly #told: (chargedMsat: number, unpaidMsat: number) => void
-  /** The current slice of each balance, and all that are not written to their end. */
-  readonly #slices = new Map<string, Slice>()
-  readonly #all = new Set<Slice>()
-  /** Nobody sweeps a slice for so long after a write, and its holder trusts it for so long. */
-  readonly #kept: number
-  readonly #trusted: number
-  readonly #beatEvery: number
-  /** A slice that nobody uses for so long goes back. */
-  readonly #idle: number
-  #dirty = new Set<Slice>()
-  readonly #running = new Set<Promise<void>>()
-  #timer: Timer | null = null
+  readonly #times: LeaseTimes
+  readonly #slices = new Slices()
+  readonly #writes: SliceWrites
+  readonly #grants: SliceGrants
   #beat: Timer | null = null
   #unlisten: (() => Promise<void>) | null = null
-  #isClosed = false
 
   constructor({ store, database, clock, log, settled, timeout = LEASE_TIMEOUT, gateway }: LedgerParts) {
-    this.#kept = timeout * 2
-    this.#trusted = Math.floor((timeout * 4) / 3)
-    this.#beatEvery = Math.floor(timeout / 3)
-    this.#idle = Math.floor(timeout / 10)
+    const times = (this.#times = leaseTimes(timeout))
     this.#store = store
     this.#database = database
     this.#clock = clock
     this.#log = log
     this.#told = settled ?? (() => {})
     this.gateway = gateway ?? randomUUID()
+    const shared = { store, clock, times, slices: this.#slices, gateway: this.gateway }
+    this.#writes = new SliceWrites({ ...shared, log })
+    this.#grants = new SliceGrants({
+      ...shared,
+      writes: this.#writes,
+      askOthers: balanceId => database.notify(GIVE_BACK_CHANNEL, balanceId)
+    })
   }
 
   /** Begins to give back what other gateways ask for. */
@@ -160,7 +92,7 @@ export class Ledger {
 
   /** What the slices of this gateway hold of balances, for metrics and tests. */
   get held(): { readonly slices: number; readonly msat: number; readonly reservedMsat: number } {
-    const all = [...this.#all]
+    const all = [...this.#slices.all]
     return {
       slices: all.length,
       msat: all.reduce((sum, slice) => sum + slice.amount, 0),
@@ -173,17 +105,16 @@ export class Ledger {
    * rejects when the database is away: nothing is known to be reserved then.
    */
   reserve(balanceId: string, msat: number): BalanceReservation | Promise<BalanceReservation | Refused> {
-    let slice = this.#slices.get(balanceId)
-    if (slice !== undefined && slice.keptUntil > 0 && !this.#isTrusted(slice)) {
+    let slice = this.#slices.current(balanceId)
+    if (slice?.isGranted === true && !this.#isTrusted(slice)) {
       // The database was away for long: somebody may have swept it.
-      this.#retire(slice)
-      this.#soil(slice)
+      this.#slices.retire(slice)
+      this.#writes.soon(slice)
       slice = undefined
     }
     slice ??= this.#open(balanceId)
-    if (slice.waiting.length === 0 && slice.keptUntil > 0 && slice.amount - slice.reserved >= msat)
-      return this.#hold(slice, msat)
-    return this.#wait(slice, msat, false)
+    if (slice.waiting.length === 0 && slice.isGranted && slice.free >= msat) return this.#writes.hold(slice, msat)
+    return this.#grants.hold(slice, msat, false)
   }
 
   /**
@@ -191,23 +122,23 @@ export class Ledger {
    * has it; else more is asked for. It grows by nothing where it is not 'grown'. Of one reservation one at a time.
    */
   grow(reservation: BalanceReservation, need: number, want: number): Grown | Promise<Grown> {
-    // Every reservation is made by `#hold`.
-    const held = reservation as Held
+    // Every reservation is made by `Slice.hold`.
+    const held = reservation as HeldReservation
     const { slice } = held
     if (held.isSettled || slice.state === 'lost') return 'refused'
     // Somebody may have swept it: what is free in it is nobody's.
     if (!this.#isTrusted(slice)) return 'away'
-    const free = slice.amount - slice.reserved
+    const { free } = slice
     if (free < need) return this.#growLater(held, need)
-    held.msat += this.#hold(slice, Math.min(free, Math.max(need, want))).msat
+    held.msat += this.#writes.hold(slice, Math.min(free, Math.max(need, want))).msat
     return 'grown'
   }
 
-  async #growLater(held: Held, need: number): Promise<Grown> {
+  async #growLater(held: HeldReservation, need: number): Promise<Grown> {
     const { slice } = held
-    let got: Held | Refused
+    let got: HeldReservation | Refused
     try {
-      got = await this.#wait(slice, need, false)
+      got = await this.#grants.hold(slice, need, false)
     } catch (error) {
       this.#log.warn(
         { balance: slice.balanceId, err: error },
@@ -219,7 +150,7 @@ export class Ledger {
     // The request ended meanwhile; what came is free again.
     if (held.isSettled) slice.reserved -= got.msat
     else held.msat += got.msat
-    this.#soil(slice)
+    this.#writes.soon(slice)
     return held.isSettled ? 'refused' : 'grown'
   }
 
@@ -228,12 +159,12 @@ export class Ledger {
    * balance has it; the balance is then at zero, and the rest is the seller's loss. At once where the slice has it.
    */
   settle(reservation: BalanceReservation, msat: number, use: Use): Settled | Promise<Settled> {
-    // Every reservation is made by `#hold`.
-    const held = reservation as Held
-    if (held.isSettled) return { chargedMsat: 0, unpaidMsat: 0, leftMsat: this.#left(held.slice) }
+    // Every reservation is made by `Slice.hold`.
+    const held = reservation as HeldReservation
+    if (held.isSettled) return { chargedMsat: 0, unpaidMsat: 0, leftMsat: held.slice.left }
     held.isSettled = true
     if (held.slice.state === 'lost') return this.#unpaid(msat)
-    const lacking = msat - held.msat - (held.slice.amount - held.slice.reserved)
+    const lacking = msat - held.msat - held.slice.free
     if (lacking > 0) return this.#settleMore(held, msat, use)
     return this.#settleOf(held.slice, held.msat, msat, msat, use)
   }
@@ -249,13 +180,13 @@ export class Ledger {
 
   /** What is left of a balance as far as it is known here; null where this gateway has no slice of it. */
   left(balanceId: string): number | null {
-    const slice = this.#slices.get(balanceId)
-    return slice === undefined || slice.keptUntil === 0 ? null : this.#left(slice)
+    const slice = this.#slices.current(balanceId)
+    return slice?.isGranted === true ? slice.left : null
   }
 
   /** What the request of a balance that was settled last was charged, as far as this gateway remembers. */
   lastCharged(balanceId: string): number | null {
-    return this.#slices.get(balanceId)?.lastCharged ?? null
+    return this.#slices.current(balanceId)?.lastCharged ?? null
   }
 
   /**
@@ -274,53 +205,20 @@ export class Ledger {
 
   /** Resolves when what is being written has been. */
   async written(): Promise<void> {
-    await Promise.all(this.#running)
+    await this.#writes.written()
   }
 
   /** Writes all that was settled and gives back what is not reserved. Resolves when the database has it. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    this.#timer?.cancel()
-    this.#timer = null
     this.#rest()
     await this.#unlisten?.()
     this.#unlisten = null
-    for (const slice of this.#all) {
-      if (slice.keptUntil === 0) continue
-      this.#retire(slice)
-      this.#dirty.add(slice)
-    }
-    // Twice for those that were being written.
-    for (let time = 0; time < 2; time++) {
-      this.#write()
-      await this.written()
-    }
-    await this.#store.drained()
+    await this.#writes.close()
   }
 
   #open(balanceId: string): Slice {
-    const slice: Slice = {
-      id: randomUUID(),
-      balanceId,
-      amount: 0,
-      reserved: 0,
-      spent: 0,
-      entries: new Entries(),
-      left: 0,
-      writes: 0,
-      writing: null,
-      isDirty: false,
-      keptUntil: 0,
-      state: 'current',
-      usedAt: this.#clock.now(),
-      lastCharged: null,
-      isAskedFor: false,
-      waiting: [],
-      isGrabbing: false
-    }
-    this.#slices.set(balanceId, slice)
-    this.#all.add(slice)
-    this.#beat ??= this.#clock.every(this.#beatEvery, () => {
+    const slice = this.#slices.open(balanceId, this.#clock.now())
+    this.#beat ??= this.#clock.every(this.#times.beat, () => {
       this.#keep()
     })
     return slice
@@ -328,24 +226,7 @@ export class Ledger {
 
   /** Whether nobody can have swept it. */
   #isTrusted(slice: Slice): boolean {
-    return slice.keptUntil - (this.#kept - this.#trusted) > this.#clock.now()
-  }
-
-  /** Nothing more is reserved of it. */
-  #retire(slice: Slice): void {
-    slice.state = 'retired'
-    if (this.#slices.get(slice.balanceId) === slice) this.#slices.delete(slice.balanceId)
-  }
-
-  #left(slice: Slice): number {
-    return slice.left - slice.spent - (slice.writing?.spent ?? 0) - slice.reserved
-  }
-
-  #hold(slice: Slice, msat: number): Held {
-    slice.reserved += msat
-    slice.usedAt = this.#clock.now()
-    this.#soil(slice)
-    return { kind: 'reserved', balanceId: slice.balanceId, msat, slice, isSettled: false }
+    return slice.keptUntil - (this.#times.kept - this.#times.trusted) > this.#clock.now()
   }
 
   #settleOf(slice: Slice, reserved: number, charged: number, cost: number, use: Use): Settled {
@@ -356,9 +237,9 @@ export class Ledger {
     slice.usedAt = this.#clock.now()
     const unpaidMsat = cost - charged
     if (cost > 0 || use.basis === 'usage') slice.entries.add(use, charged, unpaidMsat)
-    this.#soil(slice)
+    this.#writes.soon(slice)
     this.#told(charged, unpaidMsat)
-    return { chargedMsat: charged, unpaidMsat, leftMsat: this.#left(slice) }
+    return { chargedMsat: charged, unpaidMsat, leftMsat: slice.left }
   }
 
   /** Of a slice that is lost nothing can be taken. */
@@ -367,11 +248,11 @@ export class Ledger {
     return { chargedMsat: 0, unpaidMsat: msat, leftMsat: 0 }
   }
 
-  async #settleMore(held: Held, msat: number, use: Use): Promise<Settled> {
+  async #settleMore(held: HeldReservation, msat: number, use: Use): Promise<Settled> {
     const { slice } = held
     let more = 0
     try {
-      const got = await this.#wait(slice, msat - held.msat, true)
+      const got = await this.#grants.hold(slice, msat - held.msat, true)
       if (got.kind === 'reserved') more = got.msat
     } catch (error) {
       // The request was served: what it cost beyond its reservation is lost, and nothing else.
@@ -382,7 +263,7 @@ export class Ledger {
     }
     if (slice.state === 'lost') return this.#unpaid(msat)
     // Whoever waited before us may have taken what the database gave; what is free here is the balance's all the same.
-    const own = Math.min(msat - held.msat - more, slice.amount - slice.reserved)
+    const own = Math.min(msat - held.msat - more, slice.free)
     if (own > 0) {
       slice.reserved += own
       more += own
@@ -392,232 +273,16 @@ export class Ledger {
     return this.#settleOf(slice, has, charged, msat, use)
   }
 
-  #wait(slice: Slice, msat: number, isPartial: boolean): Promise<Held | Refused> {
-    const { promise, resolve, reject } = Promise.withResolvers<Held | Refused>()
-    slice.waiting.push({ msat, isPartial, resolve, reject })
-    if (!slice.isGrabbing) void this.#grabFor(slice)
-    return promise
-  }
-
-  /** Serves those who wait for a slice in their order, with as few statements as can be. */
-  async #grabFor(slice: Slice): Promise<void> {
-    slice.isGrabbing = true
-    let tries = 0
-    while (slice.waiting.length > 0) {
-      const [first] = slice.waiting
-      if (first === undefined) break
-      if (slice.state === 'lost') {
-        // What it is granted now nothing would be charged to.
-        for (const { reject } of slice.waiting.splice(0)) reject(new Error('the slice of the balance was lost'))
-        break
-      }
-      const free = slice.amount - slice.reserved
-      if (slice.keptUntil > 0 && first.msat <= free) {
-        slice.waiting.shift()
-        first.resolve(this.#hold(slice, first.msat))
-        continue
-      }
-      let grabbed: Grabbed | null
-      try {
-        grabbed = await this.#grab(slice, first, free)
-      } catch (error) {
-        // They all would wait for the same database.
-        for (const { reject } of slice.waiting.splice(0)) reject(error)
-        break
-      }
-      if (grabbed !== null && grabbed.granted > 0) {
-        tries = 0
-        // A partial one takes what there is; else it would be asked for once more.
-        if (first.isPartial && slice.amount - slice.reserved < first.msat) {
-          slice.waiting.shift()
-          first.resolve(this.#hold(slice, slice.amount - slice.reserved))
-        }
-        continue
-      }
-      const pause =
-        grabbed === null || first.isPartial ? undefined : await this.#othersGive(slice, grabbed, first, tries)
-      if (pause === true) {
-        tries++
-        continue
-      }
-      tries = 0
-      this.#refuse(slice, grabbed, first)
-    }
-    slice.isGrabbing = false
-    this.#forgetUnused(slice)
-  }
-
-  async #grab(slice: Slice, first: Waiting, free: number): Promise<Grabbed | null> {
-    const now = this.#clock.now()
-    const wanted = slice.waiting.reduce((sum, { msat }) => sum + msat, 0)
-    const keptUntil = now + this.#kept
-    const grabbed = await this.#store.grab({
-      balanceId: slice.balanceId,
-      sliceId: slice.id,
-      gateway: this.gateway,
-      need: first.isPartial ? 1 : first.msat - free,
-      want: wanted - free,
-      keptUntil,
-      now
-    })
-    if (grabbed === null) return null
-    // What other statements of ours wrote meanwhile is in it, or will be told by their own answers.
-    slice.left = grabbed.leftMsat
-    if (grabbed.granted > 0) {
-      slice.amount += grabbed.granted
-      slice.keptUntil = keptUntil
-    }
-    return grabbed
-  }
-
-  /** Asks other gateways for what they do not need, where that could be enough, and waits a little. */
-  async #othersGive(slice: Slice, grabbed: Grabbed, first: Waiting, tries: number): Promise<boolean> {
-    const pause = ASK_AGAIN[tries]
-    const others = grabbed.heldMsat - slice.amount - (slice.writing?.spent ?? 0) - slice.spent
-    if (pause === undefined || others <= 0 || grabbed.state !== 'open') return false
-    if (grabbed.leftMsat - slice.reserved - slice.spent < first.msat) return false
-    try {
-      await this.#database.notify(GIVE_BACK_CHANNEL, slice.balanceId)
-    } catch (error) {
-      if (!isConnectionFault(error)) throw error
-      return false
-    }
-    await new Promise<void>(resolve => {
-      this.#clock.after(pause, resolve)
-    })
-    return true
-  }
-
-  /** Refuses the first, and whoever asks for as much or more. */
-  #refuse(slice: Slice, grabbed: Grabbed | null, first: Waiting): void {
-    const why: Refused['why'] =
-      grabbed === null ? 'unknown' : (whyNot(grabbed.state, grabbed.expiresAt, this.#clock.now()) ?? 'insufficient')
-    // What others hold they have reserved, or they would have given it back.
-    const free = grabbed === null ? 0 : grabbed.leftMsat - grabbed.heldMsat + slice.amount - slice.reserved
-    const leftMsat = Math.max(0, free)
-    const all = new Set(
-      slice.waiting.filter(
-        each => why !== 'insufficient' || each === first || (!each.isPartial && each.msat >= first.msat)
-      )
-    )
-    slice.waiting = slice.waiting.filter(waiting => !all.has(waiting))
-    for (const { resolve } of all) resolve({ kind: 'refused', why, leftMsat })
-  }
-
-  /** A slice that was never granted anything. */
-  #forgetUnused(slice: Slice): void {
-    if (slice.keptUntil > 0 || slice.waiting.length > 0) return
-    this.#all.delete(slice)
-    if (this.#slices.get(slice.balanceId) === slice) this.#slices.delete(slice.balanceId)
-  }
-
-  #soil(slice: Slice): void {
-    slice.isDirty = true
-    this.#dirty.add(slice)
-    if (this.#isClosed) return
-    this.#timer ??= this.#clock.after(WRITE_EVERY, () => {
-      this.#timer = null
-      this.#write()
-    })
-  }
-
-  #write(): void {
-    const dirty = this.#dirty
-    this.#dirty = new Set()
-    for (const slice of dirty) {
-      if (slice.writing === null) this.#begin(slice)
-      else this.#dirty.add(slice)
-    }
-  }
-
-  #begin(slice: Slice): void {
-    const writing = this.#writeSlice(slice)
-    this.#running.add(writing)
-    void writing.finally(() => this.#running.delete(writing))
-  }
-
-  async #writeSlice(slice: Slice): Promise<void> {
-    const now = this.#clock.now()
-    const isUnused = slice.reserved === 0 && slice.waiting.length === 0 && !slice.isGrabbing
-    const isLast = isUnused && (slice.state !== 'current' || now - slice.usedAt >= this.#idle)
-    const back = slice.state !== 'current' || isLast || slice.isAskedFor ? slice.amount - slice.reserved : 0
-    const keptUntil = now + this.#kept
-    const write: SliceWrite = {
-      balanceId: slice.balanceId,
-      sliceId: slice.id,
-      nth: ++slice.writes,
-      spent: slice.spent,
-      back,
-      reserved: slice.reserved,
-      isLast,
-      keptUntil,
-      entries: slice.entries
-    }
-    slice.writing = write
-    slice.isDirty = slice.isAskedFor = false
-    slice.amount -= back
-    slice.spent = 0
-    slice.entries = new Entries()
-    // Whoever comes now begins another slice.
-    if (isLast) this.#retire(slice)
-    const left = await this.#written(slice, write)
-    slice.writing = null
-    if (isLast) {
-      this.#all.delete(slice)
-      this.#dirty.delete(slice)
-    } else if (left === null) this.#lost(slice, write)
-    else {
-      slice.left = left
-      slice.keptUntil = keptUntil
-      if (slice.isDirty) this.#soil(slice)
-    }
-  }
-
-  /** Sends a write until it is answered; null when the slice is not there, or the database refuses it. */
-  async #written(slice: Slice, write: SliceWrite): Promise<number | null> {
-    for (;;) {
-      try {
-        return await this.#store.write(write)
-      } catch (error) {
-        const failed = { balance: slice.balanceId, msat: write.spent, err: error }
-        if (!isConnectionFault(error)) {
-          this.#log.error(failed, 'The database refused what was spent of a balance')
-          return null
-        }
-        if (this.#isClosed) {
-          this.#log.error(failed, 'What was spent of a balance could not be written before the gateway ended')
-          return null
-        }
-      }
-      await new Promise<void>(resolve => {
-        this.#clock.after(RETRY, resolve)
-      })
-    }
-  }
-
-  /** The slice was swept, or the database refuses what it has spent: nothing more is spent from it. */
-  #lost(slice: Slice, write: SliceWrite): void {
-    this.#log.error(
-      { balance: slice.balanceId, gateway: this.gateway, msat: write.spent + slice.spent },
-      'A slice of a balance was lost; what was served from it since its last write is not charged'
-    )
-    slice.state = 'lost'
-    slice.entries = new Entries()
-    this.#all.delete(slice)
-    this.#dirty.delete(slice)
-    if (this.#slices.get(slice.balanceId) === slice) this.#slices.delete(slice.balanceId)
-  }
-
   /** Extends slices that are in use, and ends those that are not. */
   #keep(): void {
     const now = this.#clock.now()
-    for (const slice of this.#all) {
+    const { idle, trusted } = this.#times
+    for (const slice of this.#slices.all) {
       // No row is there yet that a write could find: it would be taken for one that was swept.
-      if (slice.keptUntil === 0) continue
-      if (slice.reserved > 0 || now - slice.usedAt >= this.#idle || slice.keptUntil - now < this.#trusted)
-        this.#soil(slice)
+      if (!slice.isGranted) continue
+      if (slice.reserved > 0 || now - slice.usedAt >= idle || slice.keptUntil - now < trusted) this.#writes.soon(slice)
     }
-    if (this.#all.size === 0) this.#rest()
+    if (this.#slices.all.size === 0) this.#rest()
   }
 
   #rest(): void {
@@ -626,25 +291,17 @@ export class Ledger {
   }
 
   #end(balanceId: string): void {
-    const slice = this.#slices.get(balanceId)
+    const slice = this.#slices.current(balanceId)
     if (slice === undefined) return
-    this.#retire(slice)
+    this.#slices.retire(slice)
     // What is still being granted goes back once it is here.
-    if (slice.keptUntil === 0) return
-    if (slice.writing === null) this.#begin(slice)
-    else this.#soil(slice)
+    if (slice.isGranted) this.#writes.now(slice)
   }
 
   #giveBack(balanceId: string): void {
-    const slice = this.#slices.get(balanceId)
-    if (slice === undefined || slice.isGrabbing || slice.amount === slice.reserved) return
+    const slice = this.#slices.current(balanceId)
+    if (slice === undefined || slice.isGrabbing || slice.free === 0) return
     slice.isAskedFor = true
-    if (slice.writing === null) this.#begin(slice)
-    else this.#soil(slice)
+    this.#writes.now(slice)
   }
-}
-
-function whyNot(state: BalanceState, expiresAt: number, now: number): 'closed' | 'expired' | null {
-  if (state !== 'open') return 'closed'
-  return expiresAt <= now ? 'expired' : null
 }

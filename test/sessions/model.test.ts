@@ -4,7 +4,7 @@
  */
 import { randomBytes, randomInt } from 'node:crypto'
 import t, { type Test as T } from 'tap'
-import type { BalanceReservation } from '../../src/balances/ledger.ts'
+import type { BalanceReservation } from '../../src/balances/slice.ts'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import type { Database } from '../../src/database/database.ts'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
