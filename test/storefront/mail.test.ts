@@ -46,7 +46,11 @@ t.test(
 )
 
 t.test('a buyer whose order the shop has by then is not asked for an address that was given', async t => {
-  const mail = mailOf({ status: 'PaidWithDetails', claimedAt: Date.parse('2026-11-21T09:05:00Z'), orderNumber: '#1001' })
+  const mail = mailOf({
+    status: 'PaidWithDetails',
+    claimedAt: Date.parse('2026-11-21T09:05:00Z'),
+    orderNumber: '#1001'
+  })
   t.equal(mail.subject, 'Your order #1001 at Corner Mugs')
   for (const text of [mail.subject, mail.text, mail.html ?? '']) {
     t.match(text, '#1001')

@@ -83,7 +83,11 @@ export class OrderClaims {
     if (credential.kind === 'refused' && !isIgnored) {
       if (credential.reason === 'disabled') throw credentialRefused(401, 'Unauthorized', credential)
       if (credential.reason === 'unknown') throw orderNotFound()
-      throw credentialRefused(400, credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed', credential)
+      throw credentialRefused(
+        400,
+        credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed',
+        credential
+      )
     }
     if (credential.kind === 'paid') {
       const order = await orders.byPaymentHash(credential.challenge.paymentHash)
