@@ -82,7 +82,10 @@ export function balanceOperations({ store, challenges }: BalanceOperationParts):
       access: 'public',
       headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },
       responses: {
-        200: { description: 'How it stands.', schema: Standing },
+        200: {
+          description: 'How it stands, without what was charged in the last tenth of a second (decision 261).',
+          schema: Standing
+        },
         401: { description: 'No credential of a payment was sent, or it is not genuine.' },
         404: { description: 'Nothing has been taken with this credential yet, or it ended long ago.' }
       },

@@ -63,7 +63,7 @@ export function listedPlans(caps: ListedCaps, trialDays: number): readonly Liste
       priceUsd: 0,
       interval: 'month',
       trialDays: 0,
-      features: ['Lightning payments, L402 challenges and proxies', ...capWords(free), WEBHOOK]
+      features: ['Lightning payments, L402 challenges and proxies', ...capWords(free), webhookWords(free)]
     },
     {
       planTier: 'individual',
@@ -75,8 +75,7 @@ export function listedPlans(caps: ListedCaps, trialDays: number): readonly Liste
         'Lightning payments, L402 challenges and proxies',
         ...capWords(individual),
         'Prices in other currencies than bitcoin',
-        // An account has one webhook URL, whatever its plan allows: nobody is promised what does not exist.
-        WEBHOOK
+        webhookWords(individual)
       ]
     }
   ]
@@ -107,7 +106,10 @@ function capWords(caps: ListedCaps['free']): string[] {
   ]
 }
 
-const WEBHOOK = '1 webhook endpoint'
+function webhookWords({ webhookEndpoints }: ListedCaps['free']): string {
+  // The webhook URL is one of them, and there whatever the number (decision 346).
+  return webhookEndpoints > 1 ? `Up to ${count(webhookEndpoints)} webhook endpoints` : '1 webhook endpoint'
+}
 
 function count(number: number): string {
   return number.toLocaleString('en-US')

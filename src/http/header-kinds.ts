@@ -24,7 +24,6 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
   ['upgrade', UPGRADE],
   ['x-correlation-id', CORRELATION],
   ['content-type', SINGLE],
-  ['accept-payment', SINGLE],
   ['x-payment', SINGLE],
   ['payment', SINGLE],
   ['macaroon', SINGLE],

@@ -5,6 +5,7 @@ import { otherCharset, requireJson } from '../gateway/json-type.ts'
 import type { Maybe } from '../state/state.ts'
 import { headerValue } from './header-value.ts'
 import { JsonText, type FieldRead, type Scalar } from './json-text.ts'
+import { pathParameter } from './path-text.ts'
 import { queryParameter } from './query-text.ts'
 
 /** Bytes of a body that are read where the chain has no limit. */
@@ -27,7 +28,7 @@ export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | nu
   if ('json' in field) return bodyField(field, ctx)
   if ('header' in field) return taken(headerValue(ctx.headers, field.header))
   if ('query' in field) return taken(queryParameter(ctx.query, field.query))
-  return ctx.params[field.path] ?? null
+  return taken(pathParameter(ctx.params[field.path], ctx.path, field.path))
 }
 
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {

@@ -232,17 +232,23 @@ function inPath(name: string): string | null {
   return written.length > MAX_NAME ? null : written
 }
 
-/** A URI as servers look it up: as it is, as the URL standard writes it, and decoded. */
+/**
+ * A URI as servers look it up: as it is, as the URL standard writes it, decoded, and with its host in small letters, which
+ * the standard leaves as it is where it does not know the scheme (RFC 3986, 6.2.2.1).
+ */
 function uriForms(uri: string): string[] {
   const forms = [uri]
   const url = URL.parse(uri)
   if (url === null) return forms
-  forms.push(url.href)
-  try {
-    forms.push(decodeURIComponent(url.href))
-  } catch (error) {
-    // Its percent signs are no escapes, so nobody decodes it.
-    if (!(error instanceof URIError)) throw error
+  for (const host of new Set([url.host, url.host.toLowerCase()])) {
+    url.host = host
+    forms.push(url.href)
+    try {
+      forms.push(decodeURIComponent(url.href))
+    } catch (error) {
+      // Its percent signs are no escapes, so nobody decodes it.
+      if (!(error instanceof URIError)) throw error
+    }
   }
   return forms
 }

@@ -26,14 +26,14 @@ import {
   type CartLine
 } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
-import { placeOf, tokenPathOf, type ShopCredentials } from './credentials.ts'
+import { placeOf, tokenPathOf, type ShopCredential, type ShopCredentials } from './credentials.ts'
 import { readLocation } from './location.ts'
 import { newOrderId } from './orders/id.ts'
 import type { OrderStore, OrderRecord } from './orders/store.ts'
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
-import { notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
+import { credentialRefused, notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
 
 /** Body of a checkout. */
 export interface StoreCheckoutInput {
@@ -124,7 +124,7 @@ export class Checkout {
       case 'paid':
         return await this.#find(integration, credential.challenge, credential.challengeId)
       case 'refused':
-        throw refusal(credential.reason, credential.detail)
+        throw refusal(credential)
     }
   }
 
@@ -349,14 +349,14 @@ function sellingFault(error: unknown, correlationId: string): unknown {
 }
 
 /** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
-function refusal(reason: 'form' | 'disabled' | 'failed' | 'unknown', detail: string): LongError {
-  switch (reason) {
+function refusal(refused: Extract<ShopCredential, { kind: 'refused' }>): LongError {
+  switch (refused.reason) {
     case 'form':
-      return new LongError(400, 'Bad Request', detail)
+      return credentialRefused(400, 'Bad Request', refused)
     case 'disabled':
-      return new LongError(400, 'Protocol disabled', detail)
+      return credentialRefused(400, 'Protocol disabled', refused)
     case 'failed':
-      return new LongError(401, 'Unauthorized', detail)
+      return credentialRefused(401, 'Unauthorized', refused)
     case 'unknown':
       return orderNotFound()
   }

@@ -16,9 +16,16 @@ export type ShopCredential =
    * `form`: it cannot be read; `disabled`: of a scheme that is off; `failed`: not genuine, or not for this store;
    * `unknown`: right in itself, and no payment that is known here.
    */
-  | { readonly kind: 'refused'; readonly reason: 'form' | 'disabled' | 'failed' | 'unknown'; readonly detail: string }
+  | (Refused & { readonly scheme: ClaimScheme })
 
-type Refused = Extract<ShopCredential, { kind: 'refused' }>
+interface Refused {
+  readonly kind: 'refused'
+  readonly reason: 'form' | 'disabled' | 'failed' | 'unknown'
+  /** Printable ASCII. */
+  readonly detail: string
+}
+
+type Judged = Exclude<ShopCredential, { kind: 'refused' }> | Refused
 
 /** The place of a store's challenges: what the cap on open invoices counts for (decision 132). */
 export function placeOf(storefrontId: number): string {
@@ -56,7 +63,7 @@ export class ShopCredentials {
     const scheme = schemeOf(credential)
     const judged = await this.#judge(credential, scheme, store, action)
     this.#challenges.counters.verified(scheme, judged.kind === 'refused' ? judged.reason : 'ok')
-    return judged
+    return judged.kind === 'refused' ? { ...judged, scheme } : judged
   }
 
   async #judge(
@@ -64,7 +71,7 @@ export class ShopCredentials {
     scheme: ClaimScheme,
     store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
     action: string
-  ): Promise<ShopCredential> {
+  ): Promise<Judged> {
     if (!this.#challenges.settings.schemes.includes(scheme === 'l402' ? 'l402' : 'payment')) {
       return refused(
         'disabled',
@@ -92,7 +99,7 @@ export class ShopCredentials {
     credential: Extract<Credential, { kind: 'classic' }>,
     store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
     action: string
-  ): Promise<ShopCredential> {
+  ): Promise<Judged> {
     const { verifier } = this.#challenges
     const token = verifier.tokens.genuine(credential)
     if ('kind' in token) return refused('failed', token.detail)
@@ -117,7 +124,7 @@ export class ShopCredentials {
     return this.#ofStore(challenge, store, null, 'unknown')
   }
 
-  async #modern(token: string, store: Pick<Integration, 'id'>): Promise<ShopCredential> {
+  async #modern(token: string, store: Pick<Integration, 'id'>): Promise<Judged> {
     const genuine = await this.#challenges.verifier.payments.genuine(token)
     if ('kind' in genuine) return refused(genuine.reason === 'malformed' ? 'form' : 'failed', genuine.detail)
     return this.#ofStore(genuine.challenge, store, genuine.credential.id, 'failed')
@@ -128,7 +135,7 @@ export class ShopCredentials {
     store: Pick<Integration, 'id'>,
     challengeId: string | null,
     otherwise: 'failed' | 'unknown'
-  ): ShopCredential {
+  ): Judged {
     if (challenge === null || challenge.source !== 'storefront' || challenge.place !== placeOf(store.id))
       return refused(otherwise, 'This payment is not one of an order of this store')
     if (this.#challenges.verifier.fit.isRevoked(challenge)) return refused('failed', 'The credential has been revoked')

@@ -183,7 +183,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
       const challenge = await challenges.find(order.paymentHash)
       if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
       const type = /^ln/i.test(text) ? 'ln' : 'chain'
-      return { type, amountMsat: readDestination(type, text, decodeInvoice(challenge.invoice).network, now).amountMsat }
+      return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
     }
   })
   const refundSources = new OrderSources({ database, clock, making })

@@ -1,4 +1,5 @@
 import { LongError, Unavailable } from '../gateway/errors.ts'
+import type { ShopCredential } from './credentials.ts'
 import { StorePlatformError } from './platform.ts'
 
 /** 404 for a store that is not there, and at what sells for one that is inactive. */
@@ -9,6 +10,20 @@ export function storeNotFound(): LongError {
 /** 404 for an order, whatever the reason (contract, Errors: Storefront order status). */
 export function orderNotFound(): LongError {
   return new LongError(404, 'Order not found', 'This store has no order that the token or credential opens.')
+}
+
+/**
+ * A payment credential that is not good. Of an L402 token the reason stands where clients of L402 look for it too
+ * (contract, Errors: Classic credential; decision 111).
+ */
+export function credentialRefused(
+  status: 400 | 401,
+  error: string,
+  { scheme, detail }: Pick<Extract<ShopCredential, { kind: 'refused' }>, 'scheme' | 'detail'>
+): LongError {
+  return scheme === 'l402'
+    ? new LongError(status, error, detail, { detail }, ['X-L402-Error', detail])
+    : new LongError(status, error, detail)
 }
 
 /** 503 in the form of decision 148. `retryAfter` in whole seconds. */

@@ -208,7 +208,7 @@ function timeOfLine(): string {
 }
 
 const secretParameters =
-  /([?&](?:adminKey|apiKey|key|token|claimToken|access_token|preimage|password|rune|macaroon|secret)=)[^&#]*/gi
+  /([?&](?:adminKey|(?:x-)?api[_-]?key|key|claimToken|(?:(?:access|refresh|id)_)?token|preimage|password|rune|macaroon|(?:client_)?secret|sig(?:nature)?)=)[^&#]*/gi
 
 /** A request target as it may be logged: the values of query parameters that carry keys are replaced (decision 38). */
 export function cleanTarget(target: string): string {

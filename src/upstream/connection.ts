@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import type { RequestHead, UpstreamCall } from './request-head.ts'
 import type { ClientShare } from './client-share.ts'
 import { ResponseFault } from './response-fault.ts'
-import { ResponseParser, type ResponseReader } from './response-parser.ts'
+import { MAX_PIECE, ResponseParser, type ResponseReader } from './response-parser.ts'
 import { UpstreamUpload } from './upload.ts'
 
 /** What the one who sent a request holds of its connection, until the response is whole. */
@@ -63,14 +63,13 @@ export interface ConnectionOwner {
   lost(connection: UpstreamConnection): void
 }
 
-const READ_SIZE = 64 * 1024
 /** The most that one TLS record carries. */
 const RECORD = 16 * 1024
 /**
  * One buffer for all plain connections: between the kernel's read and the callback nothing else runs, and what is kept
  * is copied. Not where reads are begun ahead of time (Windows), and not for TLS, whose reads may come out of a write.
  */
-const SHARED = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(READ_SIZE)
+const SHARED = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(MAX_PIECE)
 
 const NONE: readonly string[] = []
 
@@ -104,7 +103,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   constructor(owner: ConnectionOwner, secure: boolean) {
     this.#owner = owner
     this.#parser = new ResponseParser(this)
-    this.#buffer = secure ? Buffer.allocUnsafeSlow(RECORD) : (SHARED ?? Buffer.allocUnsafeSlow(READ_SIZE))
+    this.#buffer = secure ? Buffer.allocUnsafeSlow(RECORD) : (SHARED ?? Buffer.allocUnsafeSlow(MAX_PIECE))
     this.onread = {
       buffer: this.#buffer,
       callback: size => {

@@ -15,6 +15,11 @@ export interface ResponseReader {
 
 /** Bytes of a head, or of trailers, that are read before the upstream is taken for a broken one. */
 export const MAX_HEAD = 64 * 1024
+/**
+ * Bytes of a body that are handed over at once. More may lie here after a pause, and what is sold by the byte can be ended
+ * between two pieces alone (decision 260).
+ */
+export const MAX_PIECE = 64 * 1024
 /** Bytes of a line that tells the size of a chunk, extensions included. */
 const MAX_CHUNK_LINE = 4096
 /** Digits of a chunk's size, leading zeros included. */
@@ -237,9 +242,11 @@ export class ResponseParser {
       case LENGTH:
       case CHUNK_DATA:
         return this.#counted(bytes, at, to)
-      case UNTIL_CLOSE:
-        this.#reader.responseBody(bytes, at, to)
-        return to
+      case UNTIL_CLOSE: {
+        const end = Math.min(to, at + MAX_PIECE)
+        this.#reader.responseBody(bytes, at, end)
+        return end
+      }
       case CHUNK_LINE:
         return this.#chunkLine(bytes, at, to)
       case CHUNK_END:
@@ -254,7 +261,7 @@ export class ResponseParser {
   }
 
   #counted(bytes: Buffer, at: number, to: number): number {
-    const end = Math.min(to, at + this.#remaining)
+    const end = Math.min(to, at + this.#remaining, at + MAX_PIECE)
     this.#remaining -= end - at
     if (this.#state === CHUNK_DATA && this.#remaining === 0) this.#state = CHUNK_END
     this.#reader.responseBody(bytes, at, end)

@@ -45,7 +45,13 @@ t.test('Pricing feeds return only publicly listed plans: free and individual (de
     'Any number of challenges a month',
     'Challenges of any price'
   ])
-  t.ok(plans[1]?.features.includes('1 webhook endpoint'), 'an account has one, whatever its plan allows')
+  t.ok(plans[1]?.features.includes('Up to 5 webhook endpoints'), 'as many as the plan lets an account make')
+  t.notOk(plans[1]?.features.includes('1 webhook endpoint'))
+  t.equal(
+    listedPlans({ ...caps, individual: { webhookEndpoints: 0 } }, 30)[1]?.features.at(-1),
+    '1 webhook endpoint',
+    'the webhook URL is there whatever the number'
+  )
   t.notOk(plans[1]?.features.includes('Analytics'), 'nobody is promised what does not exist')
   t.equal(listedPlans(caps, 0)[1]?.trialDays, 0)
 })

@@ -247,6 +247,19 @@ t.test('by query, header and path', async t => {
     }
   }
   t.equal(bought(query, await path.ask(params)).sats, 40)
+  // Some servers drop what follows a semicolon in a segment, and would serve the large one.
+  const other = await query.with({ price: { by: { path: 'size' }, of, else: 1 } })
+  const segment = (size: string, target: string): HarnessRequest => ({
+    target,
+    prepare: ctx => {
+      ctx.params = { size }
+    }
+  })
+  const answer = await other.ask(segment('large;v=1', '/v1/large;v=1'))
+  t.equal(answer.status, 400, 'a semicolon in the parameter')
+  t.match(answer.text, 'a semicolon stands in \\"size\\" of the path; write it as %3B')
+  t.equal(bought(query, await other.ask(segment('large;v=1', '/v1/large%3Bv=1'))).sats, 1)
+  t.equal(bought(query, await other.ask(segment('large', '/v1/large/a;b'))).sats, 40, 'one elsewhere in the path')
 })
 
 t.test('free calls: so many by network, then the price; credentials are not counted', async t => {

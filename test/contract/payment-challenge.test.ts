@@ -150,6 +150,14 @@ t.test('which challenges a 402 carries, in which order, under which configuratio
   }
 })
 
+t.test('Accept-Payment is one list, also on several lines (RFC 9110, section 5.3)', async t => {
+  const gateway = await startGateway(t)
+  const linesOf = async (...acceptPayment: string[]): Promise<string> =>
+    namesOf(await gateway.send('GET', '/demo/quote', { headers: { 'accept-payment': acceptPayment } }))
+  t.equal(await linesOf('tempo/charge', 'lightning/charge'), 'Payment L402')
+  t.equal(await linesOf('lightning/*', 'lightning/charge;q=0'), 'L402', 'the most specific of both lines decides')
+})
+
 t.test("a route's own order stands before the configuration's, and a client's wish before both", async t => {
   const gateway = await startGateway(t)
   const linesOf = async (path: string, acceptPayment: string | null): Promise<string> =>

@@ -342,6 +342,7 @@ t.test('prices in fiat are converted when the challenge is made, and tell of the
   const amountOf = async (uri: string): Promise<number> => Number(challengeOf(await read(uri)).request.amount)
   t.ok((await amountOf('demo://a/b/1')) > (await amountOf('demo://a/1')))
   t.equal(await amountOf('demo://a/x/../b/1'), await amountOf('demo://a/b/1'), 'the dearer spelling')
+  t.equal(await amountOf('demo://A/b/1'), await amountOf('demo://a/b/1'), 'a host in capitals is the same host')
   t.match(await read('demo://a/x/../c/1'), { error: { code: -32602, message: /different currencies/ } })
   const { endpoints } = (await shop.gateway.send('GET', '/api/l402/pricing')).json() as { endpoints: object[] }
   t.match(endpoints[0], { priceSats: 'varies', price: 'USD 0.01', description: 'tools/call dollar: Tools' })

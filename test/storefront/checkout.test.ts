@@ -475,7 +475,12 @@ t.test('Storefront checkout retry | 401 | verification failed', async t => {
     const answer = await shop.checkout({ headers: { authorization } })
     t.equal(answer.status, 401, what)
     t.match(answer.data, { error: 'Unauthorized' })
+    const isL402 = authorization.startsWith('L402')
+    t.equal(answer.data['detail'], isL402 ? answer.data['message'] : undefined, what)
+    t.same(answer.headers.all('x-l402-error'), isL402 ? [answer.data['message']] : [], what)
   }
+  const mistaken = await shop.checkout({ headers: { authorization: `L402 ${macaroon}:${'0'.repeat(64)}` } })
+  t.equal(mistaken.data['detail'], 'Preimage does not match payment hash')
   t.match(await shop.orders.get(order.orderId), { status: /^PendingPayment$/ })
   await shop.challenges.revoke('payment', order.paymentHash)
   t.equal((await shop.checkout({ headers: { authorization: good } })).status, 401, 'revoked')

@@ -103,6 +103,7 @@ t.test('Storefront claim | 400 | failed L402 verification', async t => {
     const answer = await shop.claim(claimBody(null), { authorization })
     t.equal(answer.status, 400)
     t.match(answer.data, { error: 'L402 verification failed' })
+    t.same(answer.headers.all('x-l402-error'), [answer.data['message']])
   }
   t.equal(await statusOf(shop, order.orderId), 'PendingPayment')
   t.equal(

@@ -10,7 +10,7 @@ import { Refunds } from '../../src/refunds/service.ts'
 import { SqlRefundStore } from '../../src/refunds/store.ts'
 import type { Refund } from '../../src/refunds/schema.ts'
 import { FakeProvider } from '../refunds/fake-provider.ts'
-import { addressOf } from '../refunds/fixture.ts'
+import { addressOf, invoiceOf } from '../refunds/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
 import { BODY, claimBody, claimsOf, openShop, type Shop } from './fixture.ts'
 
@@ -149,6 +149,26 @@ t.test('a buyer asks for the money back, and the merchant sees where to', async 
   t.match(await shop.orders.get(orderId), { refundRequest: null })
   t.match((await ask(addressOf())).data, { error: 'Order placed' })
 })
+
+t.test(
+  'the money is asked for with an invoice of the buyer, as wallets copy it, and not with the one that was paid',
+  async t => {
+    const { shop, orderId, claimToken } = await soldOut(t)
+    const ask = (refundAddress: string) =>
+      shop.send('POST', `${shop.base}/refund-request`, { body: { claimToken, refundAddress } })
+    const own = (await shop.challenges.find((await shop.orders.get(orderId))?.paymentHash ?? ''))?.invoice ?? ''
+    for (const address of [own, own.toUpperCase(), `lightning:${own}`])
+      t.match(await ask(address), {
+        status: 400,
+        data: { error: 'Invalid refund address', message: /paid with.*one of your own/ }
+      })
+    const other = invoiceOf(shop.clock, { amountMsat: 1000n })
+    t.match(await ask(`lightning:${other}`), {
+      status: 200,
+      data: { refundRequest: { refundAddress: other, refundType: 'ln' } }
+    })
+  }
+)
 
 t.test(
   "POST /api/refunds with an order's id gives back what was paid, never more, and the order is not made any more",

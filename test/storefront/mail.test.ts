@@ -45,6 +45,23 @@ t.test(
   }
 )
 
+t.test('a buyer whose order the shop has by then is not asked for an address that was given', async t => {
+  const mail = mailOf({
+    status: 'PaidWithDetails',
+    claimedAt: Date.parse('2026-11-21T09:05:00Z'),
+    orderNumber: '#1001'
+  })
+  t.equal(mail.subject, 'Your order #1001 at Corner Mugs')
+  for (const text of [mail.subject, mail.text, mail.html ?? '']) {
+    t.match(text, '#1001')
+    t.notMatch(text, /where should|missing|your address:|my address|by December/i)
+  }
+  for (const text of [mail.text, mail.html ?? '']) {
+    t.ok(text.includes(claimPageUrl), 'it is the way to see how far the order is')
+    t.match(text, /Your payment to Corner Mugs has arrived/)
+  }
+})
+
 t.test('without an address there is no mail', async t => {
   const order = anOrder({ email: null })
   t.equal(claimMail({ order, shopName: 'A', claimPageUrl, claimExpiresAt: order.claimExpiresAt }), null)

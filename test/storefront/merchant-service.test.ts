@@ -114,6 +114,25 @@ t.test("merchants' stores", async t => {
     t.equal(platform.asked.length, 0, 'the platform is not asked in vain')
   })
 
+  await t.test('create: a request that is sent twice is told of its own store, not of somebody else', async t => {
+    const merchantId = await f.merchant()
+    const input = anInput()
+    let first: Promise<unknown> | null = null
+    class Overtaken extends SqlIntegrationStore {
+      override async ofMerchant(id: number) {
+        const found = await super.ofMerchant(id)
+        await (first ??= storefronts.create(merchantId, input))
+        return found
+      }
+    }
+    const second = new Storefronts({
+      ...partsOf(f),
+      platform: platform.platform,
+      store: new Overtaken(f.database)
+    })
+    await t.rejects(second.create(merchantId, input), errorLike({ status: 409, error: 'Store exists' }))
+  })
+
   await t.test('create: what the platform says decides, and nothing stands after a refusal', async t => {
     await f.runJobs()
     const merchantId = await f.merchant()

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
 import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, text, tokenOf, type Shop } from './fixture.ts'
+import { addressOf } from '../refunds/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
 import { MUG } from './test-platform.ts'
 
@@ -81,6 +82,7 @@ t.test(
     await Promise.all([shop.settle(order.paymentHash), shop.settle(order.paymentHash)])
     t.equal(shop.mails.length, 1)
     t.match(shop.mails[0]?.text, tokenOf(paid), 'the same token')
+    t.notMatch(shop.mails[0]?.text, /missing/, 'nothing is asked for that was given')
     t.equal(await statusOf(shop, order.orderId), 'PaidWithDetails', 'the order does not go back')
   }
 )
@@ -314,6 +316,21 @@ t.test('a paid order that the store did not take in time is kept for the adminis
   shop.clock.advance(121 * DAY)
   await shop.storefront.orders.purge()
   t.equal(await shop.orders.get(other.orderId), null, 'but not for ever')
+})
+
+t.test('an order whose buyer wants the money back is kept for the merchant as long', async t => {
+  const shop = await openShop(t)
+  const { orderId, claimToken } = await shop.paid()
+  const asked = await shop.send('POST', `${shop.base}/refund-request`, {
+    body: { claimToken, refundAddress: addressOf() }
+  })
+  t.equal(asked.status, 200)
+  shop.clock.advance(31 * DAY)
+  await shop.storefront.orders.purge()
+  t.match(await shop.orders.get(orderId), { refundRequest: { address: addressOf() } })
+  shop.clock.advance(90 * DAY)
+  await shop.storefront.orders.purge()
+  t.equal(await shop.orders.get(orderId), null, 'but not for ever')
 })
 
 t.test('stats count what was purged too, and do not shrink (decision 149)', async t => {

@@ -61,6 +61,17 @@ await t.test('secrets do not reach the log, by type or by name', async t => {
 await t.test('keys in the query of a target are replaced, the rest stays byte for byte', async t => {
   t.equal(cleanTarget('/jobs?adminKey=hidden&x=%2F'), '/jobs?adminKey=[redacted]&x=%2F')
   t.equal(cleanTarget('/claim?a=1&claimToken=hidden#f'), '/claim?a=1&claimToken=[redacted]#f')
+  for (const name of [
+    'api_key',
+    'api-key',
+    'X-API-Key',
+    'client_secret',
+    'refresh_token',
+    'id_token',
+    'sig',
+    'signature'
+  ])
+    t.equal(cleanTarget(`/v1?${name}=hidden&a=1`), `/v1?${name}=[redacted]&a=1`)
   t.equal(cleanTarget('/plain/path=token=1'), '/plain/path=token=1')
   t.equal(cleanTarget('/a?monkey=1'), '/a?monkey=1')
 })

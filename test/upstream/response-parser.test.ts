@@ -3,7 +3,7 @@ import http from 'node:http'
 import fc from 'fast-check'
 import t from 'tap'
 import { ResponseFault } from '../../src/upstream/response-fault.ts'
-import { MAX_HEAD, ResponseParser, type ResponseReader } from '../../src/upstream/response-parser.ts'
+import { MAX_HEAD, MAX_PIECE, ResponseParser, type ResponseReader } from '../../src/upstream/response-parser.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
 
 interface Head {
@@ -263,6 +263,22 @@ async function byNode(port: number, method: string): Promise<Pick<Result, 'inter
     trailers: response.rawTrailers
   }
 }
+
+t.test('what came during a pause is handed over in pieces of one read, and stops between them', async t => {
+  const body = 'x'.repeat(3 * MAX_PIECE)
+  for (const framing of [`Content-Length: ${body.length}`, 'Connection: close']) {
+    const reader = new Recorder([true])
+    const parser = new ResponseParser(reader)
+    reader.parser = parser
+    parser.begin(false)
+    parser.push(Buffer.from(`${OK}${framing}\r\n\r\n`), 0, OK.length + framing.length + 4)
+    for (let at = 0; at < body.length; at += MAX_PIECE / 2) parser.push(Buffer.from(body), at, at + MAX_PIECE / 2)
+    for (const whole of [1, 2, 3]) {
+      parser.resume()
+      t.equal(reader.body.length, whole * MAX_PIECE, `${framing}: ${whole} of 3`)
+    }
+  }
+})
 
 t.test("Node's own client reads sound answers in the same way", async t => {
   let bytes = ''

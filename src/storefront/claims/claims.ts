@@ -11,7 +11,7 @@ import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } fro
 import type { OrderStore, OrderRecord } from '../orders/store.ts'
 import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from '../schema.ts'
-import { orderNotFound, storeNotFound } from '../store-errors.ts'
+import { credentialRefused, orderNotFound, storeNotFound } from '../store-errors.ts'
 
 /** What a buyer sends to have an order made. */
 export interface ClaimInput {
@@ -81,12 +81,12 @@ export class OrderClaims {
     // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
     const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null
     if (credential.kind === 'refused' && !isIgnored) {
-      if (credential.reason === 'disabled') throw new LongError(401, 'Unauthorized', credential.detail)
+      if (credential.reason === 'disabled') throw credentialRefused(401, 'Unauthorized', credential)
       if (credential.reason === 'unknown') throw orderNotFound()
-      throw new LongError(
+      throw credentialRefused(
         400,
         credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed',
-        credential.detail
+        credential
       )
     }
     if (credential.kind === 'paid') {

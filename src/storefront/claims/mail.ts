@@ -18,8 +18,8 @@ export interface ClaimMailFacts {
 }
 
 /**
- * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Events 7); null for
- * an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never
+ * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Events 7), or where to
+ * see how far it is once that has been said; null for an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never
  * logged.
  */
 export function claimMail(facts: ClaimMailFacts): Mail | null {
@@ -28,7 +28,7 @@ export function claimMail(facts: ClaimMailFacts): Mail | null {
   const words = wordsOf(facts)
   return {
     to: order.email,
-    subject: shortSubject(`Your order at ${words.shop}: where should it go?`),
+    subject: shortSubject(words.subject),
     text: textOf(words, claimPageUrl),
     html: `<!doctype html>${renderToString(htmlOf(words, claimPageUrl))}`,
     id: `claim.${order.id}`
@@ -38,9 +38,12 @@ export function claimMail(facts: ClaimMailFacts): Mail | null {
 type Fact = readonly [name: string, value: string]
 
 interface Words {
-  readonly shop: string
+  readonly subject: string
+  readonly heading: string
   readonly thanks: string
-  readonly until: string
+  readonly button: string
+  /** Null where nothing is left to be done. */
+  readonly until: string | null
   readonly items: readonly Fact[]
   readonly sums: readonly Fact[]
   readonly keep: string
@@ -50,9 +53,7 @@ interface Words {
 function wordsOf({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
   const shop = oneLine(shopName)
   return {
-    shop,
-    thanks: `Thank you. Your payment to ${shop} has arrived, and one thing is missing: your address.`,
-    until: `Please give it by ${dayText(claimExpiresAt)}.`,
+    ...(order.claimedAt === null ? wordsToClaim(shop, claimExpiresAt) : wordsOnceClaimed(shop, order)),
     items: order.items.map(item => [
       `${item.quantity} × ${itemTitle(item)}`,
       dollarsText(item.priceCents * item.quantity)
@@ -65,6 +66,30 @@ function wordsOf({ order, shopName, claimExpiresAt }: ClaimMailFacts): Words {
     ],
     keep: 'The same page shows how far your order is. Its address is the key to your order: please pass it on to nobody.',
     why: `You get this mail because your address was given at the checkout of ${shop}. Answers to it are not read.`
+  }
+}
+
+type Ask = Pick<Words, 'subject' | 'heading' | 'thanks' | 'button' | 'until'>
+
+function wordsToClaim(shop: string, claimExpiresAt: number): Ask {
+  return {
+    subject: `Your order at ${shop}: where should it go?`,
+    heading: 'Where should your order go?',
+    thanks: `Thank you. Your payment to ${shop} has arrived, and one thing is missing: your address.`,
+    button: 'Give my address',
+    until: `Please give it by ${dayText(claimExpiresAt)}.`
+  }
+}
+
+/** Who pays with a program has often claimed before the provider's news come. */
+function wordsOnceClaimed(shop: string, { orderNumber }: Order): Ask {
+  const order = orderNumber === null ? 'order' : `order ${oneLine(orderNumber)}`
+  return {
+    subject: `Your ${order} at ${shop}`,
+    heading: 'Your order is placed',
+    thanks: `Thank you. Your payment to ${shop} has arrived, and the shop has your ${order}.`,
+    button: 'See my order',
+    until: null
   }
 }
 
@@ -93,8 +118,7 @@ function textOf(words: Words, claimPageUrl: string): string {
     '',
     claimPageUrl,
     '',
-    words.until,
-    '',
+    ...(words.until === null ? [] : [words.until, '']),
     ...lines.map(([name, value]) => `${name.padEnd(width)}${name.length >= width ? '  ' : ''}${value}`),
     '',
     words.keep,
@@ -111,13 +135,13 @@ function htmlOf(words: Words, claimPageUrl: string): VNode {
     html`<tr><td style=${`${cell}padding-right:16px;word-break:break-word;${style}`}>${name}</td><td style=${`${cell}text-align:right;word-break:break-word;`}>${value}</td></tr>`
   return html`
     <html lang="en">
-      <head><meta charset="utf-8" /><title>Where should your order go?</title></head>
+      <head><meta charset="utf-8" /><title>${words.heading}</title></head>
       <body style="margin:0;padding:24px;background:#f4f6f5;color:#17211d;font:16px/1.5 system-ui,sans-serif;">
         <div style="max-width:560px;margin:0 auto;padding:24px;background:#ffffff;border-radius:12px;">
-          <h1 style="margin:0 0 8px;font-size:20px;color:#0b7453;">Where should your order go?</h1>
+          <h1 style="margin:0 0 8px;font-size:20px;color:#0b7453;">${words.heading}</h1>
           <p style="margin:0 0 16px;">${words.thanks}</p>
-          <p style="margin:0 0 8px;"><a href=${claimPageUrl} style="display:inline-block;padding:14px 24px;border-radius:10px;background:#0b7453;color:#ffffff;font-weight:600;text-decoration:none;">Give my address</a></p>
-          <p style=${`margin:0 0 16px;font-size:14px;${soft}`}>${words.until}</p>
+          <p style="margin:0 0 8px;"><a href=${claimPageUrl} style="display:inline-block;padding:14px 24px;border-radius:10px;background:#0b7453;color:#ffffff;font-weight:600;text-decoration:none;">${words.button}</a></p>
+          ${words.until === null ? null : html`<p style=${`margin:0 0 16px;font-size:14px;${soft}`}>${words.until}</p>`}
           <table style="width:100%;border-collapse:collapse;">
             ${words.items.map(fact => row(fact, ''))}
             ${words.sums.map(fact => row(fact, soft))}

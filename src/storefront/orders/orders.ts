@@ -142,8 +142,9 @@ export class Orders {
 
   /**
    * Deletes orders that nobody can read any more, their challenges with them: unclaimed ones after their window,
-   * claimed ones after 90 days. One that was being claimed in vain is kept for 90 days more, for the administrator's
-   * retry. Their figures stay in the store's. For a periodic job; returns how many.
+   * claimed ones after 90 days. One that was being claimed in vain, or whose buyer wants the money back, is kept for 90
+   * days more, for the administrator's retry and the merchant's refund. Their figures stay in the store's. For a
+   * periodic job; returns how many.
    */
   async purge(): Promise<number> {
     const now = this.#parts.clock.now()

@@ -10,6 +10,8 @@ import { orderNotFound, storeNotFound } from '../store-errors.ts'
 /** An address that was looked at. */
 export interface RefundAddress {
   readonly type: RefundRequest['type']
+  /** 64 lower-case hex characters; null for a Bitcoin address. */
+  readonly paymentHash: string | null
   /** What a Lightning invoice asks for, in millisatoshis; null where it or a Bitcoin address leaves that open. */
   readonly amountMsat: bigint | null
 }
@@ -42,9 +44,10 @@ export class RefundRequests {
   /**
    * Notes where the money should go; a later request takes the place of an earlier one.
    * @throws LongError 404 for an unknown store or token; 400 where the shop has the order, the money has gone back
-   *   already, or an invoice asks for more than was paid; ShortError 400 for an address that is none
+   *   already, or an invoice asks for more than was paid or is the order's own; ShortError 400 for an address that is
+   *   none
    */
-  async ask(slug: string, claimToken: string, address: string): Promise<Order> {
+  async ask(slug: string, claimToken: string, given: string): Promise<Order> {
     const { orders, clock, database } = this.#parts
     const integration = await this.#parts.store(slug)
     if (integration === null) throw storeNotFound()
@@ -52,7 +55,16 @@ export class RefundRequests {
     const now = clock.now()
     if (known === null || !isReadable(known, now)) throw orderNotFound()
     requireRefundable(known)
-    const { type, amountMsat } = await this.#parts.readAddress(address, known, now)
+    // Wallets copy invoices as links, which nobody can pay as they are.
+    const address = given.replace(/^lightning:/i, '')
+    const { type, paymentHash, amountMsat } = await this.#parts.readAddress(address, known, now)
+    if (paymentHash === known.paymentHash) {
+      throw new LongError(
+        400,
+        'Invalid refund address',
+        "This is the invoice that the order was paid with, which is the shop's. Give one of your own wallet."
+      )
+    }
     if (amountMsat !== null && amountMsat > BigInt(known.totalSats) * 1000n) {
       throw new LongError(
         400,

@@ -270,7 +270,8 @@ export class SqlOrderStore implements OrderStore {
     return await this.#database.transaction(async tx => {
       const isOver = tx`
         (claimed_at is null and claim_expires_at < ${new Date(limits.unclaimedBefore)}
-          and (claim_expires_at < ${new Date(limits.begunBefore)} or not exists (select 1 from storefront_claims where order_id = old.id))
+          and (claim_expires_at < ${new Date(limits.begunBefore)}
+            or refund_asked_at is null and not exists (select 1 from storefront_claims where order_id = old.id))
         or claimed_at < ${new Date(limits.claimedBefore)})
         -- how a refund stands is asked with what the order's challenge knows
         and not exists (select 1 from refunds where invoice_id = old.id and status in ('pending', 'processing'))`

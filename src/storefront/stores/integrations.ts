@@ -121,7 +121,9 @@ export class Storefronts {
     const domain = hostOf(input.storefrontDomain)
     const changed = settingsOf(input)
     if ((await this.ofMerchant(merchantId)) !== null) throw storeExists()
-    if ((await this.bySlug(input.slug)) !== null) throw slugTaken(input.slug)
+    const holder = await this.bySlug(input.slug)
+    // The merchant's own where the same request came a moment before.
+    if (holder !== null) throw holder.merchantId === merchantId ? storeExists() : slugTaken(input.slug)
     const id = await store.nextId()
     const info = await this.#ask({ storefrontId: id, domain, ...opening }, 'opening')
     const now = clock.now()

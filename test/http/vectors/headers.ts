@@ -116,6 +116,10 @@ export const headerLines: readonly Vector[] = [
     line: 'GET /',
     headers: ['Host', 'a.example', 'X', '1', 'Accept', 'a', 'x', '2']
   }),
+  passed('a list on two Accept-Payment lines', twice, get('/', 'Accept-Payment: a/b', 'accept-payment: c/d'), {
+    line: 'GET /',
+    headers: ['Host', 'a.example', 'Accept-Payment', 'a/b', 'accept-payment', 'c/d']
+  }),
   refused('head of 100 KiB', large, get('/', `X: ${'y'.repeat(100 * 1024)}`), 'too large', 431),
   refused('target of 100 KiB', large, get(`/${'y'.repeat(100 * 1024)}`), 'too large', 431),
   refused(
@@ -126,16 +130,8 @@ export const headerLines: readonly Vector[] = [
     431
   ),
   passed('credential of 64 KiB', large, get('/', `Authorization: L402 ${'y'.repeat(64 * 1024)}`), { line: 'GET /' }),
-  ...[
-    'Content-Type',
-    'Accept-Payment',
-    'Payment-Signature',
-    'Macaroon',
-    'Grpc-Metadata-Macaroon',
-    'X-API-Key',
-    'Idempotency-Key'
-  ].map(name =>
-    refused(`two ${name} lines`, twice, get('/', `${name}: a`, `${name.toLowerCase()}: a`), 'More than one')
+  ...['Content-Type', 'Payment-Signature', 'Macaroon', 'Grpc-Metadata-Macaroon', 'X-API-Key', 'Idempotency-Key'].map(
+    name => refused(`two ${name} lines`, twice, get('/', `${name}: a`, `${name.toLowerCase()}: a`), 'More than one')
   )
 ]
 
