@@ -39,6 +39,7 @@ export interface LedgerParts {
 
 /** How long a dead gateway's lease is kept unless the configuration says otherwise. */
 const LEASE_TIMEOUT = 30_000
+const FLUSH_WITHIN = 1_000
 /** Names the balance that another gateway has too little free of; or, behind `CLOSED`, one that is closed. */
 const GIVE_BACK_CHANNEL = 'boltgate_slices'
 const CLOSED = 'closed '
@@ -201,6 +202,19 @@ export class Ledger {
         'A gateway died with a slice of a balance; what it had reserved is charged and the rest is free again'
       )
     return gone.length
+  }
+
+  /**
+   * Has what this gateway has charged to a balance written now; resolves when the database has it, or after a second
+   * without its answer.
+   */
+  async flush(balanceId: string): Promise<void> {
+    const slice = this.#slices.current(balanceId)
+    if (slice?.isGranted !== true) return
+    const late = Promise.withResolvers<void>()
+    const timer = this.#clock.after(FLUSH_WITHIN, late.resolve)
+    await Promise.race([this.#writes.flush(slice), late.promise])
+    timer.cancel()
   }
 
   /** Resolves when what is being written has been. */

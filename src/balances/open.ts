@@ -47,7 +47,7 @@ export function openBalances({ challenges, clock, database, log, metrics, prices
     balances,
     ledger,
     balanceStore: store,
-    operations: balanceOperations({ store, challenges }),
+    operations: balanceOperations({ store, ledger, challenges }),
     jobs: [
       periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {
         await ledger.sweep()

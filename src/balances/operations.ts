@@ -5,6 +5,7 @@ import { LongError } from '../gateway/errors.ts'
 import { isoTime } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
+import type { Ledger } from './ledger.ts'
 import { balanceTexts } from './documented.ts'
 import type { BalanceNow, BalanceStore, Entry, Page } from './store.ts'
 
@@ -59,11 +60,12 @@ const Params = Type.Object({ balanceId: Type.String() })
 /** What the operations of balances need. */
 export interface BalanceOperationParts {
   readonly store: BalanceStore
+  readonly ledger: Pick<Ledger, 'flush'>
   readonly challenges: Pick<Challenges, 'proven'>
 }
 
 /** What buyers, merchants and the administrator may know of balances. */
-export function balanceOperations({ store, challenges }: BalanceOperationParts): AnyOperation[] {
+export function balanceOperations({ store, ledger, challenges }: BalanceOperationParts): AnyOperation[] {
   const own = async (ctx: Context, balanceId: string): Promise<void> => {
     const balance = await store.find(balanceId)
     if (balance === null || balance.merchantId !== String(merchantOf(ctx).id)) throw notFound()
@@ -83,7 +85,8 @@ export function balanceOperations({ store, challenges }: BalanceOperationParts):
       headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },
       responses: {
         200: {
-          description: 'How it stands, without what was charged in the last tenth of a second (decision 261).',
+          description:
+            'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second (decision 261).',
           schema: Standing
         },
         401: { description: 'No credential of a payment was sent, or it is not genuine.' },
@@ -93,6 +96,7 @@ export function balanceOperations({ store, challenges }: BalanceOperationParts):
         const paymentHash = await challenges.proven(ctx.headers)
         if (paymentHash === null)
           throw new LongError(401, 'Unauthorized', 'Send the credential of the payment in Authorization.')
+        await ledger.flush(paymentHash)
         const balance = await store.find(paymentHash)
         if (balance === null) throw notFound()
         return { status: 200, body: standingOf(balance), headers: ['Cache-Control', 'no-store'] }

@@ -27,7 +27,8 @@ const RETRY = 1_000
 export class SliceWrites {
   readonly #parts: SliceWritesParts
   #dirty = new Set<Slice>()
-  readonly #running = new Set<Promise<void>>()
+  /** The write of a slice that is under way. */
+  readonly #running = new Map<Slice, Promise<void>>()
   #timer: Timer | null = null
   #isClosed = false
 
@@ -60,7 +61,15 @@ export class SliceWrites {
 
   /** Resolves when what is being written has been. */
   async written(): Promise<void> {
-    await Promise.all(this.#running)
+    await Promise.all(this.#running.values())
+  }
+
+  /** Has a slice written now; resolves when the database has all that was settled of it until then. */
+  async flush(slice: Slice): Promise<void> {
+    // What is under way may have begun before the last of it.
+    await this.#running.get(slice)
+    if (slice.isDirty && slice.writing === null) this.#begin(slice)
+    await this.#running.get(slice)
   }
 
   /** Ends all slices: writes what was settled, and gives back what is not reserved. */
@@ -91,9 +100,8 @@ export class SliceWrites {
   }
 
   #begin(slice: Slice): void {
-    const writing = this.#writeSlice(slice)
-    this.#running.add(writing)
-    void writing.finally(() => this.#running.delete(writing))
+    const writing = this.#writeSlice(slice).finally(() => this.#running.delete(slice))
+    this.#running.set(slice, writing)
   }
 
   async #writeSlice(slice: Slice): Promise<void> {

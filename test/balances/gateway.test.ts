@@ -122,6 +122,8 @@ for (const scheme of ['l402', 'payment', 'legacy'] as const) {
       const { prompt, completion } = shop.model.calls[time] ?? { prompt: 0, completion: 0 }
       if (time > 0) t.equal(msat(answer, 'x-last-charged-msat'), 2 * 5 + 8 * (5 + time - 1))
       spent += 2 * prompt + 8 * completion
+      const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+      t.match(told.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'at once')
     }
     const now = await balance(shop, spent)
     t.match(now, { depositedMsat: 100_000, spentMsat: spent, unit: 'token', place: 'route:POST /v1/*' })

@@ -476,3 +476,42 @@ void eachDatabase(
     }
   }
 )
+
+void eachDatabase(
+  t,
+  'whoever asks what is left is told of all that this gateway has charged, without a wait for the next write',
+  async (t, database) => {
+    const { clock, store, ledger } = setting(t, database)
+    const gateway = ledger('a')
+    const balance = newBalance(clock)
+    await store.open(balance)
+    await gateway.flush(balance.id)
+    const first = await reserved(gateway, balance.id, 1_000)
+    const second = await reserved(gateway, balance.id, 1_000)
+    await settled(gateway, first, 700)
+    const flushed = gateway.flush(balance.id)
+    // The write of the first is under way: it does not have this one.
+    await settled(gateway, second, 50)
+    await flushed
+    await gateway.flush(balance.id)
+    t.match(await store.find(balance.id), { spentMsat: 750, reservedMsat: 0 })
+  }
+)
+
+void eachDatabase(
+  t,
+  'whoever asks what is left waits no longer than a second for a database that takes no writes',
+  async (t, database) => {
+    const clock = new ManualClock()
+    const store = new SqlBalanceStore(database)
+    const balance = newBalance(clock)
+    await store.open(balance)
+    const { ledger, kill } = killableLedger(database, clock, 'a')
+    await settled(ledger, await reserved(ledger, balance.id, 1_000), 700)
+    kill()
+    const flushed = ledger.flush(balance.id)
+    clock.advance(1_000)
+    await flushed
+    t.match(await store.find(balance.id), { spentMsat: 0 })
+  }
+)
