@@ -11,10 +11,11 @@ import { openDemoInvoices } from './demo.ts'
 import { paymentListOperations } from './listing.ts'
 import { paymentOperations } from './operations.ts'
 import { Payments, type PaymentsParts } from './service.ts'
-import { SqlPaymentStore, type ProviderSeatName } from './store.ts'
+import { SqlPaymentStore } from './store-sql.ts'
+import type { ProviderSeatName } from './store.ts'
 import { PaymentWatch } from './watch.ts'
 
-export { hasPaidPayment } from './store.ts'
+export { hasPaidPayment } from './store-sql.ts'
 
 type Taken = 'clock' | 'database' | 'log' | 'payees' | 'prices' | 'publicUrl' | 'random'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hasPaidPayment } from '../../src/payments/store.ts'
+import { hasPaidPayment } from '../../src/payments/store-sql.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import { anInput, fixture } from './fixture.ts'

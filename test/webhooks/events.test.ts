@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { OnPaid } from '../../src/challenges/store.ts'
 import { PaymentChanges } from '../../src/payments/changes.ts'
-import { SqlPaymentStore } from '../../src/payments/store.ts'
+import { SqlPaymentStore } from '../../src/payments/store-sql.ts'
 import { modern } from '../challenges/fixture.ts'
 import { producer, text } from '../challenges/producer-fixture.ts'
 import { openAnyDatabase } from '../support/database.ts'

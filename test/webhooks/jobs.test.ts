@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { PaymentChanges } from '../../src/payments/changes.ts'
 import type { Payment } from '../../src/payments/schema.ts'
-import { SqlPaymentStore } from '../../src/payments/store.ts'
+import { SqlPaymentStore } from '../../src/payments/store-sql.ts'
 import { systemClock } from '../../src/system/clock.ts'
 import type { Database } from '../../src/database/database.ts'
 import { systemRandom } from '../../src/system/ids.ts'

@@ -4,7 +4,7 @@
  * database's url, the data folder.
  */
 import { PaymentChanges } from '../../src/payments/changes.ts'
-import { SqlPaymentStore } from '../../src/payments/store.ts'
+import { SqlPaymentStore } from '../../src/payments/store-sql.ts'
 import { systemClock as clock } from '../../src/system/clock.ts'
 import { openDatabase } from '../../src/database/database.ts'
 import { systemRandom } from '../../src/system/ids.ts'
