@@ -126,7 +126,7 @@ export class App {
     return this.#parts.gateway.active
   }
 
-  /** Opens the port. Rejects with the system's error when it cannot. */
+  /** Opens the port. @throws ListenError */
   async listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#parts.running.config.server.listen
     await this.#parts.listener.listen(host, port)

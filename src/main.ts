@@ -6,15 +6,14 @@ import { key, keyUsage } from './cli/key.ts'
 import { keys, keysUsage } from './cli/keys.ts'
 import { mint, mintUsage } from './cli/mint.ts'
 import { openapi, openapiUsage } from './cli/openapi.ts'
+import { describe, startCode, withCode } from './cli/explain.ts'
 import { outliveReaders, processOutput, UsageError, type Output } from './cli/output.ts'
 import { pay, payUsage } from './cli/pay.ts'
 import { revoke, revokeUsage } from './cli/revoke.ts'
 import { routes, routesUsage } from './cli/routes.ts'
 import { start, startUsage } from './cli/start.ts'
 import { packageVersion } from './cli/version.ts'
-import { ConfigError } from './config/diagnose.ts'
-import { isConnectionFault } from './database/errors.ts'
-import { codeOf, type ErrorCode } from './errors/codes.ts'
+import { ConfigError, didYouMean, nearest } from './config/diagnose.ts'
 
 interface Command {
   readonly usage: string
@@ -53,7 +52,8 @@ export async function main(args: readonly string[], out: Output = processOutput)
   }
   const command = commands.get(name)
   if (command === undefined) {
-    out.complain(`There is no command "${name}".\n\n${overview()}`)
+    const meant = didYouMean(nearest(name, commands.keys()))
+    out.complain(withCode(`There is no command "${name}"${meant === '' ? '.' : meant}\n\n${overview()}`, 'BG_USAGE'))
     return 2
   }
   if (rest.includes('--help') || rest.includes('-h')) {
@@ -86,34 +86,11 @@ function explain(error: unknown, command: Command, out: Output): number {
     return 2
   }
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')) {
-    out.complain(withCode(`${error.message}\n\n${command.usage}`, 'BG_USAGE'))
+    const [, option] = /^Unknown option '(--[^'=]*)/.exec(error.message) ?? []
+    const meant = option === undefined ? undefined : nearest(option, command.usage.match(/--[a-z-]+/g) ?? [])
+    out.complain(withCode(`${error.message}${didYouMean(meant)}\n\n${command.usage}`, 'BG_USAGE'))
     return 2
   }
-  out.complain(withCode(error instanceof Error ? describe(error) : String(error), startCode(error)))
+  out.complain(withCode(describe(error), startCode(error)))
   return 1
-}
-
-/** The name of the error stands at the end of its first line, as it does for mistakes in the configuration. */
-function withCode(message: string, code: ErrorCode): string {
-  const end = message.indexOf('\n')
-  return end === -1 ? `${message} [${code}]` : `${message.slice(0, end)} [${code}]${message.slice(end)}`
-}
-
-/** What ended a command; the system's own errors get the names of what they mean here. */
-function startCode(error: unknown): ErrorCode {
-  const own = codeOf(error)
-  if (own !== null) return own
-  const { code, syscall, cause } = error instanceof Error ? (error as NodeJS.ErrnoException) : {}
-  if (syscall === 'listen')
-    return code === 'EADDRINUSE' ? 'BG_LISTEN_IN_USE' : code === 'EACCES' ? 'BG_LISTEN_DENIED' : 'BG_LISTEN_ADDRESS'
-  if (syscall !== undefined && syscall !== 'connect' && code !== undefined) return 'BG_FILE_ACCESS'
-  return isConnectionFault(error) || isConnectionFault(cause) ? 'BG_NOT_REACHED' : 'BG_UNEXPECTED'
-}
-
-/** The message, and those of its causes; the stack only where BOLTGATE_DEBUG asks for it. */
-function describe(error: Error): string {
-  if (process.env['BOLTGATE_DEBUG'] !== undefined) return error.stack ?? error.message
-  return error.cause instanceof Error && !error.message.includes(error.cause.message)
-    ? `${error.message}: ${error.cause.message}`
-    : error.message
 }

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { didYouMean, nearest } from '../config/diagnose.ts'
 import { providerKinds } from '../providers/kinds.ts'
 import { UsageError, type Output } from './output.ts'
 
@@ -28,8 +29,7 @@ export async function key(args: readonly string[], out: Output): Promise<number>
       public: { type: 'boolean', default: false }
     }
   })
-  const kind = KINDS.find(({ name }) => name === positionals[0])
-  if (positionals.length !== 1 || kind === undefined) throw new UsageError(keyUsage)
+  const kind = kindOf(positionals)
   const made = kind.keyOf({
     dir: values.dir ?? join(homedir(), kind.folder),
     credential: values.macaroon ?? null,
@@ -40,4 +40,18 @@ export async function key(args: readonly string[], out: Output): Promise<number>
   for (const remark of made.remarks) out.complain(remark)
   out.print(made.key)
   return 0
+}
+
+/** @throws UsageError */
+function kindOf([name, ...more]: readonly string[]): (typeof KINDS)[number] {
+  const names = KINDS.map(each => each.name)
+  if (name === undefined) throw new UsageError(`key needs the kind of the node: ${names.join(' or ')}.\n\n${keyUsage}`)
+  const kind = KINDS.find(each => each.name === name)
+  if (kind === undefined)
+    throw new UsageError(
+      `key knows the folders of ${names.join(' and ')}, not of "${name}"${didYouMean(nearest(name, names)) || '.'}\n\n${keyUsage}`
+    )
+  if (more.length > 0)
+    throw new UsageError(`key takes nothing behind ${name} but options, not "${more.join(' ')}".\n\n${keyUsage}`)
+  return kind
 }

@@ -18,7 +18,10 @@ export async function keys(args: readonly string[], out: Output): Promise<number
     allowPositionals: true,
     options: { config: { type: 'string', short: 'c' }, admin: { type: 'boolean', default: false } }
   })
-  if (positionals.length !== 1 || positionals[0] !== 'rotate') throw new UsageError(keysUsage)
+  if (positionals.length !== 1 || positionals[0] !== 'rotate') {
+    const given = positionals.length === 0 ? 'and there is nothing' : `not "${positionals.join(' ')}"`
+    throw new UsageError(`keys needs what to do, which is rotate, ${given}.\n\n${keysUsage}`)
+  }
   const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
   if (values.admin) {
     const adminKey = new Secret(`bgadmin_${randomToken(32)}`)

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util'
-import { request, type Dispatcher } from 'undici'
+import type { Dispatcher } from 'undici'
+import { callGateway, payAtSandbox, beginningOf } from './gateway-call.ts'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
-import { UsageError, type Output } from './output.ts'
+import { CommandError, UsageError, type Output } from './output.ts'
 import { addressOption, readMethod } from './request-options.ts'
 
 export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
@@ -22,7 +23,7 @@ interface Wanted {
   readonly scheme: CliScheme
 }
 
-/** Mints credentials. Exit code 1 when the gateway does not give them. Throws `UsageError`. */
+/** Mints credentials. Throws `UsageError`, and `CommandError` when the gateway does not give them. */
 export async function mint(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
@@ -49,22 +50,21 @@ export async function mint(args: readonly string[], out: Output): Promise<number
   }
   let begun = 0
   let made = 0
-  let failed = false
   const work = async (): Promise<void> => {
-    while (!failed && begun < count) {
+    while (begun < count) {
       begun++
-      const credential = await one(wanted, out)
-      if (credential === null) {
-        failed = true
-        return
-      }
-      out.print(credential)
+      out.print(await one(wanted, out))
       made++
       if (made % 1000 === 0) out.complain(`${made} of ${count}`)
     }
   }
-  await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
-  return failed ? 1 : 0
+  try {
+    await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
+  } finally {
+    // After a failure the others begin no more.
+    begun = count
+  }
+  return 0
 }
 
 function wholeNumber(name: string, text: string, most: number): number {
@@ -74,48 +74,36 @@ function wholeNumber(name: string, text: string, most: number): number {
   return value
 }
 
-/** One paid credential; null, with a line that says why, when the gateway does not give it. */
-async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string | null> {
+/** One paid credential. @throws CommandError when the gateway does not give it */
+async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string> {
   for (;;) {
-    const answer = await request(target, {
-      method,
-      body,
-      ...(body === null ? {} : { headers: { 'content-type': 'application/json' } })
-    })
-    const text = await answer.body.text()
-    if (answer.statusCode === 429) {
-      const seconds = Number(answer.headers['retry-after'] ?? '1')
-      if (seconds > LONGEST_WAIT) {
-        out.complain(`The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`)
-        return null
-      }
+    const headers: Record<string, string> = body === null ? {} : { 'content-type': 'application/json' }
+    const response = await callGateway(target, { method, headers, body })
+    if (response.status === 429) {
+      const seconds = Number(response.headers['retry-after'] ?? '1')
+      if (seconds > LONGEST_WAIT)
+        throw new CommandError(
+          'BG_OTHER_RESPONSE',
+          `The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`
+        )
       out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
       await new Promise(resolve => {
         setTimeout(resolve, seconds * 1000)
       })
       continue
     }
-    if (answer.statusCode !== 402) {
-      out.complain(`${target.href} answered ${answer.statusCode}, not 402: ${text.slice(0, 200)}`)
-      return null
-    }
-    const challenge = challengeIn(answer.headers, scheme)
-    if (challenge === null) {
-      out.complain(`The 402 offers no ${scheme === 'l402' ? 'L402' : 'Payment'} challenge.`)
-      return null
-    }
-    const paid = await request(new URL('/sandbox/pay', target), {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ invoice: challenge.parameters.get('invoice') })
-    })
-    const result = await paid.body.text()
-    if (paid.statusCode !== 200) {
-      out.complain(`The sandbox did not pay: ${paid.statusCode} ${result}`)
-      return null
-    }
-    // The sandbox's response has this member.
-    const { preimage } = JSON.parse(result) as { preimage: string }
+    if (response.status !== 402)
+      throw new CommandError(
+        'BG_OTHER_RESPONSE',
+        `${target.href} answered ${response.status}, not 402: ${beginningOf(response.text)}`
+      )
+    const challenge = challengeIn(response.headers, scheme)
+    if (challenge === null)
+      throw new CommandError(
+        'BG_OTHER_RESPONSE',
+        `The 402 offers no ${scheme} challenge; the other one is --scheme ${scheme === 'l402' ? 'payment' : 'l402'}.`
+      )
+    const preimage = await payAtSandbox(new URL('/sandbox/pay', target), challenge.parameters.get('invoice'))
     return credentialFor(challenge, preimage)
   }
 }

@@ -1,3 +1,5 @@
+import type { ErrorCode } from '../errors/codes.ts'
+
 /** Where a command writes; tests pass arrays. */
 export interface Output {
   /** One line of result. */
@@ -32,4 +34,15 @@ export function outliveReaders(): void {
 export class UsageError extends Error {
   override name = 'UsageError'
   readonly code = 'BG_USAGE'
+}
+
+/** What kept a command that was called rightly from its work; shown without a stack, with exit code 1. */
+export class CommandError extends Error {
+  override name = 'CommandError'
+  readonly code: ErrorCode
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
 }

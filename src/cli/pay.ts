@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
-import { request, type Dispatcher } from 'undici'
+import { callGateway, payAtSandbox, type WholeResponse } from './gateway-call.ts'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
-import { UsageError, type Output } from './output.ts'
+import { CommandError, UsageError, type Output } from './output.ts'
 import { addressOption, readHeaders, readMethod } from './request-options.ts'
 
 export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
@@ -20,14 +20,9 @@ const SHOWN = new Set([
   'cache-control'
 ])
 
-interface PaidResponse {
-  readonly status: number
-  readonly headers: Dispatcher.ResponseData['headers']
-  readonly text: string
-}
-
 /**
- * Walks through 402, payment and response. Exit code 0 when the last response is 2xx, 1 otherwise. Throws `UsageError`.
+ * Walks through 402, payment and response. Exit code 0 when the last response is 2xx, 1 otherwise. Throws `UsageError` and
+ * `CommandError`.
  */
 export async function pay(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -42,11 +37,13 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
     }
   })
   const [url, ...more] = positionals
-  if (url === undefined || more.length > 0 || !URL.canParse(url))
-    throw new UsageError(`pay needs one URL.\n\n${payUsage}`)
+  if (url === undefined || more.length > 0)
+    throw new UsageError(
+      `pay needs one URL, ${url === undefined ? 'and there is none' : `not "${positionals.join(' ')}"`}.\n\n${payUsage}`
+    )
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
   // Everything is judged before anything is asked: a mistake must not leave an unpaid invoice behind.
-  addressOption('URL', url)
+  const target = addressOption('URL', url)
   const wallet = addressOption(
     '--wallet',
     values.wallet ?? '/sandbox/pay',
@@ -58,48 +55,32 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   if (body !== null && headers['content-type'] === undefined) headers['content-type'] = 'application/json'
 
   out.print(`> ${method} ${url}`)
-  const first = await send(url, method, headers, body)
+  const first = await callGateway(target, { method, headers, body })
   show(first, out)
   if (first.status !== 402) return first.status < 300 ? 0 : 1
 
   const challenge = challengeIn(first.headers, values.scheme)
-  if (challenge === null) {
-    out.complain(`The 402 offers no ${values.scheme} challenge.`)
-    return 1
-  }
-  const invoice = challenge.parameters.get('invoice') ?? ''
+  if (challenge === null)
+    throw new CommandError(
+      'BG_OTHER_RESPONSE',
+      `The 402 offers no ${values.scheme} challenge; the other one is --scheme ${values.scheme === 'l402' ? 'payment' : 'l402'}.`
+    )
+  const invoice = challenge.parameters.get('invoice')
   out.print('')
-  out.print(`Paying ${invoice.slice(0, 40)}… at ${wallet.href}`)
-  const paid = await send(wallet.href, 'POST', { 'content-type': 'application/json' }, JSON.stringify({ invoice }))
-  if (paid.status !== 200) {
-    out.complain(`The invoice could not be paid: ${paid.status} ${paid.text}`)
-    out.complain('Only the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.')
-    return 1
-  }
-  // The sandbox's response has this one member that is needed here.
-  const { preimage } = JSON.parse(paid.text) as { preimage: string }
+  out.print(`Paying ${(invoice ?? '').slice(0, 40)}… at ${wallet.href}`)
+  const preimage = await payAtSandbox(wallet, invoice)
   out.print(`Paid; the preimage is ${preimage}`)
 
   const authorization = credentialFor(challenge, preimage)
   out.print('')
   out.print(`> ${method} ${url}`)
   out.print(`> Authorization: ${authorization.length > 100 ? `${authorization.slice(0, 100)}…` : authorization}`)
-  const second = await send(url, method, { ...headers, authorization }, body)
+  const second = await callGateway(target, { method, headers: { ...headers, authorization }, body })
   show(second, out)
   return second.status < 300 ? 0 : 1
 }
 
-async function send(
-  url: string,
-  method: Dispatcher.HttpMethod,
-  headers: Record<string, string>,
-  body: string | null
-): Promise<PaidResponse> {
-  const response = await request(url, { method, headers, body })
-  return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
-}
-
-function show(response: PaidResponse, out: Output): void {
+function show(response: WholeResponse, out: Output): void {
   out.print(`< ${response.status}`)
   for (const [name, value] of Object.entries(response.headers)) {
     if (!SHOWN.has(name)) continue

@@ -1,13 +1,13 @@
 import { parseArgs } from 'node:util'
-import { request } from 'undici'
 import type { GatewayConfig } from '../config/schema.ts'
 import { readAuthorization } from '../lightning/credential.ts'
 import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../lightning/macaroon.ts'
 import { parsePaymentToken } from '../lightning/payment-credential.ts'
 import { isHex32, paymentHashOf } from '../lightning/preimage.ts'
 import { readKeys } from '../keys/keyfile.ts'
+import { callGateway, beginningOf } from './gateway-call.ts'
 import { configurationFile, loadWithPlugins } from './configuration.ts'
-import { UsageError, type Output } from './output.ts'
+import { CommandError, UsageError, type Output } from './output.ts'
 import { addressOption } from './request-options.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
@@ -17,8 +17,8 @@ Has a running gateway refuse what was sold: the credentials of one payment, by i
 It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
 
 /**
- * Revokes over the administrator's operations. Exit code 1 when the gateway refuses. Throws `UsageError`,
- * `ConfigError`, `KeyFileError`.
+ * Revokes over the administrator's operations. Throws `UsageError`, `ConfigError`, `KeyFileError`, and `CommandError`
+ * when the gateway refuses.
  */
 export async function revoke(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -40,30 +40,34 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
       `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
     )
   const url = given ?? addressOf(config)
-  const answer = await request(new URL(path, url), {
+  const { status, text } = await callGateway(new URL(path, url), {
     method: 'DELETE',
-    headers: { 'x-api-key': adminKey }
+    headers: { 'x-api-key': adminKey },
+    body: null
   })
-  const text = await answer.body.text()
-  if (answer.statusCode === 204) {
+  if (status === 204) {
     out.print('Revoked: every credential of this payment is refused.')
     return 0
   }
-  if (answer.statusCode === 200) {
+  if (status === 200) {
     // The operation's own response.
     const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
     out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
     return 0
   }
-  out.complain(`${url} answered ${answer.statusCode}: ${text.slice(0, 300)}`)
-  return 1
+  throw new CommandError('BG_OTHER_RESPONSE', `${url} answered ${status}: ${beginningOf(text)}`)
 }
 
 /** The operation that revokes what the command line names. */
 function pathOf(positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
   const [what, ...more] = positionals
   const named = [what, proxy, merchant].filter(name => name !== undefined)
-  if (named.length !== 1 || more.length > 0) throw new UsageError(revokeUsage)
+  if (named.length === 0)
+    throw new UsageError(`revoke needs a payment hash, a credential, --proxy or --merchant.\n\n${revokeUsage}`)
+  if (named.length > 1 || more.length > 0)
+    throw new UsageError(
+      `revoke takes one of a payment hash, a credential, --proxy and --merchant at a time; a credential has a space in it and stands in quotes.\n\n${revokeUsage}`
+    )
   if (proxy !== undefined) return `/api/admin/proxies/${encodeURIComponent(proxy)}/tokens`
   if (merchant !== undefined) return `/api/admin/merchants/${encodeURIComponent(merchant)}/tokens`
   return `/api/admin/tokens/${hashOf(what ?? '')}`

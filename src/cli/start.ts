@@ -16,6 +16,7 @@ import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../storefront/stores/first-store.ts'
 import { loadWithPlugins, startFile, type Loaded, type StartFile } from './configuration.ts'
 import { endAtLatest, endSoon } from './end.ts'
+import { logged } from './explain.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { forSale, hasWallet } from './for-sale.ts'
 import { needsRestart } from '../config/restart.ts'
@@ -74,7 +75,7 @@ async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Pr
     work.done()
   } catch (error) {
     if (!isConnectionFault(error)) throw error
-    log.error({ err: error }, 'the database is away: workers start without it')
+    log.error(logged(error), 'the database is away: workers start without it')
     prepareLater(config, log, work)
   } finally {
     await database.close()
@@ -89,7 +90,7 @@ function databaseOf(config: GatewayConfig): Omit<DatabaseOptions, 'log' | 'clock
 function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
   systemClock.after(RETRY_MS, () => {
     prepareOnce(config, log, work).catch((fault: unknown) => {
-      log.error({ err: fault }, 'the database could not be prepared; trying again')
+      log.error(logged(fault), 'the database could not be prepared; trying again')
       prepareLater(config, log, work)
     })
   })
@@ -184,7 +185,7 @@ class Process {
       return false
     } catch (error) {
       if (!isConnectionFault(error)) throw error
-      this.#log.error({ err: error }, 'the database is away: answering 503 and trying again')
+      this.#log.error(logged(error), 'the database is away: answering 503 and trying again')
       return false
     }
   }
@@ -200,7 +201,7 @@ class Process {
         this.#log.info('the database is there; ready')
         return
       } catch (error) {
-        this.#log.error({ err: error }, 'the database could not be prepared; trying again')
+        this.#log.error(logged(error), 'the database could not be prepared; trying again')
       }
     }
   }
@@ -218,7 +219,8 @@ class Process {
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
           app.refuse(problem)
-          this.#log.error({ err: error }, `the changed configuration is not used, the old one stays:\n${problem}`)
+          const { code, err } = logged(error)
+          this.#log.error({ code, err }, `the changed configuration is not used, the old one stays:\n${problem}`)
         }
       },
       onError: error => {

@@ -233,6 +233,15 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
         continue
       }
       first.set(name, offset)
+      if (name === '<<' && (isAlias(item.value) || isMap(item.value) || isSeq(item.value))) {
+        report(
+          'BG_CONFIG_SYNTAX',
+          offset,
+          path,
+          'found the merge key <<, which YAML 1.2 does not have; allowed: each key written out (an alias such as *name stands for one whole value)'
+        )
+        continue
+      }
       if (name === '__proto__') {
         report('BG_CONFIG_SYNTAX', offset, path, 'found the key "__proto__"; allowed: any other name')
         continue

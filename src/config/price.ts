@@ -51,6 +51,7 @@ export function TableBy<const Entry extends TSchema>(
       by: RequestField({ description: 'The field whose value is looked up.' }),
       of: Type.Record(Type.String({ pattern: '^.{1,200}$' }), entry, {
         minProperties: 1,
+        'x-allowed': 'a mapping with an entry for at least one value of the field, such as { small: 1 sat }',
         description: 'Entries by the value of the field, letter for letter.'
       }),
       else: Type.Union([Type.Literal('refuse'), entry], {

@@ -46,6 +46,8 @@ export interface Keywords {
   readonly anyOf?: readonly Keywords[]
   readonly properties?: Readonly<Record<string, Keywords>>
   readonly required?: readonly string[]
+  readonly minProperties?: number
+  readonly maxProperties?: number
   readonly additionalProperties?: boolean | Keywords
   readonly patternProperties?: Readonly<Record<string, Keywords>>
   readonly items?: Keywords | readonly Keywords[]
@@ -91,10 +93,10 @@ export function readConfig<const Schema extends TSchema>(
   base: Path = []
 ): ReadResult<Static<Schema>> {
   const { reader, result } = readBySchema(schema, value, origin, base)
-  if (reader.problems.length === 0) {
+  if (reader.problems.length === 0 && !reader.hasGaps) {
     // A stranger's schema may use keywords that the reader does not know: nothing of it may be skipped without a word.
     for (const error of Errors(schema, result)) {
-      const path = [...base, ...pointerSteps(error.instancePath)]
+      const path = [...base, ...pointerSteps(error.instancePath, result)]
       reader.report('BG_CONFIG_VALUE', path, `${error.message}; allowed: what the schema of this setting says`)
       break
     }
@@ -120,11 +122,19 @@ function readBySchema(schema: TSchema, value: unknown, origin: Origin, base: Pat
   return { reader, result: reader.read(keywordsOf(schema), value, base) }
 }
 
-function pointerSteps(pointer: string): string[] {
+/** The way that a JSON pointer names in a value: the steps into lists are numbers. */
+function pointerSteps(pointer: string, value: unknown): Path {
+  let at = value
   return pointer
     .split('/')
     .slice(1)
-    .map(step => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map(part => {
+      const name = part.replaceAll('~1', '/').replaceAll('~0', '~')
+      const step = Array.isArray(at) ? Number(name) : name
+      // What is no list and has this member is an object.
+      at = typeof at === 'object' && at !== null ? (at as Readonly<Record<string | number, unknown>>)[step] : undefined
+      return step
+    })
 }
 
 /** The values that a schema of alternatives of constants allows; undefined for any other schema. */
@@ -149,8 +159,8 @@ export function describeAllowed(schema: Keywords): string {
   switch (schema.type) {
     case 'object':
       return schema.properties === undefined
-        ? 'a mapping'
-        : `a mapping with the keys ${formatNames(Object.keys(schema.properties))}`
+        ? `a mapping${describeEntries(schema)}`
+        : `a mapping with the keys ${formatNames(Object.keys(schema.properties))}${describeEntries(schema, ',')}`
     case 'array':
       return schema.items === undefined || isTuple(schema.items)
         ? 'a list'
@@ -168,6 +178,14 @@ export function describeAllowed(schema: Keywords): string {
     default:
       return 'any value'
   }
+}
+
+function describeEntries({ minProperties = 0, maxProperties }: Keywords, before = ''): string {
+  const entries = (count: number): string => `${count} ${count === 1 ? 'entry' : 'entries'}`
+  if (minProperties > 0 && maxProperties !== undefined)
+    return `${before} of ${minProperties} to ${entries(maxProperties)}`
+  if (minProperties > 0) return `${before} of at least ${entries(minProperties)}`
+  return maxProperties === undefined ? '' : `${before} of at most ${entries(maxProperties)}`
 }
 
 function describeBounds(schema: Keywords, unit?: Unit): string {
@@ -224,6 +242,8 @@ function hasType(type: string, value: unknown): boolean {
 class Reader {
   readonly problems: Problem[] = []
   readonly references: FoundReference[] = []
+  /** Something of the value was missing before it was read, such as an unset variable, and has been reported then. */
+  hasGaps = false
   readonly #origin: Origin
 
   constructor(origin: Origin) {
@@ -236,8 +256,10 @@ class Reader {
 
   /** Returns the value as the schema means it; undefined, with a problem reported, where it is not allowed. */
   read(schema: Keywords, given: unknown, path: Path): unknown {
-    // Only a value that already had a problem, such as an unset variable, is undefined here.
-    if (given === undefined) return undefined
+    if (given === undefined) {
+      this.hasGaps = true
+      return undefined
+    }
     const unit = schema['x-unit']
     if (unit !== undefined) return this.#readUnit(schema, unit, given, path)
     const item = schema['x-list']
@@ -347,11 +369,15 @@ class Reader {
       const result = attempt.read(alternative, given, path)
       if (attempt.problems.length === 0) {
         this.references.push(...attempt.references)
+        this.hasGaps ||= attempt.hasGaps
         return result
       }
       if (best === undefined || attempt.problems.length < best.problems.length) best = attempt
     }
     if (best === undefined) return this.#refuse(schema, given, path)
+    // Nothing in it says which alternative was meant.
+    if (hasType('object', given) && Object.keys(given ?? {}).length === 0)
+      return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty mapping', describeAllowed(schema)))
     this.problems.push(...best.problems)
     return undefined
   }
@@ -442,6 +468,14 @@ class Reader {
       } else if (rest === true) result[name] = value
       else this.#unknownKey(schema, name, at)
     }
+    // With what was filled in, and with what has a problem of its own.
+    const { size } = new Set([...Object.keys(source), ...Object.keys(result)])
+    if (size < (schema.minProperties ?? 0) || size > (schema.maxProperties ?? Infinity))
+      return this.report(
+        'BG_CONFIG_VALUE',
+        path,
+        formatMessage(size === 0 ? 'an empty mapping' : `a mapping of ${size}`, describeAllowed(schema))
+      )
     return result
   }
 
@@ -508,8 +542,10 @@ class Reader {
         ? this.read(property, property.default, [...path, name])
         : structuredClone(property.default)
     if (schema.required?.includes(name) !== true) return undefined
-    // A key that holds undefined is one whose value already had a problem, such as an unset variable.
-    if (Object.hasOwn(source, name)) return undefined
+    if (Object.hasOwn(source, name)) {
+      this.hasGaps = true
+      return undefined
+    }
     if (property.type === 'object' && property.properties !== undefined) return this.read(property, {}, [...path, name])
     return this.report(
       'BG_CONFIG_MISSING_KEY',

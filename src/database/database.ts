@@ -3,6 +3,7 @@ import { isAbsolute, join, relative } from 'node:path'
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
+import { DatabaseOpenError, DatabaseStopped } from './errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { PgliteServer } from './pglite/pglite.ts'
@@ -124,7 +125,7 @@ const unhealthyMs = 3_000
 /**
  * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the
  * embedded one is locked, made when it is not there, and started.
- * @throws DatabaseUrlError, FolderInUse, DatabaseStopped
+ * @throws DatabaseUrlError, FolderInUse, DatabaseOpenError, DatabaseStopped
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (/^postgres(ql)?:\/\//.test(options.url)) return openPostgres(options)
@@ -169,15 +170,12 @@ async function openPglite(options: DatabaseOptions): Promise<Database> {
   if (folder !== null) {
     mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
     lock = lockFolder(folder)
-    if (!existsSync(folder)) options.log.info({ folder }, 'Making the embedded database, this takes some seconds')
   }
   const begun = options.clock.monotonic()
-  const server = await PgliteServer.start({ folder, image: options.image ?? null }, options.log, options.clock).catch(
-    (error: unknown) => {
-      lock?.release()
-      throw error
-    }
-  )
+  const server = await startIn(folder, options).catch((error: unknown) => {
+    lock?.release()
+    throw error
+  })
   if (folder !== null) {
     options.log.info(
       { folder, ms: Math.round(options.clock.monotonic() - begun) },
@@ -198,6 +196,32 @@ async function openPglite(options: DatabaseOptions): Promise<Database> {
     options,
     folder
   )
+}
+
+/** @throws DatabaseOpenError where the folder or what it holds is the reason, FolderInUse, DatabaseStopped */
+async function startIn(folder: string | null, { image = null, log, clock }: DatabaseOptions): Promise<PgliteServer> {
+  const isThere = folder !== null && existsSync(folder)
+  if (isThere && !existsSync(join(folder, 'PG_VERSION')))
+    throw new DatabaseOpenError(
+      folder,
+      'what is there is no database; move it away, or name another folder with `data`'
+    )
+  if (folder !== null && !isThere) log.info({ folder }, 'Making the embedded database, this takes some seconds')
+  try {
+    return await PgliteServer.start({ folder, image }, log, clock)
+  } catch (error) {
+    if (folder === null || !(error instanceof DatabaseStopped)) throw error
+    const cure = isThere
+      ? 'its files are damaged or of another version: restore them from a copy, or name another folder with `data`'
+      : 'it cannot be made there: name another folder with `data`'
+    throw new DatabaseOpenError(
+      folder,
+      `${error.reason.replace(/\.$/, '')}; where disk and memory are not the reason, ${cure}`,
+      {
+        cause: error
+      }
+    )
+  }
 }
 
 /** A running embedded database, as its client needs it. */

@@ -4,9 +4,21 @@ import postgres from 'postgres'
 export class DatabaseStopped extends Error {
   override name = 'DatabaseStopped'
   readonly code = 'DATABASE_STOPPED'
+  readonly reason: string
 
   constructor(reason: string) {
     super(`The embedded database has stopped: ${reason}`)
+    this.reason = reason
+  }
+}
+
+/** The embedded database cannot be opened; the message says where, why, and what would be right. */
+export class DatabaseOpenError extends Error {
+  override name = 'DatabaseOpenError'
+  readonly code = 'BG_DATABASE_OPEN'
+
+  constructor(folder: string, reason: string, options?: ErrorOptions) {
+    super(`The embedded database in ${folder} cannot be opened: ${reason}`, options)
   }
 }
 
@@ -86,6 +98,17 @@ export function isLockedOut(error: unknown): boolean {
 export function isCertainlyUndone(error: unknown): boolean {
   if (isConnectionFault(error)) return false
   return error instanceof postgres.PostgresError || codeOf(error) === null
+}
+
+// invalid_password, invalid_authorization_specification, invalid_catalog_name, insufficient_privilege
+const refusals = new Set(['28P01', '28000', '3D000', '42501'])
+
+/**
+ * Whether PostgreSQL does not let us do what a gateway must, which its operator can change: the user, the password, the
+ * name of the database, or the rights in it.
+ */
+export function isRefused(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && refusals.has(error.code)
 }
 
 /**

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { DatabaseOpenError } from './errors.ts'
 
 /** Another process, or another part of this one, holds the folder. */
 export class FolderInUse extends Error {
@@ -21,6 +22,9 @@ export class FolderInUse extends Error {
   }
 }
 
+/** SQLITE_BUSY. */
+const BUSY = 5
+
 /** A held lock. Releasing twice is harmless; the system releases it when the process ends in any way. */
 export interface FolderLock {
   release(): void
@@ -34,19 +38,25 @@ export interface FolderLock {
  * differ between containers. The process id beside it serves the message alone.
  *
  * @param waitMs how long, in milliseconds, this thread waits for a holder to go.
- * @throws FolderInUse when someone holds it.
+ * @throws FolderInUse when someone holds it, DatabaseOpenError when this user may not.
  */
 export function lockFolder(folder: string, waitMs = 0): FolderLock {
   mkdirSync(dirname(folder), { recursive: true })
   const pidFile = `${folder}.pid`
-  const file = new DatabaseSync(`${folder}.lock`, { timeout: waitMs })
+  const name = `${folder}.lock`
+  let file: DatabaseSync | null = null
   try {
+    file = new DatabaseSync(name, { timeout: waitMs })
     file.exec('pragma journal_mode = memory; pragma locking_mode = exclusive; begin exclusive')
   } catch (error) {
-    file.close()
-    if (error instanceof Error && 'errcode' in error && error.errcode === 5)
-      throw new FolderInUse(folder, readPid(pidFile))
-    throw error
+    file?.close()
+    if (!(error instanceof Error)) throw error
+    if ('errcode' in error && error.errcode === BUSY) throw new FolderInUse(folder, readPid(pidFile))
+    throw new DatabaseOpenError(
+      folder,
+      `${name} cannot be locked (${error.message}); give the folder around it to the user of this process, or name another with \`data\``,
+      { cause: error }
+    )
   }
   writeFileSync(pidFile, `${process.pid}\n`)
   let held = true

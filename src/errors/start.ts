@@ -31,6 +31,15 @@ export const startErrors = {
     cause: 'Another gateway has the folder of the embedded database.',
     cure: 'Stop that one, or give this one another `data` folder; several gateways on one database need PostgreSQL.'
   },
+  BG_DATABASE_OPEN: {
+    cause:
+      'The embedded database cannot be opened: another thing stands at its place, its files are damaged, or disk, memory or rights are missing.',
+    cure: 'Do what the message says: move away what is there, restore the folder from a copy, or name another `data` folder.'
+  },
+  BG_DATABASE_REFUSED: {
+    cause: 'PostgreSQL refuses the user, the password, the name of the database, or what a gateway must do in it.',
+    cure: 'Correct `database.url`, or make what is missing: `create role`, `create database … owner …`.'
+  },
   BG_DATABASE_MIGRATION: {
     cause:
       'The tables cannot be brought to the form that this version needs: a newer version has used them, or a step failed. Nothing was changed.',
@@ -67,6 +76,15 @@ export const startErrors = {
   BG_NOT_REACHED: {
     cause: 'A command could not reach what it calls: a gateway, or the database.',
     cure: 'Start the one it names, or correct the address.'
+  },
+  BG_OTHER_RESPONSE: {
+    cause:
+      'What a command asked answered something else than the command needs: no 402, no challenge of the scheme, a wait that is too long, or a refusal.',
+    cure: 'The message has what was answered; a code in it stands on this page as well. Is it the address of a gateway, and of something with a price?'
+  },
+  BG_NOT_PAID: {
+    cause: 'The invoice of a 402 was not paid: what stands at `/sandbox/pay` refused it, or is no sandbox.',
+    cure: 'Name the sandbox that made the invoice with `--wallet`; an invoice of a real provider is paid with a wallet.'
   },
   BG_UNEXPECTED: {
     cause: 'A command failed in a way that nobody foresaw.',

@@ -1,6 +1,7 @@
 import { Compile } from 'typebox/compile'
 import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
+import { didYouMean, formatNames, nearest, quote } from '../config/diagnose.ts'
 import { ValidationError } from './errors.ts'
 import { MAX_DEPTH, tooDeep } from './json-depth.ts'
 import { roundedMember } from './rounded-numbers.ts'
@@ -24,7 +25,7 @@ export function fieldName(instancePath: string): string {
   if (instancePath === '' || instancePath === '/') return '$'
   let name = ''
   for (const part of instancePath.slice(1).split('/')) {
-    const key = part.replaceAll('~1', '/').replaceAll('~0', '~')
+    const key = unescaped(part)
     if (/^\d+$/.test(key)) name += `[${key}]`
     else name += `${name === '' ? '' : '.'}${key.charAt(0).toUpperCase()}${key.slice(1)}`
   }
@@ -97,21 +98,41 @@ function mustBe(kinds: readonly string[]): string {
 }
 
 /**
- * Keyword of a schema with a `pattern`, since a pattern tells people nothing: what a text that does not fit must do
- * instead.
+ * Keyword of a schema with a `pattern` or of a union, since a pattern or what each form lacks tells people nothing: what
+ * a value that does not fit must do instead.
  */
 const RULE = 'x-rule'
 
-/** What the schema of the faulty member says of its pattern; null when it says nothing. */
-function ruleOf(error: SchemaError, schema: TSchema): string | null {
+/** The part of a schema that an error's path leads to; null when there is none. */
+function schemaAt(path: string, schema: TSchema): Readonly<Record<string, unknown>> | null {
   let at: unknown = schema
-  for (const part of error.schemaPath.split('/').slice(1)) {
+  for (const part of path.split('/').slice(1)) {
     if (typeof at !== 'object' || at === null) return null
     // A step of the path that the library made while it walked this very schema.
-    at = (at as Record<string, unknown>)[part.replaceAll('~1', '/').replaceAll('~0', '~')]
+    at = (at as Record<string, unknown>)[unescaped(part)]
   }
-  const rule = typeof at === 'object' && at !== null && RULE in at ? at[RULE] : null
+  // An object, as a schema is one.
+  return typeof at === 'object' && at !== null ? (at as Record<string, unknown>) : null
+}
+
+/** What the schema of the faulty member says of its pattern or union; null when it says nothing. */
+function ruleOf(error: SchemaError, schema: TSchema): string | null {
+  const rule = schemaAt(error.schemaPath, schema)?.[RULE]
   return typeof rule === 'string' ? rule : null
+}
+
+/** What is said of a member that its object does not take; decision 4 has most objects ignore them. */
+function unknownMember(error: SchemaError, schema: TSchema): string {
+  const object = schemaAt(error.schemaPath.replace(/\/additionalProperties$/, ''), schema) ?? {}
+  const name = unescaped(error.instancePath.split('/').at(-1) ?? '')
+  const names = Object.keys(object['properties'] ?? {})
+  if (names.length === 0)
+    return `Must have a name that matches the pattern ${Object.keys(object['patternProperties'] ?? {}).join(' or ')}.`
+  return `There is no member ${quote(name)}. Must be one of: ${formatNames(names)}${didYouMean(nearest(name, names)) || '.'}`
+}
+
+function unescaped(step: string): string {
+  return step.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
 /** The library's terms in plain words; what has no line here keeps its own text. */
@@ -131,6 +152,12 @@ function messageOf(error: SchemaError, schema: TSchema): string {
       return limit === 1 ? 'Must have at least 1 item.' : `Must have at least ${limit} items.`
     case 'maxItems':
       return `Must have at most ${limit} items.`
+    case 'minProperties':
+      return `Must have at least ${limit} ${limit === 1 ? 'member' : 'members'}.`
+    case 'maxProperties':
+      return `Must have at most ${limit} members.`
+    case 'boolean':
+      return unknownMember(error, schema)
     case 'minimum':
       return `Must be at least ${limit}.`
     case 'maximum':
@@ -153,8 +180,14 @@ function messageOf(error: SchemaError, schema: TSchema): string {
 function ofUnion(
   union: SchemaError,
   branches: readonly SchemaError[],
+  schema: TSchema,
   add: (path: string, message: string) => void
 ): readonly SchemaError[] {
+  const rule = ruleOf(union, schema)
+  if (rule !== null) {
+    add(union.instancePath, rule)
+    return []
+  }
   // A branch that went deeper is the one that was meant.
   const deeper = branches.filter(error => error.instancePath !== union.instancePath || error.keyword === 'required')
   if (deeper.length > 0) return deeper
@@ -177,7 +210,8 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
     const list = (fields[fieldName(path)] ??= [])
     if (!list.includes(message)) list.push(message)
   }
-  let left: readonly SchemaError[] = [...errors]
+  // Each member that an object does not take has an error of its own beside the object's.
+  let left: readonly SchemaError[] = [...errors].filter(({ keyword }) => keyword !== 'additionalProperties')
   const unions = left
     .filter(error => error.keyword === 'anyOf')
     .sort((a, b) => a.schemaPath.length - b.schemaPath.length)
@@ -186,7 +220,7 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
     const inside = (error: SchemaError): boolean =>
       error.schemaPath.startsWith(`${union.schemaPath}/anyOf/`) && error.instancePath.startsWith(union.instancePath)
     const branches = left.filter(inside)
-    left = [...left.filter(error => error !== union && !inside(error)), ...ofUnion(union, branches, add)]
+    left = [...left.filter(error => error !== union && !inside(error)), ...ofUnion(union, branches, schema, add)]
   }
   for (const error of left) {
     if (error.keyword === 'required') {

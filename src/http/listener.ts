@@ -13,6 +13,7 @@ import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import { Lane, type LaneHost } from './lane.ts'
 import { LaneWire } from './lane-wire.ts'
+import { listenError } from './listen-error.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
@@ -130,9 +131,9 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#server.on('request', arrive)
     this.#server.on('checkContinue', arrive)
     this.#server.on('checkExpectation', arrive)
-    // Without a listener a failed accept would end the process.
+    // Without a listener a failed accept would end the process; who opens the port hears of it otherwise.
     this.#server.on('error', error => {
-      options.failed?.(error)
+      if (this.#server.listening) options.failed?.(error)
     })
     this.#server.on('connection', socket => {
       this.#accept(socket)
@@ -156,12 +157,15 @@ export class Listener implements ConnectionHost, LaneHost {
     })
   }
 
-  /** Opens the port; `port` 0 takes any free one. Rejects with the system's error when it cannot. */
+  /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
   listen(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#server.once('error', reject)
+      const failed = (error: Error): void => {
+        reject(listenError(host, port, error))
+      }
+      this.#server.once('error', failed)
       this.#server.listen({ host, port, backlog: BACKLOG }, () => {
-        this.#server.off('error', reject)
+        this.#server.off('error', failed)
         const { clock, limits } = this.#options
         this.#sweep = clock.every(sweepInterval(limits), () => {
           this.#enforce()

@@ -32,9 +32,11 @@ const forms = [
           Type.Object({ json: name('A member of the JSON body; a dot leads into an object.') }, strict),
           Type.Object({ header: name('A header.') }, strict),
           Type.Object({ query: name('A parameter of the query.') }, strict)
-        ]
+        ],
+        'x-rule': 'Must have exactly one of the members json, header and query, such as { "json": "model" }.'
       }),
       of: Type.Record(Type.String({ pattern: '^.{1,200}$' }), money, {
+        ...strict,
         minProperties: 1,
         maxProperties: 100,
         description: 'Amounts by the value of the field, letter for letter.'

@@ -75,9 +75,20 @@ t.test('pay walks through 402, payment and 200 for each scheme', async t => {
 
 t.test('what is called wrongly ends with 2 and says why', async t => {
   for (const [args, message] of [
-    [['nonsense'], /There is no command "nonsense"/],
-    [['pay'], /needs one URL/],
-    [['pay', 'not a url'], /needs one URL/],
+    [['nonsense'], /^There is no command "nonsense"\. \[BG_USAGE\]\n\nboltgate, /],
+    [['strat'], /^There is no command "strat"\. Did you mean "start"\? \[BG_USAGE\]\n/],
+    [['check', '--confg', 'x'], /^Unknown option '--confg'\. Did you mean "--config"\? \[BG_USAGE\]\n/],
+    [['pay'], /^pay needs one URL, and there is none\. /],
+    [['pay', 'a', 'b'], /^pay needs one URL, not "a b"\. /],
+    [['pay', 'not a url'], /^URL is an address that begins with http/],
+    [['revoke'], /^revoke needs a payment hash, a credential, --proxy or --merchant\. /],
+    [['revoke', 'L402', 'a:b'], /^revoke takes one of .* at a time; a credential .* in quotes\. /],
+    [['revoke', '--proxy', 'a', '--merchant', '1'], /^revoke takes one of .* at a time/],
+    [['key'], /^key needs the kind of the node: lnd\. /],
+    [['key', 'foo'], /^key knows the folders of lnd, not of "foo"\. /],
+    [['key', 'ldn'], /^key knows the folders of lnd, not of "ldn"\. Did you mean "lnd"\? /],
+    [['key', 'lnd', 'x'], /^key takes nothing behind lnd but options, not "x"\. /],
+    [['keys', 'foo'], /^keys needs what to do, which is rotate, not "foo"\. /],
     [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme is l402 or payment/],
     [['pay', 'http://127.0.0.1:1/', '-H', 'nothing'], /-H takes/],
     [['check', '--nonsense'], /nonsense/],
@@ -85,11 +96,12 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     [['mint', '--count', 'many'], /--count is a whole number/],
     [['mint', '--parallel', '0'], /--parallel is a whole number from 1 to 256/],
     [['mint', '--scheme', 'cash'], /--scheme is l402 or payment/],
-    [['keys'], /keys rotate/]
+    [['keys'], /^keys needs what to do, which is rotate, and there is nothing\. /]
   ] as const) {
     const { code, out, err } = await run(...args)
     t.equal(code, 2, args.join(' '))
     t.match(err, message)
+    t.match(err.split('\n', 1)[0], / \[BG_USAGE\]$/)
     t.equal(out, '')
   }
   t.equal((await run()).code, 2)
@@ -100,6 +112,51 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
   t.equal(away.code, 1)
   t.match(away.err, /ECONNREFUSED|could not|bad port/i)
   t.match(away.err, /\[BG_NOT_REACHED\]/)
+  for (const command of ['pay', 'mint']) {
+    const unknown = await run(command, ...(command === 'mint' ? ['--url'] : []), 'http://no.such.host.invalid/')
+    t.equal(unknown.code, 1)
+    t.match(unknown.err, /^http:\/\/no\.such\.host\.invalid cannot be reached: .* \[BG_NOT_REACHED\]$/, command)
+  }
+})
+
+t.test('what is answered otherwise than a command needs is told with its code', async t => {
+  let reply: { status: number; headers: Record<string, string>; text: string } = { status: 200, headers: {}, text: '' }
+  const server = createServer((req, res) => {
+    if (req.url === '/sandbox/pay') return res.end('<html>')
+    res.writeHead(reply.status, reply.headers)
+    res.end(reply.text)
+  })
+  await new Promise<void>(resolve => {
+    server.listen(0, '127.0.0.1', resolve)
+  })
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo /* it listens on TCP */
+  const url = `http://127.0.0.1:${port}`
+  t.match(await run('mint', '--url', url), {
+    code: 1,
+    err: /answered 200, not 402: nothing more \[BG_OTHER_RESPONSE\]$/
+  })
+  t.match(await run('pay', `https://127.0.0.1:${port}/`), {
+    code: 1,
+    err: /speaks no TLS.* \(is it http:\/\/ and not https:\/\/\?\).* \[BG_NOT_REACHED\]$/
+  })
+  reply = { status: 429, headers: { 'retry-after': '500' }, text: '' }
+  t.match(await run('mint', '--url', url), { code: 1, err: /asks to wait 500 seconds; .* \[BG_OTHER_RESPONSE\]$/ })
+  reply = { status: 402, headers: {}, text: '' }
+  t.match(await run('mint', '--url', url), {
+    code: 1,
+    err: /no l402 challenge; .*--scheme payment\. \[BG_OTHER_RESPONSE\]$/
+  })
+  t.match(await run('pay', url), { code: 1, err: /no l402 challenge; .*--scheme payment\. \[BG_OTHER_RESPONSE\]$/ })
+  reply = { status: 402, headers: { 'www-authenticate': 'L402 macaroon="AA", invoice="lnbc1"' }, text: '' }
+  for (const args of [
+    ['pay', url],
+    ['mint', '--url', url]
+  ])
+    t.match(await run(...args), {
+      code: 1,
+      err: /could not be paid: http:.*\/sandbox\/pay answered 200: <html> \[BG_NOT_PAID\]\nOnly the sandbox can be paid/
+    })
 })
 
 t.test('what cannot be asked is told by its option before anything is asked, so that no invoice is left', async t => {

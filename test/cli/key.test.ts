@@ -131,6 +131,10 @@ t.test('what cannot make invoices, and what is not there, is said before anythin
     t.same([code, out], [1, ''], said.source)
     t.match(err, said)
   }
+  t.match(await run('--dir', '/no/such/folder'), {
+    code: 1,
+    err: /^There is no folder \/no\/such\/folder\. Name lnd's own with --dir, .*\[BG_NODE_FOLDER\]$/
+  })
   t.match(await run('more'), { code: 2, err: /boltgate key lnd/ })
 })
 

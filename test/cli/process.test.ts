@@ -104,6 +104,7 @@ t.test('reloading under load drops nothing, and a stream outlives it', async t =
       writeFileSync(gateway.file, plain.replace('price: 10 sats', 'pryce: 10 sats'))
       const line = await gateway.line(line => String(line['msg']).includes('the old one stays'))
       t.match(line['msg'], /gateway\.yaml:\d+:\d+: .*pryce/, 'a broken file is told by line and column')
+      t.match(line, { code: 'BG_CONFIG_UNKNOWN_KEY', err: undefined }, 'with its code, and without a stack')
     }
     const before = reloads()
     const extra =
@@ -142,6 +143,7 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
   const busy = await run(['start'], { HOST: '127.0.0.1', PORT: String(own), BOLTGATE_DATA: temporaryFolder(t) })
   t.equal(busy.code, 1, 'a port in use')
   t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]* \[BG_LISTEN_IN_USE\]\n$/)
+  t.notMatch(busy.out, /"err"|"stack"/, 'it is the mistake of who started it, and not a fault of ours')
 
   const two = await Promise.all([RawClient.connect(own), RawClient.connect(own)])
   for (const client of two) {
@@ -175,6 +177,12 @@ t.test('a data folder that cannot be written is told in one line', async t => {
   t.equal(result.code, 1)
   t.match(result.err, /^[^\n]*(ENOTDIR|EACCES)[^\n]* \[BG_FILE_ACCESS\]\n$/)
   t.notOk(existsSync(join(file, 'data')))
+  const itself = await run(['start'], { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: file })
+  t.equal(itself.code, 1)
+  t.equal(
+    itself.err,
+    `The folder ${file} cannot be made, since a file stands there or above it (EEXIST); name another folder, or move the file away [BG_FILE_ACCESS]\n`
+  )
 })
 
 t.test('a plugin file that has changed is used after a reload, and the old one is closed', async t => {

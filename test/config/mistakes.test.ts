@@ -79,6 +79,42 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:27:40: routes[2].meter.prices: found 2; allowed: a price such as "2 msat", "1 sat" or "$0.000002", from 0 msat to 1000000000000 msat [BG_CONFIG_VALUE]'
   },
   {
+    name: 'a table of prices without an entry',
+    from: '    price: 10 sats\n',
+    to: '    price: { by: { json: model }, of: {} }\n',
+    line: 'gateway.yaml:27:39: routes[2].price.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a table of prices of a meter without an entry',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: { by: { json: model }, of: {} } }\n',
+    line: 'gateway.yaml:27:67: routes[2].meter.prices.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a meter whose prices are empty',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: {} }\n',
+    line: 'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a list that holds itself',
+    from: '[/api/payments, /api/refunds]',
+    to: '&paths [/api/payments, *paths]',
+    line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value that stands above it [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a merge key',
+    from: '  burst: { limit: 5, window: 10s }\n',
+    to: '  burst: &burst { limit: 5, window: 10s }\n  more: { <<: *burst, limit: 6, window: 10s }\n',
+    line: 'gateway.yaml:10:11: policies.more: found the merge key <<, which YAML 1.2 does not have; allowed: each key written out (an alias such as *name stands for one whole value) [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a required setting that holds a variable which is not set',
+    from: 'path: /v1/*',
+    to: 'path: "${PATHS}"',
+    line: 'gateway.yaml:26:43: routes[2].match.path: the environment variable PATHS is not set; set it, or give a default: ${PATHS:-default} [BG_CONFIG_VARIABLE]'
+  },
+  {
     name: 'a tab in the indentation',
     from: '  workers: 1',
     to: '\tworkers: 1',

@@ -119,12 +119,25 @@ t.test('bounds are told in the unit of the value', async t => {
 })
 
 t.test('a keyword that the reader does not know is still kept to', async t => {
-  const schema = Type.Object(
-    { a: Type.Optional(Type.Integer()), b: Type.Optional(Type.Integer()) },
-    { minProperties: 1 }
+  const schema = Type.Object({ nested: Type.Array(Type.Unsafe<number>({ not: { const: 1 } })) })
+  t.same(
+    readConfig(schema, { nested: [2, 1] }).problems.map(({ path }) => path),
+    ['nested[1]']
   )
-  t.equal(readConfig(schema, {}).problems.length, 1)
-  t.equal(readConfig(schema, { b: 1 }).problems.length, 0)
+  t.same(readConfig(schema, { nested: [2] }).problems, [])
+})
+
+t.test('the entries of a mapping are counted with those that were filled in', async t => {
+  const schema = Type.Object(
+    { a: Type.Optional(Type.Integer()), b: Type.Optional(Type.Integer()), c: Type.Optional(Type.Integer()) },
+    { minProperties: 1, maxProperties: 2 }
+  )
+  const message = (value: unknown): string | undefined => readConfig(schema, value).problems[0]?.message
+  t.equal(message({}), 'found an empty mapping; allowed: a mapping with the keys a, b, c, of 1 to 2 entries')
+  t.equal(message({ b: 1 }), undefined)
+  t.equal(message({ b: '1' }), 'found "1"; allowed: a whole number')
+  t.match(message({ a: 1, b: 1, c: 1 }), /^found a mapping of 3;/)
+  t.same(readConfig(Type.Object({ a: Type.Integer({ default: 1 }) }, { minProperties: 1 }), {}).problems, [])
 })
 
 t.test('a secret is never shown', async t => {

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -535,6 +535,28 @@ await t.test(
     await database.close()
   }
 )
+
+await t.test('what is no embedded database is told with what would be right, and is left as it is', async t => {
+  const dataDir = temporaryFolder(t)
+  const folder = join(dataDir, 'database')
+  const open = (): Promise<unknown> => openDatabase({ url: 'pglite:', dataDir, log: silentLog, clock: systemClock })
+  const refusal = (reason: RegExp) => ({
+    code: 'BG_DATABASE_OPEN',
+    message: new RegExp(`^The embedded database in ${folder} cannot be opened: ${reason.source}`)
+  })
+  writeFileSync(folder, 'hello')
+  await t.rejects(open(), refusal(/what is there is no database; move it away, or name another folder with `data`$/))
+  t.equal(readFileSync(folder, 'utf8'), 'hello')
+  rmSync(folder)
+  mkdirSync(folder)
+  await t.rejects(open(), refusal(/what is there is no database; move it away/))
+  writeFileSync(join(folder, 'PG_VERSION'), '18\n')
+  await t.rejects(open(), refusal(/.*; .*its files are damaged or of another version: restore them from a copy/))
+  rmSync(folder, { recursive: true })
+  rmSync(`${folder}.lock`)
+  mkdirSync(`${folder}.lock`)
+  await t.rejects(open(), refusal(/.*database\.lock cannot be locked \(.*\); give the folder around it to the user/))
+})
 
 await t.test('urls that name no database are refused with what would be right', async t => {
   const open = (url: string): Promise<unknown> =>

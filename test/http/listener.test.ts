@@ -312,11 +312,25 @@ t.test('a listener opens nothing before it is told, and says why it cannot', asy
     trustedProxies: [],
     clock: new ManualClock(),
     freshId: () => 'x',
-    handle: answer
+    handle: answer,
+    failed: () => {
+      t.fail('who opens the port is told, and nobody else')
+    }
   }
   const second = createListener(options)
   t.equal(second.address, null)
-  await t.rejects(second.listen('127.0.0.1', door.port), { code: 'EADDRINUSE' })
+  await t.rejects(second.listen('127.0.0.1', door.port), {
+    code: 'BG_LISTEN_IN_USE',
+    message: new RegExp(`^server\\.listen: another program listens at 127\\.0\\.0\\.1:${door.port}; .*EADDRINUSE`)
+  })
+  await t.rejects(createListener(options).listen('no.such.host.invalid', 0), {
+    code: 'BG_LISTEN_ADDRESS',
+    message: /^server\.listen: the name no\.such\.host\.invalid has no address here; use /
+  })
+  await t.rejects(createListener(options).listen('192.0.2.1', 0), {
+    code: 'BG_LISTEN_ADDRESS',
+    message: /^server\.listen: 192\.0\.2\.1 is no address of this machine; use /
+  })
   t.throws(() => createListener({ ...options, trustedProxies: ['nonsense'] }), { name: 'TypeError' })
 })
 

@@ -102,8 +102,9 @@ t.test('prices that cannot hold are refused by the name of the member', async t 
     [{ defaultPrice: '11 sats' }, /more than defaultPriceSats/],
     [{ defaultPriceSats: 0, defaultPrice: '$1' }, /must not be 0/],
     [{ endpoints: [{ pathPattern: '/a', priceSats: 4, price: table }] }, /more than priceSats, 4 sats/],
-    [{ endpoints: [{ pathPattern: '/a', priceSats: 9, price: { ...table, by: { path: 'x' } } }] }, /by/i],
-    [{ endpoints: [{ pathPattern: '/a', priceSats: 9, price: { ...table, of: {} } }] }, /of/i],
+    [{ endpoints: [{ pathPattern: '/a', priceSats: 9, price: { ...table, by: { path: 'x' } } }] }, /exactly one of/],
+    [{ endpoints: [{ pathPattern: '/a', priceSats: 9, price: { ...table, of: {} } }] }, /Price.Of.*at least 1 member/],
+    [{ defaultPrice: { ...table, of: { '': 5 } } }, /Must have a name that matches/],
     [
       { endpoints: [{ pathPattern: '/a', priceSats: 9, price: table, meter: { outputMsat: 1, usage: 'bytes' } }] },
       /one amount where there is a meter/

@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { AddressKeyError } from '../address-key.ts'
 import { NodeFolderError, type NodeFolder, type NodeKey } from '../kind.ts'
@@ -24,6 +24,8 @@ const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')
  * `lnd.conf`. @throws NodeFolderError
  */
 export function keyOfFolder({ dir, credential, network, address, isPublic }: NodeFolder): NodeKey {
+  if ((credential === null || !isPublic) && !isFolder(dir))
+    throw new NodeFolderError(`There is no folder ${dir}. Name lnd's own with --dir, where its tls.cert is.`)
   const file = credential ?? findMacaroon(dir, network)
   const bytes = read(file, 'A macaroon')
   const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
@@ -41,6 +43,10 @@ export function keyOfFolder({ dir, credential, network, address, isPublic }: Nod
     throw error
   }
   return { key, remarks }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
 }
 
 /** @throws NodeFolderError */

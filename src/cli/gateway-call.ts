@@ -1,0 +1,71 @@
+import { request, type Dispatcher } from 'undici'
+import { CommandError } from './output.ts'
+
+/** A response, read to its end. */
+export interface WholeResponse {
+  readonly status: number
+  readonly headers: Dispatcher.ResponseData['headers']
+  readonly text: string
+}
+
+/** What a command asks for. */
+export interface GatewayRequest {
+  readonly method: Dispatcher.HttpMethod
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | null
+}
+
+/** Asks a gateway, or whatever stands at its address. @throws CommandError where nothing there speaks HTTP */
+export async function callGateway(url: URL, { method, headers, body }: GatewayRequest): Promise<WholeResponse> {
+  try {
+    const response = await request(url, { method, headers, body })
+    return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
+  } catch (error) {
+    // All that is given to it was judged before: what fails is the network, or who answers there.
+    throw new CommandError(
+      'BG_NOT_REACHED',
+      `${url.origin} cannot be reached: ${reasonOf(error)}; start the gateway there, or correct the address`,
+      { cause: error }
+    )
+  }
+}
+
+/** Pays an invoice at a sandbox and gives its preimage. @throws CommandError */
+export async function payAtSandbox(sandbox: URL, invoice: string | undefined): Promise<string> {
+  const { status, text } = await callGateway(sandbox, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ invoice })
+  })
+  const preimage = status === 200 ? preimageIn(text) : null
+  if (preimage !== null) return preimage
+  throw new CommandError(
+    'BG_NOT_PAID',
+    `The invoice could not be paid: ${sandbox.href} answered ${status}: ${beginningOf(text)}\nOnly the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.`
+  )
+}
+
+/** The beginning of a body, for a message. */
+export function beginningOf(text: string): string {
+  return text.trim() === '' ? 'nothing more' : text.trim().slice(0, 300)
+}
+
+function preimageIn(text: string): string | null {
+  try {
+    const found: unknown = JSON.parse(text)
+    return typeof found === 'object' && found !== null && 'preimage' in found && typeof found.preimage === 'string'
+      ? found.preimage
+      : null
+  } catch (error) {
+    if (error instanceof SyntaxError) return null
+    throw error
+  }
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return String(error)
+  // OpenSSL's own text says nothing that helps.
+  if ('code' in error && String(error.code).startsWith('ERR_SSL_'))
+    return 'what answers there speaks no TLS, or another version of it (is it http:// and not https://?)'
+  return error.message
+}
