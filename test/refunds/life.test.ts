@@ -94,7 +94,12 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     async t => {
       const payment = await f.payment()
       const again = invoiceOf(clock)
-      const body = { invoiceId: payment.invoiceId, refundAddress: again, refundType: 'ln' as const, amountSatoshis: 100 }
+      const body = {
+        invoiceId: payment.invoiceId,
+        refundAddress: again,
+        refundType: 'ln' as const,
+        amountSatoshis: 100
+      }
       const failedAt = clock.now()
       clock.advance(2_000)
       provider.fate = () => 'lost before'
