@@ -282,6 +282,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
       await sessions.start()
       // What the others find out at once may have to be told by a job.
       await jobs.start()
+      news.begin()
       await payments.start()
       traffic.start()
       // Nobody waits for the billing provider but who buys a plan.

@@ -1,11 +1,13 @@
 import { isConnectionFault } from '../database/errors.ts'
 import type { Log } from '../telemetry/log.ts'
 
-/** When the next job of a queue is due. */
+/** When the jobs of a queue are due. */
 export interface Due {
   readonly name: string
-  /** Milliseconds from now by the database's clock; at most 0 when it is due already. */
-  readonly inMs: number
+  /** Whether one is due now. */
+  readonly isDue: boolean
+  /** Milliseconds from now, by the database's clock, to the first that is not; null where there is none. */
+  readonly inMs: number | null
 }
 
 /** What the looks work with. */
@@ -13,7 +15,7 @@ export interface LooksParts {
   readonly log: Log
   /** Milliseconds within which it looks again, whatever it found. */
   readonly most: number
-  /** The first waiting job of each queue that has one. */
+  /** The waiting jobs of each queue that has some. */
   due(): Promise<readonly Due[]>
   /** A queue has a job that is due. */
   wake(name: string): void
@@ -78,9 +80,10 @@ export class JobLooks {
     const { due, log, most, wake } = this.#parts
     try {
       let next = most
-      for (const { name, inMs } of await due()) {
-        if (inMs <= 0) wake(name)
-        else next = Math.min(next, inMs)
+      for (const { name, isDue, inMs } of await due()) {
+        if (isDue) wake(name)
+        // Also of a queue that was woken: one claims what is due, and not what becomes so a moment later.
+        next = Math.min(next, inMs ?? most)
       }
       this.#away = false
       this.soon(next)

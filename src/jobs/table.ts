@@ -88,15 +88,17 @@ export class JobTable {
     return this.#database.sql
   }
 
-  /** When the next job of each queue is due. */
+  /** When the jobs of each queue are due that has some waiting. */
   async due(names: readonly string[]): Promise<Due[]> {
+    // pg-boss's index of what waits holds nothing that is blocked, and is used only where that is asked for.
+    const waiting = this.#sql`from boltgate_jobs.job where name = queue and state < 'active' and not blocked`
     return await this.#sql<Due[]>`
       select * from (
-        select queue as name, (
+        select queue as name, exists (select ${waiting} and start_after <= now()) as "isDue", (
           select (extract(epoch from min(start_after) - clock_timestamp()) * 1000)::float8
-          from boltgate_jobs.job where name = queue and state < 'active') as "inMs"
+          ${waiting} and start_after > now()) as "inMs"
         from unnest(${[...names]}::text[]) queue) found
-      where "inMs" is not null`
+      where "isDue" or "inMs" is not null`
   }
 
   /** Of every queue that has jobs. */

@@ -13,17 +13,28 @@ export interface InvoiceListener {
  */
 export class InvoiceNews {
   readonly #listeners: InvoiceListener[] = []
+  readonly #begun = Promise.withResolvers<void>()
 
   listen(listener: InvoiceListener): void {
     this.#listeners.push(listener)
   }
 
+  /**
+   * Those who listen can write down what follows, jobs among it: what is told before waits for this, since a gateway
+   * takes requests a moment earlier, and nobody tells it again. More often than once is harmless.
+   */
+  begin(): void {
+    this.#begun.resolve()
+  }
+
   /** Resolves once all have looked it up. */
   async paid(paymentHash: string): Promise<void> {
+    await this.#begun.promise
     await Promise.all(this.#listeners.map(listener => listener.paid(paymentHash)))
   }
 
   async changed(paymentHash: string): Promise<void> {
+    await this.#begun.promise
     await Promise.all(this.#listeners.map(listener => listener.changed?.(paymentHash)))
   }
 }

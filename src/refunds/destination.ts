@@ -44,6 +44,9 @@ function readInvoice(text: string, network: InvoiceNetwork, now: number): Destin
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     if (isAddress(text)) throw refusal('refundAddress is a Bitcoin address, but refundType is ln.')
+    // Wallets show and copy it so.
+    if (/^lightning:/i.test(text))
+      throw refusal('refundAddress must be the Lightning invoice alone, without lightning: before it.')
     throw refusal(`refundAddress is not a Lightning invoice: ${error.message}.`)
   }
   if (invoice.network !== network)

@@ -15,9 +15,9 @@ import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } f
 import type { RefundSource, RefundSources } from './source.ts'
 import {
   adviceOn,
+  afterLookUp,
   afterPayout,
   afterRefusal,
-  afterUnknown,
   isNothingSent,
   isOpen,
   LOOKED_UP_FOR,
@@ -314,9 +314,7 @@ export class Refunds {
       return refund
     }
     const payout = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
-    return await this.#apply(refund, (current, now) =>
-      payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now)
-    )
+    return await this.#apply(refund, (current, now) => afterLookUp(current, payout, now))
   }
 
   /**

@@ -18,6 +18,8 @@ export const SEND_WITHIN = 60_000
 /** Milliseconds for which an open refund is looked up by itself; after them an administrator has to settle it. */
 export const LOOKED_UP_FOR = 30 * 86_400_000
 
+/** Milliseconds to which some nodes cut times. */
+const COARSEST_CLOCK = 1_000
 const SHORTEST_CHECK = 10_000
 const LONGEST_CHECK = 900_000
 
@@ -65,6 +67,20 @@ export function afterRefusal<R extends PaidOut>(refund: R, now: number): R {
 export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
   const sent = refund.providerRefundId !== null || refund.status === 'processing'
   return !sent && now - refund.createdAt >= UNKNOWN_GRACE ? afterRefusal(refund, now) : refund
+}
+
+/**
+ * The refund after its provider was asked how it stands, `now` in milliseconds; null where it knows none. Nodes know a
+ * payment by its invoice alone: a failure that ended before the refund was made is that of an earlier refund to the
+ * same invoice, and says nothing of a request whose answer was lost.
+ */
+export function afterLookUp<R extends PaidOut>(refund: R, payout: Payout | null, now: number): R {
+  const isOfAnother =
+    payout?.status === 'failed' &&
+    isUnheard(refund) &&
+    payout.processedAt !== null &&
+    payout.processedAt <= refund.createdAt - COARSEST_CLOCK
+  return payout === null || isOfAnother ? afterUnknown(refund, now) : afterPayout(refund, payout, now)
 }
 
 /** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */

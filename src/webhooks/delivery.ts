@@ -1,3 +1,4 @@
+import { errors } from 'undici'
 import { AddressRefused, NameUnresolved } from '../upstream/guard.ts'
 import type { OutboundResponse } from '../upstream/outbound.ts'
 
@@ -12,6 +13,9 @@ export interface Sent {
 
 /** Bytes of a response that are kept (decision 161). */
 export const KEPT_RESPONSE_BYTES = 1024
+
+/** Codes of a connection that stood and ended before an answer. */
+const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
 /** What a response means: 2xx is delivered, everything else has failed (decision 160). */
 export function answered({ status, body }: OutboundResponse): Sent {
@@ -33,9 +37,11 @@ export function unanswered(error: unknown): Sent {
 function reasonOf(error: unknown): string {
   if (error instanceof AddressRefused) return `The address was refused: ${error.message}`
   if (error instanceof NameUnresolved) return 'The name in the address could not be resolved.'
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  if (error instanceof errors.HTTPParserError) return 'What the endpoint answered is not HTTP.'
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : ''
   if (code === 'UND_ERR_CONNECT_TIMEOUT' || (error instanceof Error && error.name === 'TimeoutError'))
     return 'No answer came within 10 seconds.'
+  if (CLOSED.has(code)) return 'The endpoint closed the connection without an answer.'
   return `The endpoint could not be reached (${code === '' ? 'no answer' : code}).`
 }
 

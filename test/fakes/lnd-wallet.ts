@@ -168,7 +168,8 @@ export class LndWallet {
       status: isFailed ? 'FAILED' : isPaid ? 'SUCCEEDED' : 'IN_FLIGHT',
       failureReason: isFailed ? outcome : 'FAILURE_REASON_NONE',
       feeSats: isPaid ? 2 : 0,
-      resolvedAt: outcome === 'IN_FLIGHT' ? null : this.#clock.now()
+      // Without a route nothing was attempted, so that there is no HTLC that ended.
+      resolvedAt: outcome === 'IN_FLIGHT' || outcome === 'FAILURE_REASON_NO_ROUTE' ? null : this.#clock.now()
     }
     this.payments.set(decoded.paymentHash, payment)
     return payment

@@ -1,6 +1,9 @@
 import t from 'tap'
 import { JobLooks, type Due } from '../../src/jobs/looks.ts'
+import { JobTable } from '../../src/jobs/table.ts'
 import { silentLog, type Log } from '../../src/telemetry/log.ts'
+import { eachDatabase, withSql } from '../support/database.ts'
+import { declareQueue, openJobs, plain } from './jobs.ts'
 
 // The looks' own timers do not keep a process that has nothing else to do.
 const held = setInterval(() => {}, 60_000)
@@ -36,12 +39,12 @@ function looks(
 t.test('a job is looked for when it is due, and nothing is asked in between', async t => {
   const one = looks([
     [
-      { name: 'a', inMs: 30 },
-      { name: 'b', inMs: 40_000 }
+      { name: 'a', isDue: false, inMs: 30 },
+      { name: 'b', isDue: false, inMs: 40_000 }
     ],
     [
-      { name: 'a', inMs: -1 },
-      { name: 'b', inMs: 39_000 }
+      { name: 'a', isDue: true, inMs: null },
+      { name: 'b', isDue: false, inMs: 39_000 }
     ]
   ])
   one.looks.soon(0)
@@ -51,7 +54,7 @@ t.test('a job is looked for when it is due, and nothing is asked in between', as
 })
 
 t.test('a job that is added and due sooner than the next look brings it forward', async t => {
-  const one = looks([[{ name: 'added', inMs: 0 }]])
+  const one = looks([[{ name: 'added', isDue: true, inMs: null }]])
   one.looks.soon(40_000)
   one.looks.soon(20)
   one.looks.soon(10_000)
@@ -64,7 +67,7 @@ t.test('a job that is added and due sooner than the next look brings it forward'
 })
 
 t.test('what other processes have added is found in the stated time, also after looks that found nothing', async t => {
-  const one = looks([[], [], [{ name: 'theirs', inMs: -500 }]], { most: 10 })
+  const one = looks([[], [], [{ name: 'theirs', isDue: true, inMs: null }]], { most: 10 })
   one.looks.soon(0)
   t.equal(await one.woken, 'theirs')
   t.equal(one.asked(), 3)
@@ -79,9 +82,65 @@ t.test('a look that fails is told and done again', async t => {
       warnings.push(message ?? '')
     }
   }
-  const one = looks([new Error('broken'), [{ name: 'a', inMs: 0 }]], { log, most: 10 })
+  const one = looks([new Error('broken'), [{ name: 'a', isDue: true, inMs: null }]], { log, most: 10 })
   one.looks.soon(0)
   t.equal(await one.woken, 'a')
   t.same(warnings, ['no jobs could be looked for; it is tried again'])
   await one.looks.close()
+})
+
+t.test('a job that is due a moment after another of its queue is looked for at its own time', async t => {
+  const first = Promise.withResolvers<void>()
+  const second = Promise.withResolvers<void>()
+  const answers: Due[] = [
+    { name: 'a', isDue: true, inMs: 20 },
+    { name: 'a', isDue: true, inMs: null }
+  ]
+  const one = new JobLooks({
+    log: silentLog,
+    most: 1_000_000_000,
+    due: async () => answers.splice(0, 1),
+    wake: () => {
+      ;(answers.length === 1 ? first : second).resolve()
+    }
+  })
+  one.soon(0)
+  await first.promise
+  await second.promise
+  t.pass('and not when everything is looked at again')
+  await one.close()
+})
+
+await eachDatabase(t, 'the looks at the table', async (t, database) => {
+  const jobs = openJobs(t, database)
+  declareQueue(jobs, 'numbers', plain, async () => {})
+  await jobs.start()
+  await jobs.close()
+  const add = (state: string, after: string, count: number) =>
+    database.sql.unsafe(
+      `insert into boltgate_jobs.job (name, state, start_after, policy)
+       select 'numbers', '${state}', now() + interval '${after}', 'short' from generate_series(1, ${count})`
+    )
+
+  await t.test('tell what is due now, and when the first is that is not', async t => {
+    const table = new JobTable(database)
+    t.same(await table.due(['numbers', 'others']), [])
+    await add('created', '40 seconds', 1)
+    t.match(await table.due(['numbers']), [{ name: 'numbers', isDue: false, inMs: Number }])
+    await add('retry', '-40 seconds', 1)
+    const [due] = await table.due(['numbers'])
+    t.match(due, { isDue: true })
+    t.ok((due?.inMs ?? 0) > 20_000 && (due?.inMs ?? 0) <= 40_000)
+  })
+
+  await t.test('read by an index what waits, however much was done', async t => {
+    await add('completed', '-1 hour', 20_000)
+    await database.sql`analyze boltgate_jobs.job`
+    const [read] = await database.transaction(async tx => {
+      await new JobTable(withSql(database, tx)).due(['numbers', 'others'])
+      return await tx<Array<{ rows: number }>>`
+        select coalesce(sum(seq_tup_read), 0)::int as rows from pg_stat_xact_user_tables where schemaname = 'boltgate_jobs'`
+    })
+    t.ok((read?.rows ?? Infinity) < 1_000, `${read?.rows} rows`)
+  })
 })

@@ -31,7 +31,7 @@ t.test('every sale is in the figures once, by what was sold and how it was learn
     await gateway.merchantSend('POST', '/api/payments', { orderId: 'one', amount: '0.00001', currency: 'BTC' })
   ).json() as { lightningInvoice: string; invoiceId: string }
   await gateway.pay(payment.lightningInvoice)
-  t.match((await gateway.merchantSend('POST', `/api/payments/${payment.invoiceId}/sync`)).json(), { status: 'paid' })
+  t.match((await gateway.merchantSend('POST', `/api/payments/${payment.invoiceId}/sync`)).json(), { status: /^paid$/ })
   await gateway.merchantSend('POST', '/api/payments', { orderId: 'a demo is none', amount: 0, currency: 'USD' })
 
   const checkout = (authorization?: string) =>

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { anInput } from './fixture.ts'
@@ -211,4 +212,31 @@ void t.test('Payment Create | 10 | 1 minute | POST /api/payments', async t => {
   t.equal(read.status, 404, 'reads are counted by themselves')
   clock.advance(60_000)
   t.equal((await gateway.merchantSend('POST', '/api/payments', anInput({ amount: 0 }))).status, 201)
+})
+
+void t.test('what is paid while the gateway listens and has not begun its jobs is told once it has', async t => {
+  let invoiceId = ''
+  let paying: Promise<Response> | null = null
+  const { merchantSend } = await startGateway(t, {
+    listening: async (address, apiKey) => {
+      const send = (method: string, path: string, body?: object): Promise<Response> =>
+        fetch(address + path, {
+          method,
+          headers: { 'content-type': 'application/json', ...(path.startsWith('/api') ? { 'x-api-key': apiKey } : {}) },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) })
+        })
+      // Then a payment is written with the job that tells of it.
+      await send('PUT', '/api/merchant/webhook-url', { webhookUrl: 'http://127.0.0.1:9001/hook' })
+      // As the payment's schema has it.
+      const made = (await (await send('POST', '/api/payments', anInput())).json()) as Record<string, string>
+      invoiceId = made['invoiceId'] ?? ''
+      paying = send('POST', '/sandbox/pay', { invoice: made['lightningInvoice'] })
+      // The provider says that it is paid, and that cannot be written yet.
+      await eventually('paid at the sandbox', async () =>
+        (await send('POST', `/api/payments/${invoiceId}/sync`)).status === 503 ? true : null
+      )
+    }
+  })
+  t.match(await paying, { status: 200 })
+  t.same((await merchantSend('GET', `/api/payments/${invoiceId}/status`)).json(), { status: 'paid' })
 })

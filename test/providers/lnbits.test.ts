@@ -106,7 +106,11 @@ t.test('of an invoice that its own wallet paid the part that came in counts', as
   fake.wallet.pay(charge.invoice, null)
   t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
   fake.wallet.settle(charge.chargeId)
-  t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 2_100, settledAt: clock.now() })
+  t.match(await provider.lookUp(key, charge.chargeId), {
+    status: /^paid$/,
+    receivedSats: 2_100,
+    settledAt: clock.now()
+  })
   const refund = refundOf(clock, 40)
   const incoming = { ...refund, destination: { type: 'ln', invoice: charge.invoice } } as const
   fake.wallet.payments.clear()

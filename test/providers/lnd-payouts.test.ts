@@ -107,14 +107,20 @@ t.test('"already paid" between look and send is a look-up', async t => {
 })
 
 t.test('a payment that lnd gives up is refused with its reason, and can be tried again', async t => {
-  const { node, lnd, key, overLightning } = await setUp(t)
+  const { clock, node, lnd, key, overLightning } = await setUp(t)
   const request = overLightning()
   node.wallet.outcome = 'FAILURE_REASON_NO_ROUTE'
   await t.rejects(
     lnd.createPayout(key, request),
     errorLike({ name: 'ProviderRefused', reason: 'request', message: /no route/ })
   )
-  t.match(await lnd.lookUpPayout(key, request), { status: 'failed', feeSats: 0 })
+  const failedAt = clock.now()
+  clock.advance(1_000)
+  t.match(
+    await lnd.lookUpPayout(key, request),
+    { status: 'failed', feeSats: 0, processedAt: failedAt },
+    'without an attempt by a route it says only when it began'
+  )
   node.wallet.outcome = 'FAILURE_REASON_INSUFFICIENT_BALANCE'
   await t.rejects(lnd.createPayout(key, request), errorLike({ message: /too little/ }))
   node.wallet.outcome = 'SUCCEEDED'

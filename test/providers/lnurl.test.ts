@@ -106,10 +106,10 @@ t.test('once it was seen as paid nobody is asked again, and it stays when it was
   const { chargeId } = await provider.createCharge(key, request)
   fake.wallet.settle(chargeId)
   const seenAt = clock.now()
-  t.match(await provider.lookUp(key, chargeId), { status: 'paid', settledAt: seenAt })
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, settledAt: seenAt })
   const asked = fake.requests.length
   clock.advance(5_000)
-  t.match(await provider.lookUp(key, chargeId), { status: 'paid', settledAt: seenAt })
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, settledAt: seenAt })
   t.equal(fake.requests.length, asked)
 })
 
@@ -129,7 +129,7 @@ t.test('paid is only what is about this invoice, with a preimage that fits where
     await t.rejects(provider.lookUp(key, chargeId), errorLike({ fault: 'server' }), JSON.stringify(verified))
   }
   fake.verified = { settled: true, preimage: null, pr: undefined }
-  t.match(await provider.lookUp(key, chargeId), { status: 'paid' }, 'its own word counts for its own account')
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/ }, 'its own word counts for its own account')
 })
 
 t.test('what the server has forgotten is nothing, and expired once its time is over', async t => {

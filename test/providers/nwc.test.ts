@@ -363,7 +363,7 @@ t.test('a wallet that names no state is paid where it says when', async t => {
   const { chargeId } = await provider.createCharge(key, request)
   t.match(await provider.lookUp(key, chargeId), { status: 'unpaid' }, 'though it shows a preimage')
   fake.wallet.settle(chargeId)
-  t.match(await provider.lookUp(key, chargeId), { status: 'paid', settledAt: clock.now() })
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, settledAt: clock.now() })
   const late = await provider.createCharge(key, request)
   clock.advance(600_000)
   t.match(await provider.lookUp(key, late.chargeId), { status: 'expired' })
@@ -377,7 +377,7 @@ t.test('a wallet that pays its own invoice has it paid once the half that goes o
   t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
   fake.wallet.outcome = 'paid'
   fake.wallet.pay(charge.invoice, null)
-  t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 2_100 })
+  t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 2_100 })
 })
 
 t.test('a connection that may not list is not asked to for an hour, and small pages are read to their end', async t => {

@@ -55,10 +55,10 @@ t.test('what is left after phoenixd took its fee for a channel is no underpaymen
   const { fake, provider, key } = await setUp(t)
   const { chargeId } = await provider.createCharge(key, request)
   fake.wallet.settle(chargeId, 40)
-  t.match(await provider.lookUp(key, chargeId), { status: 'paid', receivedSats: 2_100 })
+  t.match(await provider.lookUp(key, chargeId), { status: /^paid$/, receivedSats: 2_100 })
   const more = await provider.createCharge(key, request)
   fake.wallet.settle(more.chargeId, 2_500)
-  t.match(await provider.lookUp(key, more.chargeId), { status: 'paid', receivedSats: 2_500 })
+  t.match(await provider.lookUp(key, more.chargeId), { status: /^paid$/, receivedSats: 2_500 })
 })
 
 t.test('an invoice whose time is over is expired, unless it was paid', async t => {
@@ -66,7 +66,7 @@ t.test('an invoice whose time is over is expired, unless it was paid', async t =
   const [paid, unpaid] = [await provider.createCharge(key, request), await provider.createCharge(key, request)]
   fake.wallet.settle(paid.chargeId)
   clock.advance(600_000)
-  t.match(await provider.lookUp(key, paid.chargeId), { status: 'paid' })
+  t.match(await provider.lookUp(key, paid.chargeId), { status: /^paid$/ })
   t.match(await provider.lookUp(key, unpaid.chargeId), { status: 'expired' })
 })
 

@@ -198,6 +198,11 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       error: /is a Lightning invoice/
     },
     {
+      row: 'a link to a Lightning invoice',
+      body: () => ({ refundType: 'ln', refundAddress: `lightning:${invoiceOf(clock)}` }),
+      error: /^refundAddress must be the Lightning invoice alone, without lightning: before it\.$/
+    },
+    {
       row: 'refundType must match the kind of refundAddress: address with ln',
       body: () => ({ refundType: 'ln' }),
       error: /is a Bitcoin address, but refundType is ln/

@@ -90,6 +90,44 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
   }
 
   await t.test(
+    'a lost answer is not taken for failed because an earlier payment of the same invoice had failed',
+    async t => {
+      const payment = await f.payment()
+      const again = invoiceOf(clock)
+      const body = {
+        invoiceId: payment.invoiceId,
+        refundAddress: again,
+        refundType: 'ln' as const,
+        amountSatoshis: 100
+      }
+      const failedAt = clock.now()
+      clock.advance(2_000)
+      provider.fate = () => 'lost before'
+      const refund = await refunds.create(merchant, body)
+      const earlier: Payout = {
+        payoutId: 'earlier',
+        status: 'failed',
+        feeSats: 0,
+        transactionHash: null,
+        processedAt: failedAt
+      }
+      provider.payouts.set(refund.refundId, earlier)
+      t.match(
+        await refunds.sync(merchant, refund.refundId),
+        { status: 'pending', providerRefundId: null },
+        'its own request may still be on its way'
+      )
+      clock.advance(10 * minutes)
+      t.equal((await refunds.sync(merchant, refund.refundId)).status, 'failed', 'as where nothing is known')
+
+      const lost = await refunds.create(merchant, { ...body, refundAddress: invoiceOf(clock) })
+      clock.advance(1_000)
+      provider.payouts.set(lost.refundId, { ...earlier, processedAt: clock.now() })
+      t.equal((await refunds.sync(merchant, lost.refundId)).status, 'failed', 'one that ended later is its own')
+    }
+  )
+
+  await t.test(
     'a provider that refuses is 400 {error}, with a failed refund that frees its amount (decision 57)',
     async t => {
       provider.fate = () => 'refuses'

@@ -58,6 +58,8 @@ export interface TestGatewayOptions {
    * document.
    */
   readonly documented?: false
+  /** What a client does between the moment in which the gateway listens and that in which it is ready. */
+  readonly listening?: (address: string, apiKey: string) => Promise<void>
 }
 
 /** An answer with its body read. */
@@ -200,6 +202,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
   const { port } = await app.listen()
   const address = `http://127.0.0.1:${port}`
   if (url === '') url = address
+  await options.listening?.(address, readKeys(data)?.merchant?.apiKey.reveal() ?? '')
   await app.follow()
   const agent = new Agent({ keepAliveTimeout: 1000, connections: 256 })
   let closed: Promise<void> | null = null

@@ -2,6 +2,7 @@ import { createHmac } from 'node:crypto'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import t from 'tap'
+import { errors } from 'undici'
 import { Secret } from '../../src/keys/secrets.ts'
 import { AddressRefused, NameUnresolved } from '../../src/upstream/guard.ts'
 import { answered, responseText, unanswered } from '../../src/webhooks/delivery.ts'
@@ -166,6 +167,11 @@ t.test('why there was no answer, in words that name no address', async t => {
   t.equal(
     error(Object.assign(new Error('Connect Timeout'), { code: 'UND_ERR_CONNECT_TIMEOUT' })).error,
     'No answer came within 10 seconds.'
+  )
+  t.equal(
+    error(new errors.HTTPParserError('Response does not match the HTTP/1.1 protocol')).error,
+    'What the endpoint answered is not HTTP.',
+    'it has no code'
   )
   t.equal(error(new Error('odd')).error, 'The endpoint could not be reached (no answer).')
 })

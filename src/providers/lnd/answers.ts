@@ -206,14 +206,21 @@ export function readLndPayment(body: unknown): SentPayment | null {
   }
 }
 
-/** When the last attempt ended, in milliseconds since the epoch; null where lnd does not say. */
+/**
+ * When the last attempt ended, in milliseconds since the epoch; where none found a route, when the payment began. Null
+ * where lnd does not say.
+ */
 function resolvedAt(payment: JsonMembers): number | null {
-  // Nanoseconds do not fit into a number; their first thirteen digits do.
-  const times = list(payment['htlcs']).map(htlc =>
-    Number((text(members(htlc)?.['resolve_time_ns']) ?? '').slice(0, -6))
-  )
-  const last = Math.max(0, ...times.filter(Number.isSafeInteger))
+  const times = list(payment['htlcs']).map(htlc => fromNanoseconds(members(htlc)?.['resolve_time_ns']))
+  const last = Math.max(0, ...times) || fromNanoseconds(payment['creation_time_ns'])
   return last === 0 ? null : last
+}
+
+/** Milliseconds; 0 for none. */
+function fromNanoseconds(value: unknown): number {
+  // As a whole they do not fit into a number; without the last six digits they do.
+  const time = Number((text(value) ?? '').slice(0, -6))
+  return Number.isSafeInteger(time) ? time : 0
 }
 
 /** A transaction of the node's wallet. */

@@ -67,9 +67,9 @@ t.test('a real LNbits', { skip }, async t => {
     t.match(await lnbits.lookUp(receiving, charge.chargeId), { status: 'unpaid' })
     t.equal(hash('sha256', Buffer.from(await pay(charge.invoice), 'hex'), 'hex'), charge.paymentHash)
     const state = await lnbits.lookUp(receiving, charge.chargeId)
-    t.match(state, { status: 'paid', receivedSats: 210 })
+    t.match(state, { status: /^paid$/, receivedSats: 210 })
     t.ok(Math.abs((state?.settledAt ?? 0) - Date.now()) < 60_000, `settled at ${String(state?.settledAt)}`)
-    t.match(await listed(lnbits, receiving, since), [{ chargeId: charge.chargeId, state: { status: 'paid' } }])
+    t.match(await listed(lnbits, receiving, since), [{ chargeId: charge.chargeId, state: { status: /^paid$/ } }])
     t.equal(await lnbits.lookUp(receiving, 'ab'.repeat(32)), null)
     t.equal(
       await lnbits.lookUp(new Secret(payer.invoiceKey), (await lnbits.createCharge(receiving, request)).chargeId),

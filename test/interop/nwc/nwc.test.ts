@@ -154,7 +154,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
     t.equal(await provider.lookUp(key, 'ab'.repeat(32)), null)
     fake.wallet.settle(charge.chargeId)
-    t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 21 })
+    t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 21 })
     t.match(await provider.listSettled(key, { since, oldest: since, position: null }), {
       charges: [{ chargeId: charge.chargeId }],
       reach: 'whole'
@@ -250,7 +250,7 @@ t.test('the same over real lnd', { skip: programs === null ? 'lnd is not at hand
   await t.test('a payment is found, and a refund arrives at the payer once', async t => {
     const charge = await provider.createCharge(key, { amountSats: 5_000, description: 'Tea', expirySeconds: 600 })
     await payer.pay(charge.invoice)
-    t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid', receivedSats: 5_000 })
+    t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 5_000 })
     const { payment_request: invoice } = await payer.api('POST', '/v1/invoices', { value: '1000', memo: 'refund' })
     const refund = {
       ...refundOf(new ManualClock(Date.now()), 1_000),
