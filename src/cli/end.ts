@@ -1,4 +1,4 @@
-import { systemClock } from '../system/clock.ts'
+import { systemClock, type Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 
 /** For what the gateway has closed and the system has yet to let go of. */
@@ -34,12 +34,20 @@ export function endSoon(log: Log): void {
   })
 }
 
-/** Ends a gateway whose stop does not come to its end: `drainTimeout` is in milliseconds. */
-export function endAtLatest(drainTimeout: number, log: Log): void {
-  systemClock.after(drainTimeout + CLOSING_MS, () => {
+/**
+ * Ends a gateway whose stop does not come to its end, with exit code 1: `drainTimeout` is in milliseconds. `clock` and
+ * `end` are there for tests.
+ */
+export function endAtLatest(
+  drainTimeout: number,
+  log: Log,
+  clock: Clock = systemClock,
+  end: () => Promise<never> = endProcess
+): void {
+  clock.after(drainTimeout + CLOSING_MS, () => {
     log.error({ held: held() }, 'the gateway could not be closed in time: it is ended')
     process.exitCode = 1
-    void endProcess()
+    void end()
   })
 }
 
