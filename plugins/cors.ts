@@ -58,7 +58,7 @@ function strip(headers: HeaderList): void {
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route of the request that it announces, whether or not that route takes OPTIONS, and no other route may grant it. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {
@@ -125,11 +125,12 @@ export default definePlugin({
     return {
       answersPreflights: true,
       request(ctx) {
-        if (ctx.isPreflight) return isAllowed(ctx) ? allowed : refused
+        if (ctx.preflight !== null) return ctx.preflight === 'own' && isAllowed(ctx) ? allowed : refused
       },
       response(ctx, head) {
         if (head.source === 'upstream') strip(head.headers)
-        if (permit(ctx, head.headers) && !ctx.isPreflight && exposed !== '')
+        if (ctx.preflight === 'strange') return
+        if (permit(ctx, head.headers) && ctx.preflight === null && exposed !== '')
           head.headers.set('Access-Control-Expose-Headers', exposed)
       }
     }

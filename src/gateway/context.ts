@@ -131,8 +131,11 @@ export class Context {
   route: RouteInfo
   /** Route parameters, decoded; for identifiers only. */
   params: Readonly<Record<string, string>>
-  /** A CORS preflight that is for a plugin of this route to answer. */
-  isPreflight: boolean
+  /**
+   * Of a CORS preflight whether the request that it announces comes to this route (`own`), or goes elsewhere or nowhere
+   * (`strange`), so that nothing may be granted here; null for any other request.
+   */
+  preflight: 'own' | 'strange' | null
   principal: Principal | null
   payment: RequestPayment | null
   /** The idempotency key under which the request runs; null for none, and where the chain has no `idempotency`. */
@@ -170,7 +173,7 @@ export class Context {
     this.startedAt = facts.startedAt
     this.route = noRoute
     this.params = NO_PARAMS
-    this.isPreflight = false
+    this.preflight = null
     this.principal = null
     this.payment = null
     this.idempotency = null

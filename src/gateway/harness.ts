@@ -240,7 +240,7 @@ function run(
     route
   )
   ctx.slots = Array.from({ length: chain.slotCount })
-  ctx.isPreflight = chain.answersPreflights && announcedMethod(ctx) !== null
+  ctx.preflight = announcedMethod(ctx) === null ? null : 'own'
   if (request.principal !== undefined) ctx.principal = request.principal
   request.prepare?.(ctx)
   const wire = new FakeWire()

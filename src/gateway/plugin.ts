@@ -49,7 +49,7 @@ export interface Hooks {
   /** This generation of the configuration retires: end timers, give back pools. */
   close?(): void | Promise<void>
   /**
-   * Its `request` answers whatever is `isPreflight`: a CORS preflight comes to the route of the request that it
+   * Its `request` answers whatever has `preflight`: a CORS preflight comes to the route of the request that it
    * announces, where that route's chain has such a plugin.
    */
   answersPreflights?: boolean

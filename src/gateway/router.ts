@@ -126,7 +126,7 @@ function methodsOf(methods: readonly string[]): HTTPMethod[] {
 }
 
 function lookUp<T>(tree: Tree<T>, method: string, path: string): Match<T> | null {
-  // A method that node:http does not know cannot arrive here; find answers null for those without a route.
+  // Only a preflight can name a method that node:http does not know; find answers null for those without a route.
   let found = tree.find(method as HTTPMethod, path)
   // A path whose percent-encoding is not UTF-8 is legal and opaque: compare it as it is written, but for what every
   // upstream decodes, or a broken octet at its end would hide `/%70aid` from the route of `/paid`.

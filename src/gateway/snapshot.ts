@@ -99,14 +99,22 @@ export class Snapshot implements ExchangeEvents {
   }
 
   /**
-   * The route of a request. A preflight comes to that of the request which it announces, if pages may call that one;
-   * else it is an OPTIONS like any other, and no route that happens to take it may grant what the announced one does not.
+   * The route of a request. A preflight comes to a route that names OPTIONS, else to that of the request which it
+   * announces, if pages may call that one. Any other that happens to take it must not grant what the announced one does
+   * not (decision 392).
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
+    const found = this.#router.find(ctx.host, ctx.method, ctx.path)
     const announced = announcedMethod(ctx)
-    const asked = announced === null ? null : this.#router.find(ctx.host, announced, ctx.path)
-    ctx.isPreflight = asked?.value.chain.answersPreflights === true
-    return ctx.isPreflight ? asked : this.#router.find(ctx.host, ctx.method, ctx.path)
+    if (announced === null) return found
+    const asked = this.#router.find(ctx.host, announced, ctx.path)
+    const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
+    if (!namesOptions && asked?.value.chain.answersPreflights === true) {
+      ctx.preflight = 'own'
+      return asked
+    }
+    ctx.preflight = namesOptions || (asked !== null && asked.value === found?.value) ? 'own' : 'strange'
+    return found
   }
 
   /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */

@@ -384,3 +384,48 @@ t.test('a preflight is granted what the route of the request that it announces g
     t.equal(response.headers['access-control-allow-origin'], granted, `${method} ${path} itself`)
   }
 })
+
+const charged = `
+chains:
+  paid: [ cors, credential, challenge ]
+  private: [ correlation ]
+  some: [ { cors: {}, when: { path: /some/* } }, credential, challenge ]
+  preflights: [ cors ]
+routes:
+  - match: { path: /accounts, method: PUT }
+    chain: private
+    upstream: { internal: demo }
+  - match: { path: "/some/*" }
+    chain: some
+    price: 1 sat
+    upstream: { internal: demo }
+  - match: { path: /own, method: POST }
+    chain: private
+    upstream: { internal: demo }
+  - match: { path: /own, method: OPTIONS }
+    chain: preflights
+    upstream: { internal: demo }
+  - match: { path: "/*" }
+    chain: paid
+    price: 1 sat
+    upstream: { internal: demo }
+`
+
+t.test('a preflight is never charged, whatever it announces and wherever that would go (decision 6)', async t => {
+  const gateway = await startGateway(t, { yaml: charged })
+  const rows = [
+    ['GET', '/demo/quote', '*'],
+    ['PUT', '/accounts', undefined],
+    ['patch', '/demo/quote', undefined],
+    ['constructor', '/demo/quote', undefined],
+    ['PUT', '/some/thing', '*'],
+    ['POST', '/own', '*']
+  ] as const
+  for (const [method, path, granted] of rows) {
+    const { status, headers } = await gateway.send('OPTIONS', path, {
+      headers: { origin: 'https://shop.example', 'access-control-request-method': method }
+    })
+    t.equal(status, 204, `${method} ${path}`)
+    t.equal(headers['access-control-allow-origin'], granted, `${method} ${path}: granted`)
+  }
+})
