@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { readChallengeLine, type ChallengeLine } from './challenge-lines.ts'
+import { CommandError } from './output.ts'
 
 /** The schemes of a 402, as the command line names them. */
 export type CliScheme = 'l402' | 'payment'
@@ -9,14 +10,17 @@ export function isScheme(text: string): text is CliScheme {
   return text === 'l402' || text === 'payment'
 }
 
-/** The challenge of one scheme among a response's WWW-Authenticate lines; null when it is not offered. */
-export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine | null {
+/** The challenge of one scheme among the WWW-Authenticate lines of a 402. @throws CommandError when it is not offered */
+export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine {
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
     const challenge = readChallengeLine(line)
     if (challenge?.scheme === scheme) return challenge
   }
-  return null
+  throw new CommandError(
+    'BG_OTHER_RESPONSE',
+    `The 402 offers no ${scheme} challenge; the other one is --scheme ${scheme === 'l402' ? 'payment' : 'l402'}.`
+  )
 }
 
 const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']

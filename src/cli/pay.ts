@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util'
 import { callGateway, payAtSandbox, type WholeResponse } from './gateway-call.ts'
 import { challengeIn, credentialFor, isScheme } from './credentials.ts'
-import { CommandError, UsageError, type Output } from './output.ts'
+import { UsageError, type Output } from './output.ts'
 import { addressOption, readHeaders, readMethod } from './request-options.ts'
 
 export const payUsage = `boltgate pay URL [-X METHOD] [-d BODY] [-H 'Name: value'] [--scheme l402|payment] [--wallet URL]
@@ -60,11 +60,6 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
   if (first.status !== 402) return first.status < 300 ? 0 : 1
 
   const challenge = challengeIn(first.headers, values.scheme)
-  if (challenge === null)
-    throw new CommandError(
-      'BG_OTHER_RESPONSE',
-      `The 402 offers no ${values.scheme} challenge; the other one is --scheme ${values.scheme === 'l402' ? 'payment' : 'l402'}.`
-    )
   const invoice = challenge.parameters.get('invoice')
   out.print('')
   out.print(`Paying ${(invoice ?? '').slice(0, 40)}… at ${wallet.href}`)
