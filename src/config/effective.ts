@@ -1,5 +1,5 @@
 import { stringify } from 'yaml'
-import { keywordsOf, type Keywords } from './read.ts'
+import { keywordsOf, type Keywords } from './keywords.ts'
 import { fileSchema, type ChainEntryConfig, type GatewayConfig, type PluginFacts, type RouteConfig } from './schema.ts'
 import { formatUnit } from './units.ts'
 import { entrySiblings } from './chains.ts'

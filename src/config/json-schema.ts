@@ -1,5 +1,5 @@
 import { entrySiblings, internalPlugin } from './chains.ts'
-import { choicesOf, keywordsOf, leastItems, type Keywords } from './read.ts'
+import { choicesOf, keywordsOf, leastItems, type Keywords } from './keywords.ts'
 import { fileSchema, type PluginFacts } from './schema.ts'
 import type { ProviderFacts } from './sections/lightning.ts'
 import { formatUnit, takesBareNumbers } from './units.ts'

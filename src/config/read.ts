@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
 import type { ConfigurationCode } from '../errors/codes.ts'
+import { describeAllowed } from './allowed.ts'
 import {
   didYouMean,
   formatMessage,
@@ -17,7 +18,8 @@ import {
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
-import { allowedUnit, formatUnit, parseUnit, takesBareNumbers, type Unit } from './units.ts'
+import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
+import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
 /** A name in the file that must be defined elsewhere in it. */
 export interface FoundReference {
@@ -34,50 +36,6 @@ export interface ReadResult<T> {
   readonly value: T
   readonly problems: readonly Problem[]
   readonly references: readonly FoundReference[]
-}
-
-/** The keywords that the reader knows, as they stand in a schema of typebox. */
-export interface Keywords {
-  readonly type?: string
-  readonly description?: string
-  readonly default?: unknown
-  readonly const?: unknown
-  readonly enum?: readonly unknown[]
-  readonly anyOf?: readonly Keywords[]
-  readonly properties?: Readonly<Record<string, Keywords>>
-  readonly required?: readonly string[]
-  readonly minProperties?: number
-  readonly maxProperties?: number
-  readonly additionalProperties?: boolean | Keywords
-  readonly patternProperties?: Readonly<Record<string, Keywords>>
-  readonly items?: Keywords | readonly Keywords[]
-  readonly minItems?: number
-  readonly maxItems?: number
-  readonly uniqueItems?: boolean
-  readonly minLength?: number
-  readonly maxLength?: number
-  readonly pattern?: string | RegExp
-  readonly minimum?: number
-  readonly maximum?: number
-  readonly exclusiveMinimum?: number
-  readonly exclusiveMaximum?: number
-  readonly multipleOf?: number
-  readonly 'x-unit'?: Unit
-  readonly 'x-list'?: Keywords
-  readonly 'x-secret'?: boolean
-  readonly 'x-reference'?: ReferenceKind
-  readonly 'x-format'?: string
-  readonly 'x-allowed'?: string
-  readonly 'x-form'?: string
-  readonly 'x-name'?: string
-  /** Keys that earlier versions had, with the reason why they went and what to write. */
-  readonly 'x-gone'?: Readonly<Record<string, string>>
-}
-
-/** A schema as the plain keywords it consists of. */
-export function keywordsOf(schema: TSchema): Keywords {
-  // A schema of typebox is a JSON Schema object; its type has no index signature.
-  return schema as Keywords
 }
 
 /**
@@ -135,89 +93,6 @@ function pointerSteps(pointer: string, value: unknown): Path {
       at = typeof at === 'object' && at !== null ? (at as Readonly<Record<string | number, unknown>>)[step] : undefined
       return step
     })
-}
-
-/** The values that a schema of alternatives of constants allows; undefined for any other schema. */
-export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
-  if (schema.enum !== undefined) return schema.enum
-  if (schema.anyOf === undefined || schema.anyOf.length === 0) return undefined
-  const constants = schema.anyOf.map(alternative => alternative.const)
-  return constants.every(constant => constant !== undefined) ? constants : undefined
-}
-
-/** What a schema allows, in words: for error messages and the reference page. */
-export function describeAllowed(schema: Keywords): string {
-  if (schema['x-allowed'] !== undefined) return schema['x-allowed']
-  if (schema['x-format'] !== undefined) return textFormat(schema['x-format']).allowed
-  const unit = schema['x-unit']
-  if (unit !== undefined) return allowedUnit(unit) + describeBounds(schema, unit)
-  if (schema['x-list'] !== undefined) return `${describeAllowed(schema['x-list'])}, or a list of such`
-  if (schema.const !== undefined) return JSON.stringify(schema.const)
-  const choices = choicesOf(schema)
-  if (choices !== undefined) return formatNames(choices.map(String))
-  if (schema.anyOf !== undefined) return schema.anyOf.map(describeAllowed).join(', or ')
-  switch (schema.type) {
-    case 'object':
-      return schema.properties === undefined
-        ? `a mapping${describeEntries(schema)}`
-        : `a mapping with the keys ${formatNames(Object.keys(schema.properties))}${describeEntries(schema, ',')}`
-    case 'array':
-      return schema.items === undefined || isTuple(schema.items)
-        ? 'a list'
-        : `a list${schema.minItems === undefined || schema.minItems === 0 ? '' : ` of at least ${schema.minItems}`}`
-    case 'integer':
-      return `a whole number${describeBounds(schema)}`
-    case 'number':
-      return `a number${describeBounds(schema)}`
-    case 'boolean':
-      return 'true or false'
-    case 'null':
-      return 'nothing'
-    case 'string':
-      return `a text${describeText(schema)}`
-    default:
-      return 'any value'
-  }
-}
-
-function describeEntries({ minProperties = 0, maxProperties }: Keywords, before = ''): string {
-  const entries = (count: number): string => `${count} ${count === 1 ? 'entry' : 'entries'}`
-  if (minProperties > 0 && maxProperties !== undefined)
-    return `${before} of ${minProperties} to ${entries(maxProperties)}`
-  if (minProperties > 0) return `${before} of at least ${entries(minProperties)}`
-  return maxProperties === undefined ? '' : `${before} of at most ${entries(maxProperties)}`
-}
-
-function describeBounds(schema: Keywords, unit?: Unit): string {
-  const show = (value: number): string => (unit === undefined ? String(value) : formatUnit(unit, value))
-  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf } = schema
-  const parts: string[] = []
-  if (minimum !== undefined && maximum !== undefined) parts.push(` from ${show(minimum)} to ${show(maximum)}`)
-  else if (minimum !== undefined && !(unit !== undefined && minimum === 0)) parts.push(` of at least ${show(minimum)}`)
-  else if (maximum !== undefined) parts.push(` of at most ${show(maximum)}`)
-  if (exclusiveMinimum !== undefined) parts.push(` above ${show(exclusiveMinimum)}`)
-  if (exclusiveMaximum !== undefined) parts.push(` below ${show(exclusiveMaximum)}`)
-  if (multipleOf !== undefined) parts.push(` that is a multiple of ${show(multipleOf)}`)
-  return parts.length === 0 ? '' : unit === undefined ? parts.join(',') : `,${parts.join(',')}`
-}
-
-function describeText(schema: Keywords): string {
-  const { minLength, maxLength, pattern } = schema
-  const parts: string[] = []
-  if (minLength !== undefined && maxLength !== undefined) parts.push(` of ${minLength} to ${maxLength} characters`)
-  else if (minLength === 1) parts.push(' that is not empty')
-  else if (minLength !== undefined && minLength > 0) parts.push(` of at least ${minLength} characters`)
-  else if (maxLength !== undefined) parts.push(` of at most ${maxLength} characters`)
-  if (pattern !== undefined) parts.push(` of the form ${patternSource(pattern)}`)
-  return parts.join(',')
-}
-
-const patternSource = (pattern: string | RegExp): string => (typeof pattern === 'string' ? pattern : pattern.source)
-const isTuple = (items: Keywords | readonly Keywords[]): items is readonly Keywords[] => Array.isArray(items)
-
-/** How many items a `List` has at least. */
-export function leastItems(schema: Keywords): number {
-  return schema.anyOf?.find(form => form.type === 'array')?.minItems ?? 0
 }
 
 /** Whether a value is of the sort that a schema's keyword `type` names. */

@@ -1,6 +1,7 @@
 import { entrySiblings } from './chains.ts'
 import { isRequired } from './json-schema.ts'
-import { choicesOf, describeAllowed, keywordsOf, type Keywords } from './read.ts'
+import { describeAllowed } from './allowed.ts'
+import { choicesOf, keywordsOf, type Keywords } from './keywords.ts'
 import { fileSchema, type PluginFacts } from './schema.ts'
 import type { ProviderFacts } from './sections/lightning.ts'
 import { builtInPolicies } from './sections/policy.ts'

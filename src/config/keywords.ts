@@ -1,0 +1,65 @@
+import type { TSchema } from 'typebox'
+import type { ReferenceKind } from './fields.ts'
+import type { Unit } from './units.ts'
+
+/** The keywords that the reader knows, as they stand in a schema of typebox. */
+export interface Keywords {
+  readonly type?: string
+  readonly description?: string
+  readonly default?: unknown
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly Keywords[]
+  readonly properties?: Readonly<Record<string, Keywords>>
+  readonly required?: readonly string[]
+  readonly minProperties?: number
+  readonly maxProperties?: number
+  readonly additionalProperties?: boolean | Keywords
+  readonly patternProperties?: Readonly<Record<string, Keywords>>
+  readonly items?: Keywords | readonly Keywords[]
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly uniqueItems?: boolean
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly pattern?: string | RegExp
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly exclusiveMaximum?: number
+  readonly multipleOf?: number
+  readonly 'x-unit'?: Unit
+  readonly 'x-list'?: Keywords
+  readonly 'x-secret'?: boolean
+  readonly 'x-reference'?: ReferenceKind
+  readonly 'x-format'?: string
+  readonly 'x-allowed'?: string
+  readonly 'x-form'?: string
+  readonly 'x-name'?: string
+  /** Keys that earlier versions had, with the reason why they went and what to write. */
+  readonly 'x-gone'?: Readonly<Record<string, string>>
+}
+
+/** A schema as the plain keywords it consists of. */
+export function keywordsOf(schema: TSchema): Keywords {
+  // A schema of typebox is a JSON Schema object; its type has no index signature.
+  return schema as Keywords
+}
+
+/** The values that a schema of alternatives of constants allows; undefined for any other schema. */
+export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
+  if (schema.enum !== undefined) return schema.enum
+  if (schema.anyOf === undefined || schema.anyOf.length === 0) return undefined
+  const constants = schema.anyOf.map(alternative => alternative.const)
+  return constants.every(constant => constant !== undefined) ? constants : undefined
+}
+
+/** How many items a `List` has at least. */
+export function leastItems(schema: Keywords): number {
+  return schema.anyOf?.find(form => form.type === 'array')?.minItems ?? 0
+}
+
+/** Whether the items of a list have a schema each. */
+export function isTuple(items: Keywords | readonly Keywords[]): items is readonly Keywords[] {
+  return Array.isArray(items)
+}
