@@ -15,13 +15,14 @@ import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } f
 import type { RefundSource, RefundSources } from './source.ts'
 import {
   adviceOn,
-  afterLookUp,
   afterPayout,
   afterRefusal,
+  afterUnknown,
   isNothingSent,
   isOpen,
   LOOKED_UP_FOR,
   nextCheck,
+  ownPayout,
   SEND_WITHIN
 } from './states.ts'
 import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
@@ -313,8 +314,11 @@ export class Refunds {
       // missing then.
       return refund
     }
-    const payout = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
-    return await this.#apply(refund, (current, now) => afterLookUp(current, payout, now))
+    const found = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
+    return await this.#apply(refund, (current, now) => {
+      const payout = ownPayout(current, found)
+      return payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now)
+    })
   }
 
   /**

@@ -70,17 +70,17 @@ export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
 }
 
 /**
- * The refund after its provider was asked how it stands, `now` in milliseconds; null where it knows none. Nodes know a
- * payment by its invoice alone: a failure that ended before the refund was made is that of an earlier refund to the
- * same invoice, and says nothing of a request whose answer was lost.
+ * What a provider knows of a refund, of what it found; null for nothing. Nodes know a payment by its invoice alone: a
+ * failure that ended before the refund was made is that of an earlier refund to the same invoice, and says nothing of a
+ * request whose answer was lost (decision 393).
  */
-export function afterLookUp<R extends PaidOut>(refund: R, payout: Payout | null, now: number): R {
-  const isOfAnother =
-    payout?.status === 'failed' &&
+export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null {
+  const isEarlier =
+    found?.status === 'failed' &&
     isUnheard(refund) &&
-    payout.processedAt !== null &&
-    payout.processedAt <= refund.createdAt - COARSEST_CLOCK
-  return payout === null || isOfAnother ? afterUnknown(refund, now) : afterPayout(refund, payout, now)
+    found.processedAt !== null &&
+    found.processedAt <= refund.createdAt - COARSEST_CLOCK
+  return isEarlier ? null : found
 }
 
 /** When an open refund is to be looked up next, in milliseconds: soon at first, then less and less often as it ages. */

@@ -16,6 +16,7 @@ import {
   isOpen,
   isUnheard,
   nextCheck,
+  ownPayout,
   SEND_WITHIN,
   UNKNOWN_GRACE
 } from '../refunds/states.ts'
@@ -284,7 +285,7 @@ export class SessionRefunds {
     const refund = session === null ? null : refundingOf(session)
     if (session === null || refund === null || !isOpen(refund)) return
     const payee = this.#payee(session)
-    const payout = await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId)
+    const payout = ownPayout(refund, await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId))
     if (payout === null && payee.capabilities.payout.once === true && isSentAgain(refund, clock.now())) {
       await this.#sendLost(id, refund)
       return

@@ -431,3 +431,26 @@ void eachDatabase(
     t.equal(provider.sent.length, 3)
   }
 )
+
+void eachDatabase(
+  t,
+  'a refund whose answer was lost is not taken for failed because an earlier one to the same invoice had failed',
+  async (t, database) => {
+    const { clock, provider, refunds, store, open } = setting(t, database)
+    provider.once = false
+    const earlier: Payout = { ...PAID, status: 'failed', processedAt: clock.now() }
+    clock.advance(2_000)
+    const id = await open()
+    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+    provider.known = () => Promise.resolve(earlier)
+    await refunds.close(id, 'client', 'c')
+    await refunds.refund(id)
+    clock.advance(61_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'pending', refundPayoutId: null })
+    provider.known = () => Promise.resolve(PAID)
+    clock.advance(61_000)
+    await refunds.followUp()
+    t.match(await store.find(id), { refundStatus: 'confirmed' })
+  }
+)
