@@ -257,7 +257,9 @@ export const adminTexts: Readonly<Record<string, OperationText>> = {
     }
   },
   adminRegenerateKey: {
-    description: 'For a key that was lost or leaked. There is no time in which both keys work.',
+    description:
+      'For a key that was lost or leaked. Invalidates the old first key immediately, and every replaced key that is still ' +
+      'in its overlap. Named keys of the account stay valid.',
     example: {
       params: byMerchant,
       responses: { 200: { merchantId: 7, apiKey: created.apiKey, regeneratedAt: '2026-11-22T10:00:00.000Z' } }

@@ -8,7 +8,7 @@ import type { Secret } from '../keys/secrets.ts'
 import type { Clock } from '../system/clock.ts'
 import { systemRandom, type Random } from '../system/ids.ts'
 import type { Log } from '../telemetry/log.ts'
-import { merchantsChannel } from './store.ts'
+import { endReplacedKeys, merchantsChannel } from './store.ts'
 
 /** An API key of an account, without the key. Times in milliseconds since the epoch. */
 export interface ApiKeyFacts {
@@ -137,7 +137,8 @@ export class ApiKeys {
   }
 
   /**
-   * Replaces a key by another with its name and rights. The old one goes on for so many milliseconds, 0 for none.
+   * Replaces a key with one of the same name and rights. The old key stays valid for `overlap` milliseconds. Replacing
+   * the first key without an overlap also ends earlier overlaps, as regenerating it does.
    * @throws ShortError 404 for one that the account does not have; 409 where there is no room for the old one
    */
   rotate(merchantId: number, keyId: string, overlap: number): Promise<IssuedKey> {
@@ -147,7 +148,8 @@ export class ApiKeys {
       const now = this.#clock.now()
       const endsAt = new Date(now + overlap)
       if (keyId === firstId) {
-        if (overlap > 0) {
+        if (overlap === 0) await endReplacedKeys(tx, merchantId)
+        else {
           await this.#requireRoom(tx, merchantId)
           await tx`
             insert into api_keys (key_id, merchant_id, key_digest, name, is_read_only, created_at, ends_at)

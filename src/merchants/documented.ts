@@ -55,8 +55,9 @@ export const keyTexts: Readonly<Record<string, OperationText>> = {
   },
   rotateApiKey: {
     description:
-      'Of the first key too. While both work, have whatever uses the old one take the new one; lastUsedAt tells whether ' +
-      'somebody still uses it. POST /api/merchant/regenerate-key replaces the first key without such a time.',
+      'Works for the first key too. Move your programs to the new key during the overlap; lastUsedAt shows whether the ' +
+      'old one is still in use. For a leaked key use no overlap: replacing the first key without one, or ' +
+      'POST /api/merchant/regenerate-key, also ends every earlier overlap immediately.',
     example: { params: { keyId: key.keyId }, body: { overlapSeconds: 86_400 }, responses: { 200: newKey } }
   },
   removeApiKey: {
@@ -221,7 +222,9 @@ export const merchantTexts: Readonly<Record<string, OperationText>> = {
     example: { responses: { 200: { isValid: false, message: 'No key is saved for the alternate provider.' } } }
   },
   regenerateKey: {
-    description: 'There is no time in which both keys work: have whatever uses the old one take the new one at once.',
+    description:
+      'Invalidates the old first key immediately, and every replaced key that is still in its overlap. ' +
+      'Named keys stay valid: remove those that may have leaked with DELETE /api/merchant/keys/{keyId}.',
     example: {
       responses: {
         200: {

@@ -81,8 +81,8 @@ export interface StoredMerchant {
 }
 
 /**
- * Where accounts are kept. Every method reads or writes the database itself, never a cache, and each is one statement:
- * what has resolved is seen by the next request on every node. Every write also tells the listeners of
+ * Where accounts are kept. Every method reads or writes the database itself, never a cache, and is atomic: the next
+ * request on any node sees what has resolved. Every write also tells the listeners of
  * `merchantsChannel`. Methods that change an account answer null when there is none with that id.
  */
 export interface MerchantStore {
@@ -99,7 +99,8 @@ export interface MerchantStore {
   /** By the id part of any API key of it; whether the key is right is for the caller to check. */
   byKeyId(keyId: string): Promise<StoredMerchant | null>
   /**
-   * Replaces the key: the old one is unknown from the moment this resolves, and of two at once the later stands alone.
+   * Replaces the first key and ends every replaced key that still had an overlap (contract, Authentication 1). Old keys
+   * are invalid once this resolves; of two concurrent calls the later one wins.
    */
   replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
   /**
@@ -116,6 +117,11 @@ export interface MerchantStore {
   setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
   /** @throws EmailTaken */
   update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
+}
+
+/** Ends every replaced API key of the account that is still in its overlap. Named keys that were not replaced stay. */
+export async function endReplacedKeys(tx: TransactionSql, merchantId: number): Promise<void> {
+  await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at is not null`
 }
 
 /** Notifications carry the id of the account that was written. */
@@ -202,9 +208,12 @@ export class SqlMerchantStore implements MerchantStore {
   readonly #sql: Sql
   readonly #byKeyId: (keyId: string) => Promise<StoredMerchant | null>
 
-  constructor(database: Pick<Database, 'sql'>) {
+  readonly #transaction: Database['transaction']
+
+  constructor(database: Pick<Database, 'sql' | 'transaction'>) {
     const { sql } = database
     this.#sql = sql
+    this.#transaction = (run, options) => database.transaction(run, options)
     this.#byKeyId = sharedLook({
       key: keyId => keyId,
       find: async keyIds => (await BY_KEY_ID.one(sql, keyIds)).map(row => (row === null ? null : storedMerchant(row)))
@@ -212,7 +221,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 
   within(sql: TransactionSql): MerchantStore {
-    return new SqlMerchantStore({ sql })
+    return new SqlMerchantStore({ sql, transaction: run => run(sql) })
   }
 
   async nextId(): Promise<number> {
@@ -260,9 +269,14 @@ export class SqlMerchantStore implements MerchantStore {
 
   async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
-    return this.#write(this.#sql`
-      update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
-      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+    return this.#transaction(async tx => {
+      const merchant = await merchantRows.one(tx`
+        update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
+        where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+      // After the update: it waited for a rotation under way, whose replaced key is visible now.
+      await endReplacedKeys(tx, id)
+      return merchant
+    })
   }
 
   async setKey(

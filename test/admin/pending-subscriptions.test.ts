@@ -30,7 +30,7 @@ class LateAccounts extends SqlMerchantStore {
   static late = 0
 
   override within(sql: TransactionSql): LateAccounts {
-    return new LateAccounts({ sql })
+    return new LateAccounts({ sql, transaction: run => run(sql) })
   }
 
   override async byEmail(email: string): Promise<Merchant | null> {

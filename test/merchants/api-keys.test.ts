@@ -100,6 +100,46 @@ await eachDatabase(
   }
 )
 
+await eachDatabase(t, 'api keys: regenerating ends every replaced key at once', async (t, database) => {
+  const { keys, account, holder, merchants, clock } = await opened(database)
+  for (const end of [
+    (id: number) => merchants.regenerateKey(id),
+    (id: number) => database.transaction(tx => merchants.within(tx).regenerateKey(id)),
+    async (id: number) => await keys.rotate(id, (await keys.list(id))[0]?.keyId ?? '', 0)
+  ]) {
+    const [own, other] = [await account(), await account()]
+    const named = await keys.create(own.id, { name: 'shop', isReadOnly: false })
+    const second = await keys.rotate(own.id, (await keys.list(own.id))[0]?.keyId ?? '', 7 * 86_400_000)
+    const third = await keys.rotate(own.id, second.key.keyId, 3_600_000)
+    const replaced = await keys.rotate(own.id, named.key.keyId, 3_600_000)
+    await keys.rotate(other.id, (await keys.list(other.id))[0]?.keyId ?? '', 3_600_000)
+    t.equal(await holder(own.apiKey), `${own.id}`, 'the overlap holds until then')
+
+    const fresh = await end(own.id)
+    for (const key of [own.apiKey, second.apiKey.reveal(), third.apiKey.reveal(), named.apiKey.reveal()])
+      t.equal(await holder(key), null)
+    t.equal(await holder(fresh?.apiKey.reveal() ?? ''), `${own.id}`)
+    t.equal(await holder(replaced.apiKey.reveal()), `${own.id}`, 'a named key that nobody replaced stays')
+    t.equal(await holder(other.apiKey), `${other.id}`, 'other accounts keep their overlaps')
+    await clock.advance(1)
+  }
+})
+
+await eachDatabase(t, 'api keys: a rotation beside a regeneration leaves no old key behind', async (t, database) => {
+  const { keys, account, holder, merchants } = await opened(database)
+  for (let round = 0; round < 8; round++) {
+    const own = await account()
+    const keyId = (await keys.list(own.id))[0]?.keyId ?? ''
+    const [, regenerated] = await Promise.all([
+      keys.rotate(own.id, keyId, 3_600_000).catch((error: unknown) => error),
+      merchants.regenerateKey(own.id)
+    ])
+    t.equal(await holder(own.apiKey), null)
+    // The rotation came second where it was refused or replaced the new key: then that one is in its overlap.
+    t.ok((await holder(regenerated?.apiKey.reveal() ?? '')) !== null)
+  }
+})
+
 await eachDatabase(t, 'an account has so many keys and no more, however many are made at once', async (t, database) => {
   const { keys, account } = await opened(database)
   const own = await account()
