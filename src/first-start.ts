@@ -9,6 +9,7 @@ import type { Log } from './telemetry/log.ts'
 import { migrate } from './database/migrations.ts'
 import { migrations } from './database/migrations/list.ts'
 import { Sealer } from './keys/secrets.ts'
+import { checkMaster } from './master-check.ts'
 import type { Secrets } from './secrets.ts'
 import { firstStore } from './storefront/stores/first-store.ts'
 import { SqlIntegrationStore } from './storefront/stores/integration-store.ts'
@@ -28,17 +29,18 @@ export interface Preparation {
 
 /**
  * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
- * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless. Throws what the
- * database throws.
+ * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless.
+ * @throws MasterSecretMismatch, MigrationError, DatabaseSessionError; what the database throws
  */
 export async function prepare(parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts
   await database.verify()
   await migrate(database, migrations, { clock, log })
+  const sealer = new Sealer(secrets.ring)
+  await checkMaster(database, sealer, log)
   if (config.mode === 'production' || !parts.firstMerchant) return
   const keys = readKeys(config.data)
   const known = keys?.merchant ?? null
-  const sealer = new Sealer(secrets.ring)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })
   const merchant = await firstRunMerchant(
     merchants,

@@ -53,6 +53,11 @@ export const startErrors = {
     cause: 'A master secret is too short, or stands in the list twice.',
     cure: 'Make one with `openssl rand -base64 48`; `boltgate keys rotate` changes it without losing what was sold.'
   },
+  BG_MASTER_SECRET_MISMATCH: {
+    cause:
+      'The database was used with another master secret. With this one, sold tokens and saved provider keys would fail.',
+    cure: 'Set `secrets.master` (`BOLTGATE_SECRET`) or restore `master.key` as before. To rotate, keep the old secret under `secrets.previous`. If it is lost for good: `boltgate keys adopt`.'
+  },
   BG_UNSEAL: {
     cause: 'What is stored encrypted cannot be opened: its key is gone, or the row was changed.',
     cure: 'Put the old secret back, as `secrets.previous` or in master.key; what is lost must be saved anew by its merchant.'

@@ -6,6 +6,7 @@ import {
   linkSync,
   mkdirSync,
   openSync,
+  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -79,15 +80,20 @@ export interface Masters {
 }
 
 /**
- * The master secrets of a gateway that was given none: read from `master.key` in the data folder, one a line with the
- * current one first; made there (48 random bytes in base64url) the first time. Who loses the file loses what was sealed
- * with them.
- * @throws KeyFileError when others could read it, or a line is too short to be one.
+ * Reads the master secrets of a gateway that was given none from `master.key` in the data folder, one per line, current
+ * first. The first start makes the file (48 random bytes in base64url).
+ * @throws KeyFileError when others could read it, a line is too short, or the file is missing from a folder in use
  */
 export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
   const file = join(dataDir, masterName)
-  // Two processes that start at once must end with the same secret: the first to place its file wins, both read it.
-  if (!existsSync(file)) writePrivate(file, `${randomToken(48, random)}\n`, 'keep')
+  if (!existsSync(file)) {
+    if (isInUse(dataDir) && !existsSync(file)) {
+      throw new KeyFileError(
+        `${file} is missing, but ${dataDir} has the data of a gateway. Restore the file from a backup, or set secrets.master (BOLTGATE_SECRET) to the secret used so far. If it is lost for good, \`boltgate keys adopt\` makes a new one: tokens sold and provider keys saved under the old one are lost`
+      )
+    }
+    makeMaster(dataDir, random)
+  }
   const [current, ...previous] = (readPrivate(file) ?? '')
     .split('\n')
     .map(line => line.trim())
@@ -98,6 +104,20 @@ export function loadMasters(dataDir: string, random: Random = systemRandom): Mas
     )
   }
   return { current: new Secret(current), previous: previous.map(line => new Secret(line)) }
+}
+
+/** Makes `master.key` unless it exists. */
+export function makeMaster(dataDir: string, random: Random = systemRandom): void {
+  // Two processes that start at once must end with the same secret: the first to place its file wins, both read it.
+  writePrivate(join(dataDir, masterName), `${randomToken(48, random)}\n`, 'keep')
+}
+
+/** Whether a gateway has started with this data folder: it has keys or an embedded database. */
+function isInUse(dataDir: string): boolean {
+  if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true) return false
+  return (
+    existsSync(keysPath(dataDir)) || readdirSync(dataDir).some(name => existsSync(join(dataDir, name, 'PG_VERSION')))
+  )
 }
 
 /**

@@ -180,7 +180,12 @@ export class Sealer {
     }
   }
 
-  /** Whether the text was sealed with a previous master and should be sealed anew when its row is next written. */
+  /** The ids of the current and previous keys, current first: the second part of each ciphertext they open. */
+  get keyIds(): readonly string[] {
+    return [...this.#keys.keys()]
+  }
+
+  /** Whether the text was sealed with a previous master. */
   isStale(ciphertext: string): boolean {
     return !ciphertext.startsWith(`v1.${this.#current.id}.`)
   }

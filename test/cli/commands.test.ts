@@ -88,7 +88,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     [['key', 'foo'], /^key knows the folders of lnd, not of "foo"\. /],
     [['key', 'ldn'], /^key knows the folders of lnd, not of "ldn"\. Did you mean "lnd"\? /],
     [['key', 'lnd', 'x'], /^key takes nothing behind lnd but options, not "x"\. /],
-    [['keys', 'foo'], /^keys needs what to do, which is rotate, not "foo"\. /],
+    [['keys', 'foo'], /^keys needs what to do, which is rotate or adopt, not "foo"\. /],
     [['pay', 'http://127.0.0.1:1/', '--scheme', 'cash'], /--scheme is l402 or payment/],
     [['pay', 'http://127.0.0.1:1/', '-H', 'nothing'], /-H takes/],
     [['check', '--nonsense'], /nonsense/],
@@ -96,7 +96,7 @@ t.test('what is called wrongly ends with 2 and says why', async t => {
     [['mint', '--count', 'many'], /--count is a whole number/],
     [['mint', '--parallel', '0'], /--parallel is a whole number from 1 to 256/],
     [['mint', '--scheme', 'cash'], /--scheme is l402 or payment/],
-    [['keys'], /^keys needs what to do, which is rotate, and there is nothing\. /]
+    [['keys'], /^keys needs what to do, which is rotate or adopt, and there is nothing\. /]
   ] as const) {
     const { code, out, err } = await run(...args)
     t.equal(code, 2, args.join(' '))

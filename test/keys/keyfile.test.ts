@@ -33,8 +33,8 @@ await t.test(
   { skip: process.platform === 'win32' },
   async t => {
     const data = temporaryFolder(t)
-    writeKeys(data, { adminKey: new Secret('admin'), merchant: null })
     loadMasters(data)
+    writeKeys(data, { adminKey: new Secret('admin'), merchant: null })
     for (const open of [0o640, 0o604, 0o620]) {
       chmodSync(keysPath(data), open)
       t.throws(

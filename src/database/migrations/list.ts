@@ -50,6 +50,7 @@ import { entriesTogether } from './0062-entries-together.ts'
 import { entriesByColumn } from './0063-entries-by-column.ts'
 import { unknownSize } from './0067-unknown-size.ts'
 import { salesByTime } from './0068-sales-by-time.ts'
+import { masterCheck } from './0079-master-check.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -106,5 +107,6 @@ export const migrations: readonly Migration[] = [
   entriesTogether,
   entriesByColumn,
   unknownSize,
-  salesByTime
+  salesByTime,
+  masterCheck
 ]
