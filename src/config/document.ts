@@ -290,8 +290,8 @@ function missingColon(text: string, offset: number, line: number): number | unde
   const first = Math.max(0, line - LOST_COLON_LINES)
   for (let row = line - 1; row >= first; row--) {
     const [, before = '', key = '', rest = ''] =
-      /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/.exec(rows[row] ?? '') ?? []
-    if (key === '' || /:(?:\s|$)/.test(rest.replace(/ #.*| *[{["'].*/, ''))) continue
+      /^([ ]*(?:- )?)([A-Za-z][A-Za-z0-9_-]*)(:?\S.*|[ ].*)?$/s.exec(rows[row] ?? '') ?? []
+    if (key === '' || /:(?:\s|$)/.test(rest.replace(/ #.*|(?<! ) *[{["'].*/, ''))) continue
     const put = rest.startsWith(':') ? `: ${rest.slice(1)}` : `:${rest}`
     const mended = rows.with(row, `${before}${key}${put}`).join('\n')
     const [error] = parseAllDocuments(mended, { prettyErrors: false, uniqueKeys: false, logLevel: 'silent' }).flatMap(
@@ -327,7 +327,10 @@ function syntaxMessage(error: YAMLError, text: string): string {
   const start = text.lastIndexOf('\n', error.pos[0] - 1) + 1
   if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return TAB
   // Braces begin a mapping of their own inside a list or mapping in brackets.
-  if (/\/[^\s,[\]{}]*$/.test(text.slice(start, error.pos[0])) && text[error.pos[0]] === '{') {
+  if (
+    /(?:^|[\s,[\]{}])[^\s,[\]{}/]*\/[^\s,[\]{}]*$/.test(text.slice(start, error.pos[0])) &&
+    text[error.pos[0]] === '{'
+  ) {
     return 'found a path with braces; allowed: ":name" for a segment of a path, such as /v1/items/:id'
   }
   switch (error.code) {

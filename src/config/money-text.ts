@@ -29,7 +29,7 @@ export function readMoney(text: string): NamedMoney | undefined {
   const named = [sign === undefined ? undefined : SIGNS[sign], before, behind].filter(name => name !== undefined)
   const [currency] = named
   if (named.length !== 1 || !isCurrency(currency)) return undefined
-  const places = fraction.replace(/0+$/, '')
+  const places = fraction.replace(/(?<!0)0+$/, '')
   const units = Number(whole)
   if ((units === 0 && places === '') || units > LARGEST_FIAT || (units === LARGEST_FIAT && places !== ''))
     return undefined

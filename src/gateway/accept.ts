@@ -5,7 +5,8 @@
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-const PARAMETER = `[ \\t]*;[ \\t]*(?:${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
+// White space before a parameter belongs to it alone: if an empty one could take it too, matching would be exponential.
+const PARAMETER = `[ \\t]*;(?:[ \\t]*${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
 const RANGE = new RegExp(`[ \\t]*(${TOKEN})/(${TOKEN})((?:${PARAMETER})*)[ \\t]*(?:,|$)`, 'y')
 const EMPTY = /[ \t]*(?:,|$)/y
 const WEIGHT = /;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*(?=;|$)/i

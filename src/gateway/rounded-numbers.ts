@@ -27,7 +27,7 @@ function plainest(number: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? []
   const digits = (whole + fraction).replace(/^0+/, '')
-  const kept = digits.replace(/0+$/, '')
+  const kept = digits.replace(/(?<!0)0+$/, '')
   // Zero has no sign and no power.
   return kept === ''
     ? `${whole === '' ? number : '0'}`

@@ -24,10 +24,14 @@ export function authorizationFault(lines: readonly string[]): string | null {
   return null
 }
 
-/** Base64 of both alphabets, with padding or without, is the same credential. */
+/** Normalizes Base64: both alphabets, with or without padding, spell the same credential. */
 function spelled(credential: string): string {
-  return credential
-    .replace(/=+(?=:|$)/g, '')
-    .replaceAll('+', '-')
-    .replaceAll('/', '_')
+  return credential.split(':').map(withoutPadding).join(':').replaceAll('+', '-').replaceAll('/', '_')
+}
+
+/** Trims by index: an expression that looks for the end tries again from each of the `=` before it. */
+function withoutPadding(text: string): string {
+  let end = text.length
+  while (text.charCodeAt(end - 1) === 0x3d) end--
+  return text.slice(0, end)
 }

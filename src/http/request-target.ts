@@ -10,7 +10,7 @@ export type TargetReading =
 /** Why a path with dot segments is refused. */
 export const DOT_SEGMENT_REFUSAL = 'The path contains a dot segment; resolve it before sending.'
 
-const ABSOLUTE = /^https?:\/\/([^/?]*)(.*)$/i
+const ABSOLUTE = /^https?:\/\/([^/?]*)(.*)$/is
 /** A segment `.` or `..` as every reader of a path understands it. */
 const PLAIN_DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:$|\/)/
 /**

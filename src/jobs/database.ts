@@ -17,7 +17,7 @@ type Values = NonNullable<Parameters<Sql['unsafe']>[1]>
 export function bossDatabase(database: Database, heard: (queue: string) => void, slow: () => boolean): BossDatabase {
   return {
     executeSql: async (text, values) => {
-      const inner = /^\s*BEGIN;([\s\S]*?)\s*COMMIT;\s*$/.exec(text)?.[1]
+      const inner = /^\s*BEGIN;([\s\S]*)COMMIT;\s*$/.exec(text)?.[1]
       if (inner === undefined || (values !== undefined && values.length > 0))
         return await execute(database.sql, text, values)
       return await database.transaction(tx => execute(tx, inner, []), { slow: slow() })

@@ -41,7 +41,7 @@ export function openPrices(
     ask: around.ask ?? calls.ask,
     sources: prices.sources.map((name): FeedSource => ({
       name,
-      url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/\/+$/, ''),
+      url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/(?<!\/)\/+$/, ''),
       headers:
         name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
       source: PRICE_SOURCES[name]

@@ -66,7 +66,7 @@ export function readAddressKey<Name extends string>(text: string, form: AddressK
     throw new AddressKeyError(`The ${kind} key is longer than ${MAX_CHARS} characters; it has the form ${example}.`)
   const [, scheme = '', authority, path = '', query] = PARTS.exec(text) ?? []
   const protocol = Object.hasOwn(form.schemes, scheme.toLowerCase()) ? form.schemes[scheme.toLowerCase()] : undefined
-  const place = path.replace(/\/+$/, '')
+  const place = path.replace(/(?<!\/)\/+$/, '')
   const isPlaced = place === '' || (form.hasPath && PATH.test(place) && !/\/\.{1,2}(?:\/|$)/.test(place))
   if (protocol === undefined || authority === undefined || query === undefined || !isPlaced)
     throw new AddressKeyError(`The ${kind} key must have the form ${example}.`)

@@ -157,7 +157,7 @@ export class ProviderHttp {
   constructor(options: ProviderHttpOptions) {
     this.#options = options
     const url = new URL(options.url)
-    this.#prefix = url.pathname.replace(/\/+$/, '')
+    this.#prefix = url.pathname.replace(/(?<!\/)\/+$/, '')
     this.#pool = new Pool(url.origin, {
       connections: CONNECTIONS,
       allowH2: false,

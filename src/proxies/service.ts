@@ -372,8 +372,8 @@ function newProxyId(name: string, random: Random): string {
     .normalize('NFKD')
     .toLowerCase()
     .replaceAll(/[^a-z0-9]+/g, '-')
-    .replaceAll(/^-+|-+$/g, '')
+    .replaceAll(/^-|-$/g, '')
     .slice(0, 40)
-    .replace(/-+$/, '')
+    .replace(/-$/, '')
   return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(3)).toString('hex')}`
 }

@@ -79,14 +79,14 @@ const SettlementInput = Type.Object(
     settledBy: Type.String({
       minLength: 1,
       maxLength: 200,
-      pattern: `(?=.*\\S)${LINE}`,
+      pattern: `^(?=.*\\S)${LINE}`,
       'x-rule': 'Must have a visible character.',
       description: 'Who says so; kept.'
     }),
     reason: Type.String({
       minLength: 1,
       maxLength: 1000,
-      pattern: `(?=[^]*\\S)${TEXT}`,
+      pattern: `^(?=[^]*\\S)${TEXT}`,
       'x-rule': 'Must have a visible character.',
       description: 'What shows it; kept.'
     })

@@ -136,6 +136,6 @@ export const tokenPage: ConsolePage = {
 function msats(amount: number): string {
   const rest = String(Math.abs(amount % 1000))
     .padStart(3, '0')
-    .replace(/0+$/, '')
+    .replace(/(?<!0)0+$/, '')
   return rest === '' ? sats(Math.trunc(amount / 1000)) : `${Math.trunc(amount / 1000)}.${rest} sats`
 }

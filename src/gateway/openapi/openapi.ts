@@ -197,7 +197,7 @@ class Writer {
     }
     return {
       post: {
-        operationId: `on${event.replaceAll(/(?:^|[^A-Za-z0-9]+)([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`,
+        operationId: `on${event.replaceAll(/(?:^|[^A-Za-z0-9])([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`,
         summary,
         description,
         tags: ['Webhooks'],
@@ -297,7 +297,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
     const item = itemOf(paths, route.path)
     const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
     for (const method of methods) item[method] ??= paid(route, method)
-    for (const [, name] of route.path.matchAll(/\{([^}]+)\}/g)) {
+    for (const [, name] of route.path.matchAll(/\{([^{}]+)\}/g)) {
       const list = (item['parameters'] ??= []) as Json[]
       if (!list.some(entry => entry['name'] === name))
         list.push({ name, in: 'path', required: true, schema: { type: 'string' } })

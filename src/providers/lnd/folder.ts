@@ -137,7 +137,7 @@ function shortened(names: readonly string[]): string {
 function portOf(dir: string): string {
   const file = join(dir, 'lnd.conf')
   const lines = existsSync(file) ? read(file, 'The settings').toString('utf8') : ''
-  return /^\s*restlisten\s*=\s*\S*?:?(\d{1,5})\s*$/m.exec(lines)?.[1] ?? REST_PORT
+  return /^[ \t]*restlisten[ \t]*=[ \t]*(?:\S*:)?(\d{1,5})\s*$/m.exec(lines)?.[1] ?? REST_PORT
 }
 
 function hostOf(address: string | null, port: string): { readonly text: string; readonly isLocal: boolean } {

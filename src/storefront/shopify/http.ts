@@ -77,7 +77,7 @@ export class ShopifyHttp {
   ): Promise<OutboundResponse> {
     requireShopHost(domain)
     const { call, clock, config } = this.#options
-    const base = config.url?.replace(/\/+$/, '') ?? `https://${domain}`
+    const base = config.url?.replace(/(?<!\/)\/+$/, '') ?? `https://${domain}`
     const limit = new AbortController()
     const timer = clock.after(config.timeout, () => {
       limit.abort()

@@ -74,7 +74,7 @@ export class ShopifyValue {
   share(): string {
     const share = this.#value
     if (typeof share !== 'number' || !Number.isFinite(share) || share < 0) return this.fail('a share of 0 or more')
-    return share.toFixed(8).replace(/\.?0+$/, '')
+    return share.toFixed(8).replace(/(?:\.|(?<!0))0+$/, '')
   }
 
   /** Milliseconds since the epoch of an ISO time. */
