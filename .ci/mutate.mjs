@@ -1,0 +1,59 @@
+// `npm run mutate -- <file or room>…`: changes the code one expression at a time (Stryker) and reports each change that
+// no test notices. Tests are those of the file's room in test/; `--contract` adds the contract's.
+//
+//   npm run mutate -- src/balances/meter.ts              one file: minutes on a quiet machine
+//   npm run mutate -- src/balances --contract            a room: hours, for the night
+//   npm run mutate -- src/http/front-door.ts:180-220     some lines of a file
+//   npm run mutate -- src/balances/meter.ts --tests test/balances/usage-forms.test.ts
+//
+// Exits 1 when fewer than 90% of the mutants are killed (`--least N` asks for another share).
+import { spawnSync } from 'node:child_process'
+import { existsSync, globSync, statSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+
+const folder = 'test/mutation'
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    contract: { type: 'boolean', default: false },
+    least: { type: 'string', default: '90' },
+    tests: { type: 'string', multiple: true }
+  }
+})
+
+function fail(message) {
+  process.stderr.write(`${message}\n`)
+  process.exit(2)
+}
+
+/** What Stryker is to change, from a file, a file with lines, or a folder. */
+function toMutate(each) {
+  const path = each.replace(/:\d+-\d+$/, '')
+  if (!existsSync(path))
+    fail(`${path} does not exist. Give files or folders of src/, for example src/balances/meter.ts.`)
+  return statSync(path).isDirectory() ? `${path.replace(/\/$/, '')}/**/*.ts` : each
+}
+
+if (positionals.length === 0)
+  fail('Usage: npm run mutate -- <file or folder of src>… [--tests GLOB] [--contract] [--least 90]')
+const least = Number(values.least)
+if (!(least >= 0 && least <= 100)) fail(`--least ${values.least}: give a percentage from 0 to 100.`)
+
+const rooms = new Set(positionals.map(each => /^src\/([^/:]+)/.exec(each)?.[1]))
+const globs = values.tests ?? [...rooms].map(room => `test/${room}/**/*.test.ts`)
+const tests = globSync([...globs, ...(values.contract ? ['test/contract/*.test.ts'] : [])]).sort()
+if (tests.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
+
+if (!existsSync(`${folder}/node_modules`)) {
+  const { status } = spawnSync('npm', ['ci', '--prefix', folder], { stdio: 'inherit' })
+  if (status !== 0) process.exit(1)
+}
+const { status } = spawnSync(
+  process.execPath,
+  [`${folder}/node_modules/@stryker-mutator/core/bin/stryker.js`, 'run', `${folder}/stryker.config.mjs`],
+  {
+    stdio: 'inherit',
+    env: { ...process.env, BOLTGATE_MUTATE: JSON.stringify({ mutate: positionals.map(toMutate), tests, least }) }
+  }
+)
+process.exitCode = status ?? 1
