@@ -30,7 +30,7 @@ export interface PollerParts {
   readonly payees: Pick<Payees, 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
-  readonly payments: Pick<Payments, 'answered'>
+  readonly payments: Pick<Payments, 'answered' | 'unaskable'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
   /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
@@ -163,7 +163,10 @@ export class Poller {
     try {
       const account = owner === null ? null : await this.#parts.merchant(owner)
       key = owner !== null && account === null ? null : payees.key(account, slot, kind)
-      if (key === null) return { type: 'failed', fault: 'refused' }
+      if (key === null) {
+        if (owner !== null) await this.#parts.payments.unaskable(owner, slot, kind)
+        return { type: 'failed', fault: 'refused' }
+      }
       return poll.type === 'list'
         ? await this.#list(provider, key, owner, poll)
         : await this.#lookUp(provider, key, poll, signal)

@@ -63,7 +63,7 @@ function body(view: PayView): VNode {
       data-status-address=${view.statusAddress ?? paymentStatusAddress(payment.invoiceId)}
     >
       ${summary(view)}
-      ${status === 'unpaid' ? due(view) : result(view, status)}
+      ${status !== 'unpaid' ? result(view, status) : view.isUnresolved ? result(view, 'processing') : due(view)}
     </main>`
 }
 

@@ -1,4 +1,5 @@
 import type { PaymentStatus } from '../payments/schema.ts'
+import { isUnresolved } from '../payments/states.ts'
 import { amountText, satoshisText } from './amounts.ts'
 import type { Payable } from './payable.ts'
 
@@ -30,6 +31,8 @@ export interface PayView extends PayFacts {
   /** In satoshis; null for a demo payment. */
   readonly satoshis: string | null
   readonly demo: boolean
+  /** The invoice can no longer be paid, and its provider has not reported yet whether it was. */
+  readonly isUnresolved: boolean
   /** Heading of the state. */
   readonly heading: string
   /** What the state means for the reader. */
@@ -59,13 +62,17 @@ export function payView(facts: PayFacts): PayView {
   const demo = payment.kind === 'demo'
   const amount = amountText(payment.amount, payment.currency)
   const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)
-  const { heading, words, title } = wordsOf(payment, `\u2068${merchantName}\u2069`, amount, demo)
+  const unresolved = isUnresolved(payment, facts.now)
+  const { heading, words, title } = unresolved
+    ? UNRESOLVED
+    : wordsOf(payment, `\u2068${merchantName}\u2069`, amount, demo)
   return {
     ...facts,
     merchantName,
     amount,
     satoshis,
     demo,
+    isUnresolved: unresolved,
     heading,
     words,
     title: `${title} · ${merchantName}`,
@@ -79,6 +86,13 @@ interface Words {
   readonly heading: string
   readonly words: string
   readonly title: string
+}
+
+const UNRESOLVED: Words = {
+  heading: 'Checking your payment',
+  words:
+    'This invoice can no longer be paid. If you have paid it, your payment will show here shortly; do not pay again.',
+  title: 'Checking…'
 }
 
 /** `merchant` is the name with isolates around it, so that its direction stays its own. */

@@ -99,12 +99,13 @@ class Follower {
     else this.#waitFor(payment, status, now)
   }
 
-  /** Looks again when the clock alone changes the status: a demo confirms itself, an invoice expires. */
+  /** Looks again when the clock may change the status: a demo confirms itself, an invoice expires. */
   #waitFor({ confirmsAt, expiresAt }: Payable, status: PaymentStatus, now: number): void {
+    const due = confirmsAt ?? expiresAt
     this.#due?.cancel()
     this.#due =
-      status === 'unpaid'
-        ? this.#parts.clock.after((confirmsAt ?? expiresAt) - now, () => {
+      status === 'unpaid' && due > now
+        ? this.#parts.clock.after(due - now, () => {
             void this.#reading.run()
           })
         : null

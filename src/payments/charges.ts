@@ -24,12 +24,9 @@ export interface OpenPayments {
   readonly since: number
 }
 
-/**
- * After this time, in milliseconds, an invoice that has expired is no longer looked for: what was paid in its last
- * moment is known by then.
- */
+/** Milliseconds after its end for which an expired or underpaid invoice is still polled. */
 const LATE = 24 * 3_600_000
-/** The same for one whose payment had been seen on its way, which the chain may hold up. */
+/** The same for one that is being paid, which the chain may hold up, and one whose provider has not answered yet. */
 const LATEST = 14 * 24 * 3_600_000
 /** Milliseconds for which an invoice counts as payable after its end, since the news of a payment come after it. */
 const GRACE = 120_000
@@ -104,7 +101,7 @@ export class PaymentCharges {
 function isOpen(sql: Sql, now: number) {
   return sql`
     status in ('unpaid', 'processing', 'underpaid', 'expired') and provider_kind <> 'demo'
-    and expires_at > ${new Date(now - LATEST)} and (status = 'processing' or expires_at > ${new Date(now - LATE)})`
+    and expires_at > ${new Date(now - LATEST)} and (status in ('processing', 'unpaid') or expires_at > ${new Date(now - LATE)})`
 }
 
 /** What is written as unpaid after its end awaits the answer of its provider. */

@@ -31,7 +31,7 @@ import {
   type ProviderSeatName,
   type Reservation
 } from './store.ts'
-import { Sweeper } from './sweeper.ts'
+import { ANSWERLESS, Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
 
 /** What payments are built from. */
@@ -87,7 +87,7 @@ export class Payments {
       store: parts.store,
       clock: parts.clock,
       log: parts.log,
-      elsewhere: parts.polled ?? (() => []),
+      polled: () => this.#polled,
       record: key => this.#changes.recordDue(key, parts.clock.now()),
       ask: key => this.#asked(key)
     })
@@ -136,8 +136,8 @@ export class Payments {
       await this.#release(reservation)
       throw error
     }
-    if (payment.confirmsAt !== null) this.#sweeper.wakeAt(payment.confirmsAt)
-    else this.#parts.created?.(merchant, payment)
+    this.#sweeper.wakeAt(payment.confirmsAt ?? payment.expiresAt)
+    if (payment.confirmsAt === null) this.#parts.created?.(merchant, payment)
     return payment
   }
 
@@ -154,7 +154,10 @@ export class Payments {
   ): Promise<{ readonly made: Payment; readonly headers: readonly string[] }> {
     return once(
       idempotency,
-      key => this.#parts.store.byKey(merchant.id, operation, key),
+      async key => {
+        const kept = await this.#parts.store.byKey(merchant.id, operation, key)
+        return kept === null ? null : { ...kept, made: await this.#current(kept.made) }
+      },
       () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation })
     )
   }
@@ -240,8 +243,8 @@ export class Payments {
   }
 
   /**
-   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been taken in:
-   * what is still unpaid and had expired by then is now told as expired (decision 178).
+   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been recorded:
+   * payments that are still unpaid and had ended by then expire now (decision 178).
    */
   async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
     let page: DuePayment[]
@@ -253,6 +256,22 @@ export class Payments {
       )
       for (const payment of page) await this.#changes.recordDue(payment, askedAt)
     } while (page.length === ANSWERED_BATCH)
+  }
+
+  /** An account has no key any more for a provider of its payments: those that ended a while ago expire (decision 178). */
+  async unaskable(merchantId: number, slot: ProviderSlot, kind: KindName): Promise<void> {
+    await this.answered(merchantId, slot, kind, this.#parts.clock.now() - ANSWERLESS)
+  }
+
+  /**
+   * The merchant's payment for a refund, or null. One that reads unpaid is looked up at its provider first, so that a
+   * payment that has arrived meanwhile can be refunded. @throws as `sync`, but for an unknown one
+   */
+  async refundable(merchantId: number, invoiceId: string): Promise<Payment | null> {
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchantId, invoiceId) : null
+    if (payment === null || payment.kind === 'demo' || payment.status !== 'unpaid') return payment
+    const merchant = await this.#parts.merchant(merchantId)
+    return merchant === null ? payment : await this.#lookUp(merchant, payment)
   }
 
   /**
@@ -318,7 +337,11 @@ export class Payments {
     await this.#parts.watch.close()
   }
 
-  /** Asks for a payment that has expired; one that cannot be asked for waits for its 15 minutes. */
+  get #polled(): readonly ProviderSeatName[] {
+    return this.#parts.polled?.() ?? []
+  }
+
+  /** Asks the provider of a payment, if the account still has a key for it. */
   async #asked(key: PaymentKey): Promise<void> {
     const { merchant: find, store, payees } = this.#parts
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
@@ -332,14 +355,18 @@ export class Payments {
   }
 
   /**
-   * As it reads now. That a demo has confirmed itself is written down on the way; if that fails it reads so all the
-   * same. An expiry is not, since that would tell it before the provider was asked (decision 178).
+   * The payment as it reads now. Records on the way what has fallen due: that a demo has confirmed itself, and an expiry
+   * whose provider lives in this process, which answers at once. Where that fails the payment reads as it did.
    */
   async #current(payment: Payment): Promise<Payment> {
-    const { clock, log } = this.#parts
-    if (due(payment, clock.now())?.to !== 'paid') return asOf(payment, clock.now())
+    const { clock, log, store } = this.#parts
+    const step = due(payment, clock.now())
+    if (step === null || (step.to === 'expired' && this.#polled.includes(`${payment.slot} ${payment.kind}`)))
+      return payment
     try {
-      return (await this.#changes.recordDue(payment, clock.now())) ?? payment
+      if (step.to === 'paid') return (await this.#changes.recordDue(payment, clock.now())) ?? payment
+      await this.#asked(payment)
+      return (await store.get(payment.merchantId, payment.invoiceId)) ?? payment
     } catch (error) {
       log.warn(
         { err: error, invoiceId: payment.invoiceId },
@@ -356,13 +383,13 @@ export class Payments {
     const seen = maker === null ? null : await maker.lookUp(payment.chargeId)
     if (seen !== null) {
       const observed = await this.observe(payment, seen, askedAt)
-      return observed === null ? notFound() : await this.#current(observed)
+      return asOf(observed ?? notFound(), clock.now())
     }
     log.warn(
       { invoiceId: payment.invoiceId, slot: payment.slot, provider: payment.kind },
       maker === null ? 'the provider of a payment is in its slot no more' : 'the provider knows nothing of a payment'
     )
-    return await this.#current(payment)
+    return asOf(payment, clock.now())
   }
 
   /** Has the invoice made. */

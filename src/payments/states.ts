@@ -16,7 +16,7 @@ const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = 
   refunded: new Set<PaymentStatus>()
 })
 
-/** What of a payment its status depends on, also of what is paid like one: the invoice of a plan. */
+/** The fields of a payment, or of a plan's invoice, that determine its status. */
 export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
 
 /** One change of a status, with what is known of it. */
@@ -34,8 +34,8 @@ export function canBecome(from: PaymentStatus, to: PaymentStatus): boolean {
 }
 
 /**
- * What time alone has done to a payment and nobody has written down yet: a demo has confirmed itself, an invoice that
- * nobody paid has expired. Null when nothing. `now` in milliseconds; an invoice is expired at `expiresAt` itself.
+ * The transition that time alone has made due and that is not recorded yet: a demo confirms itself, an unpaid invoice
+ * expires. Null when there is none. `now` in milliseconds; an invoice expires at `expiresAt` itself.
  */
 export function due(payment: Timed, now: number): Transition | null {
   if (payment.status !== 'unpaid') return null
@@ -44,15 +44,23 @@ export function due(payment: Timed, now: number): Transition | null {
   return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
 }
 
-/** How a payment reads now, whether or not it is written down (decision 40). */
-export function statusAt(payment: Timed, now: number): PaymentStatus {
-  return due(payment, now)?.to ?? payment.status
+/**
+ * Whether an unpaid payment has passed its end without a recorded expiry: its provider has not answered since, so it may
+ * have been paid (decision 178).
+ */
+export function isUnresolved(payment: Timed, now: number): boolean {
+  return due(payment, now)?.to === 'expired'
 }
 
-/** The payment as it reads now. */
+/** Status of a payment as clients see it now (decision 40). */
+export function statusAt(payment: Timed, now: number): PaymentStatus {
+  return asOf(payment, now).status
+}
+
+/** The payment as clients see it now. A demo confirms itself by time alone; an expiry counts once it is recorded. */
 export function asOf<P extends Timed>(payment: P, now: number): P {
   const step = due(payment, now)
-  return step === null ? payment : stepped(payment, step, now)
+  return step?.to === 'paid' ? stepped(payment, step, now) : payment
 }
 
 /**

@@ -20,6 +20,7 @@ import {
   type PaymentKeyUse,
   type PaymentMaker,
   type PaymentStore,
+  type ProviderSeatName,
   type Reservation,
   type Unexpired
 } from './store.ts'
@@ -321,7 +322,7 @@ export class SqlPaymentStore implements PaymentStore {
     const whose =
       'seat' in of
         ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
-        : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.elsewhere.slice()}::text[]))`
+        : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.polled.slice()}::text[]))`
     return await dueRows.all(sql`
       select invoice_id, merchant_id, expires_at as at from payments
       where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(of.by)} and ${whose}
@@ -337,9 +338,14 @@ export class SqlPaymentStore implements PaymentStore {
     return gone.count
   }
 
-  async nextConfirmation(now: number): Promise<number | null> {
+  async nextDue(now: number, until: number, polled: readonly ProviderSeatName[]): Promise<number | null> {
+    const [from, to] = [new Date(now), new Date(until)]
     const [row] = await this.#database.sql<Array<{ at: Date | null }>>`
-      select min(confirms_at) as at from payments where status = 'unpaid' and confirms_at > ${new Date(now)}`
+      select least(
+        (select min(confirms_at) from payments where status = 'unpaid' and confirms_at > ${from} and confirms_at <= ${to}),
+        (select min(expires_at) from payments
+          where status = 'unpaid' and provider_kind <> 'demo' and expires_at > ${from} and expires_at <= ${to}
+            and not provider_slot || ' ' || provider_kind = any(${polled.slice()}::text[]))) as at`
     return row?.at?.getTime() ?? null
   }
 
@@ -360,7 +366,6 @@ function listed(sql: Sql, { merchantId, status, period, text, now }: PaymentFilt
   // As `statusAt` has it.
   const reads = sql`case
     when status = 'unpaid' and confirms_at <= ${at} then 'paid'
-    when status = 'unpaid' and expires_at <= ${at} then 'expired'
     else status end`
   return sql`
     select * from payments where true

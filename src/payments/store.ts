@@ -38,14 +38,11 @@ export interface DuePayment {
   readonly at: number
 }
 
-/** Whose expiry can be written down. Times in milliseconds since the epoch. */
+/** Selects payments past their end whose expiry is not recorded. Times in milliseconds since the epoch. */
 export type Unexpired =
-  /**
-   * What expired by `by`, and what expired by `answerless` without an answer of its provider. `elsewhere`: seats whose
-   * payments somebody else asks for.
-   */
-  | { readonly by: number; readonly answerless: number; readonly elsewhere: readonly ProviderSeatName[] }
-  /** What expired by `by` of one account in one seat. */
+  /** Ended by `by` outside the seats that a poller asks about (`polled`), or by `answerless` in any seat. */
+  | { readonly by: number; readonly answerless: number; readonly polled: readonly ProviderSeatName[] }
+  /** Ended by `by`, of one account in one seat. */
   | { readonly by: number; readonly merchantId: number; readonly seat: ProviderSeatName }
 
 /** A slot and the kind of provider in it. */
@@ -55,7 +52,7 @@ export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 export interface PaymentFilter {
   /** Null for those of all merchants. */
   readonly merchantId: number | null
-  /** As it reads at `now`. */
+  /** As `statusAt` has it at `now`. */
   readonly status: PaymentStatus | null
   /** When they were made. */
   readonly period: TimeSpan
@@ -101,8 +98,11 @@ export interface PaymentStore {
    * among them.
    */
   unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]>
-  /** When the next demo payment after `now` confirms itself; null when none waits. */
-  nextConfirmation(now: number): Promise<number | null>
+  /**
+   * When the next payment after `now` and by `until` changes by time: a demo confirms itself, or one outside the `polled`
+   * seats expires. Null when there is none.
+   */
+  nextDue(now: number, until: number, polled: readonly ProviderSeatName[]): Promise<number | null>
   /** Gives back order ids whose hold ended before this time; at most `limit`. Returns how many. */
   purgeReservations(before: number, limit: number): Promise<number>
 }

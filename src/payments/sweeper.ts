@@ -13,31 +13,30 @@ const SHORTEST = 20
 /** Payments that are read at once. */
 const BATCH = 100
 /**
- * Milliseconds after its end, with a gateway that asks, for which a payment waits for its provider's answer before it
- * is told as expired (decision 178).
+ * Milliseconds after its end after which a payment expires without its provider's answer: where the provider can never
+ * answer, because the account has no key for it any more, and where it merely does not (decision 178).
  */
-const ANSWERLESS = 15 * 60_000
+export const ANSWERLESS = 15 * 60_000
+const SILENT = 12 * 3_600_000
 
 /** What a sweeper works with. */
 export interface SweeperParts {
   readonly store: PaymentStore
   readonly clock: Clock
   readonly log: Log
-  /** Seats whose payments somebody else asks the provider for. */
-  elsewhere(): readonly ProviderSeatName[]
+  /** Seats whose payments a poller asks the provider about. */
+  polled(): readonly ProviderSeatName[]
   /** Writes down what time has done to one payment, in a transaction of its own. */
   record(key: PaymentKey): Promise<unknown>
-  /** Asks the provider of one payment how it stands, and takes that in. */
+  /** Asks the provider of one payment, if it can be asked, and records the answer. Rejects when it does not answer. */
   ask(key: PaymentKey): Promise<unknown>
 }
 
 /**
- * Confirms demo payments and has expiries written down, soon after they fall due. What reads a payment does not wait
- * for it, since a payment reads as time has made it; webhooks do. Several processes may sweep at once.
+ * Confirms demo payments and records expiries soon after they fall due. Several processes may sweep at once.
  *
- * An expiry is told only once the provider has said after it that nothing was paid, or has said nothing for 15 minutes
- * while this gateway was there to ask: after a downtime a payment may have been made of which nobody has heard yet
- * (decision 178).
+ * A payment expires only once its provider has reported after its end that nothing was paid, or cannot be asked any
+ * more: during an outage of either side a payment may have arrived that is not known here yet (decision 178).
  */
 export class Sweeper {
   readonly #parts: SweeperParts
@@ -124,7 +123,7 @@ export class Sweeper {
         payment => this.#parts.record(payment)
       )
       await this.#expiries()
-      soonest = (await store.nextConfirmation(now)) ?? soonest
+      soonest = (await store.nextDue(now, soonest, this.#parts.polled())) ?? soonest
     } catch (error) {
       log.warn({ err: error }, 'payments could not be swept; it is tried again soon')
     }
@@ -132,12 +131,18 @@ export class Sweeper {
   }
 
   async #expiries(failed: (error: unknown) => void = () => {}): Promise<void> {
-    const { store, clock, elsewhere, record, ask } = this.#parts
+    const { store, clock, polled, record, ask } = this.#parts
     const now = clock.now()
-    const answerless = now - this.#asksSince < ANSWERLESS ? 0 : now - ANSWERLESS
+    // A gateway that has just started has yet to ask.
+    const [answerless, silent] = [ANSWERLESS, SILENT].map(pause =>
+      now - this.#asksSince < ANSWERLESS ? 0 : now - pause
+    ) as [number, number]
     await this.#each(
-      (after, limit) => store.unexpired({ by: now, answerless, elsewhere: elsewhere() }, after, limit),
-      payment => (payment.at <= answerless ? record(payment) : ask(payment)),
+      (after, limit) => store.unexpired({ by: now, answerless: silent, polled: polled() }, after, limit),
+      async payment => {
+        if (payment.at > silent) await ask(payment)
+        if (payment.at <= answerless) await record(payment)
+      },
       failed
     )
   }

@@ -22,7 +22,7 @@ export function openRefunds(parts: OpenRefundsParts) {
   const store = new SqlRefundStore(database)
   const sources = allSources(
     paymentSources({
-      get: (merchantId, invoiceId) => payments.store.get(merchantId, invoiceId),
+      refundable: (merchantId, invoiceId) => payments.payments.refundable(merchantId, invoiceId),
       lock: (sql, merchantId, invoiceId) => payments.store.lock(sql, merchantId, invoiceId),
       applyChange: (sql, payment, to, facts, tellMerchant) =>
         payments.payments.applyChange(sql, payment, to, facts, tellMerchant)

@@ -57,8 +57,8 @@ export function allSources(...all: readonly RefundSources[]): RefundSources {
 
 /** What refunds need of payments. */
 export interface RefundedPayments {
-  /** The merchant's own payment, or null. */
-  get(merchantId: number, invoiceId: string): Promise<Payment | null>
+  /** The merchant's own payment, or null. One that reads unpaid was looked up at its provider first. */
+  refundable(merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The same, its row locked until the transaction ends. */
   lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The one function through which a payment's status changes. */
@@ -74,7 +74,7 @@ export interface RefundedPayments {
 /** Payments as money that can be given back. */
 export function paymentSources(payments: RefundedPayments): RefundSources {
   return {
-    get: async (merchantId, invoiceId, now) => sourceOf(await payments.get(merchantId, invoiceId), now),
+    get: async (merchantId, invoiceId, now) => sourceOf(await payments.refundable(merchantId, invoiceId), now),
     lock: async (sql, merchantId, invoiceId, now) => sourceOf(await payments.lock(sql, merchantId, invoiceId), now),
     refunded: async (sql, { merchantId, invoiceId }) => {
       const payment = await payments.lock(sql, merchantId, invoiceId)

@@ -441,7 +441,7 @@ void t.test(
         })
         await after.sweep()
         await after.recordExpiries()
-        t.equal((await after.get(acme, payment.invoiceId)).status, 'expired', 'it reads so')
+        t.equal((await after.get(acme, payment.invoiceId)).status, 'unpaid', 'its provider has not reported since')
         t.same(told(payment.invoiceId), [], 'and nobody is told')
         await run(poller())
         t.same(told(payment.invoiceId), ['paid'])
@@ -478,26 +478,36 @@ void t.test(
       primary.reach = 'whole'
     })
 
-    await t.test(
-      'without any answer after 15 minutes in which this gateway asked; a later paid corrects it',
-      async t => {
-        const payment = await made.pay(acme)
-        clock.advance(payment.expiresAt - clock.now())
-        primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
-        for (let minutes = 0; minutes < 14; minutes++) {
-          await made.minute(poller())
-          await gateway.sweep()
-        }
-        t.same(told(payment.invoiceId), [])
-        await made.minute(poller())
+    await t.test('without any answer after 12 hours; a later paid corrects it', async t => {
+      const payment = await made.pay(acme)
+      clock.advance(payment.expiresAt - clock.now())
+      primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
+      for (let hours = 0; hours < 11; hours++) {
+        clock.advance(60 * MINUTE)
+        await run(poller())
         await gateway.sweep()
-        t.same(told(payment.invoiceId), ['expired'])
-        primary.fault = null
-        primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(payment.expiresAt - 1) }])
-        for (let minutes = 0; minutes < 11; minutes++) await made.minute(poller())
-        t.same(told(payment.invoiceId), ['expired', 'paid'])
       }
-    )
+      t.same(told(payment.invoiceId), [])
+      clock.advance(60 * MINUTE)
+      await gateway.sweep()
+      t.same(told(payment.invoiceId), ['expired'])
+      primary.fault = null
+      primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(payment.expiresAt - 1) }])
+      for (let minutes = 0; minutes < 11; minutes++) await made.minute(poller())
+      t.same(told(payment.invoiceId), ['expired', 'paid'])
+    })
+
+    await t.test('15 minutes after its end where the account has no key for that provider any more', async t => {
+      const payment = await made.pay(acme)
+      clock.advance(payment.expiresAt - clock.now())
+      await merchants.removeProviderKey(acme.id, 'primary')
+      clock.advance(14 * MINUTE)
+      await run(poller())
+      t.same(told(payment.invoiceId), [])
+      clock.advance(10 * MINUTE)
+      await run(poller())
+      t.same(told(payment.invoiceId), ['expired'])
+    })
   }
 )
 

@@ -135,7 +135,7 @@ t.test('events: of a payment that is final there is one, and the end', async t =
   t.equal(world.listeners, 0)
 })
 
-t.test('events: expiry comes by the clock', async t => {
+t.test('events: an expiry is sent once it is recorded (decision 178)', async t => {
   const world = new PageWorld()
   const payment = world.add({ expiresAt: world.clock.now() + 20_000 })
   const heard = new Heard((await world.get(`/pay/${payment.payToken}/events`)).stream)
@@ -144,6 +144,9 @@ t.test('events: expiry comes by the clock', async t => {
   await settled()
   t.same(heard.statuses, ['unpaid'])
   world.clock.advance(1)
+  await settled()
+  t.same(heard.statuses, ['unpaid'], 'its provider has not reported yet')
+  world.change(payment, { status: 'expired' })
   await settled()
   t.same(heard.statuses, ['unpaid', 'expired'])
   t.ok(heard.ended)

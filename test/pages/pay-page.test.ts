@@ -149,12 +149,17 @@ t.test('a demo invoice says that it confirms itself, and does so by the clock', 
   t.match((await world.get(`/pay/${demo.payToken}`)).text, 'No money has moved.')
 })
 
-t.test('a payment past its expiry reads expired, though nobody has written it down', async t => {
+t.test('pay page: past its end an invoice cannot be paid, and reads expired once that is recorded', async t => {
   const world = new PageWorld()
   const payment = world.add()
   world.clock.advance(3_599_999)
   t.match((await world.get(`/pay/${payment.payToken}`)).text, 'data-status="unpaid"')
   world.clock.advance(1)
+  const { text } = await world.get(`/pay/${payment.payToken}`)
+  t.match(text, 'data-status="unpaid"')
+  t.match(text, 'Checking your payment')
+  t.notMatch(text, INVOICE, 'nothing to pay is shown')
+  world.change(payment, { status: 'expired' })
   t.match((await world.get(`/pay/${payment.payToken}`)).text, 'data-status="expired"')
 })
 

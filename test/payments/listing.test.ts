@@ -92,9 +92,10 @@ await eachDatabase(
     )
     t.equal((await list('?limit=100000')).payments.length, 3, 'out of range is clamped')
 
-    await database.sql`update payments set expires_at = ${new Date(clock.now())} where order_id in ('a-2', 'a-3')`
-    t.same((await orders('?status=expired')).toSorted(), ['a-2', 'a-3'], 'what nobody paid in time reads expired')
-    t.same(await orders('?status=unpaid'), [])
+    await database.sql`update payments set expires_at = ${new Date(clock.now())}, status = case order_id when 'a-2' then 'expired' else status end
+      where order_id in ('a-2', 'a-3')`
+    t.same(await orders('?status=expired'), ['a-2'])
+    t.same(await orders('?status=unpaid'), ['a-3'], 'its provider has not reported since it ended')
 
     for (const query of ['?after=x', '?from=yesterday', '?status=lost', '?limit=many'])
       t.equal((await gateway.merchantSend('GET', `/api/payments${query}`)).status, 400, query)

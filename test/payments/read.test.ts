@@ -7,7 +7,7 @@ import { anInput, fixture } from './fixture.ts'
 const PAID = { status: 'paid', receivedSats: 10_000, settledAt: null } as const
 
 void t.test('reading payments', async t => {
-  const { call, merchant, payments, clock } = await fixture(t)
+  const { call, primary, merchant, payments, clock } = await fixture(t)
   const [acme, other] = [await merchant(), await merchant()]
   const created = await call(acme, 'POST', '/api/payments', anInput())
   const invoiceId = String(created.data['invoiceId'])
@@ -101,21 +101,39 @@ void t.test('reading payments', async t => {
     }
   )
 
-  await t.test('an unpaid payment past expiresAt reads expired at once, everywhere (decision 40)', async t => {
-    const made = await call(acme, 'POST', '/api/payments', anInput())
-    const id = String(made.data['invoiceId'])
-    const token = String(made.data['payUrl']).split('/').at(-1) ?? ''
-    const payment = await payments.get(acme, id)
-    clock.advance(3_599_999)
-    t.equal((await call(acme, 'GET', `/api/payments/${id}`)).data['status'], 'unpaid')
-    clock.advance(1)
-    t.equal(payments.view(payment).status, 'expired', 'a payment that was read before')
-    t.equal((await payments.byPayToken(token))?.status, 'expired')
-    t.equal((await call(null, 'GET', `/api/payments/${id}/status`)).text, '{"status":"expired"}')
-    const { data } = await call(acme, 'GET', `/api/payments/${id}`)
-    t.equal(data['status'], 'expired')
-    t.notOk('paidAt' in data)
-  })
+  await t.test(
+    'a payment past expiresAt reads expired everywhere once its provider has reported (decision 178)',
+    async t => {
+      const create = async () => {
+        const { data } = await call(acme, 'POST', '/api/payments', anInput())
+        return { id: String(data['invoiceId']), charge: String(data['providerChargeId']), url: String(data['payUrl']) }
+      }
+      const everywhere = async ({ id, url }: { readonly id: string; readonly url: string }) => [
+        (await call(acme, 'GET', `/api/payments/${id}`)).data['status'],
+        (await call(null, 'GET', `/api/payments/${id}/status`)).data['status'],
+        (await payments.byPayToken(url.split('/').at(-1) ?? ''))?.status,
+        (
+          await payments.list(
+            { merchantId: acme.id, status: null, period: { from: null, to: null }, text: id },
+            { after: null, limit: 1 }
+          )
+        )[0]?.status
+      ]
+      const all = (status: string) => [status, status, status, status]
+      const [lost, paid] = [await create(), await create()]
+      clock.advance(3_599_999)
+      t.same(await everywhere(lost), all('unpaid'))
+      clock.advance(1)
+      primary.fault = new ProviderUnavailable('away', 5)
+      for (const one of [lost, paid]) t.same(await everywhere(one), all('unpaid'), 'its provider is away')
+      primary.states.set(paid.charge, { status: 'paid', receivedSats: 10_000, settledAt: clock.now() - 1000 })
+      await t.rejects(payments.refundable(acme.id, paid.id), 'nor can it be said whether it can be refunded')
+      primary.fault = null
+      t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund asks first')
+      t.same(await everywhere(lost), all('expired'))
+      t.same(await everywhere(paid), all('paid'))
+    }
+  )
 
   await t.test('pay token | /pay/<invoiceId> does not resolve; unknown and odd tokens are none', async t => {
     for (const token of [invoiceId, '', 'A'.repeat(43), `${'A'.repeat(42)}!`, 'A'.repeat(44)])

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { Payment, PaymentStatus } from '../../src/payments/schema.ts'
-import { asOf, canBecome, due, next, statusAt, stepped } from '../../src/payments/states.ts'
+import { asOf, canBecome, due, isUnresolved, next, statusAt, stepped } from '../../src/payments/states.ts'
 import type { ChargeState } from '../../src/providers/provider.ts'
 import { aPayment } from './fixture.ts'
 
@@ -82,13 +82,14 @@ t.test('what the provider says, in every state, before the expiry', async t => {
 })
 
 t.test(
-  'a payment past expiresAt reads expired at once, the job only records it; processing and underpaid do not expire by time (decision 40)',
+  'statusAt: a payment past expiresAt reads unpaid until its expiry is recorded; processing and underpaid do not expire by time (decisions 40 and 178)',
   async t => {
     const payment = aPayment()
     t.equal(statusAt(payment, 3_599_999), 'unpaid')
-    t.equal(statusAt(payment, 3_600_000), 'expired')
-    t.equal(asOf(payment, 3_600_000).status, 'expired')
-    t.equal(asOf(payment, 3_599_999), payment)
+    t.equal(statusAt(payment, 3_600_000), 'unpaid')
+    t.equal(asOf(payment, 3_600_000), payment)
+    t.same([isUnresolved(payment, 3_599_999), isUnresolved(payment, 3_600_000)], [false, true])
+    t.notOk(isUnresolved(inState('expired'), 3_600_000))
     for (const status of STATUSES.filter(status => status !== 'unpaid'))
       t.equal(statusAt(inState(status), 1e12), status, status)
     t.same(goes(payment, said('unpaid'), 3_600_000), ['expired'], 'looking at the provider records it too')

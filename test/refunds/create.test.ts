@@ -146,9 +146,9 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       error: /not refundable: its status is expired/
     },
     {
-      row: 'invoice not refundable: expired by time alone',
+      row: 'invoice not refundable: unpaid past its end',
       payment: { status: 'unpaid', paidAt: null, expiresAt: 0 },
-      error: /its status is expired/
+      error: /its status is unpaid/
     },
     { row: 'invoice not refundable: refunded', payment: { status: 'refunded' }, error: /its status is refunded/ },
     {

@@ -91,7 +91,7 @@ export async function fixtureOn(database: Database): Promise<Fixture> {
     confirmed.push(refund)
   }
   const sources = paymentSources({
-    get: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
+    refundable: (merchantId, invoiceId) => payments.get(merchantId, invoiceId),
     lock: (sql, merchantId, invoiceId) => payments.lock(sql, merchantId, invoiceId),
     applyChange: (sql, payment, to, facts, tellMerchant) => paymentChanges.apply(sql, payment, to, facts, tellMerchant)
   })

@@ -196,7 +196,7 @@ export class BitcoinPlans {
   /** What the pay page of an invoice shows; null for a token that is none. */
   async byPayToken(token: string): Promise<Payable | null> {
     const invoice = await this.#parts.store.byPayToken(token)
-    return invoice === null ? null : payableOf(invoice)
+    return invoice === null ? null : payableOf(invoice, this.#parts.clock.now())
   }
 
   payee(): string {
@@ -294,12 +294,12 @@ function periodOf({ currentPeriodEnd, anchorDay }: BitcoinSubscription): Period 
   return currentPeriodEnd === null || anchorDay === null ? null : { end: currentPeriodEnd, anchorDay }
 }
 
-function payableOf(invoice: BitcoinInvoice): Payable {
+function payableOf(invoice: BitcoinInvoice, now: number): Payable {
   const { invoiceId, payToken, priceUsd, amountSats, description, kind, createdAt, expiresAt, paidAt } = invoice
   return {
     invoiceId,
     payToken,
-    status: paidAt === null ? 'unpaid' : 'paid',
+    status: paidAt !== null ? 'paid' : expiresAt <= now ? 'expired' : 'unpaid',
     amount: String(priceUsd),
     currency: 'USD',
     description,

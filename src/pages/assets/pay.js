@@ -12,6 +12,9 @@ prepare()
 /** Puts life into the part of the page that the server has just given. */
 function prepare() {
   prepareInvoice(page)
+  // At its end the page shows the result, or that it is still being checked; the status may not change.
+  const left = page.querySelector('time[data-left]')
+  if (left !== null) setTimeout(() => renew(true), Math.min(Number(left.dataset.left) + 200, 2 ** 31 - 1))
   goOn(document.getElementById('continue'))
 }
 
@@ -77,8 +80,8 @@ async function currentStatus(address) {
   }
 }
 
-/** Takes the page anew. False when it could not be had, or says the same as before. */
-async function renew() {
+/** Reloads the page. False when that failed, or when the status is the same and `always` is not set. */
+async function renew(always = false) {
   let text
   try {
     const answer = await fetch(location.href, { cache: 'no-store' })
@@ -89,7 +92,7 @@ async function renew() {
   }
   const next = new DOMParser().parseFromString(text, 'text/html')
   const nextPage = next.getElementById('payment')
-  if (nextPage === null || nextPage.dataset.status === page.dataset.status) return false
+  if (nextPage === null || (!always && nextPage.dataset.status === page.dataset.status)) return false
   const hadFocus = page.contains(document.activeElement)
   page.replaceWith(nextPage)
   page = nextPage
