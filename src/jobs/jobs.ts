@@ -17,11 +17,13 @@ export interface QueueOptions {
   readonly title: string
   /** Jobs at once in each process. */
   readonly concurrency: number
-  /**
-   * Of these at most so many of one group in each process, so that one group cannot take all places; no limit unless
-   * said.
-   */
+  /** Jobs of one group at once over all processes, so that one group cannot take all places; no limit by default. */
   readonly perGroup?: number
+  /**
+   * Reserves places for quick groups: in each process at most `slow` jobs of slow groups run at once, and at most
+   * `unproven` of slow and unproven groups together. Such a group runs one job at a time. Needs `perGroup`.
+   */
+  readonly paced?: { readonly slow: number; readonly unproven: number }
   /**
    * How often a run that threw is tried again by itself, with growing pauses from 5 s on; 0 unless said. One that was
    * lost with its process counts too.
@@ -29,8 +31,7 @@ export interface QueueOptions {
   readonly retries?: number
   /**
    * Milliseconds that one run may take; 60,000 unless said, at least 1,000. Then its signal is aborted and it has
-   * failed. The jobs of a process that was killed are taken up by another up to 15 s after this, and that is no failure
-   * of theirs.
+   * failed. Jobs of a killed process are run again by another within 25 s, which does not count as a failure.
    */
   readonly expiry?: number
   /**
@@ -40,12 +41,17 @@ export interface QueueOptions {
   readonly poll?: number
 }
 
+/** How long the latest jobs of a group took; nothing is known of an unproven group. */
+export type Pace = 'quick' | 'unproven' | 'slow'
+
 /** How one job is added. */
 export interface EnqueueOptions {
   /** Milliseconds since the epoch of the Clock; at once unless said. */
   readonly startAfter?: number
   /** Whose it is, for `perGroup`. */
   readonly group?: string
+  /** Pace of the group, in a `paced` queue; `unproven` by default. */
+  readonly pace?: Pace
   /** While a job with this key waits in the queue, another is not added: the one that waits stays as it is. */
   readonly key?: string
 }
@@ -86,8 +92,15 @@ export interface Jobs {
   enqueueAll(
     sql: TransactionSql | Sql,
     name: string,
-    jobs: ReadonlyArray<{ readonly data: JsonObject; readonly group: string; readonly key: string }>
+    jobs: ReadonlyArray<{
+      readonly data: JsonObject
+      readonly group: string
+      readonly pace?: Pace
+      readonly key: string
+    }>
   ): Promise<void>
+  /** Changes the pace of a group's waiting jobs, in the transaction of `sql`. */
+  setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void>
   /**
    * Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called
    * again.

@@ -4,7 +4,7 @@ import { JobsNotStarted, isUniqueViolation } from '../database/errors.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { freshId } from '../system/ids.ts'
 import { bossDatabase, bossHandle } from './database.ts'
-import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject, QueueView } from './jobs.ts'
+import type { EnqueueOptions, JobDeclaration, Jobs, JsonObject, Pace, QueueView } from './jobs.ts'
 import { JobLooks } from './looks.ts'
 import { JobRunner, type ClaimedJob } from './runner.ts'
 import { JOBS_SCHEMA, JobTable, type JobPage, type JobQuery, type Reason } from './table.ts'
@@ -39,6 +39,13 @@ const DAY = 24 * 60 * 60
 const POLL = 2_000
 /** The same where there is no other process: what is left are jobs that were lost with a killed one. */
 const ALONE = 5_000
+/** A claimed job is renewed every so many milliseconds, and lost after so many seconds without that. */
+const RENEW_EVERY = 3_000
+const LEASE = 12
+/** Jobs that may run longer are leased from their claim on; shorter ones from the next renewal. */
+const LEASED_FROM = 20_000
+/** pg-boss's priority of each pace. Jobs of earlier versions have 0. */
+const PRIORITY: Readonly<Record<Pace, number>> = { quick: 1, unproven: 0, slow: -1 }
 const NOBODY = '00000000-0000-0000-0000-000000000000'
 
 /** Jobs on pg-boss over the gateway's own database, embedded or PostgreSQL. */
@@ -51,6 +58,8 @@ export class PgBossJobs implements Jobs {
   readonly #runs
   #starting: Promise<void> | null = null
   #boss: PgBoss | null = null
+  #renewal: NodeJS.Timeout | null = null
+  #renewing: Promise<void> | null = null
   #closed = false
 
   constructor(parts: JobsParts) {
@@ -79,10 +88,19 @@ export class PgBossJobs implements Jobs {
   async enqueueAll(
     sql: TransactionSql | Sql,
     name: string,
-    jobs: ReadonlyArray<{ readonly data: JsonObject; readonly group: string; readonly key: string }>
+    jobs: ReadonlyArray<{
+      readonly data: JsonObject
+      readonly group: string
+      readonly pace?: Pace
+      readonly key: string
+    }>
   ): Promise<void> {
-    const rows = jobs.map(({ data, group, key }) => ({ data, group: { id: group }, singletonKey: key }))
+    const rows = jobs.map(({ data, group, pace, key }) => ({ data, ...placed(group, pace), singletonKey: key }))
     await this.#started(name).insert(name, rows, { db: bossHandle(sql) })
+  }
+
+  async setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void> {
+    await this.#table.rank(sql, name, group, PRIORITY[pace], tierOf(pace))
   }
 
   #started(name: string): PgBoss {
@@ -97,7 +115,7 @@ export class PgBossJobs implements Jobs {
     sql: TransactionSql | Sql,
     name: string,
     data: JsonObject,
-    { startAfter, group, key }: EnqueueOptions
+    { startAfter, group, pace, key }: EnqueueOptions
   ): Promise<void> {
     // As a delay: the clocks of the gateway and the database need not agree.
     const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#parts.clock.now(), 0) / 1000
@@ -106,7 +124,7 @@ export class PgBossJobs implements Jobs {
       // Jobs with the same key are one while they wait, so one without a key gets one of its own.
       singletonKey: key ?? freshId(),
       ...(delay > 0 ? { startAfter: delay.toFixed(3) } : {}),
-      ...(group === undefined ? {} : { group: { id: group } })
+      ...(group === undefined ? {} : placed(group, pace))
     }
     await boss.send(name, data, settings)
     if (delay > 0) this.#looks?.soon(delay * 1000)
@@ -126,6 +144,8 @@ export class PgBossJobs implements Jobs {
     await this.#looks?.close()
     const patience = this.#parts.patience ?? 10_000
     await Promise.all([...this.#runners.values()].map(runner => runner.close(patience)))
+    if (this.#renewal !== null) clearInterval(this.#renewal)
+    await this.#renewing
     const boss = this.#boss
     this.#boss = null
     // Its own workers are not used, so it has nothing to wait for.
@@ -236,7 +256,24 @@ export class PgBossJobs implements Jobs {
       this.#runners.set(declared.name, runner)
       if (!this.#closed) runner.start()
     }
-    if (!this.#closed) looks.soon(0)
+    if (this.#closed) return
+    looks.soon(0)
+    this.#renewal = setInterval(() => {
+      this.#renewing ??= this.#renew([...this.#runners.values()].flatMap(({ running }) => running)).finally(() => {
+        this.#renewing = null
+      })
+    }, RENEW_EVERY)
+    this.#renewal.unref()
+  }
+
+  /** Renews the leases of jobs. */
+  async #renew(jobs: readonly ClaimedJob[]): Promise<void> {
+    if (jobs.length === 0) return
+    try {
+      await this.#table.renew(jobs, LEASE)
+    } catch (error) {
+      this.#parts.log.warn({ err: error }, 'the leases of running jobs could not be renewed; it is tried again')
+    }
   }
 
   /** Makes a queue, or sets the one that is `known` right. */
@@ -267,14 +304,24 @@ export class PgBossJobs implements Jobs {
       name,
       log: this.#parts.log,
       concurrency: options.concurrency,
-      perGroup: options.perGroup ?? null,
+      isGrouped: options.perGroup !== undefined,
+      paced: options.paced ?? null,
       expiry: options.expiry ?? 60_000,
-      claim: async (most, but) => {
+      claim: async (most, pace) => {
         const jobs = await boss.fetch<object>(name, {
           batchSize: most,
-          ignoreGroups: but.length === 0 ? null : [...but]
+          includeMetadata: true,
+          ...(options.perGroup === undefined ? {} : { groupConcurrency: limitsOf(options.perGroup, options.paced) }),
+          ...(pace === 'slow' ? {} : { minPriority: PRIORITY[pace] })
         })
-        return jobs.map(job => ({ id: job.id, data: job.data, retryCount: job.retryCount, group: job.groupId ?? null }))
+        const claimed = jobs.map(({ id, data, retryCount, priority }) => ({
+          id,
+          data,
+          retryCount,
+          pace: paceOf(priority)
+        }))
+        if ((options.expiry ?? 60_000) >= LEASED_FROM) await this.#renew(claimed)
+        return claimed
       },
       run: (job, signal) => declared.run(job, signal),
       settle: (job, error) => this.#settle(boss, declared, job, error),
@@ -333,6 +380,24 @@ export class PgBossJobs implements Jobs {
  */
 function lostAfter(expiry: number): number {
   return Math.ceil(expiry + Math.min(Math.max(expiry / 10, 1), 5))
+}
+
+/** Priority and group of a job. */
+function placed(group: string, pace: Pace = 'unproven') {
+  const tier = tierOf(pace)
+  return { priority: PRIORITY[pace], group: { id: group, ...(tier === null ? {} : { tier }) } }
+}
+
+function tierOf(pace: Pace): string | null {
+  return pace === 'quick' ? pace : null
+}
+
+function paceOf(priority: number): Pace {
+  return priority > 0 ? 'quick' : priority === 0 ? 'unproven' : 'slow'
+}
+
+function limitsOf(perGroup: number, paced: JobDeclaration['options']['paced']) {
+  return paced === undefined ? perGroup : { default: 1, tiers: { quick: perGroup } }
 }
 
 function described(reason: unknown): Reason {

@@ -1,5 +1,6 @@
 import { isConnectionFault } from '../database/errors.ts'
 import type { Log } from '../telemetry/log.ts'
+import type { Pace } from './jobs.ts'
 
 /** A job that this process has claimed: nobody else runs it until it is settled, or its time is over. */
 export interface ClaimedJob {
@@ -7,7 +8,7 @@ export interface ClaimedJob {
   readonly data: object
   /** How often it was claimed before. With the id it names this claim: what a lost one would settle is left alone. */
   readonly retryCount: number
-  readonly group: string | null
+  readonly pace: Pace
 }
 
 /** What a queue's runner works with. Claiming and settling are statements of their own, outside any transaction. */
@@ -16,12 +17,14 @@ export interface RunnerParts {
   readonly log: Log
   /** Jobs at once in this process. */
   readonly concurrency: number
-  /** Of these at most so many of one group; null for no limit. */
-  readonly perGroup: number | null
+  /** Whether jobs of one group are limited, which the claim sees to. */
+  readonly isGrouped: boolean
+  /** As `QueueOptions.paced`; null where no places are reserved. */
+  readonly paced: { readonly slow: number; readonly unproven: number } | null
   /** Milliseconds that one run may take. */
   readonly expiry: number
-  /** Claims at most `most` jobs that are due, none of the groups `but`. */
-  claim(most: number, but: readonly string[]): Promise<readonly ClaimedJob[]>
+  /** Claims at most `most` jobs that are due, of groups of at least this pace. */
+  claim(most: number, pace: Pace): Promise<readonly ClaimedJob[]>
   run(job: ClaimedJob, signal: AbortSignal): Promise<void>
   /** `error` is null when it went well. */
   settle(job: ClaimedJob, error: { readonly reason: unknown } | null): Promise<void>
@@ -65,6 +68,11 @@ export class JobRunner {
   start(): void {
     this.#stopped = false
     this.wake()
+  }
+
+  /** The jobs that run. */
+  get running(): readonly ClaimedJob[] {
+    return [...this.#running.values()].map(({ job }) => job)
   }
 
   /** Looks for jobs now; while it is looking, once more afterwards. */
@@ -128,7 +136,7 @@ export class JobRunner {
   }
 
   async #look(): Promise<void> {
-    const { log, name, concurrency, perGroup } = this.#parts
+    const { log, name, concurrency, isGrouped } = this.#parts
     try {
       for (;;) {
         const free = concurrency - this.#running.size
@@ -136,14 +144,13 @@ export class JobRunner {
           this.#more = true
           return
         }
-        const full = this.#fullGroups()
         // One at a time where groups are limited: of several claimed together too many might be of one.
-        const most = perGroup === null ? free : 1
-        const claimed = await this.#parts.claim(most, full)
+        const most = isGrouped ? 1 : free
+        const claimed = await this.#parts.claim(most, this.#slowest())
         this.#away = false
         for (const job of claimed) this.#begin(job)
         if (claimed.length < most) {
-          this.#more = full.length > 0
+          this.#more = isGrouped && this.#running.size > 0
           return
         }
         if (this.#stopped) return
@@ -155,16 +162,16 @@ export class JobRunner {
     }
   }
 
-  #fullGroups(): string[] {
-    const { perGroup } = this.#parts
-    if (perGroup === null) return []
-    const counts = new Map<string, number>()
-    for (const {
-      job: { group }
-    } of this.#running.values()) {
-      if (group !== null) counts.set(group, (counts.get(group) ?? 0) + 1)
+  /** The slowest pace for which a place is free. */
+  #slowest(): Pace {
+    const { paced } = this.#parts
+    if (paced === null) return 'slow'
+    let [slow, unproven] = [0, 0]
+    for (const { job } of this.#running.values()) {
+      if (job.pace === 'slow') slow++
+      if (job.pace !== 'quick') unproven++
     }
-    return [...counts].filter(([, count]) => count >= perGroup).map(([group]) => group)
+    return unproven >= paced.unproven ? 'quick' : slow >= paced.slow ? 'unproven' : 'slow'
   }
 
   #begin(job: ClaimedJob): void {

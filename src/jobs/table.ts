@@ -140,6 +140,24 @@ export class JobTable {
       where name = ${queue} and id = ${id} and retry_count = ${retryCount} and state = 'active'`
   }
 
+  /** Changes priority and tier of a group's waiting jobs. */
+  async rank(sql: Sql, queue: string, group: string, priority: number, tier: string | null): Promise<void> {
+    await sql`
+      update boltgate_jobs.job set priority = ${priority}, group_tier = ${tier}
+      where name = ${queue} and group_id = ${group} and state < 'active' and priority <> ${priority}`
+  }
+
+  /** Renews the lease of claimed jobs: without another renewal within `seconds` they count as lost. */
+  async renew(
+    jobs: ReadonlyArray<{ readonly id: string; readonly retryCount: number }>,
+    seconds: number
+  ): Promise<void> {
+    await this.#sql`
+      update boltgate_jobs.job set heartbeat_on = now(), heartbeat_seconds = ${seconds}
+      from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retryCount }) => retryCount)}::int[]) held (job_id, claim)
+      where id = held.job_id and retry_count = held.claim and state = 'active'`
+  }
+
   /** Has what waits in a queue be due now. */
   async bringForward(queue: string): Promise<void> {
     await this.#sql`update boltgate_jobs.job set start_after = now() where name = ${queue} and state in ('created', 'retry') and start_after > now()`
@@ -175,7 +193,7 @@ function reasonOf(output: unknown): string | null {
   if ('message' in output && typeof output.message === 'string') return output.message
   if (!('value' in output)) return null
   const message = reasonOf(output.value)
-  return message === 'job timed out'
+  return message === 'job timed out' || message === 'job heartbeat timeout'
     ? 'the process that ran it ended, or stood still for longer than the job may take'
     : message
 }

@@ -8,7 +8,7 @@ import type { PaymentChange } from '../payments/schema.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { rowId, type Random } from '../system/ids.ts'
-import { periodic, queue, type JobDeclaration, type Jobs } from '../jobs/jobs.ts'
+import { periodic, queue, type JobDeclaration, type Jobs, type Pace } from '../jobs/jobs.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import { UnsealError, type Secret } from '../keys/secrets.ts'
@@ -26,6 +26,7 @@ import {
   type TestView
 } from './schema.ts'
 import { signatureHeader } from './signature.ts'
+import { groupOf, paceOf, recordAttempt } from './pace.ts'
 import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
 
@@ -34,7 +35,7 @@ export interface WebhooksParts {
   readonly store: WebhookStore
   readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
   readonly database: Database
-  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll'>
+  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll' | 'setPace'>
   readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
   /** Through the address guard. */
   readonly call: OutboundCall
@@ -51,9 +52,11 @@ const WEBHOOK_QUEUE = 'webhooks'
 const RECOVERY = 'webhooks-recovery'
 const PURGE = 'webhooks-purge'
 
-/** Attempts at once in each process, and for one endpoint: one that hangs holds its own places and no others. */
+/** Attempts at once in each process, and for one endpoint over all processes. */
 const CONCURRENCY = 256
 const PER_ENDPOINT = 4
+/** Of them at most so many for slow endpoints, and for these and those that never answered: the rest is kept free. */
+const PACED = { slow: 64, unproven: 160 }
 /** Milliseconds that an attempt is taken for alive beyond the call itself: what is read and written around it. */
 const AROUND = 5_000
 /** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
@@ -83,6 +86,8 @@ interface Destination {
 interface Verdict extends Sent {
   readonly url: string | null
   readonly final: boolean
+  /** Milliseconds that the endpoint took; null when it was not called. */
+  readonly took: number | null
 }
 
 /**
@@ -117,6 +122,7 @@ export class Webhooks {
           title: 'Webhooks to merchants',
           concurrency: CONCURRENCY,
           perGroup: PER_ENDPOINT,
+          paced: PACED,
           expiry: this.#alive,
           poll: 500
         },
@@ -268,7 +274,7 @@ export class Webhooks {
           sql,
           made.delivery,
           { delivery: id, attempt: made.attempt },
-          { key: `${id}:${made.attempt}:now` }
+          { key: `${id}:${made.attempt}:now`, pace: paceOf(made, clock.now()) }
         )
       return made
     })
@@ -311,7 +317,8 @@ export class Webhooks {
     const now = clock.now()
     for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
       // One that still waits for a place has the same key.
-      await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, { key: `${lost.id}:${attempt}` })
+      const options = { key: `${lost.id}:${attempt}`, pace: paceOf(lost, now) }
+      await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, options)
     }
   }
 
@@ -330,7 +337,7 @@ export class Webhooks {
     const deliveries = events.map(event => ({ id: rowId(createdAt, random), createdAt, ...event }))
     const attempts = (await store.add(sql, deliveries)).map(added => {
       const data: AttemptData = { delivery: added.id, attempt: 1 }
-      return { data, key: `${added.id}:1`, group: groupOf(added) }
+      return { data, key: `${added.id}:1`, group: groupOf(added), pace: paceOf(added, createdAt) }
     })
     if (attempts.length > 0) await jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
   }
@@ -339,7 +346,7 @@ export class Webhooks {
     sql: TransactionSql | Sql,
     of: Omit<AddedDelivery, 'id'>,
     data: AttemptData,
-    options: { readonly key: string; readonly startAfter?: number }
+    options: { readonly key: string; readonly pace: Pace; readonly startAfter?: number }
   ): Promise<void> {
     await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
   }
@@ -398,6 +405,7 @@ export class Webhooks {
       'X-Correlation-Id',
       id
     ]
+    const startedAt = clock.now()
     try {
       const answer = await call({
         method: 'POST',
@@ -408,10 +416,10 @@ export class Webhooks {
         keep: KEPT_RESPONSE_BYTES,
         ...(signal === undefined ? {} : { signal })
       })
-      return { ...answered(answer), url, final: false }
+      return { ...answered(answer), url, final: false, took: clock.now() - startedAt }
     } catch (error) {
       signal?.throwIfAborted()
-      return { ...unanswered(error), url, final: false }
+      return { ...unanswered(error), url, final: false, took: clock.now() - startedAt }
     }
   }
 
@@ -422,14 +430,14 @@ export class Webhooks {
     verdict: Verdict,
     job: string
   ): Promise<'delivered' | 'retried' | 'failed' | null> {
-    const { clock, database, store } = this.#parts
+    const { clock, database, jobs, store } = this.#parts
     const endedAt = clock.now()
     const next =
       verdict.error === null || verdict.final || !claimed.retries
         ? null
         : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)
     const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
-    const { url, responseStatus, responseBody, error } = verdict
+    const { url, responseStatus, responseBody, error, took } = verdict
     return await database.transaction(async sql => {
       const written = await store.finish(sql, id, claimed.attempt, {
         status: result === 'retried' ? 'pending' : result,
@@ -442,21 +450,25 @@ export class Webhooks {
         failedJob: result === 'failed' ? job : null
       })
       if (!written) return null
+      const before = paceOf(claimed, endedAt)
+      const group = groupOf(claimed)
+      const pace = await recordAttempt(sql, group, before, took, endedAt)
+      if (pace !== before) await jobs.setPace(sql, WEBHOOK_QUEUE, group, pace)
       const attempt = claimed.attempt + 1
       if (next !== null)
-        await this.#enqueue(sql, claimed, { delivery: id, attempt }, { key: `${id}:${attempt}`, startAfter: next })
+        await this.#enqueue(
+          sql,
+          claimed,
+          { delivery: id, attempt },
+          { key: `${id}:${attempt}`, startAfter: next, pace }
+        )
       return result
     })
   }
 }
 
-/** Attempts of one endpoint share their places, and no others. */
-function groupOf({ merchantId, endpointId }: Omit<AddedDelivery, 'id'>): string {
-  return endpointId ?? String(merchantId)
-}
-
 function given(error: string, url: string | null, final: boolean): Verdict {
-  return { error, url, final, responseStatus: null, responseBody: null }
+  return { error, url, final, took: null, responseStatus: null, responseBody: null }
 }
 
 function iso(time: number): string {

@@ -1,6 +1,7 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { overRows } from '../database/given-rows.ts'
 import { dateOrNull, flag, integer, optional, records, text, moment, type Records, type Row } from '../database/rows.ts'
+import type { EndpointTimes } from './pace.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
 /** An event as it is written. Times in milliseconds since the epoch. */
@@ -36,7 +37,7 @@ export interface Claim {
 }
 
 /** An attempt that is this process's to make. */
-export interface ClaimedAttempt {
+export interface ClaimedAttempt extends EndpointTimes {
   readonly merchantId: number
   /** Null for the first one. */
   readonly endpointId: string | null
@@ -76,13 +77,16 @@ export interface DeliveryFilter {
 /**
  * What came of asking for a resend: the delivery, and the number of the attempt to add; null while one is under way.
  */
-export interface Resend {
+export interface Resend extends EndpointTimes {
   readonly delivery: Delivery
   readonly attempt: number | null
 }
 
+/** A delivery with how its endpoint answered lately. */
+export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
+
 /** A delivery whose attempt is long due, so that its job may be lost. */
-export interface Overdue extends AddedDelivery {
+export interface Overdue extends PacedDelivery {
   readonly attempt: number
 }
 
@@ -92,7 +96,7 @@ export interface WebhookStore {
    * Writes events in the transaction that caused them, so that all stand or fall: a delivery for each endpoint that
    * wants the event. Answers those that were written, and not those that are there already.
    */
-  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]>
+  add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly PacedDelivery[]>
   /**
    * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has
    * ended. Null for all others. A failed delivery's own job gets a further attempt.
@@ -147,7 +151,9 @@ const deliveryRows: Records<Delivery> = records({
   deliveredAt: optional(moment())
 })
 
+const paceColumns = { quickAt: optional(moment()), slowAt: optional(moment()) }
 const claimRows = records({
+  ...paceColumns,
   merchantId: integer(),
   endpointId: optional(text()),
   event: text<WebhookEvent>(),
@@ -156,8 +162,8 @@ const claimRows = records({
   retries: flag(),
   status: text<DeliveryStatus>()
 })
-const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()) }
-const addedRows: Records<AddedDelivery> = records(addedColumns)
+const addedColumns = { id: text(), merchantId: integer(), endpointId: optional(text()), ...paceColumns }
+const addedRows: Records<PacedDelivery> = records(addedColumns)
 const overdueRows: Records<Overdue> = records({ ...addedColumns, attempt: integer() })
 
 const ADD = overRows<NewDelivery>(
@@ -173,6 +179,7 @@ const ADD = overRows<NewDelivery>(
   },
   // A further endpoint's key has its id behind it: versions that know of no such endpoint go on writing the first one's.
   given => `
+    with added as (
     insert into webhook_deliveries (id, merchant_id, endpoint_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
     select case when told.id is null then given.id else gen_random_uuid() end, given.merchant, told.id, given.event,
       given.event_key || coalesce(':' || told.id::text, ''), given.invoice, given.payment, given.body, 'pending', told.url, given.at, given.at
@@ -183,7 +190,9 @@ const ADD = overRows<NewDelivery>(
       where endpoint.merchant_id = given.merchant and is_active and (events is null or given.event = any(events))
     ) told
     on conflict (event_key) do nothing
-    returning id, merchant_id, endpoint_id`
+    returning id, merchant_id, endpoint_id)
+    select added.*, quick_at, slow_at from added
+    left join webhook_paces on endpoint = coalesce(endpoint_id::text, merchant_id::text)`
 )
 
 /** Deliveries in the SQL database. */
@@ -194,7 +203,7 @@ export class SqlWebhookStore implements WebhookStore {
     this.#database = database
   }
 
-  async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly AddedDelivery[]> {
+  async add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly PacedDelivery[]> {
     return await addedRows.all(ADD.run(sql, deliveries))
   }
 
@@ -203,10 +212,10 @@ export class SqlWebhookStore implements WebhookStore {
       update webhook_deliveries set claimed_until = ${new Date(until)}
       where id = ${id} and (claimed_until is null or claimed_until <= ${new Date(now)})
         and ((status = 'pending' and attempts = ${attempt - 1}) or (status = 'failed' and failed_job = ${job}))
-      returning *`)
+      returning *, ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}`)
     if (claimed === null) return null
-    const { merchantId, endpointId, event, body, attempts, retries, status } = claimed
-    return { merchantId, endpointId, event, body, attempt: attempts + 1, retries: retries && status === 'pending' }
+    const { attempts, retries, status, ...rest } = claimed
+    return { ...rest, attempt: attempts + 1, retries: retries && status === 'pending' }
   }
 
   async unclaim(id: string, attempt: number): Promise<void> {
@@ -229,16 +238,20 @@ export class SqlWebhookStore implements WebhookStore {
   }
 
   async resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null> {
-    const [row] = await sql<Array<Row & { readonly claimed_until: Date | null }>>`
-      select * from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
+    const [row] = await sql<
+      Array<
+        Row & { readonly claimed_until: Date | null; readonly quick_at: Date | null; readonly slow_at: Date | null }
+      >
+    >`select *, ${pace(sql, 'quick_at')}, ${pace(sql, 'slow_at')} from webhook_deliveries where id = ${id} and merchant_id = ${merchantId} for update`
     if (row === undefined) return null
+    const times = { quickAt: row.quick_at?.getTime() ?? null, slowAt: row.slow_at?.getTime() ?? null }
     if (row.claimed_until !== null && row.claimed_until.getTime() > now)
-      return { delivery: deliveryRows.read(row), attempt: null }
+      return { ...times, delivery: deliveryRows.read(row), attempt: null }
     const [changed = row] = await sql`
       update webhook_deliveries set status = 'pending', retries = retries and status = 'pending', next_attempt_at = ${new Date(now)}, failed_job = null
       where id = ${id} returning *`
     const delivery = deliveryRows.read(changed)
-    return { delivery, attempt: delivery.attempts + 1 }
+    return { ...times, delivery, attempt: delivery.attempts + 1 }
   }
 
   async abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void> {
@@ -273,7 +286,9 @@ export class SqlWebhookStore implements WebhookStore {
 
   async overdue(due: number, now: number, limit: number): Promise<Overdue[]> {
     return await overdueRows.all(this.#database.sql`
-      select id, merchant_id, endpoint_id, attempts + 1 as attempt from webhook_deliveries
+      select id, merchant_id, endpoint_id, attempts + 1 as attempt,
+        ${pace(this.#database.sql, 'quick_at')}, ${pace(this.#database.sql, 'slow_at')}
+      from webhook_deliveries
       where status = 'pending' and next_attempt_at < ${new Date(due)} and (claimed_until is null or claimed_until <= ${new Date(now)})
       order by next_attempt_at limit ${limit}`)
   }
@@ -284,4 +299,9 @@ export class SqlWebhookStore implements WebhookStore {
         select id from webhook_deliveries where created_at < ${new Date(before)} and status <> 'pending' order by created_at limit ${limit})`
     return gone.count
   }
+}
+
+/** A time of the endpoint of a delivery's row. */
+function pace(sql: Sql, column: 'quick_at' | 'slow_at') {
+  return sql`(select ${sql(column)} from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text)) as ${sql(column)}`
 }

@@ -47,41 +47,48 @@ const servers: ReadonlyArray<readonly [name: string, open: (t: T) => Promise<str
   ['PostgreSQL', freshPostgres]
 ]
 for (const [name, open] of servers) {
-  await t.test(`the jobs of a process that was killed are taken up again (${name})`, async t => {
-    const url = await open(t)
-    if (url === null) return t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
-    const dataDir = temporaryFolder(t)
-    const child = spawn(
-      'env',
-      [
-        '-u',
-        'NODE_OPTIONS',
-        process.execPath,
-        fileURLToPath(new URL('./jobs-process.ts', import.meta.url)),
-        url,
-        dataDir
-      ],
-      { stdio: ['ignore', 'pipe', 'inherit'] }
-    )
-    const ended = once(child, 'exit')
-    const [said] = (await once(child.stdout, 'data')) as [Buffer]
-    t.equal(said.toString(), 'running\n')
-    child.kill('SIGKILL')
-    await ended
-    const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock })
-    const jobs = openJobs(t, database, { supervise: 1_000 })
-    t.teardown(() => database.close())
-    const notes = new Notes()
-    declareQueue<Numbered>(jobs, 'kills', { ...plain, expiry: 1_000 }, async ({ data }) => {
-      notes.note(String(data.n))
-    })
-    await jobs.start()
-    await notes.until(1)
-    t.strictSame(notes.ran, ['1'])
-    const job = await eventually(
-      'its end',
-      async () => (await jobs.list({ state: 'done', page: 1, size: 1 })).jobs[0] ?? null
-    )
-    t.match(job, { runs: 2, reason: null })
-  })
+  await t.test(
+    `jobs of a killed process are run again when their lease ends, long before their expiry (${name})`,
+    async t => {
+      const url = await open(t)
+      if (url === null) return t.pass('no PostgreSQL here', { skip: 'TEST_DATABASE_URL names no server' })
+      const dataDir = temporaryFolder(t)
+      const child = spawn(
+        'env',
+        [
+          '-u',
+          'NODE_OPTIONS',
+          process.execPath,
+          fileURLToPath(new URL('./jobs-process.ts', import.meta.url)),
+          url,
+          dataDir
+        ],
+        { stdio: ['ignore', 'pipe', 'inherit'] }
+      )
+      const ended = once(child, 'exit')
+      const [said] = (await once(child.stdout, 'data')) as [Buffer]
+      t.equal(said.toString(), 'running\n')
+      child.kill('SIGKILL')
+      await ended
+      const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock })
+      const jobs = openJobs(t, database, { supervise: 1_000 })
+      t.teardown(() => database.close())
+      const past = await database.sql`
+      update boltgate_jobs.job set heartbeat_on = heartbeat_on - interval '13 s'
+      where state = 'active' and heartbeat_seconds <= 12`
+      t.equal(past.count, 1, 'it was leased for seconds')
+      const notes = new Notes()
+      declareQueue<Numbered>(jobs, 'kills', { ...plain, expiry: 120_000 }, async ({ data }) => {
+        notes.note(String(data.n))
+      })
+      await jobs.start()
+      await notes.until(1)
+      t.strictSame(notes.ran, ['1'])
+      const job = await eventually(
+        'its end',
+        async () => (await jobs.list({ state: 'done', page: 1, size: 1 })).jobs[0] ?? null
+      )
+      t.match(job, { runs: 2, reason: null })
+    }
+  )
 }

@@ -13,7 +13,7 @@ import { declareQueue } from './jobs.ts'
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
 const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
-declareQueue(jobs, 'kills', { title: 'Test', concurrency: 1, expiry: 1_000 }, () => {
+declareQueue(jobs, 'kills', { title: 'Test', concurrency: 1, expiry: 120_000 }, () => {
   process.stdout.write('running\n')
   return new Promise<void>(() => {})
 })

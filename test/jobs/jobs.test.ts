@@ -90,6 +90,47 @@ await eachDatabase(t, 'a group that hangs takes only its own places', async (t, 
 
 await eachDatabase(
   t,
+  'a paced queue: slow groups run one job at a time and leave places to quick ones',
+  async (t, database) => {
+    const jobs = openJobs(t, database)
+    const notes = new Notes()
+    const running: string[] = []
+    declareQueue<{ who: string }>(
+      jobs,
+      'calls',
+      { title: 'Calls', concurrency: 6, perGroup: 2, paced: { slow: 2, unproven: 4 } },
+      async ({ data: { who } }, signal) => {
+        if (who === 'quick') return notes.note(who)
+        running.push(who)
+        await new Promise<void>(resolve => {
+          signal.addEventListener('abort', () => {
+            resolve()
+          })
+        })
+      }
+    )
+    await jobs.start()
+    const paces = { slow: 'slow', new: 'unproven', turned: 'quick' } as const
+    await database.transaction(async tx => {
+      for (const [name, pace] of Object.entries(paces))
+        for (const nth of [1, 2, 3])
+          for (let n = 0; n < 2; n++)
+            await jobs.enqueue(tx, 'calls', { who: `${name} ${nth}` }, { group: `${name} ${nth}`, pace })
+      for (const nth of [1, 2, 3]) await jobs.setPace(tx, 'calls', `turned ${nth}`, 'slow')
+    })
+    await jobs.enqueueAll(database.sql, 'calls', [
+      { data: { who: 'quick' }, group: 'quick', pace: 'quick', key: 'one' },
+      { data: { who: 'quick' }, group: 'quick', pace: 'quick', key: 'two' }
+    ])
+    await notes.until(2)
+    await eventually('the others fill their places', async () => (running.length === 4 ? true : null))
+    t.same(running.filter(who => who.startsWith('new')).toSorted(), ['new 1', 'new 2', 'new 3'])
+    t.equal(new Set(running).size, 4, 'and a slow group')
+  }
+)
+
+await eachDatabase(
+  t,
   'a job that throws has failed with its reason, is kept, and runs again by hand',
   async (t, database) => {
     const jobs = openJobs(t, database)

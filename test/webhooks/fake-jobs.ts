@@ -66,6 +66,7 @@ export class FakeJobs implements Jobs {
   }
 
   async hasten(): Promise<void> {}
+  async setPace(): Promise<void> {}
 
   async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
     for (const { data, ...options } of jobs) await this.enqueue(sql, name, data, options)

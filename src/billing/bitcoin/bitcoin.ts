@@ -182,7 +182,7 @@ export class BitcoinPlans {
       invoices: invoices.map(invoice => ({
         invoiceId: invoice.invoiceId,
         description: invoice.description,
-        status: invoice.paidAt !== null ? 'paid' : invoice.expiresAt <= now ? 'expired' : 'unpaid',
+        status: statusOf(invoice, now),
         priceUsd: invoice.priceUsd,
         amountSats: invoice.amountSats,
         createdAt: new Date(invoice.createdAt).toISOString(),
@@ -285,6 +285,14 @@ export class BitcoinPlans {
   }
 }
 
+/** Milliseconds after its end for which an invoice does not read expired, since news of its payment may be late. */
+const LATE_NEWS = 15 * 60_000
+
+function statusOf({ paidAt, expiresAt }: BitcoinInvoice, now: number): 'unpaid' | 'paid' | 'expired' {
+  if (paidAt !== null) return 'paid'
+  return expiresAt + LATE_NEWS <= now ? 'expired' : 'unpaid'
+}
+
 /** The page of an invoice. */
 export function payUrl(publicUrl: string, { payToken }: Pick<BitcoinInvoice, 'payToken'>): string {
   return `${publicUrl}/pay/${payToken}`
@@ -299,7 +307,7 @@ function payableOf(invoice: BitcoinInvoice, now: number): Payable {
   return {
     invoiceId,
     payToken,
-    status: paidAt !== null ? 'paid' : expiresAt <= now ? 'expired' : 'unpaid',
+    status: statusOf(invoice, now),
     amount: String(priceUsd),
     currency: 'USD',
     description,
