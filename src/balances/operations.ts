@@ -90,7 +90,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
           schema: Standing
         },
         401: { description: 'No credential of a payment was sent, or it is not genuine.' },
-        404: { description: 'Nothing has been taken with this credential yet, or it ended long ago.' }
+        404: { description: 'No balance yet: the first metered request opens it. Or it expired long ago.' }
       },
       handle: async ({ ctx }) => {
         const paymentHash = await challenges.proven(ctx.headers)
@@ -98,7 +98,12 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
           throw new LongError(401, 'Unauthorized', 'Send the credential of the payment in Authorization.')
         await ledger.flush(paymentHash)
         const balance = await store.find(paymentHash)
-        if (balance === null) throw notFound()
+        if (balance === null)
+          throw new LongError(
+            404,
+            'Not found',
+            'This payment has no balance. If it bought a bundle, nothing is spent yet: the first metered request opens the balance.'
+          )
         return { status: 200, body: standingOf(balance), headers: ['Cache-Control', 'no-store'] }
       }
     }),

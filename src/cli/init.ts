@@ -127,7 +127,7 @@ ${lightning}
 routes:
   - match: { path: ${quoted(path)} }
     price: ${cost}
-    chain: paid
+    chain: paid         # includes the policy \`global\`: 100 requests a minute for each client, paid ones too (see policies)
     renewal: 402        # clients that keep tokens buy anew on a 402, and on nothing else
     upstream: { url: ${quoted(upstream)} }
 ${own}`

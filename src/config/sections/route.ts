@@ -124,7 +124,7 @@ export const RouteSchema = Type.Object(
     order: Type.Optional(
       Type.Union([Type.Literal('l402-first'), Type.Literal('payment-first')], {
         description:
-          'Which line of a 402 stands first, where it is not as `payment.order` says: payment-first is for clients of the Payment scheme that read the first line alone. Accept-Payment still moves the lines where `payment.order` is auto.'
+          'Order of the challenge lines, where it differs from `payment.order`. Clients that read a single line see one scheme only: `payment-first` shuts out L402 clients that read the first line, `l402-first` those that read the last. Accept-Payment still moves the lines where `payment.order` is auto.'
       })
     ),
     bodyLimit: Type.Optional(Size({ description: 'Largest request body, where it is not the one of the chain.' })),
