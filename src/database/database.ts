@@ -12,6 +12,7 @@ import { PostgresListener } from './postgres/listener.ts'
 import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
 import { Silence } from './postgres/silence.ts'
 import { postgresSocket, tlsOf } from './postgres/socket.ts'
+import { isTemplate, StalePlans } from './postgres/stale-plans.ts'
 import { beginOn } from './postgres/transaction.ts'
 import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
@@ -55,7 +56,8 @@ export interface Database {
   readonly sql: Sql
   /**
    * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in,
-   * and make no network call inside: reserve the row, call, then write.
+   * and make no network call inside: reserve the row, call, then write. `run` is called once more when a migration of a
+   * newer version made a prepared statement stale; the first attempt was rolled back.
    * `slow`: its statements may take longer than a request would wait, as those of migrations do.
    * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
    */
@@ -307,6 +309,7 @@ class Client implements Database {
   readonly #silence: Silence
   readonly #ways: Ways
   readonly #probe: WriteProbe
+  readonly #plans = new StalePlans()
   #checking: Promise<Health> | null = null
   #closing: Promise<void> | null = null
 
@@ -325,13 +328,28 @@ class Client implements Database {
     { slow = false }: { readonly slow?: boolean } = {}
   ): Promise<T> {
     refuseInside('transaction()')
+    const { generation } = this.#plans
+    try {
+      return await this.#transaction(run, slow)
+    } catch (error) {
+      // It was rolled back.
+      if (!this.#plans.renew(error, generation)) throw error
+      return await this.#transaction(run, slow)
+    }
+  }
+
+  async #transaction<T>(run: (tx: TransactionSql) => Promise<T>, slow: boolean): Promise<T> {
     const silence = this.#silence
     const scope = openScope()
     const begin = async (had: () => void): Promise<T> => {
-      return await beginOn(this.#client, async tx => {
-        had()
-        return await scope.run(run, tx)
-      })
+      return await beginOn(
+        this.#client,
+        async tx => {
+          had()
+          return await scope.run(run, tx)
+        },
+        this.#plans
+      )
     }
     try {
       return await silence.begun(had => (slow ? silence.bear(() => begin(had)) : begin(had)))
@@ -399,11 +417,18 @@ class Client implements Database {
     }
     return new Proxy(client, {
       apply: (target, self, args: unknown[]) => {
-        // sql(columns) only builds a part of a statement; a template (it has `raw`) runs one.
-        if (!Array.isArray(args[0]) || !('raw' in args[0])) return Reflect.apply(target, self, args)
+        const [strings, ...values] = args
+        // sql(columns) only builds a part of a statement; a template runs one.
+        if (!isTemplate(strings)) return Reflect.apply(target, self, args)
         refuseHandle()
-        // A template gives a PendingQuery.
-        return this.#silence.limit(Reflect.apply(target, self, args) as postgres.PendingQuery<postgres.Row[]>)
+        const run = (): postgres.PendingQuery<postgres.Row[]> =>
+          // A template gives a PendingQuery.
+          this.#silence.limit(
+            Reflect.apply(target, self, [this.#plans.spell(strings), ...values]) as postgres.PendingQuery<
+              postgres.Row[]
+            >
+          )
+        return this.#plans.retried(run(), run)
       },
       get: (target, key) => {
         if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseHandle()

@@ -18,6 +18,7 @@
  * | the same of a `begin` that is the last statement that fits the pipeline | here |
  * | a connection that was lost is tried again after seconds that count all lost ones of the pool | here |
  * | a transaction writes to the connection that it lost: outside of any transaction, or ending the process | transaction.ts |
+ * | a prepared statement whose tables have changed hangs its connection, or fails its transaction | stale-plans.ts |
  * | a `listen` that the server refuses, as a standby does, is not repeated | listener.ts |
  *
  * What of this needs members of the package that it does not document goes through `inside.ts`, and nothing else does.

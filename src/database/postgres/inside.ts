@@ -4,7 +4,7 @@
  * bare package it mends.
  */
 import type { Duplex } from 'node:stream'
-import type postgres from 'postgres'
+import postgres from 'postgres'
 
 /** What is asked here of a statement as the package gives it, a `PendingQuery`. */
 export interface Statement extends PromiseLike<unknown> {
@@ -43,6 +43,7 @@ interface InnerStatement {
   readonly state: unknown
   /** Called once, when it is executed; parts of other statements never are. */
   handler: (statement: unknown) => unknown
+  resolve: (rows: unknown) => void
   reject: (error: unknown) => void
 }
 
@@ -59,13 +60,37 @@ export function onExecution(statement: Statement, run: (execute: () => unknown) 
   inner(statement).handler = given => run(() => handler(given))
 }
 
-/** Calls `heard` when the statement fails, before anyone who waits for it hears. */
-export function onFailure(statement: Statement, heard: (error: unknown) => void): void {
+/** Calls `heard` when the statement fails, before anyone who waits for it hears; true keeps it pending. */
+export function onFailure(statement: Statement, heard: (error: unknown) => boolean): void {
   const { reject } = inner(statement)
   inner(statement).reject = error => {
-    heard(error)
-    reject(error)
+    if (!heard(error)) reject(error)
   }
+}
+
+/** Gives the statement the outcome of another one. */
+export function settle(statement: Statement, other: PromiseLike<unknown>): void {
+  other.then(inner(statement).resolve, (error: unknown) => {
+    inner(statement).reject(error)
+  })
+}
+
+/** Routines of PostgreSQL that refuse a prepared statement before it runs. */
+const STALE = new Set(['RevalidateCachedQuery', 'FetchPreparedStatement'])
+const staleRoutine = Symbol('stale routine')
+
+// The package knows those routines too, and sends the statement again over the same connection. Where others are on
+// their way behind it the answers get mixed up and the connection hangs, and in a transaction it only repeats the error.
+Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
+  set(this: object, routine: string) {
+    const name = STALE.has(routine) ? staleRoutine : 'routine'
+    Object.defineProperty(this, name, { value: routine, enumerable: true, configurable: true, writable: true })
+  }
+})
+
+/** Whether a prepared statement was refused because the tables, or the session, have changed. It did not run. */
+export function isStalePlan(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && staleRoutine in error
 }
 
 export function fail(statement: Statement, error: unknown): void {

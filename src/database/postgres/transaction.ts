@@ -2,6 +2,7 @@ import postgres from 'postgres'
 import { isConnectionFault } from '../errors.ts'
 import type { PostgresClient } from './client.ts'
 import { fail, onExecution, onFailure, type Statement } from './inside.ts'
+import { isTemplate, StalePlans } from './stale-plans.ts'
 
 type Handle = postgres.TransactionSql<{ bigint: bigint }>
 
@@ -11,8 +12,12 @@ type Handle = postgres.TransactionSql<{ bigint: bigint }>
  * connected it anew, the rest of the transaction runs outside of any.
  * @throws what `run` throws, or the fault by which the connection was lost
  */
-export function beginOn<T>(client: PostgresClient, run: (tx: Handle) => Promise<T>): Promise<T> {
-  const held = new Held()
+export function beginOn<T>(
+  client: PostgresClient,
+  run: (tx: Handle) => Promise<T>,
+  plans: StalePlans = new StalePlans()
+): Promise<T> {
+  const held = new Held(plans)
   // postgres.js types its result for callbacks that return arrays of queries; ours return one promise.
   const begun = client.begin(tx => held.unlessLost(run(held.guard(tx)))) as Promise<T>
   // It rejects too when the connection is lost while no statement is under way.
@@ -25,9 +30,11 @@ export function beginOn<T>(client: PostgresClient, run: (tx: Handle) => Promise<
 /** The connection that one transaction holds. */
 class Held {
   readonly #loss = Promise.withResolvers<never>()
+  readonly #plans: StalePlans
   #lost: { readonly by: unknown } | null = null
 
-  constructor() {
+  constructor(plans: StalePlans) {
+    this.#plans = plans
     // Those who wait for something race it; if nobody does, nobody needs to know.
     this.#loss.promise.catch(() => {})
   }
@@ -57,9 +64,10 @@ class Held {
   guard<S extends Handle>(tx: S): S {
     return new Proxy(tx, {
       apply: (target, self, args: unknown[]) => {
-        const made: unknown = Reflect.apply(target, self, args)
+        const [strings, ...values] = args
         // tx(columns) only builds a part of a statement; a template (it has `raw`) makes one.
-        return Array.isArray(args[0]) && 'raw' in args[0] ? this.#watched(made as Statement) : made
+        if (!isTemplate(strings)) return Reflect.apply(target, self, args)
+        return this.#watched(Reflect.apply(target, self, [this.#plans.spell(strings), ...values]) as Statement)
       },
       get: (target, key) => {
         if (key === 'unsafe') return (...args: Parameters<Handle['unsafe']>) => this.#watched(target.unsafe(...args))
@@ -85,6 +93,7 @@ class Held {
     // Before anyone hears of it: what they would do next must already find the connection lost.
     onFailure(statement, error => {
       if (isConnectionFault(error) && !(error instanceof postgres.PostgresError)) this.lose(error)
+      return false
     })
     onExecution(statement, execute => {
       if (this.#lost === null) execute()
