@@ -1,4 +1,4 @@
-import { membersOf, rootOf } from './json-spans.ts'
+import { MAX_DEPTH, outlineOf } from './json-reader.ts'
 
 /** What a number may hold of which a double keeps a part: more than 15 digits, or an exponent of three. */
 const LONG = /\d[\d.]{15,}|\d[eE][+-]?\d{3}/
@@ -9,11 +9,15 @@ const LONG = /\d[\d.]{15,}|\d[eE][+-]?\d{3}/
  */
 export function roundedMember(text: string, names: ReadonlySet<string>): string | null {
   if (names.size === 0 || !LONG.test(text)) return null
-  const sources = new Map<string, string>()
-  // Of a name that stands twice the parser takes the last.
-  for (const { name, value } of membersOf(text, rootOf(text)) ?? [])
-    if (names.has(name)) sources.set(name, text.slice(value.start, value.end))
-  for (const [name, source] of sources) if (/^[-\d]/.test(source) && isRounded(source)) return name
+  const outline = outlineOf(text, { depth: MAX_DEPTH, members: Number.POSITIVE_INFINITY, names: null })
+  for (const name of names) {
+    // Of a duplicate name the parser takes the last.
+    const index = outline.indexesOf(name).at(-1)
+    if (index === undefined) continue
+    const { start, end } = outline.span(index)
+    const source = text.slice(start, end)
+    if (/^[-\d]/.test(source) && isRounded(source)) return name
+  }
   return null
 }
 

@@ -3,7 +3,7 @@ import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { didYouMean, formatNames, nearest, quote } from '../config/diagnose.ts'
 import { ValidationError } from './errors.ts'
-import { MAX_DEPTH, tooDeep } from './json-depth.ts'
+import { MAX_DEPTH, tooDeep } from './json-reader.ts'
 import { roundedMember } from './rounded-numbers.ts'
 
 // The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
@@ -369,13 +369,14 @@ export function bodyReader(
   const decoder = new TextDecoder('utf-8', { fatal: true })
   return bytes => {
     if (bytes.byteLength === 0 && !optional) throw invalidField('', BODY_REQUIRED)
-    if (tooDeep(bytes)) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
     let parsed: unknown
     let text = ''
     try {
       text = decoder.decode(bytes)
+      if (tooDeep(text)) throw invalidField('', `The body is nested deeper than ${MAX_DEPTH} levels.`)
       parsed = bytes.byteLength === 0 ? null : JSON.parse(text)
     } catch (cause) {
+      if (cause instanceof ValidationError) throw cause
       throw invalidField(
         '',
         cause instanceof SyntaxError

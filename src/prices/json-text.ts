@@ -1,12 +1,13 @@
-import { decodeJson, isObject, membersOf, rootOf, textOf, type Member, type Span } from '../gateway/json-spans.ts'
+import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../gateway/json-reader.ts'
+import { JsonError, type Span } from '../gateway/json-scan.ts'
 
-/** Deepest nesting of a body that is read for a price: tools of models are described by schemas of many levels. */
-const MAX_LEVELS = 128
+/** Tools of models are described by schemas of many levels. */
+const LIMITS = { depth: 128, members: MAX_MEMBERS, names: null }
 
-/** A value that something can hang on. */
+/** A value that something can depend on. */
 export type Scalar = string | number | boolean
 
-/** What a request's field holds: a value, nothing (missing or null), or what is wrong with it, in words. */
+/** The value of a request's field, nothing (missing or null), or what is wrong with it, in words. */
 export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
 
 /** Why there is no value. */
@@ -17,114 +18,109 @@ const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
 const read = new WeakMap<Uint8Array, JsonText | string>()
 
 /**
- * The text of a JSON body, of which single members are read so that whoever stands behind the gateway cannot read
- * another value: a key that stands twice, also in other letters or written with escapes, is a fault and never the first
- * or the last of them.
+ * Reads single members of a JSON body so that no upstream reads another value: a duplicate key, also in another case or
+ * written with escapes, is a fault.
  */
 export class JsonText {
-  readonly #text: string
-  readonly #root: Span
-  #outer: readonly Member[] | null = null
+  /** Objects that were looked into, by their place: several fields are read of one body. */
+  readonly #outlines = new Map<number, Outline>()
+  readonly #root: Outline
 
-  private constructor(text: string) {
-    this.#text = text
-    this.#root = rootOf(text)
+  private constructor(root: Outline) {
+    this.#root = root
+    this.#outlines.set(root.start, root)
   }
 
   /**
-   * Reads a whole body, once for all who ask: it must be UTF-8 without a mark in front, valid JSON (RFC 8259), and not
-   * nested deeper than 128 levels. A text says what it is not.
+   * Reads a body once, for all its fields: valid JSON (RFC 8259) in UTF-8 without a byte order mark, at most 128 levels
+   * deep. Returns what is wrong with any other.
    */
   static of(bytes: Uint8Array): JsonText | string {
     let made = read.get(bytes)
-    if (made === undefined) {
-      made = JsonText.#read(bytes)
-      read.set(bytes, made)
-    }
+    if (made === undefined) read.set(bytes, (made = orMessage(() => new JsonText(readJson(bytes, LIMITS)))))
     return made
   }
 
-  static #read(bytes: Uint8Array): JsonText | string {
-    const text = decodeJson(bytes, MAX_LEVELS)
-    if (typeof text === 'string') return new JsonText(text)
-    if (text.fault === 'depth') return `is nested deeper than ${MAX_LEVELS} levels`
-    return text.fault === 'utf-8' ? 'is not UTF-8' : 'is not valid JSON'
-  }
-
-  /** The member that a name leads to, of the outermost object; each name but the last to an object within. */
+  /** The member at a path of names in the outermost object. */
   member(names: readonly string[]): FieldRead {
     const at = this.#lead(names)
     return 'kind' in at ? at : this.#scalar(at, names)
   }
 
-  /** The text of a member's value, as it stands in the body. */
+  /** The text of a member's value, as it is written in the body. */
   raw(name: string): { readonly kind: 'raw'; readonly text: string } | NothingRead {
     const at = this.#lead([name])
-    return 'kind' in at ? at : { kind: 'raw', text: this.#text.slice(at.start, at.end) }
+    return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
   }
 
-  /** The value that the names lead to. */
+  #textOf({ start, end }: Span): string {
+    return this.#root.text.slice(start, end)
+  }
+
+  /** The value at a path. */
   #lead(names: readonly string[]): Span | NothingRead {
-    let at = this.#root
+    let at: Span = this.#root
     for (const [index, name] of names.entries()) {
-      if (!isObject(this.#text, at)) {
-        // null is as good as nothing, where something was to stand in it.
-        if (index > 0 && this.#text.startsWith('null', at.start)) return MISSING
+      const outline = orMessage(() => this.#outline(at))
+      if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)
+      if (!outline.isObject) {
+        // A null stands for nothing on the way, too.
+        if (index > 0 && this.#textOf(at) === 'null') return MISSING
         return fault(
           index === 0 ? 'the body must be a JSON object' : `${show(names.slice(0, index))} must be a JSON object`
         )
       }
-      // Several are asked of one body, and each would read all of it.
-      const members = index === 0 ? (this.#outer ??= this.#members(at)) : this.#members(at)
-      const found = only(members, name, names.slice(0, index + 1))
+      const found = only(outline, name, names.slice(0, index + 1))
       if ('kind' in found) return found
       at = found
     }
     return at
   }
 
-  #members(object: Span): readonly Member[] {
-    return membersOf(this.#text, object) ?? []
+  #outline(at: Span): Outline {
+    let outline = this.#outlines.get(at.start)
+    if (outline === undefined) this.#outlines.set(at.start, (outline = outlineAt(this.#root.text, at, MAX_MEMBERS)))
+    return outline
   }
 
   #scalar(at: Span, names: readonly string[]): FieldRead {
-    const string = textOf(this.#text, at)
+    const string = textAt(this.#root.text, at)
     if (string !== null) return { kind: 'value', value: string }
-    const text = this.#text.slice(at.start, at.end)
+    const text = this.#textOf(at)
     if (text === 'null') return MISSING
     if (text === 'true' || text === 'false') return { kind: 'value', value: text === 'true' }
-    // `1.0` and `1e0` are other texts of 1; whoever reads them may see another value than we.
+    // Readers differ in what they make of `1.0` and `1e0`.
     if (/^(?:-?[1-9][0-9]{0,14}|0)$/.test(text)) return { kind: 'value', value: Number(text) }
     return fault(`${show(names)} must be a text, a whole number, or true or false`)
   }
 }
 
 /** The value of the only member of this name. */
-function only(members: readonly Member[], name: string, path: readonly string[]): Span | NothingRead {
-  const wanted = folded(name)
-  let found: Span | null = null
-  for (const member of members) {
-    if (member.name === name) {
-      if (found !== null) return fault(`${show(path)} stands twice in the body`)
-      found = member.value
-    } else if (folded(member.name) === wanted) {
-      // Some servers take any spelling for the same member.
-      return fault(`${JSON.stringify(member.name)} stands in the body; ${show(path)} must be written as it is here`)
-    }
-  }
-  return found ?? MISSING
+function only(outline: Outline, name: string, path: readonly string[]): Span | NothingRead {
+  const found = outline.indexesOf(name, true)
+  // Some servers take any spelling for the same member.
+  const other = found.map(index => outline.nameOf(index)).find(spelled => spelled !== name)
+  if (other !== undefined)
+    return fault(`${JSON.stringify(other)} stands in the body; ${show(path)} must be written as it is here`)
+  const [index, second] = found
+  if (second !== undefined) return fault(`${show(path)} stands twice in the body`)
+  return index === undefined ? MISSING : outline.span(index)
 }
 
-/** How a member is called in messages: as it is written in the file. */
+function orMessage<T>(read: () => T): T | string {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof JsonError) return error.message
+    throw error
+  }
+}
+
+/** A member's name in messages: its path, as in the file. */
 function show(names: readonly string[]): string {
   return JSON.stringify(names.join('.'))
 }
 
 function fault(message: string): NothingRead {
   return { kind: 'fault', message }
-}
-
-/** One spelling for all that somebody may take for the same name: `MODEL`, and `ſ` for `s`. */
-export function folded(name: string): string {
-  return name.toUpperCase().toLowerCase()
 }

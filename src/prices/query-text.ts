@@ -1,4 +1,5 @@
-import { folded, type FieldRead } from './json-text.ts'
+import { folded } from '../gateway/json-reader.ts'
+import type { FieldRead } from './json-text.ts'
 
 /**
  * One parameter of a raw query. It is a fault where it stands twice, in a spelling that some servers take for the

@@ -5,8 +5,9 @@ import type { RequestPayment } from '../gateway/context.ts'
 import { asGatewayError, ClientGone } from '../gateway/errors.ts'
 import type { Outcome } from '../gateway/reply.ts'
 import type { Clock } from '../system/clock.ts'
-import { itemsOf, memberOf, rootOf, type Span } from '../gateway/json-spans.ts'
-import { replaced, withMember } from './json-text.ts'
+import { outlineAt, outlineOf, type Outline } from '../gateway/json-reader.ts'
+import { JsonError, type Span } from '../gateway/json-scan.ts'
+import { ANY_SIZE, replaced, withMember } from './json-text.ts'
 import type { PricedCall } from './message.ts'
 import { keyOf } from './message.ts'
 import { CAPABILITY, faultText, META, RECEIPT, receiptText } from './wire.ts'
@@ -32,6 +33,9 @@ export interface SaleRules {
   readonly protocol: 'mcp' | 'json-rpc'
   readonly toolErrors: 'sold' | 'returned'
 }
+
+/** Levels of an upstream's message that is read. */
+const MAX_DEPTH = 1000
 
 /** Where an upstream's message is changed. */
 interface Edit {
@@ -91,15 +95,14 @@ export class CallsUnderWay {
    */
   pass(text: string): string | null | Promise<string> {
     if (this.isIdle) return text
-    let root: Span
+    let root: Outline
     try {
-      JSON.parse(text)
-      root = rootOf(text)
+      root = outlineOf(text, { depth: MAX_DEPTH, members: ANY_SIZE, names: null })
     } catch (error) {
-      if (error instanceof SyntaxError) return null
+      if (error instanceof JsonError) return null
       throw error
     }
-    const spans = itemsOf(text, root) ?? [root]
+    const spans = root.isList ? Array.from({ length: root.size }, (_none, index) => root.span(index)) : [root]
     const edits = spans.map(span => this.#edit(text, span))
     return edits.some(edit => edit instanceof Promise)
       ? Promise.all(edits).then(all => edited(text, all))
@@ -107,17 +110,16 @@ export class CallsUnderWay {
   }
 
   #edit(text: string, span: Span): Edit | null | Promise<Edit | null> {
-    const id = memberOf(text, span, 'id')
-    if (id === null || memberOf(text, span, 'method') !== null) return null
-    const result = memberOf(text, span, 'result')
+    const message = outlineAt(text, span, ANY_SIZE)
+    const id = message.member('id')
+    if (id === null || message.member('method') !== null) return null
+    const result = message.member('result')
     const parsed: unknown = JSON.parse(text.slice(id.start, id.end))
     const key = typeof parsed === 'string' || typeof parsed === 'number' ? keyOf(parsed) : null
     if (key !== null && result !== null && this.#initializes.has(key))
       return {
         span,
-        by: ofSlice(text, span, message =>
-          withMember(message, rootOf(message), ['result', 'capabilities', 'experimental', 'payment'], CAPABILITY)
-        )
+        by: withMember(text, span, ['result', 'capabilities', 'experimental', 'payment'], CAPABILITY)
       }
     const held = key === null ? undefined : this.#held.get(key)
     if (held === undefined) {
@@ -132,7 +134,7 @@ export class CallsUnderWay {
 
   #isReturned(text: string, result: Span): boolean {
     if (this.#rules.toolErrors === 'sold') return false
-    const flag = memberOf(text, result, 'isError')
+    const flag = outlineAt(text, result, ANY_SIZE).member('isError')
     return flag !== null && text.slice(flag.start, flag.end) === 'true'
   }
 
@@ -149,7 +151,7 @@ export class CallsUnderWay {
       const path: [string, ...string[]] = this.#rules.protocol === 'mcp' ? ['result', META, RECEIPT] : [META, RECEIPT]
       // A result that is no object has no room for it.
       if (this.#rules.protocol === 'mcp' && text[result.start] !== '{') return null
-      return { span, by: ofSlice(text, span, message => withMember(message, rootOf(message), path, receipt)) }
+      return { span, by: withMember(text, span, path, receipt) }
     }
     const confirmed = paid.lease === null ? undefined : this.#rules.challenges.leases.spend(paid.lease)
     if (confirmed === undefined) return withReceipt()
@@ -206,10 +208,6 @@ export class CallsUnderWay {
   #open(): Held[] {
     return [...this.#held.values()].filter(({ state }) => state === 'open')
   }
-}
-
-function ofSlice(text: string, { start, end }: Span, change: (message: string) => string): string {
-  return change(text.slice(start, end))
 }
 
 function edited(text: string, edits: readonly (Edit | null)[]): string {

@@ -1,8 +1,10 @@
 import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../config/call-prices.ts'
 import { contentDigest } from '../lightning/content-digest.ts'
+import { MAX_CREDENTIAL_CHARS } from '../lightning/credential.ts'
 import { isMoreFiat } from '../prices/fiat.ts'
-import { isObject, itemsOf, memberOf, membersOf, rootOf, textOf, valueOf, type Span } from '../gateway/json-spans.ts'
-import { canonicalText, JsonTextError, readJson, withoutMember } from './json-text.ts'
+import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../gateway/json-reader.ts'
+import { JsonError, type Span } from '../gateway/json-scan.ts'
+import { canonicalText, memberPlace, type Budget } from './json-text.ts'
 import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
 
 /** A call that costs something and can be answered. */
@@ -52,31 +54,11 @@ export interface RoutingHeaders {
   readonly name: string | undefined
 }
 
-/**
- * Why the headers `Mcp-Method` and `Mcp-Name` do not say what the message says; null where they do, and without them.
- * `body` is one that `readMessages` has taken.
- */
-export function routingFault(body: Uint8Array, { method, name }: RoutingHeaders): string | null {
-  if (method === undefined && name === undefined) return null
-  const text = Buffer.from(body).toString('utf8')
-  const root = rootOf(text)
-  if (!isObject(text, root)) return 'Mcp-Method and Mcp-Name are of one message, and this is a batch'
-  const own = memberOf(text, root, 'method')
-  if (method !== undefined && (own === null || textOf(text, own) !== method))
-    return 'Mcp-Method is not the method of the message'
-  if (name === undefined) return null
-  const params = memberOf(text, root, 'params')
-  const encoded = /^=\?base64\?(.*)\?=$/i.exec(name)?.[1]
-  const meant = encoded === undefined ? name : Buffer.from(encoded, 'base64').toString('utf8')
-  const isNamed = ['name', 'uri', 'taskId'].some(member => {
-    const span = params === null ? null : memberOf(text, params, member)
-    return span !== null && textOf(text, span) === meant
-  })
-  return isNamed ? null : 'Mcp-Name is not what the message names'
-}
-
-/** Levels of a request that are read. */
-const MAX_DEPTH = 64
+/** Of a batch: messages. */
+const MAX_MESSAGES = 1000
+const LIMITS = { depth: 64, members: MAX_MESSAGES, names: MAX_MEMBERS }
+/** Values in the parameters of all priced calls of a body: sorting and hashing them is the most that is done unpaid. */
+const MAX_VALUES = 16_384
 /** Calls of one batch that cost something: each may have an invoice made. */
 const MAX_PRICED = 32
 /** Characters of the name of what is called, as it stands in a path: with the path it must fit into a challenge. */
@@ -86,97 +68,149 @@ const MAX_NAME = 800
 const MESSAGE_NAMES = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', META] as const
 const PARAMETER_NAMES = ['name', 'uri', 'arguments', META] as const
 
+/** A message, with the places of its members and of those of `params`. */
+interface Parts {
+  readonly message: Outline
+  /** Null where `params` is missing or no object. */
+  readonly params: Outline | null
+}
+
 /**
- * Reads what a POST holds and says of each message whether it costs anything. Whatever the upstream could read in
- * another way is refused, never passed on.
+ * Reads the messages of a POST and prices each. Refuses what the upstream could read in another way. `routing` must
+ * repeat what the only message says.
  */
-export function readMessages(body: Uint8Array, prices: CallPrices): RpcMessages | Refusal {
-  let text: string
+export function readMessages(
+  body: Uint8Array,
+  prices: CallPrices,
+  routing: RoutingHeaders | null = null
+): RpcMessages | Refusal {
   try {
-    text = readJson(body, MAX_DEPTH)
+    return messagesOf(readJson(body, LIMITS), prices, routing)
   } catch (error) {
-    if (!(error instanceof JsonTextError)) throw error
-    return error.isJson
-      ? { id: null, code: INVALID_REQUEST, message: `Invalid Request: ${error.message}` }
-      : { id: null, code: PARSE_ERROR, message: `Parse error: ${error.message}` }
-  }
-  const root = rootOf(text)
-  const items = itemsOf(text, root)
-  const messages = (items ?? [root]).map(span => readMessage(text, span, prices))
-  const priced = messages.filter(({ kind }) => kind === 'priced').length
-  if (priced > MAX_PRICED)
-    return {
-      id: null,
-      code: INVALID_REQUEST,
-      message: `Invalid Request: at most ${MAX_PRICED} calls of a batch may cost something, these are ${priced}`
-    }
-  if (items !== null && priced > 0) {
-    const twice = repeatedId(text, items)
-    if (twice !== null)
-      return {
-        id: null,
-        code: INVALID_REQUEST,
-        message: `Invalid Request: two calls of the batch have the id ${twice}`
-      }
-  }
-  const slices = (items ?? [root]).map(({ start, end }) => text.slice(start, end))
-  return {
-    isBatch: items !== null,
-    messages,
-    isUntouched: messages.every((message, at) => 'text' in message && message.text === slices[at])
+    if (!(error instanceof JsonError)) throw error
+    return error.kind === 'utf-8' || error.kind === 'syntax'
+      ? { id: null, code: PARSE_ERROR, message: `Parse error: it ${error.message}` }
+      : invalid(`it ${error.message}`)
   }
 }
 
-function readMessage(text: string, span: Span, prices: CallPrices): RpcMessage {
-  const members = membersOf(text, span)
-  if (members === null) return refused(null, INVALID_REQUEST, 'Invalid Request: a message is an object')
-  const at = (name: string): Span | undefined => members.find(member => member.name === name)?.value
-  const id = at('id')
-  const known = id === undefined ? null : usableId(text, id)
-  const alike = lookalike(members, MESSAGE_NAMES)
+function messagesOf(root: Outline, prices: CallPrices, routing: RoutingHeaders | null): RpcMessages | Refusal {
+  const parts = root.isList
+    ? Array.from({ length: root.size }, (_none, index) => partsOf(outlineAt(root.text, root.span(index), MAX_MEMBERS)))
+    : [partsOf(root)]
+  const fault = routing === null ? null : routingFault(root, parts[0], routing)
+  if (fault !== null) return invalid(fault)
+  const budget = { left: MAX_VALUES }
+  const messages: RpcMessage[] = []
+  let priced = 0
+  for (const each of parts) {
+    const message = readMessage(each, prices, budget)
+    if (message.kind === 'priced' && ++priced > MAX_PRICED)
+      return invalid(`at most ${MAX_PRICED} calls of a batch may cost something`)
+    messages.push(message)
+  }
+  const twice = priced > 0 ? repeatedId(parts) : null
+  if (twice !== null) return invalid(`two calls of the batch have the id ${twice}`)
+  return {
+    isBatch: root.isList,
+    messages,
+    isUntouched: messages.every((message, at) => 'text' in message && message.text.length === lengthOf(parts[at]))
+  }
+}
+
+function partsOf(message: Outline): Parts {
+  const params = message.member('params')
+  const isObject = params !== null && message.text[params.start] === '{'
+  return { message, params: isObject ? outlineAt(message.text, params, MAX_MEMBERS) : null }
+}
+
+function lengthOf(parts: Parts | undefined): number {
+  return parts === undefined ? 0 : parts.message.end - parts.message.start
+}
+
+function invalid(message: string): Refusal {
+  return { id: null, code: INVALID_REQUEST, message: `Invalid Request: ${message}` }
+}
+
+/** Why the headers `Mcp-Method` and `Mcp-Name` do not repeat the message; null where they do, and without them. */
+function routingFault(root: Outline, parts: Parts | undefined, { method, name }: RoutingHeaders): string | null {
+  if (method === undefined && name === undefined) return null
+  if (!root.isObject || parts === undefined) return 'Mcp-Method and Mcp-Name are of one message, and this is a batch'
+  if (method !== undefined && stringIn(root, 'method') !== method) return 'Mcp-Method is not the method of the message'
+  if (name === undefined) return null
+  const encoded = /^=\?base64\?(.*)\?=$/i.exec(name)?.[1]
+  const meant = encoded === undefined ? name : Buffer.from(encoded, 'base64').toString('utf8')
+  const isNamed = ['name', 'uri', 'taskId'].some(member => stringIn(parts.params, member) === meant)
+  return isNamed ? null : 'Mcp-Name is not what the message names'
+}
+
+/** The string in a member; null of any other. */
+function stringIn(object: Outline | null, name: string): string | null {
+  const span = object?.member(name) ?? null
+  return object === null || span === null ? null : textAt(object.text, span)
+}
+
+function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessage {
+  const { message } = parts
+  const { text } = message
+  if (!message.isObject) return refused(null, INVALID_REQUEST, 'Invalid Request: a message is an object')
+  const id = message.member('id')
+  const known = id === null ? null : usableId(text, id)
+  const alike = lookalike(message, MESSAGE_NAMES)
   if (alike !== null) return refused(known, INVALID_REQUEST, `Invalid Request: it has the member ${alike}`)
-  const methodSpan = at('method')
-  if (methodSpan === undefined) {
+  if (message.member('method') === null) {
     // The client's own answer to something that the server asked of it.
-    if (at('result') !== undefined || at('error') !== undefined) return free(text, span)
+    if (message.member('result') !== null || message.member('error') !== null) return free(parts)
     return refused(known, INVALID_REQUEST, 'Invalid Request: there is no method')
   }
-  const method = textOf(text, methodSpan)
+  const method = stringIn(message, 'method')
   if (method === null) return refused(known, INVALID_REQUEST, 'Invalid Request: the method is not a string')
-  const params = at('params')
-  const found = operationOf(text, method, params, prices)
+  const found = operationOf(method, parts.params, prices)
   if (found === null) {
     const initializes = prices.protocol === 'mcp' && method === 'initialize' && known !== null ? keyOf(known) : null
-    return free(text, span, initializes)
+    return free(parts, initializes)
   }
   if ('message' in found) return refused(known, INVALID_PARAMS, found.message)
-  if (id === undefined) return { kind: 'dropped' }
+  if (id === null) return { kind: 'dropped' }
   if (known === null)
     return refused(
       null,
       INVALID_REQUEST,
       'Invalid Request: the id of a call that costs something is a string or a whole number of at most 15 digits'
     )
-  const credential = credentialIn(text, span, params)
-  if (credential === 'two')
+  const credentials = credentialsOf(parts)
+  const [credential, second] = credentials
+  if (credential !== undefined && credential.value.end - credential.value.start > MAX_CREDENTIAL_CHARS)
+    return refused(
+      known,
+      INVALID_PARAMS,
+      `Invalid params: the credential is longer than ${MAX_CREDENTIAL_CHARS} characters`
+    )
+  if (credential !== undefined && second !== undefined && !isSame(text, credential.value, second.value, budget))
     return refused(known, INVALID_PARAMS, 'Invalid params: the message has two different payment credentials')
-  const digest = digestOf(text, method, params)
-  if (digest === null) return refused(known, INVALID_PARAMS, 'Invalid params: a string holds half of a surrogate pair')
+  let digest: string
+  try {
+    digest = digestOf(parts, method, budget)
+  } catch (error) {
+    if (error instanceof JsonError) return refused(known, INVALID_PARAMS, `Invalid params: it ${error.message}`)
+    throw error
+  }
   return {
     kind: 'priced',
-    text: withoutCredential(text, span),
+    text: withoutCredentials(parts, credentials),
     call: {
       key: keyOf(known),
       id: known,
       ...found,
       digest,
-      credential: credential === null ? undefined : valueOf(text, credential)
+      credential:
+        credential === undefined ? undefined : JSON.parse(text.slice(credential.value.start, credential.value.end))
     }
   }
 }
 
-function free(text: string, span: Span, initializes: string | null = null): RpcMessage {
-  return { kind: 'free', text: withoutCredential(text, span), initializes }
+function free(parts: Parts, initializes: string | null = null): RpcMessage {
+  return { kind: 'free', text: withoutCredentials(parts, credentialsOf(parts)), initializes }
 }
 
 function refused(id: string | number | null, code: number, message: string): RpcMessage {
@@ -187,9 +221,8 @@ type Operation = Pick<PricedCall, 'operation' | 'label' | 'amount'>
 
 /** What a call would buy; null for what is free, and a reason where it cannot be told. */
 function operationOf(
-  text: string,
   method: string,
-  params: Span | undefined,
+  params: Outline | null,
   prices: CallPrices
 ): Operation | { readonly message: string } | null {
   if (prices.protocol === 'json-rpc') {
@@ -203,12 +236,10 @@ function operationOf(
   const kind = MCP_OPERATIONS.find(operation => operation.method === method)
   const list = kind === undefined ? undefined : prices[kind.setting]
   if (kind === undefined || list === undefined || Object.keys(list).length === 0) return null
-  const members = params === undefined ? null : membersOf(text, params)
-  if (members === null) return { message: 'Invalid params: params is an object' }
-  const alike = lookalike(members, PARAMETER_NAMES)
+  if (params === null) return { message: 'Invalid params: params is an object' }
+  const alike = lookalike(params, PARAMETER_NAMES)
   if (alike !== null) return { message: `Invalid params: params has the member ${alike}` }
-  const span = members.find(({ name }) => name === kind.member)?.value
-  const name = span === undefined ? null : textOf(text, span)
+  const name = stringIn(params, kind.member)
   if (name === null) return { message: `Invalid params: params.${kind.member} is a string` }
   const written = inPath(name)
   if (written === null) return { message: `Invalid params: params.${kind.member} ${TOO_LONG}` }
@@ -283,15 +314,16 @@ function compared(one: CallAmount, other: CallAmount): boolean | null {
  * The name, quoted, of a member that is none of `known` and would be one for a reader that does not tell cases apart,
  * as Go's does; null for none.
  */
-function lookalike(members: readonly { readonly name: string }[], known: readonly string[]): string | null {
-  const names: ReadonlySet<string> = new Set(known)
-  const other = members.find(({ name }) => !names.has(name) && names.has(name.toUpperCase().toLowerCase()))
-  return other === undefined ? null : JSON.stringify(other.name)
+function lookalike(object: Outline, known: readonly string[]): string | null {
+  for (const name of known)
+    for (const index of object.indexesOf(name, true))
+      if (object.nameOf(index) !== name) return JSON.stringify(object.nameOf(index))
+  return null
 }
 
 /** An id that comes back from every server as it was sent; null of any other. */
 function usableId(text: string, span: Span): string | number | null {
-  const string = textOf(text, span)
+  const string = textAt(text, span)
   if (string !== null) return string.length <= 256 && string.isWellFormed() ? string : null
   const raw = text.slice(span.start, span.end)
   return /^(?:0|-?[1-9][0-9]{0,14})$/.test(raw) ? Number(raw) : null
@@ -302,62 +334,62 @@ export function keyOf(id: string | number): string {
   return `${typeof id} ${id}`
 }
 
-function repeatedId(text: string, items: readonly Span[]): string | null {
+function repeatedId(parts: readonly Parts[]): string | null {
   const seen = new Set<string>()
-  for (const item of items) {
-    const id = memberOf(text, item, 'id')
-    if (id === null || memberOf(text, item, 'method') === null) continue
-    const usable = usableId(text, id)
-    const key = usable === null ? text.slice(id.start, id.end) : keyOf(usable)
-    if (seen.has(key)) return text.slice(id.start, Math.min(id.end, id.start + 40))
+  for (const { message } of parts) {
+    const id = message.member('id')
+    if (id === null || message.member('method') === null) continue
+    const raw = message.text.slice(id.start, id.end)
+    const usable = usableId(message.text, id)
+    const key = usable === null ? raw : keyOf(usable)
+    if (seen.has(key)) return raw.slice(0, 40)
     seen.add(key)
   }
   return null
 }
 
-/** In `params._meta` (MCP) or at the root (plain JSON-RPC); whoever sends it in both says the same in both. */
-function credentialIn(text: string, message: Span, params: Span | undefined): Span | 'two' | null {
-  const inside = params === undefined ? null : metaMember(text, params)
-  const atRoot = metaMember(text, message)
-  if (inside !== null && atRoot !== null && safeText(text, inside) !== safeText(text, atRoot)) return 'two'
-  return inside ?? atRoot
+/** A credential: its value, and what must be cut to take it out. */
+interface Credential {
+  readonly value: Span
+  readonly place: Span
 }
 
-function metaMember(text: string, holder: Span): Span | null {
-  const meta = memberOf(text, holder, META)
-  return meta === null ? null : memberOf(text, meta, CREDENTIAL)
+/** In `params._meta` (MCP) or at the root (plain JSON-RPC). A client that sends both sends the same in both. */
+function credentialsOf({ message, params }: Parts): Credential[] {
+  const found: Credential[] = []
+  for (const holder of [params, message]) {
+    const span = holder?.member(META) ?? null
+    if (span === null) continue
+    const meta = outlineAt(message.text, span, MAX_MEMBERS)
+    const [value, place] = [meta.member(CREDENTIAL), memberPlace(meta, CREDENTIAL)]
+    if (value !== null && place !== null) found.push({ value, place })
+  }
+  return found
 }
 
-/** For comparing: what has no canonical text is compared as it is written. */
-function safeText(text: string, span: Span): string {
+function isSame(text: string, one: Span, other: Span, budget: Budget): boolean {
   try {
-    return canonicalText(text, span)
+    return canonicalText(text, one, budget) === canonicalText(text, other, budget)
   } catch (error) {
-    if (error instanceof JsonTextError) return text.slice(span.start, span.end)
+    if (error instanceof JsonError) return false
     throw error
   }
 }
 
-/** The message without its credential, which is the gateway's and no upstream's. */
-function withoutCredential(text: string, { start, end }: Span): string {
-  let message = text.slice(start, end)
-  for (const holder of ['params', null]) {
-    const root = rootOf(message)
-    const outer = holder === null ? root : memberOf(message, root, holder)
-    const meta = outer === null ? null : memberOf(message, outer, META)
-    if (meta !== null) message = withoutMember(message, meta, CREDENTIAL)
+/** The message without its credentials, which are the gateway's and no upstream's. */
+function withoutCredentials({ message: { text, start, end } }: Parts, credentials: readonly Credential[]): string {
+  let from = start
+  let kept = ''
+  for (const { place } of credentials.toSorted((one, other) => one.place.start - other.place.start)) {
+    kept += text.slice(from, place.start)
+    from = place.end
   }
-  return message
+  return kept + text.slice(from, end)
 }
 
-/** Null where a string is one that readers do not read alike. */
-function digestOf(text: string, method: string, params: Span | undefined): string | null {
-  try {
-    const inside =
-      params === undefined ? 'null' : canonicalText(text, params, isObject(text, params) ? META : undefined)
-    return contentDigest(Buffer.from(`{"method":${JSON.stringify(method)},"params":${inside}}`))
-  } catch (error) {
-    if (error instanceof JsonTextError) return null
-    throw error
-  }
+/** Binds a payment to the method and its parameters. @throws JsonError for parameters that readers read differently */
+function digestOf({ message, params }: Parts, method: string, budget: Budget): string {
+  const span = message.member('params')
+  const inside = span === null ? 'null' : canonicalText(message.text, span, budget, params?.member(META) ?? null)
+  return contentDigest(Buffer.from(`{"method":${JSON.stringify(method)},"params":${inside}}`))
 }

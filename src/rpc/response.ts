@@ -5,7 +5,6 @@ import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { TunnelTarget } from '../gateway/wire.ts'
 import type { CallsUnderWay } from './calls.ts'
 import { EventLines, eventOf, withData, type StreamPiece } from './event-lines.ts'
-import { itemsOf, rootOf } from '../gateway/json-spans.ts'
 
 /** What stands between the forwarder and the client of one POST. */
 export interface ResponseParts {
@@ -264,8 +263,8 @@ function decoded(body: Uint8Array): string | null {
 
 /** The upstream's responses and ours, as one list. */
 function merged(text: string, own: readonly string[]): string {
-  if (text.trim() === '') return `[${own.join(',')}]`
-  const root = rootOf(text)
-  const items = itemsOf(text, root) ?? [root]
-  return `[${[...items.map(({ start, end }) => text.slice(start, end)), ...own].join(',')}]`
+  const theirs = text.trim()
+  if (theirs === '') return `[${own.join(',')}]`
+  const inner = theirs.startsWith('[') ? theirs.slice(1, -1) : theirs
+  return `[${[...(inner.trim() === '' ? [] : [inner]), ...own].join(',')}]`
 }

@@ -15,7 +15,7 @@ import { readCredential } from '../lightning/credential.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { Clock } from '../system/clock.ts'
 import { CallsUnderWay, type PaidCall } from './calls.ts'
-import { readMessages, routingFault, type RpcMessage, type PricedCall } from './message.ts'
+import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } from './message.ts'
 import { RpcResponder } from './response.ts'
 import { errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
 
@@ -76,14 +76,14 @@ export class RpcSale {
 
   async #post(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): Promise<void | Reply> {
     const { prices, forward } = this.#parts
-    const unreadable = codingFault(ctx)
-    if (unreadable !== null) return answer(errorText(null, INVALID_REQUEST, `Invalid Request: ${unreadable}`))
+    const routing = prices.protocol === 'mcp' ? routingHeaders(ctx) : null
+    const fault = codingFault(ctx)
+    if (fault !== null) return refusal(fault)
+    if (typeof routing === 'string') return refusal(routing)
     ctx.body.ofStranger = true
     const bytes = await ctx.body.bytes()
-    const read = readMessages(bytes, prices)
+    const read = readMessages(bytes, prices, routing)
     if ('code' in read) return answer(errorText(read.id, read.code, read.message))
-    const fault = prices.protocol === 'mcp' ? headerFault(ctx, bytes) : null
-    if (fault !== null) return answer(errorText(null, INVALID_REQUEST, `Invalid Request: ${fault}`))
     const { messages, isBatch, isUntouched } = read
     const initializes = messages.flatMap(message =>
       message.kind === 'free' && message.initializes !== null ? [message.initializes] : []
@@ -209,6 +209,10 @@ function answered(text: string): Answered {
   return { text, challenge: null }
 }
 
+function refusal(fault: string): Reply {
+  return answer(errorText(null, INVALID_REQUEST, `Invalid Request: ${fault}`))
+}
+
 function answer(text: string, lines: readonly string[] = []): Reply {
   return { status: 200, headers: [...JSON_TYPE, ...lines], body: text }
 }
@@ -222,11 +226,11 @@ function codingFault({ headers }: Context): string | null {
   return charset === null ? null : `the body is said to be in ${JSON.stringify(charset)}; JSON is UTF-8`
 }
 
-/** Why the headers of a message may have a server do something else than the message says; null where they may not. */
-function headerFault({ headers }: Context, body: Uint8Array): string | null {
+/** What the headers repeat of a message, or why they cannot be read. */
+function routingHeaders({ headers }: Context): RoutingHeaders | string {
   const [methods, names] = [headers.all('mcp-method'), headers.all('mcp-name')]
   if (methods.length > 1 || names.length > 1) return 'there is more than one Mcp-Method or Mcp-Name'
-  return routingFault(body, { method: methods[0], name: names[0] })
+  return { method: methods[0], name: names[0] }
 }
 
 function notTaken(message: string): LongError {

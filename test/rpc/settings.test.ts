@@ -3,8 +3,9 @@ import t from 'tap'
 import { ConfigError } from '../../src/config/diagnose.ts'
 import { loadText } from '../support/gateway.ts'
 import { openRpcShop } from './setting.ts'
-import { rootOf } from '../../src/gateway/json-spans.ts'
-import { JsonTextError, canonicalText, readJson, withMember, withoutMember } from '../../src/rpc/json-text.ts'
+import { outlineOf, readJson } from '../../src/gateway/json-reader.ts'
+import { JsonError } from '../../src/gateway/json-scan.ts'
+import { canonicalText, memberPlace, replaced, withMember } from '../../src/rpc/json-text.ts'
 import { EventLines } from '../../src/rpc/event-lines.ts'
 
 const file = (chain: string, route = ''): string => `policies: { few: { limit: 5, window: 10s } }
@@ -116,24 +117,29 @@ t.test('discovery tells what each call costs', async t => {
 })
 
 t.test('JSON is changed where it is asked to be, and nowhere else', async t => {
-  const without = (text: string, name: string): string => withoutMember(text, rootOf(text), name)
+  const limits = { depth: 9, members: 9, names: 9 }
+  const without = (text: string, name: string): string => {
+    const place = memberPlace(outlineOf(text, limits), name)
+    return place === null ? text : replaced(text, place, '')
+  }
   t.equal(without('{"a":1,"b":2}', 'a'), '{"b":2}')
   t.equal(without('{"a":1, "b":2 }', 'b'), '{"a":1 }')
   t.equal(without('{ "a":[1,{"b":"}"}] }', 'a'), '{  }')
   t.equal(without('{"a":1}', 'b'), '{"a":1}')
-  const set = (text: string, path: [string, ...string[]]): string => withMember(text, rootOf(text), path, '7')
+  const set = (text: string, path: [string, ...string[]]): string =>
+    withMember(text, outlineOf(text, limits), path, '7')
   t.equal(set('{}', ['a']), '{"a":7}')
   t.equal(set('{"b":1e400}', ['a', 'c']), '{"a":{"c":7},"b":1e400}')
   t.equal(set('{"a":null}', ['a', 'c']), '{"a":{"c":7}}')
   t.equal(set('{"a":{"c":1,"d":2}}', ['a', 'c']), '{"a":{"c":7,"d":2}}')
-  const canonical = (text: string): string => canonicalText(text, rootOf(text))
+  const canonical = (text: string): string => canonicalText(text, outlineOf(text, limits), { left: 9 })
   t.equal(canonical('{"b":[1.0,1e2, -0],"a":"\\u0041"}'), '{"a":"A","b":[1,100,0]}')
   t.equal(canonical('[1e-400,0.0,123456789012345678]'), '[1e-400,0,123456789012345678]', 'no two numbers are one')
   t.throws(
-    () => readJson(Buffer.from('{"a":{"\\u0062":1,"b":2}}'), 9),
-    new JsonTextError('an object has the member "b" twice', true)
+    () => readJson(Buffer.from('{"a":{"\\u0062":1,"b":2}}'), limits),
+    new JsonError('names', 'has the member "b" twice')
   )
-  t.doesNotThrow(() => readJson(Buffer.from('[{"a":1},{"a":1},"a","a",{"b":"a","a":{"a":1}}]'), 9))
+  t.doesNotThrow(() => readJson(Buffer.from('[{"a":1},{"a":1},"a","a",{"b":"a","a":{"a":1}}]'), limits))
 })
 
 t.test('an event stream is the same wherever it is cut', async t => {

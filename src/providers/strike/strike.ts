@@ -3,8 +3,8 @@ import type { ReadonlyHeaders } from '../../gateway/headers.ts'
 import type { Clock } from '../../system/clock.ts'
 import { equalBytes } from '../../keys/constant-time.ts'
 import type { Secret } from '../../keys/secrets.ts'
-import { tooDeep } from '../../gateway/json-depth.ts'
 import { noBudget, type CallBudget } from '../budgets.ts'
+import { parseNotification } from '../notification-json.ts'
 import { ProviderNotificationError, ProviderRefused } from '../errors.ts'
 import { ProviderHttp, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
@@ -334,14 +334,7 @@ function idOf(body: unknown): string | null {
 }
 
 function readEvent(body: Uint8Array): { readonly eventType: string; readonly entityId: string | null } {
-  if (tooDeep(body)) throw new ProviderNotificationError('The notification is nested too deeply.')
-  let event: unknown
-  try {
-    event = JSON.parse(Buffer.from(body).toString('utf8'))
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    throw new ProviderNotificationError('The notification is not JSON.')
-  }
+  const event = parseNotification(Buffer.from(body).toString('utf8'))
   if (typeof event !== 'object' || event === null || !('eventType' in event) || typeof event.eventType !== 'string') {
     throw new ProviderNotificationError('The notification names no event type.')
   }

@@ -1,0 +1,158 @@
+import { afterSpace, JsonError, nameAt, Scan, syntax, type JsonLimits, type Span } from './json-scan.ts'
+
+/** Most members that a request may have where they are looked at: 32,768 take less than 20 ms of CPU in any form. */
+export const MAX_MEMBERS = 32_768
+const NO_PLACES: readonly number[] = []
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** A value with the places of its members or items. It holds no names and no values. */
+export class Outline implements Span {
+  readonly text: string
+  readonly start: number
+  readonly end: number
+  readonly isObject: boolean
+  readonly isList: boolean
+  readonly #places: readonly number[]
+  /** Names with escapes or letters beyond ASCII, by their index: these are decoded once. */
+  #odd: ReadonlyMap<number, { readonly name: string; readonly folded: string }> | null = null
+
+  constructor(text: string, { start, end }: Span, places: readonly number[]) {
+    this.text = text
+    this.start = start
+    this.end = end
+    this.isObject = text[start] === '{'
+    this.isList = text[start] === '['
+    this.#places = places
+  }
+
+  /** Members of an object, or items of a list. */
+  get size(): number {
+    return this.#places.length / (this.isObject ? 4 : 2)
+  }
+
+  /** The value of a member, or an item. */
+  span(index: number): Span {
+    const at = this.isObject ? index * 4 + 2 : index * 2
+    return { start: this.#places[at] ?? 0, end: this.#places[at + 1] ?? 0 }
+  }
+
+  /** Where a member of an object begins: at the quote of its name. */
+  startOf(index: number): number {
+    const start = this.#places[index * 4] ?? 0
+    return start < 0 ? ~start : start
+  }
+
+  /** The decoded name of a member. */
+  nameOf(index: number): string {
+    const start = this.#places[index * 4] ?? 0
+    return nameAt(this.text, this.startOf(index), this.#places[index * 4 + 1] ?? 0, start < 0)
+  }
+
+  /**
+   * Indexes of the members of this name. With `inAnyCase` also of those that a server takes for it which does not tell
+   * cases apart, as Go's does.
+   */
+  indexesOf(name: string, inAnyCase = false): number[] {
+    const found: number[] = []
+    if (!this.isObject) return found
+    const places = this.#places
+    const wanted = inAnyCase ? folded(name) : name
+    for (let at = 0; at < places.length; at += 4) {
+      const start = places[at] as number // within the list, as the next
+      if (start < 0 || (places[at + 1] as number) - start - 2 !== wanted.length) continue
+      if (inAnyCase ? isAlike(this.text, start + 1, wanted) : this.text.startsWith(name, start + 1)) found.push(at / 4)
+    }
+    this.#odd ??= this.#decoded()
+    for (const [index, odd] of this.#odd)
+      if (odd.name === name || (inAnyCase && odd.folded === wanted)) found.push(index)
+    return found.sort((one, other) => one - other)
+  }
+
+  /** The value of the first member of this name; null where there is none, or no object. */
+  member(name: string): Span | null {
+    const [first] = this.indexesOf(name)
+    return first === undefined ? null : this.span(first)
+  }
+
+  #decoded(): Map<number, { readonly name: string; readonly folded: string }> {
+    const odd = new Map<number, { name: string; folded: string }>()
+    for (let at = 0; at < this.#places.length; at += 4) {
+      if ((this.#places[at] as number) >= 0) continue
+      const name = this.nameOf(at / 4)
+      odd.set(at / 4, { name, folded: folded(name) })
+    }
+    return odd
+  }
+}
+
+/**
+ * Reads a body that is one JSON value in UTF-8, without a byte order mark.
+ * @throws JsonError
+ */
+export function readJson(bytes: Uint8Array, limits: JsonLimits): Outline {
+  let text: string
+  try {
+    text = utf8.decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) throw new JsonError('utf-8', 'is not UTF-8')
+    throw error
+  }
+  return outlineOf(text, limits)
+}
+
+/**
+ * Reads a text that is one JSON value.
+ * @throws JsonError
+ */
+export function outlineOf(text: string, limits: JsonLimits): Outline {
+  const start = afterSpace(text, 0)
+  const places: number[] = []
+  const end = new Scan(text, limits).value(start, places)
+  if (afterSpace(text, end) !== text.length) throw syntax()
+  return new Outline(text, { start, end }, places)
+}
+
+/**
+ * Reads one value within a text that has been read.
+ * @throws JsonError of the kind `size`
+ */
+export function outlineAt(text: string, span: Span, members: number): Outline {
+  const first = text[span.start]
+  if (first !== '{' && first !== '[') return new Outline(text, span, NO_PLACES)
+  const places: number[] = []
+  new Scan(text, { depth: Number.POSITIVE_INFINITY, members, names: null }).value(span.start, places)
+  return new Outline(text, span, places)
+}
+
+/** Deepest nesting of a JSON body of which values are built. */
+export const MAX_DEPTH = 32
+
+/** Whether a text has more levels: `JSON.parse` is slow with deep nesting. False of a text that is no JSON. */
+export function tooDeep(text: string, depth = MAX_DEPTH): boolean {
+  try {
+    outlineOf(text, { depth, members: Number.POSITIVE_INFINITY, names: null })
+  } catch (error) {
+    if (error instanceof JsonError) return error.kind === 'depth'
+    throw error
+  }
+  return false
+}
+
+/** The value of a string; null of any other. */
+export function textAt(text: string, { start, end }: Span): string | null {
+  return text[start] === '"' ? nameAt(text, start, end, text.slice(start, end).includes('\\')) : null
+}
+
+/** One spelling for all that a server may take for the same name: `MODEL`, and `ſ` for `s`. */
+export function folded(name: string): string {
+  return name.toUpperCase().toLowerCase()
+}
+
+/** Whether ASCII letters from `at` on are `wanted`, which is in small letters. */
+function isAlike(text: string, at: number, wanted: string): boolean {
+  for (let index = 0; index < wanted.length; index++) {
+    const code = text.charCodeAt(at + index)
+    if ((code >= 0x41 && code <= 0x5a ? code | 0x20 : code) !== wanted.charCodeAt(index)) return false
+  }
+  return true
+}
