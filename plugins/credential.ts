@@ -1,5 +1,4 @@
 import {
-  ClientGone,
   definePlugin,
   Type,
   type Context,
@@ -12,7 +11,7 @@ import {
 /**
  * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
  * answered here. A request without a credential goes on unpaid, for `challenge` to answer. On the way back it ends the
- * single use of a modern credential: spent with the head of what was sold, given back when it was not.
+ * single use of a modern credential: spent when what was sold is over, given back when it could not be delivered.
  */
 export default definePlugin({
   name: 'credential',
@@ -68,15 +67,11 @@ export default definePlugin({
       response(ctx, head) {
         const paid = ctx.get(paidSlot)
         if (paid !== undefined && ctx.offer !== null)
-          return challenges.paidResponses.settle(head, paid, ctx.offer.releaseOn)
+          return challenges.paidResponses.head(head, paid, ctx.offer.releaseOn)
       },
       done(ctx, outcome) {
         const lease = ctx.get(paidSlot)?.lease ?? null
-        if (lease === null) return
-        if (!outcome.headSent && outcome.error instanceof ClientGone && ctx.offer !== null)
-          challenges.paidResponses.clientGone(lease, ctx.offer)
-        // An error in the place of a head that had been paid for sold nothing either.
-        else if (!outcome.headSent || outcome.source === 'error') challenges.paidResponses.undelivered(lease)
+        if (lease !== null && ctx.offer !== null) challenges.paidResponses.end(lease, ctx.offer, outcome)
       }
     }
   }

@@ -3,11 +3,11 @@ import { Batch } from '../database/batch.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
-import type { ChallengeStore, ClaimedChallenge, GivenBack, NewLease, Sale } from './store.ts'
+import type { ChallengeStore, ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './store.ts'
 
 /**
- * One redemption under way. `held`: leased, nothing decided. `spending`: the head went out, the spend is being written.
- * `spent`: it is durable. `released`: given back. `lost`: somebody else has it.
+ * One redemption under way. `held`: leased, nothing decided. `spending`: the spend is being written. `spent`: it is
+ * durable. `released`: given back. `lost`: another lease has taken the payment.
  */
 export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
 
@@ -56,10 +56,10 @@ const RELEASE_WAIT = 2_000
 const MAX_DOUBTFUL = 10_000
 
 /**
- * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent,
- * started when the head of the response goes out, or released. Each is written in the turn in which it is asked for, or
- * with those that come while others are being written, and repeated until the database has taken it. While they are
- * held, a heartbeat extends them; when the process dies, they lapse: into unspent, or into spent where they are final.
+ * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, when
+ * the response is over, or released. Each is written in the turn in which it is asked for, or with those that come while
+ * others are being written, and repeated until the database has taken it. While they are held, a heartbeat extends
+ * them; when the process dies, they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
   readonly gateway: string
@@ -132,8 +132,10 @@ export class Leases {
     take: Take<C>,
     isFinal = false
   ): Promise<{ readonly lease: Lease; readonly claimed: ClaimedChallenge<C> } | null> {
-    // A spend of ours that the database has not seen yet is a spend all the same, even when its lease has lapsed.
-    if (this.#byHash.get(paymentHash)?.state === 'spending') return null
+    // Our own lease counts even when it has lapsed in the database: its response is under way, or its spend is not
+    // written yet.
+    const own = this.#byHash.get(paymentHash)?.state
+    if (own === 'held' || own === 'spending') return null
     const now = this.#clock.now()
     const held: Held = {
       paymentHash,
@@ -168,15 +170,28 @@ export class Leases {
   }
 
   /**
-   * The head is about to go out: the payment is spent. Nothing to wait for while the lease is good. When it has lapsed
-   * here the result is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be
-   * had.
+   * Requires a lease that is still ours, before the head goes out. Returns nothing while it is good. When it has lapsed
+   * here the result is a promise: it resolves once the spend is durable, and rejects with 503 when that cannot be had.
    */
-  spend(lease: Lease): void | Promise<void> {
+  confirm(lease: Lease): void | Promise<void> {
     if (lease.state === 'spending' || lease.state === 'spent') return
     const held = this.#held.get(lease.leaseId)
     if (held === undefined || held.state !== 'held') return Promise.reject(lapsed())
     if (this.#clock.now() >= held.until) return this.#confirm(held)
+  }
+
+  /** Spends the payment before its response goes out: `confirm`, and the write is started. */
+  spend(lease: Lease): void | Promise<void> {
+    const confirmed = this.confirm(lease)
+    if (confirmed !== undefined) return confirmed
+    this.settle(lease)
+  }
+
+  /** Spends a lease that is still held: its response is over. The write is repeated until the database has taken it. */
+  settle(lease: Lease): void {
+    if (lease.state === 'lost') this.#usedAgain(lease)
+    const held = this.#held.get(lease.leaseId)
+    if (held?.state !== 'held') return
     held.state = 'spending'
     this.#spends.add(held)
     void this.#spend(held)
@@ -282,12 +297,12 @@ export class Leases {
       await this.#release(held)
       return
     }
-    if (!isDurable)
-      this.#log.error(
-        { paymentHash: held.paymentHash },
-        'A lease lapsed before its spend was written and the payment was used again'
-      )
+    if (!isDurable) this.#usedAgain(held)
     this.#forget(held, isDurable ? 'spent' : 'lost')
+  }
+
+  #usedAgain({ paymentHash }: LeaseKey): void {
+    this.#log.error({ paymentHash }, 'A lease lapsed before its spend was written and the payment was used again')
   }
 
   async #release(held: Held): Promise<void> {

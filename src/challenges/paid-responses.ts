@@ -1,7 +1,7 @@
-import type { Head } from '../gateway/reply.ts'
+import { ClientGone, GatewayError } from '../gateway/errors.ts'
+import type { Head, Outcome } from '../gateway/reply.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { Clock } from '../system/clock.ts'
-import type { Log } from '../telemetry/log.ts'
 import { comesBack, isSafe } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
@@ -14,10 +14,9 @@ export interface PaidResponseParts {
   readonly leases: Leases
   readonly counters: ChallengeCounters
   readonly clock: Clock
-  readonly log: Log
 }
 
-/** What becomes of a payment by what its client was sent: spent, or given back (decisions 183 and 184). */
+/** Decides by the response whether its payment is spent or given back (decisions 124, 183 and 184). */
 export class PaidResponses {
   readonly #parts: PaidResponseParts
 
@@ -26,11 +25,10 @@ export class PaidResponses {
   }
 
   /**
-   * The head of a paid response: receipt, Cache-Control, and the end of the lease. Returns a promise only where the
-   * head must wait: the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with
-   * 503).
+   * Prepares the head of a paid response: receipt and Cache-Control. Returns a promise only where the head must wait:
+   * the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
    */
-  settle(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
+  head(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
     keepPrivate(head.headers)
     if (paid.shown !== undefined) keepApart(head.headers, paid.shown.isForeign)
     const { lease } = paid
@@ -38,43 +36,34 @@ export class PaidResponses {
       this.#receipt(head, paid)
       return
     }
-    if (!isDelivered(head, releaseOn)) return this.#parts.leases.release(lease)
-    const confirmed = this.#parts.leases.spend(lease)
+    const { leases } = this.#parts
+    if (!isDelivered(head, releaseOn)) return leases.release(lease)
+    // An upgrade is sold with its 101: what flows afterwards has no end that says whether it was whole.
+    const confirmed = head.status === 101 ? leases.spend(lease) : leases.confirm(lease)
     if (confirmed !== undefined) return this.#confirmed(confirmed, head, paid)
     this.#receipt(head, paid)
   }
 
-  /** The request has failed before its head went out: whatever was spent for it is given back. */
-  undelivered(lease: Lease): void {
-    void this.#parts.leases.release(lease)
+  /**
+   * Ends the lease of a request that is over. It is given back when no response, or not all of it, could be delivered
+   * and the client is not the cause (contract, Pay-per-request challenge); otherwise it is spent.
+   */
+  end(lease: Lease, offer: Offer, outcome: Outcome): void {
+    if (!outcome.headSent && outcome.error instanceof ClientGone) this.clientGone(lease, offer)
+    else if (!outcome.headSent || isBrokenByUs(outcome)) void this.#parts.leases.release(lease)
+    // A tunnel's lease is spent by now.
+    else this.#parts.leases.settle(lease)
   }
 
   /**
-   * The client has left before the head of its response. The upstream may have acted all the same, so the payment comes
+   * Ends a lease whose client left before the head of its response. The upstream may have acted, so the payment comes
    * back only as often as `comesBack` says, and is spent then.
    */
   clientGone(lease: Lease, offer: Offer): void {
     const isReturned = comesBack(offer, lease.returns)
     this.#parts.counters.clientGone(isReturned ? 'returned' : 'spent')
     if (isReturned) void this.#parts.leases.release(lease, !isSafe(offer.method))
-    else void this.#spendAway(lease)
-  }
-
-  /** What was bought may reach its client though this response does not: it is spent. */
-  soldAway(lease: Lease): void {
-    void this.#spendAway(lease)
-  }
-
-  async #spendAway(lease: Lease): Promise<void> {
-    try {
-      await this.#parts.leases.spend(lease)
-    } catch (error) {
-      // It lapses: into spent, where it is final.
-      this.#parts.log.warn(
-        { paymentHash: lease.paymentHash, err: error },
-        'The credential of a client that left could not be spent'
-      )
-    }
+    else this.#parts.leases.settle(lease)
   }
 
   async #confirmed(confirmed: Promise<void>, head: Head, paid: Paid): Promise<void> {
@@ -83,10 +72,20 @@ export class PaidResponses {
   }
 
   #receipt(head: Head, paid: Paid): void {
-    if (paid.challengeId === null || head.status < 200 || head.status > 299) return
+    const isSuccess = head.status === 101 || (head.status >= 200 && head.status <= 299)
+    if (paid.challengeId === null || !isSuccess) return
     head.headers.set(
       'Payment-Receipt',
       encodeReceipt(paid.challengeId, paid.payment.paymentHash, Math.floor(this.#parts.clock.now() / 1000))
     )
   }
+}
+
+/**
+ * Whether the upstream or the gateway failed to deliver the response, whole or in part. A client that leaves, or keeps
+ * its upstream waiting until that gives up, is a `ClientGone` (`upstream/sink.ts`).
+ */
+export function isBrokenByUs({ headSent, delivered, source, error }: Outcome): boolean {
+  if (source === 'error') return true
+  return headSent && !delivered && error instanceof GatewayError && error.status >= 500
 }

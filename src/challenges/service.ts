@@ -132,7 +132,7 @@ export class Challenges {
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }
     this.leases = new Leases({ store: this.store, clock, log, timeout: parts.settings.leaseTimeout, ...gateway })
-    this.paidResponses = new PaidResponses({ leases: this.leases, counters, clock, log })
+    this.paidResponses = new PaidResponses({ leases: this.leases, counters, clock })
     this.#rates = parts.rates ?? new NoPrices()
     this.#state = parts.state ?? new MemoryState(clock)
     const strangers = new Strangers(this.#state)

@@ -124,10 +124,13 @@ export class MalformedBody extends LongError {
   }
 }
 
-/** The client closed the connection before its request was whole; nobody is left to answer. Counted as 499. */
+/**
+ * The client ended the exchange: it closed the connection, or kept the upstream waiting until that gave up (`cause`).
+ * Logged as 499 and never answered.
+ */
 export class ClientGone extends GatewayError {
-  constructor() {
-    super(499, 'The client closed the connection.')
+  constructor(cause?: unknown) {
+    super(499, 'The client closed the connection.', [], cause)
   }
 
   get title(): string {

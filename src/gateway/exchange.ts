@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Chain, ChainProgress } from './chain.ts'
 import type { BodyFilter, Context, RunningResponse } from './context.ts'
-import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, type GatewayError } from './errors.ts'
+import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, Unavailable, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
 import { ReplyStream } from './reply-stream.ts'
@@ -363,12 +363,19 @@ export class Exchange implements Responder, RunningResponse, WireListener {
       bytesIn: tunnelled?.bytesIn ?? this.ctx.body.received,
       bytesOut: tunnelled?.bytesOut ?? this.#wire.bytesOut,
       duration: this.#events.monotonic() - this.ctx.startedAt,
-      error: this.#error ?? (delivered ? null : new ClientGone())
+      error: this.#error ?? (delivered ? null : this.#brokenOff())
     }
     this.#chain.settle(this.ctx, outcome, this.#progress, fault => {
       this.#fault(fault)
     })
     this.#events.finished(this)
+  }
+
+  /** Why the connection closed before its time. */
+  #brokenOff(): GatewayError {
+    // A client that was behind would not have had all of it in time either.
+    if (this.#wire.stopping !== 'cut' || this.#isFull) return new ClientGone()
+    return new Unavailable('Service unavailable', 'The gateway stopped before the response was whole.')
   }
 
   #fault(error: unknown): void {
@@ -527,7 +534,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     }
     stream.open(body)
     this.#stream = stream
-    if (this.#wire.stopping) stream.stopping()
+    if (this.#wire.stopping !== false) stream.stopping()
   }
 
   /** The two headers that every response carries (contract, Versioning; decisions 13 and 14). */

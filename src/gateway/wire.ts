@@ -24,6 +24,9 @@ export interface TunnelResponse {
   readonly headers: string[]
 }
 
+/** Whether the process is about to stop; `cut` once it has ended the connections that were still open. */
+export type Stopping = boolean | 'cut'
+
 /** Told about the client's side of the connection. */
 export interface WireListener {
   /** The connection takes bytes again after a `write` that returned false. */
@@ -43,8 +46,8 @@ export interface Wire {
   listener: WireListener | null
   /** The client is gone; nothing more will be delivered. */
   readonly gone: boolean
-  /** The process is about to stop; from then on the listener is told by `stopping`. */
-  readonly stopping: boolean
+  /** From the beginning on the listener is told by `stopping`. */
+  readonly stopping: Stopping
   /**
    * Some of the response has been given to the connection. False for a head that waits here for the end of the turn:
    * when the response is broken off before that, nobody has received any of it.

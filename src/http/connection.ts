@@ -5,6 +5,7 @@ import type { Keeping } from './allowance.ts'
 import { askWhetherGone, takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from './lane.ts'
 import { rawReply, rawReplyBytes } from './raw-reply.ts'
+import type { Stopping } from '../gateway/wire.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
 
 /** A refusal of the front door, for the log and the measurements. */
@@ -17,7 +18,7 @@ export interface RefusalEvent {
 
 /** What a connection needs of its listener. */
 export interface ConnectionHost {
-  readonly draining: boolean
+  readonly draining: Stopping
   /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Wall-clock milliseconds. */
@@ -67,7 +68,7 @@ export class Connection implements WireConnection, Watched {
     this.#host = host
   }
 
-  get draining(): boolean {
+  get draining(): Stopping {
     return this.#host.draining
   }
 
@@ -131,7 +132,7 @@ export class Connection implements WireConnection, Watched {
     if (next === undefined) {
       const verdict = this.#verdict
       if (verdict !== null) this.#write(verdict.status, verdict.message, verdict.offered)
-      else if (this.draining && !this.leftover) this.socket.destroySoon()
+      else if (this.draining !== false && !this.leftover) this.socket.destroySoon()
       return
     }
     if (this.#waiting.length < PIPELINE && this.socket.isPaused()) this.socket.resume()

@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
 import { isToken, NameTable } from '../gateway/header-names.ts'
-import type { TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
+import type { Stopping, TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
 import type { Lane } from './lane.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from './allowance.ts'
@@ -83,7 +83,7 @@ export class LaneWire implements Wire {
     return this.#closed || this.#broken || this.#lane.socket.destroyed
   }
 
-  get stopping(): boolean {
+  get stopping(): Stopping {
     return this.#lane.draining
   }
 
@@ -108,7 +108,7 @@ export class LaneWire implements Wire {
     const silent = this.#withoutBody || status === 204 || status === 304
     const seen = frameReply(headers, status, silent, false)
     this.#silent = silent || (seen & EMPTY) !== 0
-    const close = lane.closing || lane.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
+    const close = lane.closing || lane.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if (close) lane.lastResponse()
     // Each line begins with the end of the one before: two pieces a line in the place of four, of which a tree is made
     // that is made flat when it is written.

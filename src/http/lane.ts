@@ -4,6 +4,7 @@ import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
 import { askWhetherGone, takenBytes, Watch, type Watched } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
+import type { Stopping } from '../gateway/wire.ts'
 import type { LaneWire } from './lane-wire.ts'
 import { type PlainHead, readPlainHead } from './plain-head.ts'
 import { IncomingBody, NoBody, type WireBody } from './request-body.ts'
@@ -11,7 +12,7 @@ import { RequestUpload, type UploadValve } from './upload.ts'
 
 /** What a lane needs of its listener. */
 export interface LaneHost extends RefusalHost {
-  readonly draining: boolean
+  readonly draining: Stopping
   /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Most bytes of a head that is read here. */
@@ -65,7 +66,7 @@ export class Lane implements Watched, UploadValve {
     this.watch = new Watch(host.monotonic())
   }
 
-  get draining(): boolean {
+  get draining(): Stopping {
     return this.#host.draining
   }
 
@@ -168,7 +169,7 @@ export class Lane implements Watched, UploadValve {
       this.#begin(bytes, behind)
       // Its end had come before anybody knew that this request is cut short.
       if (socket.readableEnded && !this.#left && this.leftover) this.#onEnd()
-    } else if (this.draining || socket.readableEnded) this.finishSoon()
+    } else if (this.draining !== false || socket.readableEnded) this.finishSoon()
     if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
   }
 

@@ -3,7 +3,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import { clientNetwork, normalAddress } from '../gateway/addresses.ts'
 import { Context } from '../gateway/context.ts'
 import { NO_ROUTE } from '../gateway/route.ts'
-import type { Wire } from '../gateway/wire.ts'
+import type { Stopping, Wire } from '../gateway/wire.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
@@ -63,7 +63,7 @@ const LANE_HEAD = 8 * 1024
  * request that is not plain.
  */
 export class Listener implements ConnectionHost, LaneHost {
-  draining = false
+  draining: Stopping = false
   readonly laneHead: number
   readonly rules: DoorRules
   readonly keeping: Keeping
@@ -447,6 +447,7 @@ export class Listener implements ConnectionHost, LaneHost {
         /* nothing to do */
       }, 60_000)
       const cut = this.#options.clock.after(timeoutMs, () => {
+        this.draining = 'cut'
         for (const socket of this.#connections.keys()) socket.destroy()
       })
       this.#server.close(() => {

@@ -1,7 +1,7 @@
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
-import type { TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
+import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
 import { keepFor, type Keeping } from './allowance.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
@@ -11,7 +11,7 @@ export interface WireConnection {
   readonly socket: Socket
   /** No further request will be taken from it: the next head says so. */
   readonly closing: boolean
-  readonly draining: boolean
+  readonly draining: Stopping
   readonly keeping: Keeping
   /** The head that is being written is the last one. */
   lastResponse(): void
@@ -116,7 +116,7 @@ export class ResponseWire implements Wire {
     return this.#closed || this.#broken || this.#connection.socket.destroyed
   }
 
-  get stopping(): boolean {
+  get stopping(): Stopping {
     return this.#connection.draining
   }
 
@@ -143,7 +143,7 @@ export class ResponseWire implements Wire {
     const silent = this.#withoutBody || status === 204 || status === 304
     const seen = frameReply(headers, status, silent, this.#old)
     this.#silent = silent || (seen & EMPTY) !== 0
-    let close = connection.closing || connection.draining || (seen & CLOSES) !== 0 || cutsUpload(this.body)
+    let close = connection.closing || connection.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
     if (close) {
       headers.push('Connection', 'close')

@@ -1,4 +1,5 @@
 import type { Offer } from '../challenges/offer.ts'
+import { isBrokenByUs } from '../challenges/paid-responses.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Paid } from '../challenges/verdict.ts'
 import type { RequestPayment } from '../gateway/context.ts'
@@ -24,6 +25,8 @@ type State = 'open' | 'sold' | 'returned'
 
 interface Held extends PaidCall {
   state: State
+  /** Its result was in what could not be read: nothing says whether all of it has passed. */
+  isUnread: boolean
 }
 
 /** How a POST's calls are told apart and sold. */
@@ -62,7 +65,7 @@ export class CallsUnderWay {
 
   /** A call was paid for: from here on its payment is ours to end. */
   add(paid: PaidCall): void {
-    this.#held.set(paid.call.key, { ...paid, state: 'open' })
+    this.#held.set(paid.call.key, { ...paid, state: 'open', isUnread: false })
   }
 
   /** What was paid for all calls together, as the log tells it; null for nothing. */
@@ -171,6 +174,7 @@ export class CallsUnderWay {
     await Promise.all(
       this.#open().map(async held => {
         held.state = 'sold'
+        held.isUnread = true
         if (held.paid.lease !== null) await this.#rules.challenges.leases.spend(held.paid.lease)
       })
     )
@@ -191,17 +195,17 @@ export class CallsUnderWay {
 
   /** The request is over, in whatever way: whatever has not been decided is decided now. */
   over(outcome: Outcome, isResumable: boolean): void {
-    const { challenges } = this.#rules
-    const isGone = outcome.error instanceof ClientGone
+    const { leases, paidResponses } = this.#rules.challenges
     for (const held of this.#held.values()) {
       const { lease } = held.paid
       if (lease === null || held.state === 'returned') continue
-      if (held.state === 'sold' && outcome.headSent && outcome.source !== 'error') continue
+      const isLost = outcome.source === 'error' || (held.isUnread && isBrokenByUs(outcome))
+      if (held.state === 'sold' && outcome.headSent && !isLost) continue
       const isSoldElsewhere = held.state === 'open' && isResumable
       held.state = isSoldElsewhere ? 'sold' : 'returned'
-      if (isSoldElsewhere) challenges.paidResponses.soldAway(lease)
-      else if (isGone) challenges.paidResponses.clientGone(lease, held.offer)
-      else challenges.paidResponses.undelivered(lease)
+      if (isSoldElsewhere) leases.settle(lease)
+      else if (outcome.error instanceof ClientGone) paidResponses.clientGone(lease, held.offer)
+      else void leases.release(lease)
     }
   }
 

@@ -16,6 +16,14 @@ import type { UpstreamCall } from './request-head.ts'
 const MAX_INTERIM = 32
 /** Bytes that a client sends at least in one tick, while others wait for its connection: 10 KB a second. */
 const LEAST_PIECE = 1000
+/**
+ * Ticks that the upstream may have waited for the client, at once and in all, when it breaks off through a fault of its
+ * own: servers give up on clients that read slowly.
+ */
+const LONG_PAUSE = 10
+const LONG_PAUSES = 50
+/** Largest announced body of a paid response that is held until it is whole, so that a failure of it is answered. */
+const HELD_BODY = 16 * 1024
 /** Requests that may be sent twice (RFC 9110 9.2.2). */
 const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 
@@ -42,6 +50,8 @@ export class Sink implements CallHandler, Waiting {
   #headSeen = false
   /** A hook takes its time with the head; pieces are kept until it is written. */
   #waiting = false
+  /** The head of a paid response waits for a small body, or for what comes in the same turn; pieces are kept. */
+  #heldHead: { readonly status: number; readonly headers: HeaderList } | null = null
   #held: Uint8Array[] = []
   #ended = false
   #trailers: string[] | null = null
@@ -50,6 +60,9 @@ export class Sink implements CallHandler, Waiting {
   /** The tick in which the request went out, and that since which the client takes nothing. */
   #startedAt = 0
   #pausedAt = 0
+  /** Ticks that the upstream waited for the client: the longest time, and in all. */
+  #longestPause = 0
+  #pauses = 0
   #over = false
   #retried = false
   #interims = 0
@@ -169,14 +182,32 @@ export class Sink implements CallHandler, Waiting {
     }
     const limit = this.#target.responseLimit
     if (head.length > limit && this.#ctx.method !== 'HEAD' && status !== 304) {
-      this.#stop(this.#tooLarge())
+      this.#stop(this.#tooLarge(), true)
       return
     }
     const headers = new HeaderList(head.pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
-    const pending = this.#responder.head(status, headers)
-    if (pending !== undefined) void this.#await(pending, controller)
+    if (this.#ctx.payment === null) {
+      const pending = this.#responder.head(status, headers)
+      if (pending !== undefined) void this.#await(pending, controller)
+      return
+    }
+    this.#heldHead = { status, headers }
+    if (head.length < 0 || head.length > HELD_BODY)
+      process.nextTick(() => {
+        this.#sendHead(controller)
+      })
+  }
+
+  /** Passes on the head that was held, and what has come of its body. `controller`: null where that is all. */
+  #sendHead(controller: CallController | null): void {
+    const head = this.#heldHead
+    if (head === null || this.#over) return
+    this.#heldHead = null
+    const pending = this.#responder.head(head.status, head.headers)
+    if (pending === undefined) this.#headWritten(controller)
+    else void this.#await(pending, controller)
   }
 
   #interim(status: number, headers: readonly string[]): void {
@@ -198,9 +229,10 @@ export class Sink implements CallHandler, Waiting {
     )
   }
 
-  async #await(pending: Promise<void>, controller: CallController): Promise<void> {
+  /** `controller`: null where the response has ended. */
+  async #await(pending: Promise<void>, controller: CallController | null): Promise<void> {
     this.#waiting = true
-    controller.pause()
+    controller?.pause()
     try {
       await pending
     } catch (error) {
@@ -209,7 +241,7 @@ export class Sink implements CallHandler, Waiting {
     this.#headWritten(controller)
   }
 
-  #headWritten(controller: CallController): void {
+  #headWritten(controller: CallController | null): void {
     this.#waiting = false
     this.touched = this.#deadlines.tick
     if (this.#over) return
@@ -217,7 +249,7 @@ export class Sink implements CallHandler, Waiting {
     for (const piece of this.#held) free = this.#responder.write(piece)
     this.#held = []
     if (this.#failed !== null) this.#stop(this.#failed)
-    else if (this.#ended) this.#finish()
+    else if (this.#ended || controller === null) this.#finish()
     else if (free) controller.resume()
     else this.#pause(controller)
   }
@@ -227,10 +259,10 @@ export class Sink implements CallHandler, Waiting {
     this.touched = this.#deadlines.tick
     this.#received += piece.byteLength
     if (this.#received > this.#target.responseLimit) {
-      this.#stop(this.#tooLarge())
+      this.#stop(this.#tooLarge(), true)
       return
     }
-    if (this.#waiting) this.#held.push(piece)
+    if (this.#waiting || this.#heldHead !== null) this.#held.push(piece)
     else if (!this.#responder.write(piece)) this.#pause(controller)
   }
 
@@ -247,7 +279,14 @@ export class Sink implements CallHandler, Waiting {
     if (!this.#paused) return
     this.#paused = false
     this.touched = this.#deadlines.tick
+    this.#endPause()
     if (!this.#over) this.#controller?.resume()
+  }
+
+  #endPause(): void {
+    const pause = this.#deadlines.tick - this.#pausedAt
+    this.#longestPause = Math.max(this.#longestPause, pause)
+    this.#pauses += pause
   }
 
   onResponseEnd(controller: CallController): void {
@@ -255,7 +294,8 @@ export class Sink implements CallHandler, Waiting {
     // From here on the connection may carry the request of somebody else.
     this.#controller = null
     this.#trailers = this.#ctx.httpVersion === '1.1' ? responseTrailers(controller.rawTrailers) : null
-    if (this.#waiting) this.#ended = true
+    if (this.#heldHead !== null) this.#sendHead(null)
+    else if (this.#waiting) this.#ended = true
     else this.#finish()
   }
 
@@ -285,17 +325,32 @@ export class Sink implements CallHandler, Waiting {
     )
   }
 
-  /** Ends both sides with an error: before the head the client gets it as a response, after it as a break. */
-  #stop(error: Error): void {
+  /**
+   * Ends both sides with an error: before the head the client gets it as a response, after it as a break. `isOfSize`: the
+   * body is too large.
+   */
+  #stop(error: Error, isOfSize = false): void {
     if (this.#over) return
     if (this.#waiting) {
       // The head is on its way up the chain and cannot be replaced; the break comes behind it.
       this.#failed ??= error
       return
     }
+    const isBreak = this.#headSeen && this.#heldHead === null
+    const isOfClient = this.#responder.gone || (isBreak && this.#heldUp(isOfSize))
     this.#leave()
-    this.#responder.fail(this.#responder.gone ? new ClientGone() : upstreamFailure(error, this.#target))
+    this.#responder.fail(isOfClient ? new ClientGone(error) : upstreamFailure(error, this.#target))
     this.#controller?.abort()
+  }
+
+  /**
+   * Whether the client can have caused its response to break: it has not sent all of its request, or it let the upstream
+   * wait. Giving the payment back would hand it the rest for nothing. No client causes a body that is too large.
+   */
+  #heldUp(isOfSize: boolean): boolean {
+    if (this.#body !== null && !this.#sent) return true
+    if (this.#paused) this.#endPause()
+    return !isOfSize && (this.#longestPause >= LONG_PAUSE || this.#pauses >= LONG_PAUSES)
   }
 
   /** The client's side is over. */

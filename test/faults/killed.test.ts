@@ -37,44 +37,47 @@ async function kill(t: T, gateway: GatewayProcess): Promise<void> {
   t.same(await gateway.ended, { code: null, signal: 'SIGKILL' })
 }
 
-await onEach(
-  "a gateway that is killed while it holds a lease: the credential is good again after the lease's time, once",
-  async (t, start) => {
-    const begun = Promise.withResolvers<void>()
-    let answers = false
-    const upstream = await countingUpstream(t, (_req, res) => {
-      begun.resolve()
-      if (answers) res.end('sold')
-    })
-    const yaml = shopYaml(upstream.origin, {
-      replace: [['mode: development', 'payment: { leaseTimeout: 3s }\nmode: development']]
-    })
-    const first = await start(yaml)
-    const authorization = await buy(first, path, 'payment')
-    const client = await RawClient.connect(Number(new URL(first.url).port))
-    t.teardown(() => {
-      client.close()
-    })
-    client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
-    await begun.promise
-    t.equal((await first.send('GET', path, { headers: { authorization } })).status, 402, 'leased')
-    const killed = Date.now()
-    await kill(t, first)
-    await client.ending()
-    answers = true
-    const second = await start(yaml)
-    await eventually('the credential works again', async () => {
-      const answer = await second.send('GET', path, { headers: { authorization } })
-      if (answer.status === 402)
-        t.match(answer.json(), { detail: /being redeemed by another request/ }, 'until then it is in use, not spent')
-      return answer.status === 200 ? true : null
-    })
-    t.ok(Date.now() - killed >= 1_000, 'not before')
-    t.equal(upstream.hits.length, 2)
-    t.equal((await second.send('GET', path, { headers: { authorization } })).status, 402, 'and now it is spent')
-    t.equal(upstream.hits.length, 2)
-  }
-)
+for (const stage of ['head', 'body'] as const)
+  await onEach(
+    `a gateway that is killed before the end of a ${stage}: the credential is good again after the lease's time, once`,
+    async (t, start) => {
+      const begun = Promise.withResolvers<void>()
+      let answers = false
+      const upstream = await countingUpstream(t, (_req, res) => {
+        if (answers) res.end('sold')
+        else if (stage === 'body') res.write('half')
+        begun.resolve()
+      })
+      const yaml = shopYaml(upstream.origin, {
+        replace: [['mode: development', 'payment: { leaseTimeout: 3s }\nmode: development']]
+      })
+      const first = await start(yaml)
+      const authorization = await buy(first, path, 'payment')
+      const client = await RawClient.connect(Number(new URL(first.url).port))
+      t.teardown(() => {
+        client.close()
+      })
+      client.send(`GET ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
+      await begun.promise
+      if (stage === 'body') await client.until('half')
+      t.equal((await first.send('GET', path, { headers: { authorization } })).status, 402, 'leased')
+      const killed = Date.now()
+      await kill(t, first)
+      await client.ending()
+      answers = true
+      const second = await start(yaml)
+      await eventually('the credential works again', async () => {
+        const answer = await second.send('GET', path, { headers: { authorization } })
+        if (answer.status === 402)
+          t.match(answer.json(), { detail: /being redeemed by another request/ }, 'until then it is in use, not spent')
+        return answer.status === 200 ? true : null
+      })
+      t.ok(Date.now() - killed >= 1_000, 'not before')
+      t.equal(upstream.hits.length, 2)
+      t.equal((await second.send('GET', path, { headers: { authorization } })).status, 402, 'and now it is spent')
+      t.equal(upstream.hits.length, 2)
+    }
+  )
 
 await onEach('what a gateway told before it was killed, it knows afterwards', async (t, start) => {
   const upstream = await countingUpstream(t)

@@ -10,7 +10,14 @@ import { HeaderList } from '../../src/gateway/headers.ts'
 import { definePlugin, type Hooks } from '../../src/gateway/plugin.ts'
 import type { Outcome, Reply } from '../../src/gateway/reply.ts'
 import { NO_ROUTE } from '../../src/gateway/route.ts'
-import type { TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../../src/gateway/wire.ts'
+import type {
+  Stopping,
+  TunnelResponse,
+  TunnelResult,
+  TunnelTarget,
+  Wire,
+  WireListener
+} from '../../src/gateway/wire.ts'
 import { Type } from 'typebox'
 
 /** A chain of bare hooks with an answer at its end. */
@@ -498,7 +505,7 @@ t.test('a client that leaves in the middle of a stream ends it undelivered', asy
 class ManualWire implements Wire {
   listener: WireListener | null = null
   gone = false
-  readonly stopping = false
+  stopping: Stopping = false
   bytesOut = 0
   readonly log: string[] = []
   headers: string[] = []
@@ -630,6 +637,24 @@ t.test('back-pressure goes both ways, interim heads only before the head, traile
   wire.listener?.closed(false)
   t.match(outcomes, [{ delivered: true, duration: 5 }])
   t.equal(outcomes.length, 1)
+  t.end()
+})
+
+t.test('a response that a stopping process cuts was not broken off by its client, unless that was behind', t => {
+  for (const [takes, stopping, status] of [
+    [true, 'cut', 503],
+    [false, 'cut', 499],
+    [true, true, 499]
+  ] as const) {
+    const { wire, outcomes } = play((responder, wire) => {
+      void responder.head(200, new HeaderList())
+      wire.takes = takes
+      responder.write(new Uint8Array(3))
+    })
+    wire.stopping = stopping
+    wire.listener?.closed(false)
+    t.match(outcomes, [{ headSent: true, delivered: false, error: { status } }])
+  }
   t.end()
 })
 

@@ -295,12 +295,15 @@ t.test('draining cuts what has not finished in time', async t => {
   })
   const client = await door.connect()
   client.send(get)
-  const watch = watchWire(await arrived.promise)
+  const wire = await arrived.promise
+  const watch = watchWire(wire)
   const drained = door.listener.drain(5000)
   clock.advance(4999)
   t.strictSame(watch.closes, [])
+  t.equal(wire.stopping, true)
   clock.advance(1)
   t.equal(await watch.closed, false)
+  t.equal(wire.stopping, 'cut', 'the client did not leave')
   await drained
   await client.ending()
 })

@@ -4,6 +4,7 @@ import credential from '../../plugins/credential.ts'
 import type { Offer } from '../../src/challenges/offer.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
 import {
+  ClientGone,
   HeaderList,
   LongError,
   harness,
@@ -535,6 +536,13 @@ t.test('what the answer was decides whether a single-use credential is spent or 
     (_ctx, responder) => {
       responder.fail(new LongError(status, 'Bad gateway', 'The upstream failed.'))
     }
+  const breaks =
+    (error: Error): HarnessAnswer =>
+    async (_ctx, responder) => {
+      await responder.head(200, new HeaderList([]))
+      responder.write(Buffer.from('half of what was'))
+      responder.fail(error)
+    }
   const cases: Array<{ name: string; answer: HarnessAnswer; spent: boolean; offer?: Partial<Offer> }> = [
     { name: 'upstream 200', answer: { status: 200 }, spent: true },
     { name: 'upstream 301', answer: { status: 301 }, spent: true },
@@ -551,6 +559,12 @@ t.test('what the answer was decides whether a single-use credential is spent or 
     { name: 'our own 503', answer: fails(503), spent: false },
     { name: 'our own 504', answer: fails(504), spent: false },
     { name: 'our own 413', answer: fails(413), spent: false },
+    { name: 'upstream 101', answer: { status: 101 }, spent: true },
+    { name: 'our own 502 in the body', answer: breaks(new LongError(502, 'Bad gateway', 'broken')), spent: false },
+    { name: 'our own 504 in the body', answer: breaks(new LongError(504, 'Gateway timeout', 'late')), spent: false },
+    { name: 'a fault of a plugin in the body', answer: breaks(new TypeError('ours')), spent: false },
+    { name: 'a client that left in the body', answer: breaks(new ClientGone()), spent: true },
+    { name: 'a client that was too slow', answer: breaks(new LongError(408, 'Request Timeout', 'slow')), spent: true },
     { name: 'an operation that answers', answer: () => ({ status: 200, headers: [], body: 'pong' }), spent: true },
     { name: 'an operation that refuses', answer: () => ({ status: 400, headers: [], body: 'no' }), spent: false }
   ]

@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream'
-import t from 'tap'
+import t, { type Test as T } from 'tap'
 import { PayloadTooLarge } from '../../src/gateway/errors.ts'
 import { Forwarder } from '../../src/upstream/forwarder.ts'
 import { Deadlines } from '../../src/upstream/deadlines.ts'
@@ -478,4 +478,84 @@ t.test('a body that fails while the request waits in line is answered and harms 
   t.equal(responder.failure?.status, 413)
   first.leave()
   t.equal(forwarder.load.requests, 0)
+})
+
+/** How a response ends whose client does not read for `pause` milliseconds, and whose upstream breaks off then. */
+async function breakAfter(t: T, pause: number, responseLimit = Infinity): Promise<Error | null> {
+  let connection: RawConnection | undefined
+  const upstream = await new RawUpstream(async it => {
+    connection = it
+    await it.request()
+    await it.flush('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n')
+  }).listen()
+  const clock = new ManualClock()
+  const forwarder = new Forwarder({ clock, production: false })
+  t.teardown(async () => {
+    await forwarder.close()
+    await upstream.close()
+  })
+  const responder = new RecordingResponder()
+  responder.flowing = false
+  void forwarder.forward(contextOf(), responder, targetOf(upstream.origin, { responseLimit }))
+  await responder.wrote
+  clock.advance(pause)
+  responder.flowing = true
+  responder.onDrain?.()
+  if (responseLimit === Infinity) connection?.reset()
+  else connection?.send(`64\r\n${'a'.repeat(100)}\r\n`)
+  await responder.done
+  return responder.error
+}
+
+t.test('an upstream that breaks off is to blame, unless it had to wait for its client', async t => {
+  t.match(await breakAfter(t, 0), { status: 502 })
+  t.match(await breakAfter(t, 800), { status: 502 }, 'a short pause')
+  t.match(await breakAfter(t, 1100), { status: 499, cause: { code: 'ECONNRESET' } }, 'servers give up on slow clients')
+  t.match(await breakAfter(t, 3000, 50), { status: 502 }, 'no client makes a body too large')
+})
+
+t.test('an upstream that breaks off in front of half a request is not to blame', async t => {
+  const upstream = await new RawUpstream(async connection => {
+    await connection.flush('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n')
+  }).listen()
+  const clock = new ManualClock()
+  const forwarder = new Forwarder({ clock, production: false })
+  t.teardown(async () => {
+    await forwarder.close()
+    await upstream.close()
+  })
+  const body = new Readable({ read() {} })
+  body.push('half')
+  const responder = new RecordingResponder()
+  const context = contextOf({ method: 'POST', body: bodyOf(body, 8) })
+  void forwarder.forward(context, responder, targetOf(upstream.origin, { timeout: 5000 }))
+  await responder.wrote
+  clock.advance(6000)
+  await responder.done
+  t.match(responder.error, { status: 499 }, 'the upstream is silent because it waits for the rest')
+})
+
+t.test('a small paid body goes out whole or not at all', async t => {
+  const upstream = await new RawUpstream(async connection => {
+    await connection.request()
+    await connection.flush('HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf')
+    if ((await connection.request()) !== null) connection.end()
+  }).listen()
+  const clock = new ManualClock()
+  const forwarder = new Forwarder({ clock, production: false })
+  t.teardown(async () => {
+    await forwarder.close()
+    await upstream.close()
+  })
+  const paid = contextOf()
+  paid.payment = { scheme: 'payment', paymentHash: '00'.repeat(32), amountSats: 1 }
+  const responder = new RecordingResponder()
+  void forwarder.forward(paid, responder, targetOf(upstream.origin, { timeout: 5000 }))
+  while (upstream.connections.length === 0) await new Promise(setImmediate)
+  clock.advance(4000)
+  t.equal(responder.status, 0)
+  clock.advance(2000)
+  await responder.done
+  t.equal(responder.status, 0, 'no head')
+  t.match(responder.error, { status: 504 })
 })
