@@ -22,7 +22,8 @@ import { paymentChallenge } from '../../src/lightning/payment-challenge.ts'
 import { paymentHashOf, preimageMatches } from '../../src/lightning/preimage.ts'
 import { Secret } from '../../src/keys/secrets.ts'
 import { KeyRing as Masters } from '../../src/keys/secrets.ts'
-import { requestHeaders, responseHeaders } from '../../src/upstream/header-policy.ts'
+import { requestHeaders } from '../../src/upstream/header-policy.ts'
+import { responseHeaders } from '../../src/upstream/response-policy.ts'
 import { Type } from 'typebox'
 
 /** One small piece of a request's way. */
@@ -222,12 +223,12 @@ export const cases: readonly MicroCase[] = [
   {
     id: 'request-headers',
     text: 'the headers of the request that is forwarded',
-    run: () => requestHeaders(context, 'internal.example:8443', false, [])
+    run: () => requestHeaders(context, 'internal.example:8443', null, [])
   },
   {
     id: 'response-headers',
     text: 'the headers of the answer that came back',
-    run: () => responseHeaders(answered, 200, false)
+    run: () => responseHeaders(answered, 200, null)
   },
   {
     id: 'json-output',

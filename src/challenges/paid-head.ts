@@ -14,23 +14,6 @@ export function isDelivered(head: Head, releaseOn: Offer['releaseOn']): boolean 
   return head.status < 400 || !releaseOn.includes('4xx')
 }
 
-const ACTIVE = /^(?:text\/html|text\/xml|application\/xml|[\w.+-]+\/[\w.+-]+\+xml)\b/i
-
-/**
- * What a browser shows that was paid on a page is another's for each cookie, and where it is a merchant's it may run
- * nothing as this gateway: pages of the gateway's own, where people are signed in, have the same origin (decision 312).
- */
-export function keepApart(headers: HeaderList, isForeign: boolean): void {
-  headers.addToken('Vary', 'Cookie')
-  if (!isForeign) return
-  headers.set('X-Content-Type-Options', 'nosniff')
-  if (ACTIVE.test(headers.get('content-type') ?? 'text/html'))
-    headers.append(
-      'Content-Security-Policy',
-      'sandbox allow-scripts allow-forms allow-popups allow-downloads allow-modals'
-    )
-}
-
 const SHARED = /^(?:public|s-maxage|private)\b/i
 
 /**

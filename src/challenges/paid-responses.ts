@@ -6,7 +6,7 @@ import { comesBack, isSafe } from './after-crash.ts'
 import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
 import type { Offer } from './offer.ts'
-import { isDelivered, keepApart, keepPrivate } from './paid-head.ts'
+import { isDelivered, keepPrivate } from './paid-head.ts'
 import type { Paid } from './verdict.ts'
 
 /** What the end of a paid request is decided with. */
@@ -30,7 +30,7 @@ export class PaidResponses {
    */
   head(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
     keepPrivate(head.headers)
-    if (paid.shown !== undefined) keepApart(head.headers, paid.shown.isForeign)
+    if (paid.isByPass === true) head.headers.addToken('Vary', 'Cookie')
     const { lease } = paid
     if (lease === null) {
       this.#receipt(head, paid)

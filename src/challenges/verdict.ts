@@ -14,8 +14,8 @@ export interface Paid {
   readonly lease: Lease | null
   /** Id of the Payment challenge, for the receipt; null for credentials that get none. */
   readonly challengeId: string | null
-  /** It was paid on a page, and the response is shown by a browser: whether what it shows is a merchant's. */
-  readonly shown?: { readonly isForeign: boolean }
+  /** It was paid by the pass of a payment page, which is a cookie (decision 310). */
+  readonly isByPass?: true
 }
 
 /** No payment credential was sent. */

@@ -1,3 +1,5 @@
+import type { ProxyScope } from './proxy-scope.ts'
+
 /** Where a request is forwarded to: constant for an operator's route, looked up for a merchant's proxy. */
 export interface UpstreamTarget {
   /** Scheme, host and port. */
@@ -16,8 +18,11 @@ export interface UpstreamTarget {
   readonly underscoreHeaders?: boolean
   /** Connections are never shared between two tenants. */
   readonly tenant: string
-  /** The address comes from a merchant: check it at connect, and strip every Authorization (decisions 92 and 100). */
-  readonly untrusted: boolean
+  /**
+   * The scope of a merchant's proxy: its address is checked at connect, it gets no credentials, and its responses are
+   * sandboxed (decisions 92, 100 and 322). Null for an operator's own upstream.
+   */
+  readonly untrusted: ProxyScope | null
   readonly tls: { readonly ca?: string; readonly servername?: string } | null
   /** Members that error bodies carry besides error and message, such as `proxy_id`. */
   readonly errorMembers: Readonly<Record<string, unknown>>

@@ -1,6 +1,7 @@
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import { comparablePath, mergedPath } from '../gateway/path.ts'
+import { ProxyScope } from '../gateway/proxy-scope.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
 import { gate } from '../merchants/gate.ts'
@@ -105,6 +106,9 @@ export class ProxyAdmission {
     const { row, merchant } = proxy
     ctx.tally = proxy.tally
     const prepared = this.#prepare(proxy)
+    // A worker registered here would control every page of this origin.
+    if (ctx.headers.has('service-worker') || ctx.headers.get('sec-fetch-dest') === 'serviceworker')
+      throw new LongError(403, 'Forbidden', 'A proxy does not serve service workers.', prepared.members)
     const rest = restOf(ctx.path, terms.prefixSegments)
     const path = comparablePath(rest)
     if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
@@ -202,7 +206,10 @@ export class ProxyAdmission {
       timeout: proxy.row.timeoutSeconds * 1000,
       responseLimit: this.#settings.responseLimit,
       tenant: `merchant:${proxy.row.merchantId}`,
-      untrusted: true,
+      untrusted: new ProxyScope(
+        proxy.row.proxyId,
+        ctx.path.endsWith(rest) ? ctx.path.slice(0, -rest.length) : ctx.path
+      ),
       tls: null,
       errorMembers: prepared.members
     }

@@ -12,9 +12,10 @@ import type { UpstreamTls } from './connector.ts'
 import { Deadlines } from './deadlines.ts'
 import { badGateway, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
-import { circular, refusedByClient, requestHeaders, responseHeaders } from './header-policy.ts'
+import { circular, refusedByClient, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
 import type { UpstreamCall } from './request-head.ts'
+import { responseHeaders } from './response-policy.ts'
 import { Sink } from './sink.ts'
 
 declare module '../gateway/services.ts' {
@@ -115,7 +116,7 @@ export class Forwarder {
       timeout: config.timeout,
       responseLimit: config.responseLimit ?? Infinity,
       tenant: '',
-      untrusted: false,
+      untrusted: null,
       underscoreHeaders: config.underscoreHeaders,
       tls,
       errorMembers: {}
@@ -161,7 +162,7 @@ export class Forwarder {
       {
         origin: target.origin,
         tenant: target.tenant,
-        untrusted: target.untrusted,
+        untrusted: target.untrusted !== null,
         tls: target.tls,
         connections: DYNAMIC.connections,
         perClient: DYNAMIC.perClient,
@@ -258,7 +259,7 @@ export class Forwarder {
     headers: HeaderList
   ): Promise<void> {
     let address: string | null = null
-    if (target.untrusted) {
+    if (target.untrusted !== null) {
       try {
         address = (await this.guard.connectable(upstream.origin))[0] ?? null
       } catch (error) {

@@ -1,13 +1,14 @@
 import type { Context } from '../gateway/context.ts'
 import { NameTable, tableOf } from '../gateway/header-names.ts'
 import type { HeaderList } from '../gateway/headers.ts'
-import { setsOwnCookie, withoutOwnCookies } from '../gateway/own-cookies.ts'
+import { withoutOwnCookies } from '../gateway/own-cookies.ts'
+import type { ProxyScope } from '../gateway/proxy-scope.ts'
 import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../lightning/payment-headers.ts'
 import { pathFault } from './request-head.ts'
 
 /**
- * Which header fields cross the gateway, in each direction (RFC 9110 7.6; contract, Reverse proxy). Each walk goes once
- * over the flat list.
+ * Which header fields of a request cross the gateway (RFC 9110 7.6; contract, Reverse proxy). The walk goes once over the
+ * flat list. Those of responses: response-policy.ts.
  */
 
 /** What a field is to the policy. */
@@ -19,7 +20,8 @@ type Fate =
   | 'te'
   | 'forwarding'
   | 'via'
-  | 'own-key'
+  | 'credential'
+  | 'referer'
   | 'cookie'
   | 'encoding'
   | 'length'
@@ -36,7 +38,8 @@ function fatesOf(fates: Readonly<Partial<Record<Fate, readonly string[]>>>): Nam
   return tableOf(byName, 'keep')
 }
 
-const HOP_BY_HOP = [
+/** Fields that end at the next hop, in either direction. */
+export const HOP_BY_HOP = [
   'keep-alive',
   'proxy-connection',
   'proxy-authenticate',
@@ -45,48 +48,15 @@ const HOP_BY_HOP = [
   'http2-settings'
 ]
 
-/** Fields that the gateway sets on responses; one from anybody else would be taken for ours. */
-const OURS_ON_RESPONSES = [
-  'x-l402-proxy',
-  'x-l402-proxy-id',
-  'x-l402-error',
+/** Fields that the gateway sets on responses. Clients must not take an upstream's for ours. */
+export const OURS_ON_RESPONSES = [
   'payment-receipt',
   'x-charged-msat',
+  'x-last-charged-msat',
   'x-balance-msat',
   'x-free-calls-remaining',
   'x-free-calls-reset',
   'x-idempotency-replayed'
-]
-
-/**
- * What a response may not say where its upstream is not trusted: what has a proxy in front serve a file or another path
- * of its own, and what a browser keeps for all pages of this origin, where people pay and are signed in.
- */
-const OF_OPERATORS = [
-  'x-accel-redirect',
-  'x-accel-limit-rate',
-  'x-accel-charset',
-  'x-accel-expires',
-  'x-sendfile',
-  'x-lighttpd-send-file',
-  'x-lighttpd-send-tempfile',
-  'x-litespeed-location',
-  'x-reproxy-url',
-  'x-reproxy-file',
-  'nel',
-  'report-to',
-  'reporting-endpoints',
-  'clear-site-data',
-  'strict-transport-security',
-  'public-key-pins',
-  'expect-ct',
-  'alt-svc',
-  'service-worker-allowed',
-  'accept-ch',
-  'critical-ch',
-  'use-as-dictionary',
-  'origin-agent-cluster',
-  'set-login'
 ]
 
 /** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
@@ -94,6 +64,24 @@ const PAID_HASH = 'X-L402-Payment-Hash'
 const PAID_AMOUNT = 'X-L402-Amount-Sats'
 const PAID_SCHEME = 'X-L402-Scheme'
 const PAID_NAMES: ReadonlySet<string> = new Set([PAID_HASH, PAID_AMOUNT, PAID_SCHEME].map(name => name.toLowerCase()))
+
+/**
+ * Keys of the gateway, and proofs of identity that an authenticating proxy in front of it adds (Cloudflare Access, IAP,
+ * AWS ALB, oauth2-proxy, Azure, Envoy). Merchants' upstreams get none of them.
+ */
+const CREDENTIALS = [
+  'x-api-key',
+  'x-admin-key',
+  'cf-access-jwt-assertion',
+  'x-goog-iap-jwt-assertion',
+  'x-amzn-oidc-data',
+  'x-amzn-oidc-accesstoken',
+  'x-forwarded-access-token',
+  'x-auth-request-access-token',
+  'x-ms-token-aad-access-token',
+  'x-ms-token-aad-id-token',
+  'x-forwarded-client-cert'
+]
 
 const REQUEST_NAMES = fatesOf({
   connection: ['connection'],
@@ -110,6 +98,9 @@ const REQUEST_NAMES = fatesOf({
     'host',
     'accept-payment',
     'x-correlation-id',
+    'x-l402-proxy',
+    'x-l402-proxy-id',
+    'x-l402-error',
     ...OURS_ON_RESPONSES
   ],
   forwarding: [
@@ -123,7 +114,8 @@ const REQUEST_NAMES = fatesOf({
     'x-real-ip',
     'forwarded'
   ],
-  'own-key': ['x-api-key', 'x-admin-key'],
+  credential: CREDENTIALS,
+  referer: ['referer'],
   cookie: ['cookie']
 })
 /**
@@ -138,22 +130,14 @@ const REQUEST = new NameTable<Fate>(name => {
   return REQUEST_NAMES.of(dashed) === 'keep' ? 'underscore' : 'strip'
 })
 
-const RESPONSE = fatesOf({
-  connection: ['connection'],
-  encoding: ['transfer-encoding'],
-  length: ['content-length'],
-  cookie: ['set-cookie'],
-  operator: OF_OPERATORS,
-  strip: [...HOP_BY_HOP, 'te', 'trailer', 'x-correlation-id', ...OURS_ON_RESPONSES]
-})
-
 /** Fields that a Connection list cannot take away: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
 
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
 type HttpVersion = Context['httpVersion']
-const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
+/** The gateway's element of Via by the version of the message. */
+export const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
 /** Gateways of this kind that may stand one behind the other. */
 const MAX_PASSES = 8
 
@@ -169,7 +153,7 @@ export function circular(via: string | undefined): boolean {
 }
 
 /** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
-function stripListed(pairs: string[], listed: string): void {
+export function stripListed(pairs: string[], listed: string): void {
   // What nearly every message says names no field.
   if (listed === 'keep-alive' || listed === 'close') return
   const names = new Set<string>()
@@ -194,14 +178,15 @@ function asksForTrailers(te: string): boolean {
 }
 
 /**
- * The flat list of headers for the upstream's request, beginning with Host. `untrusted` keeps every credential of the
- * gateway's own clients back (decision 100); `set` is a flat list put in the place of what the client sent. A paid
- * request says by which payment, how much and in which scheme. `underscores`: names with an underscore are passed on.
+ * The flat list of headers for the upstream's request, beginning with Host. `untrusted`: the scope of a
+ * merchant's proxy, which gets no credential of the gateway's own clients (decision 100); null for an operator's own
+ * upstream. `set` is a flat list that replaces what the client sent. A paid request says by which payment, how much and
+ * in which scheme. `underscores`: names with an underscore are passed on.
  */
 export function requestHeaders(
   ctx: Context,
   host: string,
-  untrusted: boolean,
+  untrusted: ProxyScope | null,
   set: readonly string[],
   underscores = false
 ): string[] {
@@ -234,19 +219,22 @@ export function requestHeaders(
         trailers ||= asksForTrailers(value)
         break
       case 'authorization':
-        if (!untrusted && paymentScheme(value) === null) out.push(name, value)
+        if (untrusted === null && paymentScheme(value) === null) out.push(name, value)
         break
       case 'macaroon':
-        if (!untrusted && !mayCarryPreimage(value)) out.push(name, value)
+        if (untrusted === null && !mayCarryPreimage(value)) out.push(name, value)
         break
-      case 'own-key':
-        if (!untrusted) out.push(name, value)
+      case 'credential':
+        if (untrusted === null) out.push(name, value)
         break
       case 'cookie': {
-        const others = withoutOwnCookies(value)
+        const others = untrusted === null ? withoutOwnCookies(value) : untrusted.cookies(value)
         if (others !== null) out.push(name, others)
         break
       }
+      case 'referer':
+        out.push(name, untrusted === null ? value : untrusted.referer(value, ctx.host))
+        break
       case 'via':
         via = via === '' ? value : `${via}, ${value}`
         break
@@ -326,110 +314,6 @@ function replace(pairs: string[], set: readonly string[]): void {
     }
   }
   for (const item of set) pairs.push(item)
-}
-
-/** The upstream's head after the policy. */
-export interface CleanHead {
-  readonly pairs: string[]
-  /** Content-Length in bytes, or -1 when the length is not announced. */
-  readonly length: number
-  /** The body is coded in a way that cannot be passed on: some Transfer-Encoding other than chunked. */
-  readonly undecodable: boolean
-}
-
-/**
- * The flat list of headers for the client's response. Bytes are kept: they are read and written as Latin-1. `status`
- * decides whether Content-Length may stand (RFC 9110 8.6). `untrusted`: what only an operator's own upstream may say is
- * left out. `version`: that of the response, for Via.
- */
-export function responseHeaders(
-  raw: readonly string[],
-  status: number,
-  untrusted: boolean,
-  version: HttpVersion = '1.1'
-): CleanHead {
-  const out: string[] = []
-  let listed = ''
-  let length = -1
-  let encodings = 0
-  let undecodable = false
-  for (let at = 0; at < raw.length; at += 2) {
-    // An even flat list: both exist.
-    const name = raw[at] as string
-    const value = raw[at + 1] as string
-    switch (RESPONSE.of(name)) {
-      case 'keep':
-        out.push(name, value)
-        break
-      case 'operator':
-        if (!untrusted) out.push(name, value)
-        break
-      case 'cookie':
-        if (!setsOwnCookie(value)) out.push(name, value)
-        break
-      case 'connection':
-        listed = listed === '' ? value : `${listed},${value}`
-        break
-      case 'length':
-        if (status >= 200 && status !== 204) {
-          length = Number(value)
-          out.push(name, value)
-        }
-        break
-      case 'encoding':
-        encodings++
-        undecodable ||= encodings > 1 || value.trim().toLowerCase() !== 'chunked'
-        break
-      default:
-        break
-    }
-  }
-  if (listed !== '') stripListed(out, listed)
-  if (status >= 200) out.push('Via', VIA[version])
-  return { pairs: out, length, undecodable }
-}
-
-/** Trailers that mean the same whoever passes them on. */
-const TRAILERS = new Set([
-  'grpc-status',
-  'grpc-message',
-  'grpc-status-details-bin',
-  'server-timing',
-  'etag',
-  'digest',
-  'content-digest',
-  'repr-digest',
-  'content-md5',
-  'signature',
-  'signature-input'
-])
-/** Beginnings of names that look private but are the gateway's, or that change how a response is read. */
-const GUARDED_PREFIXES = [
-  'x-l402',
-  'x-correlation-id',
-  'x-api-version',
-  'x-forwarded',
-  'x-frame-options',
-  'x-content-type-options',
-  'x-accel'
-]
-
-/**
- * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All
- * others are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is
- * left.
- */
-export function responseTrailers(raw: readonly string[]): string[] | null {
-  if (raw.length === 0) return null
-  const out: string[] = []
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at] as string
-    const lower = name.toLowerCase()
-    const allowed =
-      TRAILERS.has(lower) || (lower.startsWith('x-') && !GUARDED_PREFIXES.some(prefix => lower.startsWith(prefix)))
-    if (allowed) out.push(name, raw[at + 1] as string)
-  }
-  return out.length === 0 ? null : out
 }
 
 const REFUSED = fatesOf({

@@ -1,6 +1,7 @@
 import t from 'tap'
 import bodyLimit from '../../plugins/body-limit.ts'
 import { harness, type Context, type UpstreamTarget } from '../../src/index.ts'
+import { ProxyScope } from '../../src/gateway/proxy-scope.ts'
 import type { RouteConfig } from '../../src/config/schema.ts'
 
 const target: UpstreamTarget = {
@@ -11,7 +12,7 @@ const target: UpstreamTarget = {
   timeout: 30_000,
   responseLimit: Infinity,
   tenant: 'proxy-1',
-  untrusted: true,
+  untrusted: new ProxyScope('p-1', '/l402/proxy/p-1'),
   tls: null,
   errorMembers: { proxy_id: 'shop-1a2b3c' }
 }

@@ -364,7 +364,14 @@ export const ANSWERS: readonly AnswerVector[] = [
     id: 'set-cookie-twice',
     clause: 'RFC 6265 3',
     answer: [`${OK}Set-Cookie: a=1\r\nSet-Cookie: b=2\r\nset-cookie: a=1\r\nContent-Length: 1\r\n\r\na`],
-    expect: { status: 200, body: 'a', end: 'whole', has: { 'set-cookie': ['a=1', 'b=2', 'a=1'] } }
+    expect: {
+      status: 200,
+      body: 'a',
+      end: 'whole',
+      has: {
+        'set-cookie': ['a=1', 'b=2', 'a=1'].map(cookie => `proxy-p-1-${cookie}; Path=/l402/proxy/p-1`)
+      }
+    }
   },
   {
     id: 'bytes-kept',

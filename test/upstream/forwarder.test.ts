@@ -1,3 +1,4 @@
+import { ProxyScope } from '../../src/gateway/proxy-scope.ts'
 import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { GatewayError } from '../../src/gateway/errors.ts'
@@ -129,7 +130,7 @@ const REQUESTS: readonly RequestVector[] = [
   {
     id: 'operator-authorization',
     clause: 'decision 100',
-    target: { untrusted: false },
+    target: { untrusted: null },
     send: [
       'Authorization',
       'Bearer mine',
@@ -150,7 +151,7 @@ const REQUESTS: readonly RequestVector[] = [
   {
     id: 'operator-macaroon',
     clause: 'decision 100',
-    target: { untrusted: false },
+    target: { untrusted: null },
     send: [
       'Macaroon',
       '0201036c6e64',
@@ -260,7 +261,7 @@ const REQUESTS: readonly RequestVector[] = [
   {
     id: 'forged-payment',
     clause: 'header policy',
-    target: { untrusted: false },
+    target: { untrusted: null },
     send: [
       'X-L402-Payment-Hash',
       'a',
@@ -332,7 +333,7 @@ t.test('what clients send reaches the upstream as the rules say', async t => {
 
 t.test('the upstream is told what was paid, whatever the client says of it or names in Connection', async t => {
   const { upstream, forwarder } = await setup(t)
-  for (const untrusted of [false, true]) {
+  for (const untrusted of [null, new ProxyScope('p-1', '/l402/proxy/p-1')]) {
     const ctx = contextOf({
       headers: [
         'X-L402-Payment-Hash',

@@ -6,6 +6,7 @@ import { GatewayError } from '../../src/gateway/errors.ts'
 import type { Responder } from '../../src/gateway/responder.ts'
 import { HeaderList } from '../../src/gateway/headers.ts'
 import type { UpstreamRequest } from '../../src/gateway/plugin.ts'
+import { ProxyScope } from '../../src/gateway/proxy-scope.ts'
 import { NO_ROUTE } from '../../src/gateway/route.ts'
 import type { UpstreamTarget } from '../../src/gateway/target.ts'
 import type { TunnelTarget } from '../../src/gateway/wire.ts'
@@ -174,7 +175,7 @@ export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): Up
     timeout: 30_000,
     responseLimit: 10_485_760,
     tenant: 'merchant-1',
-    untrusted: true,
+    untrusted: new ProxyScope('p-1', '/l402/proxy/p-1'),
     tls: null,
     errorMembers: { proxy_id: 'p-1' },
     ...more

@@ -59,7 +59,7 @@ export class PassClaims {
         payment: { scheme, paymentHash, amountSats },
         lease,
         challengeId: isToken ? null : (challenge.payment?.id ?? null),
-        shown: { isForeign: merchantId !== null }
+        isByPass: true
       }
     }
     if (isToken) {

@@ -1,0 +1,68 @@
+/** Most cookies that one proxy may keep in a browser, and most bytes of their names and values together. */
+const MAX_COOKIES = 32
+const MAX_COOKIE_BYTES = 8192
+
+/** Attributes of `Set-Cookie` that a proxy decides about; `Domain` and `Path` are not among them. */
+const ATTRIBUTES = /^(?:expires=[\w ,:+-]+|max-age=-?\d+|samesite=\w+|secure|httponly|partitioned)$/i
+/** A cookie that clients accept without quoting (RFC 6265, 4.1.1). */
+const COOKIE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*(.*)$/
+/** Letters of a path that cannot end the attribute that it is written into. */
+const PLAIN_PATH = /^[\w./~!$&'()*+,=:@%-]+$/
+
+/**
+ * The part of the gateway's origin that belongs to one merchant's proxy, for one request. Its cookies carry a prefix and
+ * a path, so that they reach this proxy's upstream and nothing else does (RFC 6265 isolates by neither scheme, port nor
+ * path).
+ */
+export class ProxyScope {
+  readonly #prefix: string
+  readonly #path: string
+  /** Bytes of each cookie of this proxy that the client has, by its prefixed name. */
+  readonly #held = new Map<string, number>()
+
+  /** `path`: the raw path of the request up to and including the proxy's id, without a slash at its end. */
+  constructor(proxyId: string, path: string) {
+    this.#prefix = `proxy-${proxyId}-`
+    this.#path = path
+  }
+
+  /** The value of `Cookie` for the upstream: the cookies that this proxy set. Null when there are none. */
+  cookies(value: string): string | null {
+    if (!value.includes(this.#prefix)) return null
+    const own: string[] = []
+    for (const part of value.split(';')) {
+      const cookie = part.trim()
+      if (!cookie.startsWith(this.#prefix)) continue
+      own.push(cookie.slice(this.#prefix.length))
+      this.#held.set(cookie.split('=', 1)[0] ?? '', cookie.length)
+    }
+    return own.length === 0 ? null : own.join('; ')
+  }
+
+  /** The upstream's `Set-Cookie` confined to this proxy; null when it is malformed or the proxy has too many. */
+  setCookie(value: string): string | null {
+    const [first = '', ...attributes] = value.split(';')
+    const [, name, text] = COOKIE.exec(first.trim()) ?? []
+    if (name === undefined || text === undefined || !PLAIN_PATH.test(this.#path)) return null
+    const prefixed = `${this.#prefix}${name}`
+    const cookie = `${prefixed}=${text}`
+    let bytes = cookie.length
+    for (const [other, length] of this.#held) if (other !== prefixed) bytes += length
+    if (bytes > MAX_COOKIE_BYTES || (!this.#held.has(prefixed) && this.#held.size >= MAX_COOKIES)) return null
+    this.#held.set(prefixed, cookie.length)
+    const kept = attributes.map(attribute => attribute.trim()).filter(attribute => ATTRIBUTES.test(attribute))
+    // Behind the prefix a browser no longer enforces what these names stand for (RFC 6265bis, 4.1.3).
+    if (/^__(?:host|secure)-/i.test(name) && !kept.some(attribute => /^secure$/i.test(attribute))) return null
+    return [cookie, `Path=${this.#path}`, ...kept].join('; ')
+  }
+
+  /**
+   * The value of `Referer` for the upstream. Of another page of this origin only the origin is named: its path may hold
+   * a secret, such as that of a checkout page.
+   */
+  referer(value: string, host: string): string {
+    const url = URL.parse(value)
+    if (url === null || url.host !== host) return value
+    return url.pathname === this.#path || url.pathname.startsWith(`${this.#path}/`) ? value : `${url.origin}/`
+  }
+}
