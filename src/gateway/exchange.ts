@@ -537,8 +537,13 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     if (this.#wire.stopping !== false) stream.stopping()
   }
 
-  /** The two headers that every response carries (contract, Versioning; decisions 13 and 14). */
+  /**
+   * The two headers that every response carries (contract, Versioning; decisions 13 and 14), and `no-store` on every
+   * response of the gateway's own that does not say how it may be cached: shared caches tell neither keys nor sessions
+   * apart (RFC 9111 3.5 knows Authorization alone), and keep a 404 by themselves (decision 405).
+   */
   #stamp(head: Head): void {
+    if (head.source !== 'upstream' && !head.headers.has('cache-control')) head.headers.set('Cache-Control', 'no-store')
     head.headers.set('X-Correlation-Id', this.ctx.correlationId)
     if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version'))
       head.headers.set('X-API-Version', API_VERSION)

@@ -28,6 +28,8 @@ export function rawReply(status: number, message: string, correlationId: string)
       API_VERSION,
       'X-Correlation-Id',
       correlationId,
+      'Cache-Control',
+      'no-store',
       'Connection',
       'close',
       // No route was looked for yet, so these are the methods that a route can have.

@@ -36,19 +36,29 @@ const ok = (body: string | null = 'ok'): Reply => ({ status: 200, headers: ['X-O
 
 const plainPolicy: TunnelPolicy = { headers: (_status, raw) => new HeaderList([...raw]), failure: error => error }
 
-t.test('a reply gets its length and the two headers of every answer', async t => {
+t.test('replies: carry their length, no-store and the two headers of every response', async t => {
   const result = await (await chainOf([], () => ok('héllo'))).run({ correlationId: 'c-9' })
   t.same(result.headers.pairs, [
     'X-Own',
     '1',
     'Content-Length',
     '6',
+    'Cache-Control',
+    'no-store',
     'X-Correlation-Id',
     'c-9',
     'X-API-Version',
     '1.0.0'
   ])
   t.equal(result.text, 'héllo')
+  const cachingOf = async (...given: Parameters<typeof chainOf>): Promise<string[]> =>
+    (await (await chainOf(...given)).run()).headers.all('cache-control')
+  t.same(await cachingOf([], () => ({ ...ok(''), headers: ['Cache-Control', 'public'] })), ['public'])
+  t.same(await cachingOf([], {}), [], "an upstream's response stays as it is")
+  const failing = (): never => {
+    throw new ShortError(404, 'No.')
+  }
+  t.same(await cachingOf([], failing), ['no-store'], 'errors')
   t.match(result.outcome, { status: 200, source: 'reply', headSent: true, delivered: true, bytesOut: 6, error: null })
 })
 

@@ -21,7 +21,7 @@ t.test('a raw 400 has exactly these headers and this body', async t => {
   const body = '{"error":"Bad Request","message":"A header line is malformed."}'
   t.equal(
     parser.received,
-    `HTTP/1.1 400 Bad Request\r\nDate: Sat, 21 Nov 2026 00:54:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-API-Version: 1.0.0\r\nX-Correlation-Id: fresh-id\r\nConnection: close\r\n\r\n${body}`
+    `HTTP/1.1 400 Bad Request\r\nDate: Sat, 21 Nov 2026 00:54:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${body.length}\r\nX-API-Version: 1.0.0\r\nX-Correlation-Id: fresh-id\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`
   )
   const rules = await door.connect()
   rules.send('GET /../x HTTP/1.1\r\nHost: a\r\nX-Correlation-Id: mine\r\n\r\n')

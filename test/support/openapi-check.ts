@@ -19,6 +19,10 @@ interface Response {
   readonly content?: Readonly<Record<string, { readonly schema?: Json }>>
 }
 
+/** What shared caches may keep: it is the same for everybody. All else that the gateway itself answers is `no-store`. */
+const PUBLIC =
+  /^\/(?:llms\.txt|(?:api\/)?openapi\.json|robots\.txt|favicon\.ico|\.well-known\/[^/]+|assets\/.+|api\/storefront\/[^/]+\/(?:catalog|llms\.txt))$/
+
 interface Described {
   /** Null for a priced route of the operator, which has an API of its own behind it. */
   readonly id: string | null
@@ -156,7 +160,12 @@ export class OpenApiCheck {
       fail(`X-API-Version is ${String(headers['x-api-version'])}`)
     if (headers['x-api-version'] === undefined) fail('there is no X-API-Version')
     if (headers['x-correlation-id'] === undefined) fail('there is no X-Correlation-Id')
-    if (!own || operation === null) return
+    if (!own) return
+    const caching = first(headers['cache-control']) ?? ''
+    const isShared = status === 200 && PUBLIC.test(comparablePath(answered.path.split('?', 1)[0] ?? ''))
+    if (!(isShared ? /^public, max-age=\d+/ : /no-store|^private$/).test(caching)) fail(`Cache-Control is "${caching}"`)
+    if (caching === 'private' && headers['payment-receipt'] === undefined && status !== 200) fail('it may be cached')
+    if (operation === null) return
     if (operation.id === null) {
       if (status === 402 && /^(?:L402|LSAT|Payment) /.test(first(headers['www-authenticate']) ?? ''))
         this.#body(answered, operation, fail)
