@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from './database.ts'
+import { isLockedOut } from './errors.ts'
 import type { Log } from '../telemetry/log.ts'
 
 /**
@@ -34,6 +35,10 @@ export interface MigrateOptions {
 // Any number serves as long as all gateways agree on it and nothing else uses it: "boltgate" in a telephone's letters.
 const lockNumber = 26_584_283
 
+/** Milliseconds that a migration waits for a lock, and between two attempts. */
+const LOCK_TIMEOUT = 200
+const RETRY_MS = 1_000
+
 const namePattern = /^\d{4}-[a-z0-9]+(-[a-z0-9]+)*$/
 
 interface Applied {
@@ -42,12 +47,15 @@ interface Applied {
 }
 
 /**
- * Brings the database to the newest shape: runs the missing migrations in the order of their names, in one transaction,
- * so that either all of them count or none. Several gateways may start at once: one works, the others wait and find
- * nothing to do.
+ * Brings the database to the newest shape: runs the missing migrations in the order of their names. Several gateways may
+ * start at once: one works, the others wait and find nothing to do.
+ *
+ * On a PostgreSQL in use each migration is a transaction of its own, and waits at most `LOCK_TIMEOUT` for a lock before
+ * it starts over: a statement that waits for an exclusive lock holds up every request that comes after it. A new
+ * database, and an embedded one, which serves nobody yet, get all of them in one transaction.
  * @returns the names that were run.
- * @throws MigrationError when the database is newer than this program, or a migration was changed after it had been
- *   applied.
+ * @throws MigrationError when the database is newer than this program, or a migration failed or was changed after it had
+ *   been applied. Those that ran before a failed one stay.
  */
 export async function migrate(
   database: Database,
@@ -55,26 +63,104 @@ export async function migrate(
   options: MigrateOptions
 ): Promise<string[]> {
   checkNames(migrations)
-  return database.transaction(
-    async tx => {
-      if (database.kind === 'postgres') await tx`set local statement_timeout = 0`
-      // Released by the end of the transaction, in whatever way it ends.
-      await tx`select pg_advisory_xact_lock(${lockNumber})`
-      await tx`create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null)`
-      const applied = await tx<Applied[]>`select name, checksum from schema_migrations order by name`
-      checkApplied(migrations, applied)
-      const known = new Set(applied.map(row => row.name))
-      const missing = migrations.filter(migration => !known.has(migration.name))
-      for (const migration of missing) {
-        await run(migration, tx)
-        await tx`insert into schema_migrations (name, checksum, applied_at) values (${migration.name}, ${checksumOf(migration)}, ${new Date(options.clock.now())})`
-      }
-      const names = missing.map(migration => migration.name)
-      if (names.length > 0) options.log.info({ migrations: names }, 'The database was brought up to date')
-      return names
-    },
-    { slow: true }
-  )
+  const progress = new Progress(options)
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const isDone = await database.transaction(tx => step(database.kind, tx, migrations, progress), { slow: true })
+      if (isDone) return progress.end()
+      attempt = 0
+    } catch (error) {
+      if (!(error instanceof MigrationError) || !isLockedOut(error.cause)) throw error
+      await progress.blocked(attempt)
+    }
+  }
+}
+
+/** Runs the next missing migration, or all of them where nobody else uses the database; true when none is left. */
+async function step(
+  kind: Database['kind'],
+  tx: TransactionSql,
+  migrations: readonly Migration[],
+  progress: Progress
+): Promise<boolean> {
+  if (kind === 'postgres') await tx`set local statement_timeout = 0`
+  // Released by the end of the transaction, in whatever way it ends.
+  const [lock] = await tx`select pg_try_advisory_xact_lock(${lockNumber}) as taken`
+  if (lock?.['taken'] !== true) {
+    progress.waits()
+    await tx`select pg_advisory_xact_lock(${lockNumber})`
+  }
+  await tx`create table if not exists schema_migrations (name text primary key, checksum text not null, applied_at timestamptz not null)`
+  const applied = await tx<Applied[]>`select name, checksum from schema_migrations order by name`
+  checkApplied(migrations, applied)
+  const known = new Set(applied.map(row => row.name))
+  const missing = migrations.filter(migration => !known.has(migration.name))
+  const isShared = kind === 'postgres' && applied.length > 0
+  if (isShared) await tx`select set_config('lock_timeout', ${String(LOCK_TIMEOUT)}, true)`
+  const next = isShared ? missing.slice(0, 1) : missing
+  for (const [at, migration] of next.entries()) {
+    if (applied.length > 0) progress.begins(migration.name, at, missing.length)
+    await run(migration, tx)
+    await tx`insert into schema_migrations (name, checksum, applied_at) values (${migration.name}, ${checksumOf(migration)}, ${progress.now()})`
+  }
+  progress.ran(next)
+  return next.length === missing.length
+}
+
+/** Tells the operator how far the migrations are: on large tables some take minutes, in which nothing is served. */
+class Progress {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #begun: number
+  readonly #ran: string[] = []
+
+  constructor({ clock, log }: MigrateOptions) {
+    this.#clock = clock
+    this.#log = log
+    this.#begun = clock.monotonic()
+  }
+
+  now(): Date {
+    return new Date(this.#clock.now())
+  }
+
+  waits(): void {
+    this.#log.info('Another gateway is migrating the database; waiting for it')
+  }
+
+  /** `at`: its place among the `missing` ones of this transaction. */
+  begins(migration: string, at: number, missing: number): void {
+    const before = this.#ran.length
+    this.#log.info(
+      { migration, number: before + at + 1, of: before + missing, ms: this.#elapsed() },
+      'Migrating the database. Large tables take a while; do not interrupt'
+    )
+  }
+
+  ran(migrations: readonly Migration[]): void {
+    this.#ran.push(...migrations.map(({ name }) => name))
+  }
+
+  async blocked(attempt: number): Promise<void> {
+    if (attempt % 10 === 1)
+      this.#log.warn(
+        { attempt, ms: this.#elapsed() },
+        'A migration needs a lock that another session holds, such as a dump or a long query; trying again'
+      )
+    await new Promise<void>(resolve => {
+      this.#clock.after(RETRY_MS, resolve)
+    })
+  }
+
+  end(): string[] {
+    if (this.#ran.length > 0)
+      this.#log.info({ migrations: this.#ran, ms: this.#elapsed() }, 'The database was brought up to date')
+    return this.#ran
+  }
+
+  #elapsed(): number {
+    return Math.round(this.#clock.monotonic() - this.#begun)
+  }
 }
 
 async function run(migration: Migration, tx: TransactionSql): Promise<void> {
@@ -83,7 +169,7 @@ async function run(migration: Migration, tx: TransactionSql): Promise<void> {
     else await migration.up(tx)
   } catch (error) {
     throw new MigrationError(
-      `The migration ${migration.name} failed and nothing was changed: ${error instanceof Error ? error.message : String(error)}`,
+      `The migration ${migration.name} failed and was rolled back: ${error instanceof Error ? error.message : String(error)}`,
       { cause: error }
     )
   }

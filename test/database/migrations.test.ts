@@ -1,6 +1,6 @@
 import t from 'tap'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { createLog, silentLog } from '../../src/telemetry/log.ts'
 import { MigrationError, migrate, type Migration } from '../../src/database/migrations.ts'
 import { migrations as released } from '../../src/database/migrations/list.ts'
 import { ManualClock } from '../support/manual-clock.ts'
@@ -49,7 +49,7 @@ await eachDatabase(
     }
     await t.rejects(migrate(database, [first, failing], options), {
       name: 'MigrationError',
-      message: /0002-broken failed and nothing was changed/
+      message: /0002-broken failed and was rolled back/
     })
     t.same(
       await database.sql`select to_regclass('apples') as apples, to_regclass('half') as half, to_regclass('schema_migrations') as record`,
@@ -112,6 +112,66 @@ await eachDatabase(
   async (t, database) => {
     const results = await Promise.all(Array.from({ length: 6 }, () => migrate(database, [first, second], options)))
     t.same(results.flat().toSorted(), ['0001-apples', '0002-pears'])
+  },
+  empty
+)
+
+await eachDatabase(
+  t,
+  'migrations: a lock of another session delays an upgrade, which holds up nobody and says where it is',
+  async (t, database) => {
+    // The embedded database has one session.
+    if (database.kind === 'pglite') return
+    const clock = new ManualClock()
+    const after = clock.after.bind(clock)
+    let armed = Promise.withResolvers<void>()
+    clock.after = (ms, ring) => {
+      const timer = after(ms, ring)
+      armed.resolve()
+      return timer
+    }
+    const refused = async (): Promise<void> => {
+      await armed.promise
+      armed = Promise.withResolvers()
+    }
+    const lines: Array<Record<string, unknown>> = []
+    const log = createLog({
+      level: 'info',
+      destination: {
+        write: line => {
+          lines.push(JSON.parse(line) as Record<string, unknown>)
+        }
+      }
+    })
+    await migrate(database, [first], { clock, log: silentLog })
+    const held = Promise.withResolvers<void>()
+    const isHeld = Promise.withResolvers<void>()
+    const dump = database.transaction(async tx => {
+      await tx`select from apples`
+      isHeld.resolve()
+      await held.promise
+    })
+    await isHeld.promise
+    const change: Migration = { name: '0003-apples', sql: 'alter table apples add column color text' }
+    const run = migrate(database, [first, second, change], { clock, log })
+    for (let round = 0; round < 12; round++) {
+      await refused()
+      // Between two attempts the table is free.
+      await database.sql`select from apples`
+      clock.advance(1_000)
+    }
+    await refused()
+    held.resolve()
+    await dump
+    clock.advance(1_000)
+    t.same(await run, ['0002-pears', '0003-apples'])
+    t.match(lines.slice(0, 3), [
+      { migration: '0002-pears', number: 1, of: 2 },
+      { migration: '0003-apples', number: 2, of: 2 },
+      { level: 'warn', attempt: 1 }
+    ])
+    t.equal(lines.filter(({ level }) => level === 'warn').length, 2, 'the first attempt and the eleventh')
+    t.match(lines.at(-1), { migrations: ['0002-pears', '0003-apples'] })
   },
   empty
 )

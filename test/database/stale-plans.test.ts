@@ -49,22 +49,6 @@ await eachDatabase(
 
 await eachDatabase(
   t,
-  'stale plans: statements are prepared anew when the session has lost them',
-  async (t, database) => {
-    // There is no pooler before the embedded one.
-    if (database.kind === 'pglite') return
-    await fill(database)
-    await use(database)
-    // What a pooler's reset does. Each of the connections is asked.
-    await Promise.all(Array.from({ length: 10 }, () => database.transaction(tx => tx.unsafe('deallocate all'))))
-    await use(database)
-    t.same(await database.sql`select distinct marks from apples where id % 3 = 0`, [{ marks: 'xx' }])
-  },
-  { migrations: [] }
-)
-
-await eachDatabase(
-  t,
   'stale plans: other errors are not retried',
   async (t, database) => {
     await fill(database)

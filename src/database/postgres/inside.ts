@@ -75,20 +75,20 @@ export function settle(statement: Statement, other: PromiseLike<unknown>): void 
   })
 }
 
-/** Routines of PostgreSQL that refuse a prepared statement before it runs. */
-const STALE = new Set(['RevalidateCachedQuery', 'FetchPreparedStatement'])
+/** The routine of PostgreSQL that refuses a prepared statement before it runs. */
+const STALE = 'RevalidateCachedQuery'
 const staleRoutine = Symbol('stale routine')
 
-// The package knows those routines too, and sends the statement again over the same connection. Where others are on
+// The package knows that routine too, and sends the statement again over the same connection. Where others are on
 // their way behind it the answers get mixed up and the connection hangs, and in a transaction it only repeats the error.
 Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
   set(this: object, routine: string) {
-    const name = STALE.has(routine) ? staleRoutine : 'routine'
+    const name = routine === STALE ? staleRoutine : 'routine'
     Object.defineProperty(this, name, { value: routine, enumerable: true, configurable: true, writable: true })
   }
 })
 
-/** Whether a prepared statement was refused because the tables, or the session, have changed. It did not run. */
+/** Whether a prepared statement was refused because the tables have changed. It did not run. */
 export function isStalePlan(error: unknown): boolean {
   return error instanceof postgres.PostgresError && staleRoutine in error
 }
