@@ -24,7 +24,14 @@ export interface SessionRequest {
 /** What a client wants of a session. Preimages and ids are 64 lower-case hex characters. */
 export type SessionPayload =
   | { readonly action: 'open'; readonly preimage: string; readonly returnInvoice: string }
-  | { readonly action: 'bearer' | 'close'; readonly sessionId: string; readonly preimage: string }
+  | { readonly action: 'bearer'; readonly sessionId: string; readonly preimage: string }
+  | {
+      readonly action: 'close'
+      readonly sessionId: string
+      readonly preimage: string
+      /** Another invoice for a refund that could not be sent, which the draft does not know; null where it names none. */
+      readonly returnInvoice: string | null
+    }
   | { readonly action: 'topUp'; readonly sessionId: string; readonly topUpPreimage: string }
 
 /** A credential that could be read. Its id is verified for open and topUp; the others prove themselves by the preimage. */
@@ -103,7 +110,12 @@ function readPayload(payload: JsonFields): SessionPayload | string {
       const sessionId = hex32(payload, 'sessionId')
       if (sessionId === null) return badHex('sessionId')
       const preimage = hex32(payload, 'preimage')
-      return preimage === null ? badHex('preimage') : { action, sessionId, preimage }
+      if (preimage === null) return badHex('preimage')
+      if (action === 'bearer') return { action, sessionId, preimage }
+      const returnInvoice = optionalTextIn(payload, 'returnInvoice')
+      return returnInvoice === undefined
+        ? "The payload's returnInvoice must be a string"
+        : { action, sessionId, preimage, returnInvoice }
     }
     case 'topUp': {
       const sessionId = hex32(payload, 'sessionId')

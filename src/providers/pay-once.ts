@@ -1,7 +1,7 @@
 import { decodeInvoice, InvoiceError } from '../lightning/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { NothingSent } from './provider-call.ts'
-import type { Payout } from './provider.ts'
+import type { Payout, PayoutRequest } from './provider.ts'
 
 /** A payment of a node, and why it failed where it did. */
 export interface SentPayment {
@@ -66,13 +66,23 @@ export function isUnsent(error: unknown): boolean {
   )
 }
 
-/** Fee limit: this many satoshis, or one in so many of the amount where that is more. */
+/** Default fee limit: this many satoshis, or one in so many of the amount where that is more. */
 const LEAST_FEE_LIMIT = 10
 const FEE_SHARE = 20
 
 /** Satoshis that the fee of a payment may be, where a kind takes a limit. */
-export function feeLimit(amountSats: number): number {
-  return Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
+export function feeLimit({ amountSats, feeLimitSats }: Pick<PayoutRequest, 'amountSats' | 'feeLimitSats'>): number {
+  return feeLimitSats ?? Math.max(LEAST_FEE_LIMIT, Math.ceil(amountSats / FEE_SHARE))
+}
+
+/** What a node is asked to pay. */
+export interface LightningSend {
+  /** BOLT 11. */
+  readonly invoice: string
+  /** Counts where the invoice names no amount. */
+  readonly amountSats: number
+  /** For a kind that takes a limit. */
+  readonly feeLimitSats: number
 }
 
 /** What is needed of an invoice to pay it. */

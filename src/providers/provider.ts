@@ -87,6 +87,11 @@ export interface PayoutRequest {
   readonly destination: PayoutDestination
   /** At least 1; fees come on top. */
   readonly amountSats: number
+  /**
+   * Satoshis that the routing fee of a Lightning payment may be, for a kind without `mostFee`; 0 allows routes without a
+   * fee only. The kind's own limit where it is left out.
+   */
+  readonly feeLimitSats?: number
   readonly description: string | null
 }
 
@@ -163,9 +168,15 @@ export interface Capabilities {
   /**
    * Pays out over Lightning, over the chain. `once`: the same request over Lightning, sent again in the same or another
    * process, pays nothing if the first was paid or is under way, whatever became of its answer. Left out where nothing
-   * holds that.
+   * holds that. `mostFee`: what a Lightning payment may cost, both parts together, at a kind that takes no limit for it;
+   * left out where `feeLimitSats` is obeyed.
    */
-  readonly payout: { readonly lightning: boolean; readonly chain: boolean; readonly once?: true }
+  readonly payout: {
+    readonly lightning: boolean
+    readonly chain: boolean
+    readonly once?: true
+    readonly mostFee?: { readonly sats: number; readonly percent: number }
+  }
 }
 
 /** How a host stands that did not answer. */

@@ -3,7 +3,7 @@ import type { Secret } from '../keys/secrets.ts'
 import type { CallStanding } from './budgets.ts'
 import { ProviderRefused } from './errors.ts'
 import { requireSats } from './lightning-charge.ts'
-import { payOnce, type Sending, type SentPayment } from './pay-once.ts'
+import { feeLimit, payOnce, type LightningSend, type Sending, type SentPayment } from './pay-once.ts'
 import type { Charge, ChargeRequest, KeyVerdict, KindName, Payout, PayoutRequest } from './provider.ts'
 
 /** How a wallet is asked, with what it is asked by: `KeyedCalls` is one. */
@@ -54,14 +54,15 @@ export abstract class ReceivingProvider<At extends readonly unknown[]> {
 /** One that also pays Lightning invoices. */
 export abstract class PayingProvider<At extends readonly unknown[]> extends ReceivingProvider<At> {
   /** Pays an invoice with the payment hash as what keeps it single: none of these kinds pays one twice. */
-  async createPayout(key: Secret<string> | null, { destination, amountSats }: PayoutRequest): Promise<Payout> {
+  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    const { destination, amountSats } = request
     if (destination.type !== 'ln')
       throw new ProviderRefused('request', `No refunds are sent on chain through a provider of the kind ${this.kind}.`)
     const { invoice } = destination
     return await this.calls.within(key, (...at) =>
       payOnce({
         find: () => this.findPayment(invoice, ...at),
-        send: () => this.sendPayment(invoice, amountSats, ...at)
+        send: () => this.sendPayment({ invoice, amountSats, feeLimitSats: feeLimit(request) }, ...at)
       })
     )
   }
@@ -74,8 +75,7 @@ export abstract class PayingProvider<At extends readonly unknown[]> extends Rece
 
   /** The payment of an invoice as it stands; null where the wallet knows none. */
   protected abstract findPayment(invoice: string, ...at: At): Promise<SentPayment | null>
-  /** Pays it; `amountSats` counts where the invoice names none. */
-  protected abstract sendPayment(invoice: string, amountSats: number, ...at: At): Promise<Sending>
+  protected abstract sendPayment(send: LightningSend, ...at: At): Promise<Sending>
 }
 
 /**

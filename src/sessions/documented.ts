@@ -22,6 +22,7 @@ const session = {
     askedAt: '2026-11-22T10:26:30.000Z',
     endedAt: '2026-11-22T10:26:31.000Z',
     fault: 'The node could not pay the Lightning invoice.',
+    retryAt: null,
     settledBy: null,
     settledWhy: null
   }
@@ -50,12 +51,12 @@ export const prepaidTexts: Readonly<Record<string, OperationText>> = {
   },
   adminRefundSession: {
     description:
-      'Only what is known to have failed is sent again, under another reference. What was lost on the way is looked up until the provider says what became of it.',
+      'Refunds that were certainly not sent are retried automatically; this sends one at once, or after it failed, under another reference. What may have been sent is looked up until the provider says what became of it.',
     example: { params, body: {}, responses: { 200: confirmed } }
   },
   adminSettleSessionRefund: {
     description:
-      'For a refund that the provider never acknowledged, from ten minutes after it was sent. sent ends it; not-sent makes it one that failed, which can be sent again.',
+      'For a refund that the provider has not acknowledged ten minutes after it was sent, and for one that could not be sent. sent ends it; not-sent makes it fail, so that it is sent again by hand alone.',
     example: {
       params,
       body: { outcome: 'not-sent', settledBy: 'Ada', reason: 'No such payment in the node between 10:20 and 10:40.' },

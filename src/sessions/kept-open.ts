@@ -8,7 +8,7 @@ const KEPT = 300_000
 /** The largest response that is kept, as for idempotency keys. */
 const LARGEST = 1_048_576
 
-/** The response to an open, as it goes by: it is kept when it comes whole, is no stream, and is not too large. */
+/** Records the response to an open, unless it is an error of the server, a stream, incomplete or too large. */
 export class KeptOpen {
   readonly #state: State
   readonly #key: string
@@ -26,7 +26,7 @@ export class KeptOpen {
   }
 
   head(head: Head, isStream: boolean): void {
-    if (isStream || head.source === 'error' || head.source === 'stream') return
+    if (isStream || head.status >= 500 || head.source === 'error' || head.source === 'stream') return
     this.#head = { status: head.status, headers: keptHeaders(head.headers.pairs) }
   }
 

@@ -14,6 +14,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { sessionCounters } from './counters.ts'
 import { SessionNews } from './news.ts'
 import { prepaidOperations } from './operations.ts'
+import { RefundOverrides } from './refund-overrides.ts'
 import { SessionRefunds } from './refunds.ts'
 import { PrepaidSessions } from './service.ts'
 import { SessionStore } from './store.ts'
@@ -44,10 +45,11 @@ export function openSessions(parts: OpenSessionsParts) {
   const counters = sessionCounters(metrics, () => store.counts(clock.now() - UNKNOWN_GRACE))
   const news = new SessionNews(database, log)
   const refunds = new SessionRefunds({ ...parts, store, balances: balanceStore, news, counters })
-  const prepaid = new PrepaidSessions({ ...parts, store, refunds, news, counters })
+  const overrides = new RefundOverrides({ store, refunds, database, clock, log })
+  const prepaid = new PrepaidSessions({ ...parts, store, refunds, overrides, news, counters })
   return {
     prepaid,
-    operations: prepaidOperations({ store, refunds, clock }),
+    operations: prepaidOperations({ store, refunds, overrides, clock }),
     jobs: [
       periodic('sessions-close', 10_000, 'Closes sessions that nobody uses and pays back what is left', async () => {
         await refunds.sweep()

@@ -6,6 +6,7 @@ import { LINE, TEXT } from '../refunds/schema.ts'
 import { UNKNOWN_GRACE } from '../refunds/states.ts'
 import type { Clock } from '../system/clock.ts'
 import { prepaidTexts } from './documented.ts'
+import type { RefundOverrides } from './refund-overrides.ts'
 import type { SessionRefunds } from './refunds.ts'
 import { SESSION_VIEWS, type PrepaidSession, type SessionStore } from './store.ts'
 
@@ -27,10 +28,12 @@ const SessionView = Type.Object(
     returnInvoice: Type.String({ description: 'Where what is left is paid back to.' }),
     refund: Type.Object({
       status: NullableText(
-        'Null before it has begun; pending and processing while it is looked up; confirmed, failed, or skipped where less than a satoshi was left.'
+        'Null before it is sent, and while it waits to be sent again; pending and processing while it is looked up; confirmed, failed, or skipped where too little was left to send.'
       ),
       satoshis: Type.Integer(),
-      feeSatoshis: Type.Integer({ description: "Routing fee, which is the seller's; 0 while it is not known." }),
+      feeSatoshis: Type.Integer({
+        description: 'Routing fee, paid from what was withheld of the rest for it; 0 while it is not known.'
+      }),
       reference: NullableText('Our own id of the payout, by which the provider is asked.'),
       providerPayoutId: NullableText("The provider's own id; null while it has not acknowledged the payout."),
       begunAt: NullableTime('When it was sent.'),
@@ -38,7 +41,8 @@ const SessionView = Type.Object(
         'When the provider was last asked to send it; later than begunAt where the request was lost and sent again.'
       ),
       endedAt: NullableTime('When it was confirmed or failed.'),
-      fault: NullableText('Why it failed.'),
+      fault: NullableText('Why it failed, or why it is to be sent again.'),
+      retryAt: NullableTime('When it is sent again at the earliest; null where it is not.'),
       settledBy: NullableText('Who said what became of it, where it was settled by hand.'),
       settledWhy: NullableText('What showed it.')
     })
@@ -50,7 +54,7 @@ const Query = Type.Object({
   view: Type.Optional(
     Type.Enum([...SESSION_VIEWS], {
       description:
-        'all unless said, newest first. open: those that are open. stuck: closed ones whose refund failed, or that the provider has not acknowledged within ten minutes, oldest first.'
+        'Default: all, newest first. open: open sessions. stuck: closed sessions whose refund failed, or that could not be sent or was not acknowledged within ten minutes, oldest first.'
     })
   ),
   skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
@@ -74,7 +78,7 @@ const SettlementInput = Type.Object(
   {
     outcome: Type.Enum(['sent', 'not-sent'], {
       description:
-        "What the provider's own records show. not-sent lets it be sent again: say it only where they surely show it."
+        "What the provider's own records show, or that it was paid by other means. not-sent ends its retries and lets it be sent again by hand: say it only where they surely show it."
     }),
     settledBy: Type.String({
       minLength: 1,
@@ -99,11 +103,12 @@ const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 export interface PrepaidOperationParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
+  readonly overrides: RefundOverrides
   readonly clock: Clock
 }
 
 /** `/api/admin/sessions`: what the operator sees of sessions, and can do about refunds that failed. */
-export function prepaidOperations({ store, refunds, clock }: PrepaidOperationParts): AnyOperation[] {
+export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidOperationParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   const one = { description: 'The session as it stands.', schema: SessionView }
   const missing = { description: 'There is no such session.', schema: ErrorBody }
@@ -158,18 +163,18 @@ export function prepaidOperations({ store, refunds, clock }: PrepaidOperationPar
       id: 'adminRefundSession',
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/refund',
-      summary: 'Send the refund of a session again that is known to have failed',
+      summary: 'Send a refund of a session now that is known not to have been sent',
       params: Params,
       body: RefundInput,
       responses: {
         200: one,
         400: { description: 'The invoice cannot take the refund.', schema: ErrorBody },
         404: missing,
-        409: { description: 'The refund is not known to have failed.', schema: ErrorBody }
+        409: { description: 'The refund was sent, or may have been.', schema: ErrorBody }
       },
       handle: async ({ params, body }) => ({
         status: 200,
-        body: view(await refunds.sendAgain(params.sessionId, body.returnInvoice ?? null))
+        body: view(await overrides.sendAgain(params.sessionId, body.returnInvoice ?? null))
       })
     }),
     defineOperation({
@@ -177,7 +182,7 @@ export function prepaidOperations({ store, refunds, clock }: PrepaidOperationPar
       id: 'adminSettleSessionRefund',
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/settlement',
-      summary: "Write what the provider's own records show of a refund whose outcome was lost",
+      summary: 'Settle the refund of a session by hand',
       params: Params,
       body: SettlementInput,
       responses: {
@@ -187,7 +192,7 @@ export function prepaidOperations({ store, refunds, clock }: PrepaidOperationPar
       },
       handle: async ({ params, body }) => ({
         status: 200,
-        body: view(await refunds.settle(params.sessionId, body))
+        body: view(await overrides.settle(params.sessionId, body))
       })
     })
   ])
@@ -216,6 +221,7 @@ function view(session: PrepaidSession) {
       askedAt: session.refundAskedAt === null ? null : iso(session.refundAskedAt),
       endedAt: session.refundEndedAt === null ? null : iso(session.refundEndedAt),
       fault: session.refundFault,
+      retryAt: session.refundStatus === null && session.refundCheckAt !== null ? iso(session.refundCheckAt) : null,
       settledBy: session.settledBy,
       settledWhy: session.settledWhy
     }

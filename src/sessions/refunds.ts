@@ -1,14 +1,12 @@
 import type { Ledger } from '../balances/ledger.ts'
 import type { BalanceStore } from '../balances/store.ts'
-import { isUniqueViolation, type Database } from '../database/database.ts'
-import { LongError } from '../gateway/errors.ts'
+import type { Database } from '../database/database.ts'
 import { decodeInvoice } from '../lightning/bolt11.ts'
 import type { SessionRefund } from '../lightning/session-messages.ts'
-import { checkReturnInvoice } from '../lightning/session-credential.ts'
-import { ProviderUnavailable } from '../providers/errors.ts'
+import { ProviderRefused, ProviderUnavailable } from '../providers/errors.ts'
 import type { ProviderSlot } from '../providers/account.ts'
 import type { Payee, Payees } from '../providers/payees.ts'
-import type { Payout } from '../providers/provider.ts'
+import type { Capabilities, Payout } from '../providers/provider.ts'
 import {
   afterPayout,
   afterRefusal,
@@ -26,13 +24,14 @@ import type { Log } from '../telemetry/log.ts'
 import type { SessionCounters } from './counters.ts'
 import {
   afterSilence,
-  failureOf,
+  afterUnsent,
+  amountToSend,
   isBeingSent,
-  isLost,
+  isDue,
+  isNeverSent,
   isSentAgain,
   refundingOf,
   requestOf,
-  standingOf,
   toldRefund
 } from './refund-rules.ts'
 import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
@@ -52,13 +51,6 @@ export interface SessionRefundsParts {
   readonly log: Log
 }
 
-/** What an administrator found in the provider's own records. */
-export interface SessionSettlement {
-  readonly outcome: 'sent' | 'not-sent'
-  readonly settledBy: string
-  readonly reason: string
-}
-
 /** A session's use is written so often at most, as a part of its idle time; so it is closed as much later. */
 export const TOUCH_EACH = 0.1
 
@@ -66,13 +58,15 @@ export const TOUCH_EACH = 0.1
 const HELD_WAIT = 5_000
 const LOOK_EVERY = 100
 const BATCH = 100
+const UNHEARD = 'The provider has never heard of it: nothing was sent.'
 /** How long one process has to look a refund up before others may. */
 const LOOK = 60_000
 
 /**
- * Ends sessions: closes them first, so that nobody spends from them any more, and then pays back what is left, as merchants'
- * refunds are paid: the row says so before the provider is asked, and what it is not certain about is looked up. What it then
- * knows nothing of is sent again where that cannot pay twice (decision 273).
+ * Ends sessions: closes them first, so that nothing more is spent from them, and then pays back what is left. The row says
+ * so before the provider is asked. What was certainly not sent is sent again later, until it is sent, its invoice expires or
+ * is refused too often, or an operator settles it. What is uncertain is looked up, and sent again where that cannot pay
+ * twice (decisions 273 and 340).
  */
 export class SessionRefunds {
   readonly #parts: SessionRefundsParts
@@ -106,19 +100,19 @@ export class SessionRefunds {
   }
 
   /**
-   * Refunds a closed session and answers how it stands, as its client is told. One whose outcome is not known is told as
-   * failed, since the protocol has no word for it (decision 273). Never sends twice: where somebody else is sending it,
-   * what came of that is waited for.
+   * Refunds a closed session where that is due, and returns the state of its refund as its client is told it: one that
+   * is not known to be sent is `failed`, since the protocol has no word for it (decision 273). Never sends twice: while
+   * another gateway sends it, this waits for the outcome.
    */
   async refund(id: string): Promise<SessionRefund> {
     const { store, clock } = this.#parts
     for (let waited = 0; ; waited += LOOK_EVERY) {
       const session = await store.find(id)
       if (session === null) throw new TypeError('a session is gone that was to be refunded')
-      if (session.closedAt !== null && session.heldMsat === 0 && session.refundStatus === null) {
-        const begun = await this.#reserve(id)
-        if (begun !== null) return toldRefund((await this.#send(begun.session, begun.refund)) ?? session)
-        // Another was faster, or there was nothing to send.
+      if (isDue(session, clock.now())) {
+        const sent = await this.send(id)
+        if (sent !== null) return toldRefund(sent)
+        // Another gateway was faster, or there was nothing to send.
         continue
       }
       const isAwaited = session.heldMsat > 0 ? waited < HELD_WAIT : isBeingSent(session, clock.now())
@@ -137,13 +131,14 @@ export class SessionRefunds {
       heldMsat === 0 && (expiresAt <= now || usedAt + idleMs * (1 + TOUCH_EACH) < now)
     for (const { id, by } of await store.idle(now, TOUCH_EACH, BATCH))
       await this.#careful(id, async () => {
-        if (await this.close(id, by, null, isOver)) await this.#begin(id)
+        if (await this.close(id, by, null, isOver)) await this.send(id)
       })
   }
 
-  /** Begins the refunds of closed sessions that have none yet: their gateway died, or held a part of the balance. */
+  /** Sends refunds that are due: their gateway died or held a part of the balance, or an earlier attempt sent nothing. */
   async begin(): Promise<void> {
-    for (const id of await this.#parts.store.unrefunded(BATCH)) await this.#careful(id, () => this.#begin(id))
+    const { store, clock } = this.#parts
+    for (const id of await store.unrefunded(clock.now(), BATCH)) await this.#careful(id, () => this.send(id))
   }
 
   /** Looks up refunds whose outcome is not known, and sends those again that were certainly lost on their way. */
@@ -153,130 +148,87 @@ export class SessionRefunds {
   }
 
   /**
-   * Sends a refund once more that is known to have failed, by an invoice of the operator's choice where one is given.
-   * @throws LongError 404; 409 where it is not known to have failed; 400 for an invoice that cannot take it
+   * Sends a refund that is due, with more for its routing fee where it was refused for less. Null where there was nothing
+   * to send, or another gateway sends it.
    */
-  async sendAgain(id: string, invoice: string | null): Promise<PrepaidSession> {
-    const { database, store, clock } = this.#parts
-    const ready = await database.transaction(async sql => {
-      const session = await store.lock(sql, id)
-      if (session === null) throw notFound()
-      if (session.refundStatus !== 'failed') throw new LongError(409, 'Refund not sent', standingOf(session))
-      if (invoice === null) return true
-      const fault = checkReturnInvoice(invoice, session.network, clock.now() / 1000)
-      if (fault !== null) throw new LongError(400, 'Bad request', `${fault}.`)
-      const { paymentHash } = decodeInvoice(invoice, { zeroAmount: true })
-      await store.returnTo(sql, id, invoice.toLowerCase(), paymentHash).catch((error: unknown) => {
-        throw isUniqueViolation(error, 'sessions_return_hash')
-          ? new LongError(409, 'Refund not sent', 'Another session is paid back to this invoice.')
-          : error
-      })
-      return true
-    })
-    const sent = ready ? await this.#begin(id, true) : null
-    if (sent === null) throw notFound()
-    return sent
+  async send(id: string): Promise<PrepaidSession | null> {
+    for (;;) {
+      const begun = await this.#reserve(id)
+      if (begun === null) return null
+      const after = await this.#ask(begun.session, begun.refund)
+      if (after === null || !isDue(after, this.#parts.clock.now())) return after
+    }
   }
 
-  /**
-   * Writes what the provider's own records show of a refund whose outcome was lost.
-   * @throws LongError 404; 409 for one that is settled, that the provider took, or that may still be on its way
-   */
-  async settle(id: string, { outcome, settledBy, reason }: SessionSettlement): Promise<PrepaidSession> {
-    const { database, store, clock, log } = this.#parts
-    const settled = await database.transaction(async sql => {
-      const session = await store.lock(sql, id)
-      const refund = session === null ? null : refundingOf(session)
-      if (session === null) throw notFound()
-      const now = clock.now()
-      if (refund === null || !isLost(refund, now)) throw new LongError(409, 'Refund not settled', standingOf(session))
-      const next: Refunding =
-        outcome === 'sent' ? { ...refund, status: 'confirmed', processedAt: now } : afterRefusal(refund, now)
-      await this.#write(sql, session, next, outcome === 'sent' ? null : 'The operator found that it was not sent.')
-      await store.settled(sql, id, settledBy, reason)
-      return await store.find(id, sql)
-    })
-    if (settled === null) throw notFound()
-    log.warn({ session: id, outcome, settledBy }, 'The refund of a session was settled by hand')
-    return settled
-  }
-
-  /** Reserves the refund in the row, sends it, and writes what came of it. */
-  async #begin(id: string, isAgain = false): Promise<PrepaidSession | null> {
-    const begun = await this.#reserve(id, isAgain)
-    return begun === null ? await this.#parts.store.find(id) : await this.#send(begun.session, begun.refund)
-  }
-
-  /** Writes that the refund is being sent, or that there is nothing to send; null where there is nothing to do. */
-  async #reserve(
-    id: string,
-    isAgain = false
-  ): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
-    const { database, store, balances, clock, random } = this.#parts
+  /** Writes that the refund is being sent, or why it cannot be; null where there is nothing to send. */
+  async #reserve(id: string): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
+    const { database, store, balances, clock, counters } = this.#parts
     return await database.transaction(async sql => {
       const session = await store.lock(sql, id)
-      if (session === null || session.closedAt === null || session.heldMsat > 0) return null
-      if (session.refundStatus !== (isAgain ? 'failed' : null)) return null
       const now = clock.now()
-      // What is less than a satoshi stays here: nothing smaller can be paid out.
-      const amountSats = Math.floor((session.depositedMsat - session.spentMsat - session.refundedMsat) / 1000)
-      if (amountSats === 0) {
+      if (session === null || !isDue(session, now)) return null
+      const refund = this.draft(session)
+      if (refund.amountSats === 0) {
         await balances.refunded(id, 0, sql)
         await store.skip(sql, id, now)
-        this.#parts.counters.refund('skipped', 0)
+        counters.refund('skipped', 0)
         return null
       }
-      const refund: Refunding = {
-        type: 'ln',
-        reference: numericId(random),
-        amountSats,
-        status: 'pending',
-        feeSats: 0,
-        providerRefundId: null,
-        transactionHash: null,
-        createdAt: now,
-        askedAt: now,
-        processedAt: null
+      if (decodeInvoice(session.returnInvoice, { zeroAmount: true }).expiresAt * 1000 <= now) {
+        await this.write(sql, session, afterRefusal(refund, now), 'The return invoice expired before it could be paid.')
+        return null
       }
       await store.refund(sql, id, refund, null, now + SEND_WITHIN)
       return { session, refund }
     })
   }
 
+  /** A refund that begins now. */
+  draft(session: PrepaidSession): Refunding {
+    const { clock, random } = this.#parts
+    const now = clock.now()
+    return {
+      type: 'ln',
+      reference: numericId(random),
+      amountSats: amountToSend(session, this.#payoutOf(session)),
+      status: 'pending',
+      feeSats: 0,
+      providerRefundId: null,
+      transactionHash: null,
+      createdAt: now,
+      askedAt: now,
+      processedAt: null
+    }
+  }
+
   /**
    * Asks the provider, for what the row says that it is asked for now. What it is not certain about stays pending.
+   * `askedBefore`: when the same refund was asked for earlier, with an outcome that is not known.
    */
-  async #send(session: PrepaidSession, refund: Refunding): Promise<PrepaidSession | null> {
+  async #ask(
+    session: PrepaidSession,
+    refund: Refunding,
+    askedBefore: number | null = null
+  ): Promise<PrepaidSession | null> {
     const { clock, log, store } = this.#parts
     const { id } = session
-    const fields = { session: id, reference: refund.reference, refundSats: refund.amountSats }
     let payout: Payout
     try {
-      // A process that stood still may wake after others have sent it.
+      // A process that was suspended may resume after others have sent it.
       if (clock.now() - refund.askedAt >= SEND_WITHIN)
         throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
       payout = await this.#payee(session).payOut(requestOf(session, refund))
     } catch (error) {
-      // What refuses a second request says nothing of the first, as long as that may be on its way.
-      const isFirstUnknown = refund.askedAt > refund.createdAt && clock.now() - refund.createdAt < UNKNOWN_GRACE
-      if (!isNothingSent(error) || isFirstUnknown) {
-        log.warn(
-          { ...fields, err: error },
-          "The outcome of a session's refund is not known: its client was told that it failed; it is looked up"
-        )
-        return await store.find(id)
-      }
+      // What refuses a second request says nothing about the first while that may be on its way.
+      const isFirstUnknown = askedBefore !== null && clock.now() - askedBefore < UNKNOWN_GRACE
+      if (isNothingSent(error) && !isFirstUnknown) return await this.#unsent(id, refund, error)
       log.warn(
-        { ...fields, err: error },
-        'The refund of a session failed; POST /api/admin/sessions/{sessionId}/refund sends it again'
+        { session: id, reference: refund.reference, refundSats: refund.amountSats, err: error },
+        "The outcome of a session's refund is not known; it is looked up"
       )
-      const fault = error instanceof Error ? error.message : String(error)
-      // Where somebody has asked anew meanwhile, that request decides.
-      const refused = (current: Refunding, now: number): Refunding =>
-        current.askedAt === refund.askedAt ? afterRefusal(current, now) : current
-      return await this.#change(id, refund, refused, fault)
+      return await store.find(id)
     }
-    return await this.#change(id, refund, (current, now) => afterPayout(current, payout, now), failureOf(payout))
+    return await this.#heard(id, refund, payout)
   }
 
   async #lookUp(id: string): Promise<void> {
@@ -286,17 +238,15 @@ export class SessionRefunds {
     if (session === null || refund === null || !isOpen(refund)) return
     const payee = this.#payee(session)
     const payout = ownPayout(refund, await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId))
-    if (payout === null && payee.capabilities.payout.once === true && isSentAgain(refund, clock.now())) {
-      await this.#sendLost(id, refund)
-      return
+    const now = clock.now()
+    const isOnce = payee.capabilities.payout.once === true
+    if (payout !== null) await this.#heard(id, refund, payout)
+    else if (isOnce && isSentAgain(refund, now)) await this.#sendLost(id, refund)
+    else if (isOnce && isNeverSent(refund, now)) await this.#unsent(id, refund, new ProviderRefused('request', UNHEARD))
+    else {
+      await this.#change(id, refund, afterSilence, UNHEARD)
+      await store.checkAt(id, nextCheck(refund, now))
     }
-    await this.#change(
-      id,
-      refund,
-      (current, now) => (payout === null ? afterSilence(current, now) : afterPayout(current, payout, now)),
-      payout === null ? 'The provider has never heard of it: nothing was sent.' : failureOf(payout)
-    )
-    if (payout === null) await store.checkAt(id, nextCheck(refund, clock.now()))
   }
 
   /**
@@ -319,7 +269,50 @@ export class SessionRefunds {
       { session: id, reference: seen.reference },
       'The provider knows nothing of the refund of a session, whose gateway ended or whose request was lost; it is sent again'
     )
-    await this.#send(lost.session, lost.refund)
+    await this.#ask(lost.session, lost.refund, seen.askedAt)
+  }
+
+  /** Writes what the provider says of a refund. */
+  async #heard(id: string, seen: Refunding, payout: Payout): Promise<PrepaidSession | null> {
+    return payout.status === 'failed'
+      ? await this.#unsent(id, seen, new ProviderRefused('request', 'The payment provider could not send it.'), payout)
+      : await this.#change(id, seen, (current, now) => afterPayout(current, payout, now), null)
+  }
+
+  /**
+   * Puts a refund back that was certainly not sent, because of `cause`, so that it is sent again later, or ends it.
+   * `payout`: how the provider says that it failed, where it took it.
+   */
+  async #unsent(
+    id: string,
+    seen: Refunding,
+    cause: unknown,
+    payout: Payout | null = null
+  ): Promise<PrepaidSession | null> {
+    const { database, store, clock, log } = this.#parts
+    const fault = cause instanceof Error ? cause.message : String(cause)
+    return await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const current = session === null ? null : refundingOf(session)
+      if (session === null || current === null || current.reference !== seen.reference || !isOpen(current))
+        return session
+      // Where it was asked for again meanwhile, that request decides.
+      if (payout === null && (current.askedAt !== seen.askedAt || !isUnheard(current))) return session
+      const now = clock.now()
+      const { retryAt, refusals } = afterUnsent(session, cause, this.#payoutOf(session), now)
+      const fields = { session: id, reference: seen.reference, refundSats: seen.amountSats, err: cause }
+      if (retryAt === null) {
+        log.warn(fields, 'The refund of a session failed; POST /api/admin/sessions/{sessionId}/refund sends it again')
+        await this.write(sql, session, afterRefusal(current, now), fault)
+      } else {
+        log.warn(
+          { ...fields, retryAt: new Date(retryAt).toISOString() },
+          'The refund of a session was not sent; it is sent again later'
+        )
+        await store.putBack(sql, id, retryAt, refusals, fault)
+      }
+      return await store.find(id, sql)
+    })
   }
 
   /** Writes what the refund has become that was `seen`, with the balance once it is confirmed. */
@@ -338,12 +331,13 @@ export class SessionRefunds {
       if (refund.reference !== seen.reference) return session
       const next = change(refund, clock.now())
       if (next === refund) return session
-      await this.#write(sql, session, next, next.status === 'failed' ? fault : null)
+      await this.write(sql, session, next, next.status === 'failed' ? fault : null)
       return await store.find(id, sql)
     })
   }
 
-  async #write(
+  /** Writes the refund, with its balance once it is confirmed; the rows are locked. */
+  async write(
     sql: Parameters<SessionStore['refund']>[0],
     session: PrepaidSession,
     next: Refunding,
@@ -360,10 +354,19 @@ export class SessionRefunds {
     )
   }
 
-  /** What took the deposit gives it back: another kind in its place is another account, which knows nothing of it. */
+  /** What took the deposit, null where that is not configured: another kind in its slot is another account. */
+  #maker({ providerSlot, providerKind }: PrepaidSession): Payee | null {
+    // The slot was written from a payee's own.
+    return this.#parts.payees.maker(null, providerSlot as ProviderSlot, providerKind)
+  }
+
+  /** What the provider can pay out; null while it is not configured. */
+  #payoutOf(session: PrepaidSession): Capabilities['payout'] | null {
+    return this.#maker(session)?.capabilities.payout ?? null
+  }
+
   #payee(session: PrepaidSession): Payee {
-    // What was written there came from a payee's own slot.
-    const payee = this.#parts.payees.maker(null, session.providerSlot as ProviderSlot, session.providerKind)
+    const payee = this.#maker(session)
     if (payee !== null) return payee
     throw new ProviderUnavailable(
       `The deposit came through ${session.providerKind}, which is no provider of the ${session.providerSlot} slot any more.`
@@ -381,8 +384,4 @@ export class SessionRefunds {
       )
     }
   }
-}
-
-function notFound(): LongError {
-  return new LongError(404, 'Session not found', 'There is no session with this id.')
 }

@@ -8,7 +8,7 @@ import { depositOf } from '../challenges/deposits.ts'
 import type { Offer, RouteOffers } from '../challenges/offer.ts'
 import { isUniqueViolation, type Database } from '../database/database.ts'
 import type { Context } from '../gateway/context.ts'
-import { Unavailable } from '../gateway/errors.ts'
+import { LongError, Unavailable } from '../gateway/errors.ts'
 import type { Reply } from '../gateway/reply.ts'
 import { readCredential } from '../lightning/credential.ts'
 import { decodeInvoice, type InvoiceNetwork } from '../lightning/bolt11.ts'
@@ -28,6 +28,7 @@ import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SessionCounters } from './counters.ts'
 import type { SessionNews } from './news.ts'
+import type { RefundOverrides } from './refund-overrides.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
 import { KeptOpen } from './kept-open.ts'
 import { SessionSale } from './sale.ts'
@@ -43,6 +44,7 @@ declare module '../gateway/services.ts' {
 export interface PrepaidSessionsParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
+  readonly overrides: RefundOverrides
   readonly balances: Balances
   readonly balanceStore: BalanceStore
   readonly challenges: Challenges
@@ -412,20 +414,33 @@ export class PrepaidSessions {
 
   // --- close ---
 
-  async #close(challengeId: string, { sessionId: id, preimage }: PayloadOf<'bearer' | 'close'>): Promise<Reply> {
-    const { store, refunds } = this.#parts
+  /** Closes a session. Closing it again says how its refund stands now, and may name another invoice for it. */
+  async #close(challengeId: string, { sessionId: id, preimage, returnInvoice }: PayloadOf<'close'>): Promise<Reply> {
+    const { store, refunds, overrides, clock } = this.#parts
     const session = await store.find(id)
     if (session === null) throw unknown()
-    if (session.closedAt !== null && session.closeChallenge !== challengeId) throw closed()
+    const isOpener = session.openChallenge === challengeId
+    if (session.closedAt !== null && session.closeChallenge !== challengeId && !isOpener) throw closed()
     if (!preimageMatches(preimage, id))
       throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
-    if (session.toldSats !== null && session.toldStatus !== null)
-      return this.#replied(id, null, { refundSats: session.toldSats, refundStatus: session.toldStatus })
-    if (session.closedAt === null && !(await refunds.close(id, 'client', challengeId))) {
+    if (returnInvoice !== null) {
+      const fault = isOpener
+        ? checkReturnInvoice(returnInvoice, session.network, clock.now() / 1000)
+        : 'Nodes on the way of a payment learn its preimage: only the challenge that opened the session may name another return invoice'
+      if (fault !== null) throw new Refusal('lightning/invalid-return-invoice', fault)
+    }
+    if (session.closedAt === null && !(await refunds.close(id, 'client', challengeId)) && !isOpener) {
       const now = await store.find(id)
       if (now?.closeChallenge !== challengeId) throw closed()
     }
     this.#known.delete(id)
+    if (returnInvoice !== null && returnInvoice.toLowerCase() !== session.returnInvoice)
+      await overrides.sendAgain(id, returnInvoice).catch((error: unknown) => {
+        if (!(error instanceof LongError)) throw error
+        if (error.status === 400) throw new Refusal('lightning/invalid-return-invoice', error.message)
+        // It was sent, or may have been: the reply says so.
+        if (error.status !== 409) throw error
+      })
     return this.#replied(id, null, await store.tell(id, await refunds.refund(id)))
   }
 

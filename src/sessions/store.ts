@@ -39,7 +39,7 @@ export interface PrepaidSession extends NewSession {
   readonly closeChallenge: string | null
   readonly toldSats: number | null
   readonly toldStatus: ToldRefund['refundStatus'] | null
-  /** Null until the refund has begun; `skipped` where less than a satoshi was left. */
+  /** Null until the refund has begun, and between attempts; `skipped` where too little was left to send. */
   readonly refundStatus: RefundStatus | 'skipped' | null
   readonly refundReference: string | null
   readonly refundSats: number
@@ -50,7 +50,11 @@ export interface PrepaidSession extends NewSession {
   /** When the provider was last asked to send it. */
   readonly refundAskedAt: number | null
   readonly refundEndedAt: number | null
-  /** Why it failed, in words. */
+  /** When it is looked up next; while it has not begun, when it is sent at the earliest. */
+  readonly refundCheckAt: number | null
+  /** How often the provider has refused to send it to this invoice. */
+  readonly refundRefusals: number
+  /** Why it failed, or why it waits for another attempt. */
   readonly refundFault: string | null
   /** Who said what became of it, and why, where only the provider's records showed that. */
   readonly settledBy: string | null
@@ -96,6 +100,8 @@ const columns = {
   refundBegunAt: optional(moment()),
   refundAskedAt: optional(moment()),
   refundEndedAt: optional(moment()),
+  refundCheckAt: optional(moment()),
+  refundRefusals: amount(),
   refundFault: optional(text()),
   settledBy: optional(text()),
   settledWhy: optional(text()),
@@ -157,14 +163,16 @@ export class SessionStore {
     return done.count > 0
   }
 
-  /** What the client that closed it is told, now and whenever it asks again: the first answer counts. */
+  /** Notes and returns what a client that closes it is told: the refund as it is now, and the same for good once it has ended well. */
   async tell(id: string, { refundSats, refundStatus }: ToldRefund): Promise<ToldRefund> {
     const told = records({
       refundSats: amount('told_sats'),
       refundStatus: text<ToldRefund['refundStatus']>('told_status')
     })
     const [row] = await told.all(this.#database.sql`
-      update sessions set told_sats = coalesce(told_sats, ${refundSats}), told_status = coalesce(told_status, ${refundStatus})
+      update sessions set
+        told_sats = case when coalesce(told_status, 'failed') = 'failed' then ${refundSats} else told_sats end,
+        told_status = case when coalesce(told_status, 'failed') = 'failed' then ${refundStatus} else told_status end
       where id = ${id} returning told_sats, told_status`)
     return row ?? { refundSats, refundStatus }
   }
@@ -184,9 +192,18 @@ export class SessionStore {
     await sql`update sessions set refund_status = 'skipped', refund_ended_at = ${new Date(now)} where id = ${id}`
   }
 
-  /** Another invoice for a refund that failed. The row is locked. @throws as `open` */
+  /** Another invoice for a refund that is not under way. The row is locked. @throws as `open` */
   async returnTo(sql: Sql, id: string, invoice: string, hash: string): Promise<void> {
     await sql`update sessions set return_invoice = ${invoice}, return_hash = ${hash} where id = ${id}`
+  }
+
+  /** Makes a refund that was certainly not sent one that begins at `retryAt`. The row is locked. */
+  async putBack(sql: Sql, id: string, retryAt: number, refusals: number, fault: string | null): Promise<void> {
+    await sql`
+      update sessions set refund_status = null, refund_reference = null, refund_sats = 0, refund_fee_sats = 0,
+        refund_payout_id = null, refund_begun_at = null, refund_asked_at = null, refund_ended_at = null,
+        refund_check_at = ${new Date(retryAt)}, refund_refusals = ${refusals}, refund_fault = ${fault}
+      where id = ${id}`
   }
 
   async settled(sql: Sql, id: string, by: string, why: string): Promise<void> {
@@ -212,11 +229,13 @@ export class SessionStore {
     return found
   }
 
-  /** Closed ones whose refund can begin: no gateway holds a part of the balance any more. */
-  async unrefunded(limit: number): Promise<readonly string[]> {
+  /** Closed ones whose refund is due: no gateway holds a part of the balance any more. */
+  async unrefunded(now: number, limit: number): Promise<readonly string[]> {
     const found = await ids.all(this.#database.sql`
       select id from sessions join balances using (id)
-      where closed_at is not null and refund_status is null and held_msat = 0 order by closed_at limit ${limit}`)
+      where closed_at is not null and refund_status is null and held_msat = 0
+        and (refund_check_at is null or refund_check_at <= ${new Date(now)})
+      order by refund_check_at nulls first, closed_at limit ${limit}`)
     return found.map(({ id }) => id)
   }
 
@@ -237,12 +256,7 @@ export class SessionStore {
     page: { skip: number; take: number }
   ): Promise<readonly PrepaidSession[]> {
     const { sql } = this.#database
-    const which =
-      view === 'open'
-        ? sql`closed_at is null`
-        : view === 'stuck'
-          ? sql`(refund_status = 'failed' or (refund_status = 'pending' and refund_payout_id is null and refund_begun_at < ${new Date(lostBefore)}))`
-          : sql`true`
+    const which = view === 'open' ? sql`closed_at is null` : view === 'stuck' ? stuck(sql, lostBefore) : sql`true`
     const order = view === 'stuck' ? sql`closed_at, id` : sql`sessions.opened_at desc, id desc`
     return await sessions.all(sql`
       select sessions.*, deposited_msat, spent_msat, refunded_msat, held_msat, expires_at
@@ -251,11 +265,10 @@ export class SessionStore {
 
   /** How many are open and how many refunds have failed or were lost, for measurements. */
   async counts(lostBefore: number): Promise<{ readonly open: number; readonly stuck: number }> {
-    const [row] = await records({ open: amount(), stuck: amount() }).all(this.#database.sql`
+    const { sql } = this.#database
+    const [row] = await records({ open: amount(), stuck: amount() }).all(sql`
       select (select count(*) from sessions where closed_at is null) as open,
-        (select count(*) from sessions where refund_status = 'failed')
-        + (select count(*) from sessions where refund_status = 'pending' and refund_payout_id is null
-            and refund_begun_at < ${new Date(lostBefore)}) as stuck`)
+        (select count(*) from sessions where ${stuck(sql, lostBefore)}) as stuck`)
     return row ?? { open: 0, stuck: 0 }
   }
 
@@ -267,6 +280,14 @@ export class SessionStore {
           and not exists (select from balances where balances.id = sessions.id) limit ${limit})`
     return gone.count
   }
+}
+
+/** Refunds that failed, that the provider has not acknowledged, or that could not be sent, since `before`. */
+function stuck(sql: Sql, before: number) {
+  const since = new Date(before)
+  return sql`(refund_status = 'failed'
+    or (refund_status = 'pending' and refund_payout_id is null and refund_begun_at < ${since})
+    or (refund_status is null and refund_fault is not null and closed_at < ${since}))`
 }
 
 function at(time: number | null): Date | null {

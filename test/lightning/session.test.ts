@@ -132,9 +132,11 @@ t.test('each action is read, with unknown members and with what the draft lets a
     [{ action: 'bearer', sessionId: HASH, preimage: PREIMAGE }, bare],
     [{ action: 'bearer', sessionId: HASH, preimage: PREIMAGE }, {}],
     [{ action: 'topUp', sessionId: HASH, topUpPreimage: PREIMAGE }, { expires: undefined }],
-    [{ action: 'close', sessionId: HASH, preimage: PREIMAGE }, bare]
+    [{ action: 'close', sessionId: HASH, preimage: PREIMAGE, returnInvoice: null }, bare],
+    [{ action: 'close', sessionId: HASH, preimage: PREIMAGE, returnInvoice: 'lnbcrt1p5abc' }, bare]
   ] as const) {
-    const parsed = parseSessionToken(`${token({ ...payload, more: [] }, edit)}`)
+    const sent = Object.fromEntries(Object.entries(payload).filter(([, value]) => value !== null))
+    const parsed = parseSessionToken(`${token({ ...sent, more: [] }, edit)}`)
     if (parsed === null || !parsed.ok) throw new Error(JSON.stringify(parsed))
     t.same(parsed.credential.payload, payload)
     t.equal(parsed.credential.request.paymentHash, HASH)

@@ -1,107 +1,11 @@
-import { randomBytes } from 'node:crypto'
-import t, { type Test as T } from 'tap'
-import { Ledger } from '../../src/balances/ledger.ts'
-import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
-import type { Database } from '../../src/database/database.ts'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import t from 'tap'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
-import type { Payee } from '../../src/providers/payees.ts'
-import type { Payout, PayoutRequest } from '../../src/providers/provider.ts'
-import { SessionNews } from '../../src/sessions/news.ts'
-import { SessionRefunds } from '../../src/sessions/refunds.ts'
-import { SessionStore } from '../../src/sessions/store.ts'
-import { systemRandom } from '../../src/system/ids.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { newBalance, passing, reserved, settled, use, written } from '../balances/fixture.ts'
+import type { Payout } from '../../src/providers/provider.ts'
+import { passing, reserved, settled, use, written } from '../balances/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
 import { eachDatabase } from '../support/database.ts'
-import { ManualClock } from '../support/manual-clock.ts'
 import { returnInvoice } from './fixture.ts'
-
-const PAID: Payout = { payoutId: 'p1', status: 'confirmed', feeSats: 1, transactionHash: null, processedAt: 1 }
-
-/** A provider that answers what the test says, and writes down what it was asked. */
-class Provider {
-  readonly sent: PayoutRequest[] = []
-  readonly looked: PayoutRequest[] = []
-  pay: () => Promise<Payout> = () => Promise.resolve(PAID)
-  known: () => Promise<Payout | null> = () => Promise.resolve(null)
-  /** Whether it pays a request once, however often it is asked. */
-  once = true
-
-  get payee(): Payee {
-    const parts: Partial<Payee> = {
-      slot: 'primary',
-      kind: 'sandbox',
-      capabilities: {
-        onchain: false,
-        hostedCheckout: false,
-        notifies: false,
-        payout: { lightning: true, chain: false, ...(this.once ? { once: true } : {}) }
-      },
-      payOut: request => {
-        this.sent.push(request)
-        return this.pay()
-      },
-      lookUpPayout: request => {
-        this.looked.push(request)
-        return this.known()
-      }
-    }
-    return parts as Payee // No more of it is asked for.
-  }
-}
-
-const NOTHING = (): void => {}
-const UNCOUNTED = {
-  opened: NOTHING,
-  toppedUp: NOTHING,
-  closed: NOTHING,
-  refund: NOTHING,
-  paused: NOTHING,
-  timedOut: NOTHING
-}
-
-function setting(t: T, database: Database) {
-  const clock = new ManualClock()
-  const provider = new Provider()
-  const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
-  const gateway = () => {
-    const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog })
-    t.teardown(() => ledger.close())
-    const refunds = new SessionRefunds({
-      store,
-      balances,
-      ledger,
-      database,
-      payees: { maker: () => provider.payee },
-      news: new SessionNews(database, silentLog),
-      counters: UNCOUNTED,
-      clock,
-      random: systemRandom,
-      log: silentLog
-    })
-    return { ledger, refunds }
-  }
-  const open = async (depositedMsat = 100_000, invoice = returnInvoice({ at: clock.now() })): Promise<string> => {
-    const balance = newBalance(clock, { kind: 'session', depositedMsat })
-    await balances.open(balance)
-    await store.open(database.sql, {
-      id: balance.id,
-      openChallenge: randomBytes(8).toString('hex'),
-      network: 'regtest',
-      chargeId: 'charge',
-      providerSlot: 'primary',
-      providerKind: 'sandbox',
-      openedAt: clock.now(),
-      idleMs: 300_000,
-      returnInvoice: invoice,
-      returnHash: decodeInvoice(invoice, { zeroAmount: true }).paymentHash
-    })
-    return balance.id
-  }
-  return { clock, provider, store, balances, open, ...gateway(), other: gateway() }
-}
+import { PAID, setting } from './refund-fixture.ts'
 
 void eachDatabase(t, 'a session that rests is closed after its idle time and paid back, once', async (t, database) => {
   const { clock, provider, store, refunds, other, open } = setting(t, database)
@@ -201,16 +105,16 @@ void eachDatabase(
 )
 
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
-  const { clock, provider, refunds, store, open } = setting(t, database)
+  const { clock, provider, refunds, overrides, store, open } = setting(t, database)
   const id = await open()
   provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
   await refunds.close(id, 'client', 'c')
   t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'failed' }, 'the protocol has no other word')
   t.match(await store.find(id), { refundStatus: 'pending', refundedMsat: 0 })
   await refunds.begin()
-  await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+  await t.rejects(overrides.sendAgain(id, null), errorLike({ status: 409 }))
   await t.rejects(
-    refunds.settle(id, { outcome: 'not-sent', settledBy: 'Ada', reason: 'x' }),
+    overrides.settle(id, { outcome: 'not-sent', settledBy: 'Ada', reason: 'x' }),
     errorLike({ status: 409 })
   )
   clock.advance(61_000)
@@ -233,7 +137,7 @@ void eachDatabase(
   t,
   'what a provider that may pay twice never heard of is failed after ten minutes, and stuck until somebody sends it again',
   async (t, database) => {
-    const { clock, provider, refunds, store, open } = setting(t, database)
+    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     provider.once = false
     const id = await open()
     provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
@@ -253,39 +157,31 @@ void eachDatabase(
     provider.pay = () => Promise.resolve(PAID)
     const invoice = returnInvoice({ at: clock.now() })
     await t.rejects(
-      refunds.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })),
+      overrides.sendAgain(id, returnInvoice({ at: clock.now(), network: 'mainnet' })),
       errorLike({ status: 400 })
     )
-    t.match(await refunds.sendAgain(id, invoice), {
+    t.match(await overrides.sendAgain(id, invoice), {
       refundStatus: 'confirmed',
       refundSats: 100,
       returnInvoice: invoice
     })
     t.not(provider.sent[1]?.reference, provider.sent[0]?.reference)
-    await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+    await t.rejects(overrides.sendAgain(id, null), errorLike({ status: 409 }))
     t.equal(provider.sent.length, 2)
   }
 )
 
-void eachDatabase(
-  t,
-  'a refund that is refused is told as failed; one that was lost can be settled by hand',
-  async (t, database) => {
-    const { clock, provider, refunds, store, open } = setting(t, database)
-    const [refused, lost] = [await open(), await open()]
-    provider.pay = () => Promise.reject(new ProviderRefused('request', 'No route.'))
-    await refunds.close(refused, 'client', 'c')
-    t.same(await refunds.refund(refused), { refundSats: 100, refundStatus: 'failed' })
-    t.match(await store.find(refused), { refundStatus: 'failed', refundFault: 'No route.' })
-    provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
-    await refunds.close(lost, 'idle')
-    await refunds.refund(lost)
-    clock.advance(601_000)
-    const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
-    t.match(await refunds.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
-    await t.rejects(refunds.settle(lost, word), errorLike({ status: 409 }))
-  }
-)
+void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', async (t, database) => {
+  const { clock, provider, refunds, overrides, open } = setting(t, database)
+  const lost = await open()
+  provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
+  await refunds.close(lost, 'idle')
+  await refunds.refund(lost)
+  clock.advance(601_000)
+  const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
+  t.match(await overrides.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
+  await t.rejects(overrides.settle(lost, word), errorLike({ status: 409 }))
+})
 
 void eachDatabase(
   t,
@@ -337,9 +233,9 @@ for (const [point, { isKnown }] of Object.entries(DEATHS))
 
 void eachDatabase(
   t,
-  'a request that is lost again and again is left to the operator, and may be settled once it is surely no longer on its way',
+  'a request that is lost again and again begins anew once it is surely no longer on its way, until the operator settles it',
   async (t, database) => {
-    const { clock, provider, refunds, store, open } = setting(t, database)
+    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
     provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
     await refunds.close(id, 'client', 'c')
@@ -354,11 +250,15 @@ void eachDatabase(
     t.equal(new Set(provider.sent.map(({ reference }) => reference)).size, 1)
     const word = { outcome: 'not-sent', settledBy: 'Ada', reason: 'It is not there.' } as const
     t.match(await store.list('stuck', clock.now() - 600_000, { skip: 0, take: 10 }), [{ id, refundStatus: 'pending' }])
-    await t.rejects(refunds.settle(id, word), errorLike({ status: 409 }), 'the last request may still be on its way')
+    await t.rejects(overrides.settle(id, word), errorLike({ status: 409 }), 'the last request may still be on its way')
     clock.advance(600_000)
     await refunds.followUp()
-    t.match(await store.find(id), { refundStatus: 'failed', refundFault: /never heard/ })
     t.equal(provider.sent.length, sent)
+    t.match(await store.find(id), { refundStatus: null, refundFault: /never heard/, refundRefusals: 1 })
+    await refunds.begin()
+    t.match(provider.sent.at(-1), { amountSats: 98, feeLimitSats: 2 })
+    clock.advance(600_000)
+    t.match(await overrides.settle(id, word), { refundStatus: 'failed', settledBy: 'Ada' })
   }
 )
 
@@ -391,7 +291,7 @@ void eachDatabase(
   t,
   'what refuses a second request says nothing of the first while that may be on its way',
   async (t, database) => {
-    const { clock, provider, refunds, store, open } = setting(t, database)
+    const { clock, provider, refunds, overrides, store, open } = setting(t, database)
     const id = await open()
     provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
     await refunds.close(id, 'client', 'c')
@@ -401,7 +301,7 @@ void eachDatabase(
     await refunds.followUp()
     t.equal(provider.sent.length, 2)
     t.match(await store.find(id), { refundStatus: 'pending' })
-    await t.rejects(refunds.sendAgain(id, null), errorLike({ status: 409 }))
+    await t.rejects(overrides.sendAgain(id, null), errorLike({ status: 409 }))
     provider.known = () => Promise.resolve(PAID)
     clock.advance(61_000)
     await refunds.followUp()

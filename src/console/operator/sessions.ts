@@ -27,6 +27,7 @@ interface SessionItem {
     readonly begunAt: string | null
     readonly endedAt: string | null
     readonly fault: string | null
+    readonly retryAt: string | null
     readonly settledBy: string | null
     readonly settledWhy: string | null
   }
@@ -45,7 +46,8 @@ function whole(msat: number): string {
 
 function refundOf({ closedAt, refund }: SessionItem) {
   if (closedAt === null) return badge('open', 'good')
-  return refund.status === null ? badge('not begun', 'wait') : status(refund.status)
+  if (refund.status !== null) return status(refund.status)
+  return badge(refund.retryAt === null ? 'not begun' : 'retrying', 'wait')
 }
 
 /** Prepaid sessions, and those whose refund somebody must see to. */
@@ -99,7 +101,8 @@ export const operatorSession: ConsolePage = {
     const { api, form, params, problem } = asked
     const found = await api.get<SessionItem>(`/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`)
     const { refund } = found
-    const isUnderWay = refund.status === 'pending' || refund.status === 'processing'
+    const isUnsent = found.closedAt !== null && (refund.status === null || refund.status === 'failed')
+    const isSettleable = isUnsent || refund.status === 'pending' || refund.status === 'processing'
     return {
       title: 'Session',
       content: html`
@@ -118,16 +121,17 @@ export const operatorSession: ConsolePage = {
           ['Sent', timeOf(refund.begunAt)],
           ['Our id of the payout', refund.reference ?? '–'],
           ["The provider's id", refund.providerPayoutId ?? '–'],
-          ['Why it failed', refund.fault ?? '–'],
+          ['Reason for failure', refund.fault ?? '–'],
+          ['Next attempt', timeOf(refund.retryAt)],
           ...(refund.settledBy === null
             ? []
             : ([['Settled', html`by <bdi>${refund.settledBy}</bdi>: <bdi>${refund.settledWhy ?? ''}</bdi>`]] as const))
         ])}
         ${found.closedAt === null ? danger('Close it', 'What is left is paid back to its return invoice. The client must open another one.', action('Close it', { do: 'close' }, { isDanger: true })) : null}
         ${
-          refund.status === 'failed'
+          isUnsent
             ? html`<section aria-labelledby="again"><h2 id="again">Send it again</h2>
-                <p>It is known to have failed. Without another invoice it goes to the one of the session.</p>
+                <p>It was not sent. Without another invoice it goes to the session's return invoice.</p>
                 <form method="post" class="form">
                   <input type="hidden" name="do" value="again" />
                   ${field({ name: 'returnInvoice', label: 'Another invoice of the client, without an amount', value: form.get('returnInvoice') ?? '', problem: problem?.fields['returnInvoice'], attributes: { maxlength: 4096 } })}
@@ -136,8 +140,10 @@ export const operatorSession: ConsolePage = {
             : null
         }
         ${
-          isUnderWay && refund.settledBy === null
-            ? settlementSection(asked, { words: 'While the provider may still be sending it, this is refused.' })
+          isSettleable && refund.settledBy === null
+            ? settlementSection(asked, {
+                words: 'Refused while the provider may still be sending it. “Not sent” ends its retries.'
+              })
             : null
         }`
     }

@@ -50,6 +50,7 @@ import { entriesTogether } from './0062-entries-together.ts'
 import { entriesByColumn } from './0063-entries-by-column.ts'
 import { unknownSize } from './0067-unknown-size.ts'
 import { salesByTime } from './0068-sales-by-time.ts'
+import { sessionRetries } from './0070-session-retries.ts'
 import { webhookPaces } from './0076-webhook-paces.ts'
 import { masterCheck } from './0079-master-check.ts'
 
@@ -109,6 +110,7 @@ export const migrations: readonly Migration[] = [
   entriesByColumn,
   unknownSize,
   salesByTime,
+  sessionRetries,
   webhookPaces,
   masterCheck
 ]

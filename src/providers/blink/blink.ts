@@ -8,7 +8,7 @@ import { ProviderNotificationError } from '../errors.ts'
 import { jsonHash, jsonMembers, jsonText, type JsonMembers } from '../json-members.ts'
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -35,7 +35,7 @@ const capabilities: Capabilities = Object.freeze({
   // replace asking.
   notifies: false,
   // It pays under a lock of the wallet, and refuses what its ledger has as paid or pending.
-  payout: Object.freeze({ lightning: true, chain: false, once: true })
+  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 10, percent: 0.5 } })
 })
 
 /** Minutes that an invoice may be good: outside of it Blink takes four hours without a word. */
@@ -148,8 +148,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
   }
 
   protected async sendPayment(
-    invoice: string,
-    amountSats: number,
+    { invoice, amountSats }: LightningSend,
     call: CallProvider,
     walletId: string
   ): Promise<Sending> {

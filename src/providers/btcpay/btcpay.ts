@@ -8,7 +8,7 @@ import { jsonText } from '../json-members.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
 import { lightningCharge } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { feeLimit, payable, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, secondsToPay, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -225,11 +225,12 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   }
 
   protected async sendPayment(
-    invoice: string,
-    amountSats: number,
+    { invoice, amountSats, feeLimitSats }: LightningSend,
     call: CallProvider,
     server: BtcpayKey
   ): Promise<Sending> {
+    // Its node would take 0 for no limit at all.
+    if (feeLimitSats === 0) throw new ProviderRefused('request', 'BTCPay cannot be asked to pay without a routing fee.')
     const { paymentHash, isAmountless } = payable(invoice)
     const answer = await call({
       method: 'POST',
@@ -238,7 +239,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         BOLT11: invoice,
         // It takes an amount as one in the place of the invoice's own.
         ...(isAmountless ? { amount: String(amountSats * 1000) } : {}),
-        maxFeeFlat: String(feeLimit(amountSats)),
+        maxFeeFlat: String(feeLimitSats),
         sendTimeout: secondsToPay(this.#options.timeout)
       },
       scope: SCOPES.pay,

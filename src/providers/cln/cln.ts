@@ -5,7 +5,7 @@ import { ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { agreedNetwork } from '../network.ts'
-import { feeLimit, payable, secondsToPay, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, secondsToPay, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { NothingSent, unusableAnswer, type CallProvider } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -131,10 +131,11 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     return payment
   }
 
-  protected async sendPayment(invoice: string, amountSats: number, call: CallProvider): Promise<Sending> {
+  protected async sendPayment(send: LightningSend, call: CallProvider): Promise<Sending> {
+    const { invoice, amountSats, feeLimitSats } = send
     const { paymentHash, isAmountless } = payable(invoice)
     const terms = {
-      maxfee: feeLimit(amountSats) * 1000,
+      maxfee: feeLimitSats * 1000,
       retry_for: secondsToPay(this.#options.timeout),
       ...(isAmountless ? { amount_msat: amountSats * 1000 } : {})
     }

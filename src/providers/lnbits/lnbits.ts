@@ -10,7 +10,7 @@ import { jsonHash } from '../json-members.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -50,7 +50,7 @@ const capabilities: Capabilities = Object.freeze({
   // Its webhook is not signed and sent once or twice: it makes news quicker, and does not replace asking.
   notifies: false,
   // It refuses a hash that it has a payment of, whatever became of that.
-  payout: Object.freeze({ lightning: true, chain: false, once: true })
+  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 2, percent: 1 } })
 })
 
 const ADMIN_KEY = 'Admin key'
@@ -195,7 +195,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     return payment === null ? null : lnbitsPayout(payment)
   }
 
-  protected async sendPayment(invoice: string, _amountSats: number, call: CallProvider): Promise<Sending> {
+  protected async sendPayment({ invoice }: LightningSend, call: CallProvider): Promise<Sending> {
     return await send(call, invoice)
   }
 }

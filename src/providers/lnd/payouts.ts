@@ -45,7 +45,7 @@ export async function sendOverLightning(
           payment_request: invoice,
           ...(payable(invoice).isAmountless ? { amt: String(request.amountSats) } : {}),
           timeout_seconds: secondsToPay(timeout),
-          fee_limit_sat: String(feeLimit(request.amountSats)),
+          fee_limit_sat: String(feeLimit(request)),
           no_inflight_updates: true
         },
         scope: 'offchain:write',

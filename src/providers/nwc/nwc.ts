@@ -6,7 +6,7 @@ import { jsonText } from '../json-members.ts'
 import type { KeyedOptions } from '../keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { agreedNetwork } from '../network.ts'
-import { payable, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -46,7 +46,7 @@ const capabilities: Capabilities = Object.freeze({
   hostedCheckout: false,
   // Not every wallet tells, and none while the connection to its relay is broken.
   notifies: false,
-  payout: Object.freeze({ lightning: true, chain: false })
+  payout: Object.freeze({ lightning: true, chain: false, mostFee: { sats: 10, percent: 1 } })
 })
 
 /** Transactions of one page, since relays carry small messages, and pages of one call. */
@@ -191,7 +191,7 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
     return sentPayment(transaction, expiresAt * 1000, this.#options.clock.now())
   }
 
-  protected async sendPayment(invoice: string, amountSats: number, wallet: NwcWallet): Promise<Sending> {
+  protected async sendPayment({ invoice, amountSats }: LightningSend, wallet: NwcWallet): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     const answer = await wallet.ask(
       'pay_invoice',

@@ -77,7 +77,7 @@ const capabilities: Capabilities = Object.freeze({
   onchain: true,
   hostedCheckout: true,
   notifies: true,
-  payout: Object.freeze({ lightning: true, chain: true })
+  payout: Object.freeze({ lightning: true, chain: true, mostFee: { sats: 10, percent: 1 } })
 })
 
 /** Satoshis above which no Lightning invoice comes back. */

@@ -10,7 +10,7 @@ import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '.
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { agreedNetwork } from '../network.ts'
 import { readNotificationJson } from '../notification-json.ts'
-import { payable, type Sending, type SentPayment } from '../pay-once.ts'
+import { payable, type LightningSend, type Sending, type SentPayment } from '../pay-once.ts'
 import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../provider-call.ts'
 import type {
   Capabilities,
@@ -47,7 +47,7 @@ const capabilities: Capabilities = Object.freeze({
   // asking.
   notifies: false,
   // It looks into its database before it pays, and refuses a hash that was paid or is under way.
-  payout: Object.freeze({ lightning: true, chain: false, once: true })
+  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 4, percent: 0.4 } })
 })
 
 const calls: KeyedKind<PhoenixdKey> = {
@@ -185,7 +185,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     return payment
   }
 
-  protected async sendPayment(invoice: string, amountSats: number, call: CallProvider): Promise<Sending> {
+  protected async sendPayment({ invoice, amountSats }: LightningSend, call: CallProvider): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
     // It takes an amount as one in the place of the invoice's own.
     const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }

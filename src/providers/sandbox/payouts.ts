@@ -3,6 +3,7 @@ import { AddressError, readAddress } from '../../lightning/address.ts'
 import { decodeInvoice, InvoiceError } from '../../lightning/bolt11.ts'
 import type { Random } from '../../system/ids.ts'
 import { ProviderRefused } from '../errors.ts'
+import { feeLimit } from '../pay-once.ts'
 import type { Payout, PayoutDestination, PayoutRequest } from '../provider.ts'
 import type { SandboxPayout } from './store.ts'
 
@@ -35,7 +36,14 @@ export function draftPayout(request: PayoutRequest, now: number, random: Random)
   } as const
   if (destination.type === 'ln') {
     const { text, paymentHash } = invoiceOf(destination, amountSats, now)
-    return { ...common, destination: text, paymentHash, feeSats: ROUTING_FEE, transactionHash: null, confirmsAt: now }
+    return {
+      ...common,
+      destination: text,
+      paymentHash,
+      feeSats: Math.min(ROUTING_FEE, feeLimit(request)),
+      transactionHash: null,
+      confirmsAt: now
+    }
   }
   requireRegtestAddress(destination.address)
   return {

@@ -122,12 +122,14 @@ export interface PaymentQuote {
   readonly id: string
   /** What arrives, in millisatoshis; null where it is not said in bitcoin. */
   readonly msat: bigint | null
+  /** The same with all fees. */
+  readonly totalMsat: bigint | null
 }
 
 /** Null where it is none. */
 export function readQuote(body: unknown): PaymentQuote | null {
   const id = textOf(object(body)?.paymentQuoteId)
-  return id === null ? null : { id, msat: msatOf(object(body)?.amount) }
+  return id === null ? null : { id, msat: msatOf(object(body)?.amount), totalMsat: msatOf(object(body)?.totalAmount) }
 }
 
 /** Speeds of a payment over the chain. */

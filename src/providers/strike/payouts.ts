@@ -4,7 +4,15 @@ import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../errors
 import { payable } from '../pay-once.ts'
 import { NothingSent, unusableAnswer, type CallProvider, type ProviderCall } from '../provider-call.ts'
 import type { Payout, PayoutRequest } from '../provider.ts'
-import { btcAmount, readError, readStrikePayment, readQuote, readTiers, type ChainTier } from './answers.ts'
+import {
+  btcAmount,
+  readError,
+  readStrikePayment,
+  readQuote,
+  readTiers,
+  type ChainTier,
+  type PaymentQuote
+} from './answers.ts'
 
 /** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
 const PATIENCE = 24 * 60
@@ -43,6 +51,12 @@ export class StrikePayouts {
         'request',
         'The payment provider quoted another amount than was asked for; nothing was sent.'
       )
+    }
+    const { feeLimitSats } = request
+    if (feeLimitSats !== undefined) {
+      const most = BigInt(request.amountSats + feeLimitSats) * 1000n
+      if (quote.totalMsat === null || quote.totalMsat > most)
+        throw new ProviderRefused('request', 'The payment provider asks for a higher routing fee; nothing was sent.')
     }
     this.#remember(request.reference, { quoteId: quote.id, isUnsent: false })
     const payout = await this.#execute(call, quote.id)
@@ -83,10 +97,7 @@ export class StrikePayouts {
     return found
   }
 
-  async #quote(
-    call: CallProvider,
-    request: PayoutRequest
-  ): Promise<{ readonly id: string; readonly isNew: boolean; readonly msat: bigint | null }> {
+  async #quote(call: CallProvider, request: PayoutRequest): Promise<PaymentQuote & { readonly isNew: boolean }> {
     const { path, body, scope } = await quoteCall(call, request)
     const answer = await call({
       method: 'POST',
@@ -105,7 +116,7 @@ export class StrikePayouts {
     const { code, paymentQuoteId } = readError(answer.body)
     if (code !== 'DUPLICATE_PAYMENT_QUOTE') throw refused(answer.said, answer.status)
     if (paymentQuoteId === null || !ID.test(paymentQuoteId)) throw unusableAnswer('a duplicate quote without its id')
-    return { id: paymentQuoteId, isNew: false, msat: null }
+    return { id: paymentQuoteId, isNew: false, msat: null, totalMsat: null }
   }
 
   async #execute(call: CallProvider, quoteId: string): Promise<Payout> {
