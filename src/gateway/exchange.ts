@@ -444,6 +444,23 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #head(head: Head, reply: Reply | null): void | Promise<void> {
     this.#source = head.source
     this.#leaving = true
+    // What is sent to a client that has left would be sold to no one.
+    const reads = head.source === 'upstream' || this.ctx.payment !== null ? this.#wire.stillReads() : null
+    if (reads !== null) return this.#headIf(reads, head, reply)
+    return this.#leave(head, reply)
+  }
+
+  async #headIf(reads: Promise<boolean>, head: Head, reply: Reply | null): Promise<void> {
+    this.#working++
+    try {
+      if (!(await reads)) this.#wire.destroy()
+      else if (!this.#closed && !this.#ended) await this.#leave(head, reply)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  #leave(head: Head, reply: Reply | null): void | Promise<void> {
     try {
       const pending = this.#chain.leave(this.ctx, head, this.#progress)
       if (pending !== undefined) return this.#headLater(pending, head, reply)

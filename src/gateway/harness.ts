@@ -369,6 +369,10 @@ class FakeWire implements Wire {
     return this.status !== 0
   }
 
+  stillReads(): null {
+    return null
+  }
+
   interim(): void {}
 
   head(status: number, headers: string[]): void {

@@ -130,6 +130,10 @@ class CollectingWire implements Wire {
     return this.#status !== 0
   }
 
+  stillReads(): null {
+    return null
+  }
+
   interim(): void {}
 
   head(status: number, headers: string[]): void {

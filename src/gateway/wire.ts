@@ -55,6 +55,11 @@ export interface Wire {
   readonly begun: boolean
   /** Bytes of response body handed over so far. */
   readonly bytesOut: number
+  /**
+   * Before the head: finds out whether a client that has ended its side still reads. Null when it has not ended it, or
+   * cannot be asked.
+   */
+  stillReads(): Promise<boolean> | null
   /** Passes on a 102 or 103. */
   interim(status: number, headers: readonly string[]): void
   /** Writes the head. `headers` is a flat list and may be kept. */

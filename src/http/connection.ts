@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import { MalformedBody } from '../gateway/errors.ts'
+import type { Clock } from '../system/clock.ts'
 import type { Keeping } from './allowance.ts'
 import { askWhetherGone, takenBytes, type Watch, type Watched } from './deadlines.ts'
 import type { Lane } from './lane.ts'
@@ -19,6 +20,7 @@ export interface RefusalEvent {
 /** What a connection needs of its listener. */
 export interface ConnectionHost {
   readonly draining: Stopping
+  readonly clock: Clock
   /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Wall-clock milliseconds. */
@@ -53,6 +55,8 @@ export class Connection implements WireConnection, Watched {
   closing = false
   tunnelling = false
   served: boolean
+  /** The request after which the parser lost bytes: its response closes the connection, so that none is misattributed. */
+  lastRequest: IncomingMessage | null = null
   readonly #host: ConnectionHost
   readonly #waiting: Waiting[] = []
   #request: IncomingMessage | null = null
@@ -70,6 +74,10 @@ export class Connection implements WireConnection, Watched {
 
   get draining(): Stopping {
     return this.#host.draining
+  }
+
+  get clock(): Clock {
+    return this.#host.clock
   }
 
   get keeping(): Keeping {
@@ -92,6 +100,7 @@ export class Connection implements WireConnection, Watched {
   /** A request has come: it is taken now, or when those before it are answered. */
   arrive(req: IncomingMessage, res: WireResponse): void {
     if (this.closing || this.#verdict !== null) return
+    if (this.lastRequest !== null && this.lastRequest !== req) return
     if (this.current === null && this.#waiting.length === 0) {
       this.#request = req
       this.#host.take(this, req, res)

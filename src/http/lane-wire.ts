@@ -4,10 +4,11 @@ import { LongError } from '../gateway/errors.ts'
 import { isToken, NameTable } from '../gateway/header-names.ts'
 import type { Stopping, TunnelResult, Wire, WireListener } from '../gateway/wire.ts'
 import type { Lane } from './lane.ts'
+import { PROBE, stillReads } from './presence.ts'
 import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import { keepFor } from './allowance.ts'
 import type { WireBody } from './request-body.ts'
-import { cutsUpload, DISCARD, SMALL_PIECE_BYTES, PROBE } from './response-wire.ts'
+import { cutsUpload, DISCARD, SMALL_PIECE_BYTES } from './response-wire.ts'
 
 const FRESH = 0
 const HEAD = 1
@@ -93,6 +94,11 @@ export class LaneWire implements Wire {
 
   get bytesOut(): number {
     return this.#bytesOut
+  }
+
+  stillReads(): Promise<boolean> | null {
+    const { socket, clock } = this.#lane
+    return socket.readableEnded && this.#stage === FRESH && !this.gone ? stillReads(socket, clock) : null
   }
 
   interim(status: number, headers: readonly string[]): void {

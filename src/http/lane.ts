@@ -1,5 +1,6 @@
 import { Socket } from 'node:net'
 import { MalformedBody } from '../gateway/errors.ts'
+import type { Clock } from '../system/clock.ts'
 import type { Keeping } from './allowance.ts'
 import { writeRefusal, type RefusalHost } from './connection.ts'
 import { askWhetherGone, takenBytes, Watch, type Watched } from './deadlines.ts'
@@ -13,6 +14,7 @@ import { RequestUpload, type UploadValve } from './upload.ts'
 /** What a lane needs of its listener. */
 export interface LaneHost extends RefusalHost {
   readonly draining: Stopping
+  readonly clock: Clock
   /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Most bytes of a head that is read here. */
@@ -68,6 +70,10 @@ export class Lane implements Watched, UploadValve {
 
   get draining(): Stopping {
     return this.#host.draining
+  }
+
+  get clock(): Clock {
+    return this.#host.clock
   }
 
   get keeping(): Keeping {

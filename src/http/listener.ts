@@ -42,10 +42,7 @@ export interface ListenerOptions {
   readonly failed?: (error: Error) => void
 }
 
-/**
- * Upgrades to another version of HTTP or to TLS may be ignored (RFC 9110, section 7.8): those requests are answered as
- * plain ones.
- */
+/** Upgrades that are ignored, as RFC 9110, section 7.8, allows: to another version of HTTP, or to TLS. */
 const IGNORED_UPGRADE = /(?:^|,)\s*(?:h2c?|h3|tls\/|http\/)/i
 
 /**
@@ -64,6 +61,7 @@ const LANE_HEAD = 8 * 1024
  */
 export class Listener implements ConnectionHost, LaneHost {
   draining: Stopping = false
+  readonly clock: Clock
   readonly laneHead: number
   readonly rules: DoorRules
   readonly keeping: Keeping
@@ -89,6 +87,7 @@ export class Listener implements ConnectionHost, LaneHost {
   constructor(options: ListenerOptions) {
     const { limits } = options
     this.#options = options
+    this.clock = options.clock
     this.keeping = {
       each: limits.buffer,
       slow: new Allowance(limits.buffers),
@@ -111,7 +110,13 @@ export class Listener implements ConnectionHost, LaneHost {
       requestTimeout: 0,
       keepAliveTimeout: 0,
       noDelay: true,
-      shouldUpgradeCallback: req => req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')
+      shouldUpgradeCallback: req => {
+        if (req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')) return true
+        // Node drops the bytes that came behind this request.
+        const connection = this.#read(req.socket)
+        if (connection !== null) connection.lastRequest = req
+        return false
+      }
     })
     // Node would leave out the lines above its limit without a word; the front door counts them instead.
     this.#server.maxHeadersCount = 0
@@ -213,6 +218,7 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   take(connection: Connection, req: IncomingMessage, res: WireResponse): void {
+    if (req === connection.lastRequest) connection.closing = true
     const admission = admit(req, this.rules)
     if (admission instanceof FrontDoorRefusal) {
       const { status, message } = admission

@@ -41,6 +41,7 @@ const marks = new Uint32Array(MOST_LINES * 4)
 const PLAIN = 0
 const CONNECTION = 1
 const NOT_PLAIN = 2
+const UPGRADE = 3
 /**
  * Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads
  * `Proxy-Connection` as it reads `Connection`.
@@ -48,7 +49,7 @@ const NOT_PLAIN = 2
 const lineKinds = tableOf(
   new Map<string, number>([
     ['connection', CONNECTION],
-    ['upgrade', NOT_PLAIN],
+    ['upgrade', UPGRADE],
     ['expect', NOT_PLAIN],
     ['transfer-encoding', NOT_PLAIN],
     ['proxy-connection', NOT_PLAIN]
@@ -56,10 +57,13 @@ const lineKinds = tableOf(
   PLAIN
 )
 
+/** What clients that offer HTTP/2 send with their first request (curl, Java). The offer is ignored. */
+const OFFERS_H2C = 'upgrade, http2-settings'
+
 /**
  * Reads a request head from the start of `bytes`, or returns null for one that is not complete within `limit` bytes, or
  * not plain: another form of target than a path, another version, a rarer method, white space or characters where most
- * clients have none, a coding, an upgrade, an expectation. It only ever takes what node:http reads in the same way, so
+ * clients have none, a coding, an upgrade other than to h2c, an expectation. It only ever takes what node:http reads in the same way, so
  * that null costs time and never changes a response.
  */
 export function readPlainHead(bytes: Buffer, limit: number): PlainHead | null {
@@ -113,6 +117,7 @@ function makeHead(
   const rawHeaders: string[] = []
   let last = false
   let connections = 0
+  let offers = 0
   for (let line = 0; line < lines; line++) {
     const mark = line * 4
     // Marks were made for every line.
@@ -122,11 +127,20 @@ function makeHead(
     if (kind !== PLAIN) {
       if (kind === NOT_PLAIN) return null
       const wish = value.toLowerCase()
-      if (connections++ > 0 || (wish !== 'keep-alive' && wish !== 'close')) return null
-      last = wish === 'close'
+      if (kind === UPGRADE) {
+        if (wish !== 'h2c') return null
+        offers++
+      } else {
+        if (connections++ > 0) return null
+        if (wish === OFFERS_H2C) offers++
+        else if (wish !== 'keep-alive' && wish !== 'close') return null
+        last = wish === 'close'
+      }
     }
     rawHeaders.push(name, value)
   }
+  // Upgrade means something only where Connection names it.
+  if (offers !== 0 && offers !== 2) return null
   return { method, url: text.slice(urlAt, urlEnd), httpVersion: '1.1', rawHeaders, end, last }
 }
 

@@ -2,7 +2,9 @@ import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import { LongError } from '../gateway/errors.ts'
 import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../gateway/wire.ts'
+import type { Clock } from '../system/clock.ts'
 import { keepFor, type Keeping } from './allowance.ts'
+import { PROBE, stillReads } from './presence.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
@@ -12,6 +14,7 @@ export interface WireConnection {
   /** No further request will be taken from it: the next head says so. */
   readonly closing: boolean
   readonly draining: Stopping
+  readonly clock: Clock
   readonly keeping: Keeping
   /** The head that is being written is the last one. */
   lastResponse(): void
@@ -30,9 +33,6 @@ export type TunnelOpener = (
 export const DISCARD = 256 * 1024
 /** What is left of an upload that had its response may be this large for the connection to be used again. */
 const KEEP = 64 * 1024
-
-/** An interim response that every client of HTTP/1.1 must pass over, however many come (RFC 9110, section 15.2). */
-export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
 /** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
 export const SMALL_PIECE_BYTES = 16 * 1024
@@ -126,6 +126,12 @@ export class ResponseWire implements Wire {
 
   get bytesOut(): number {
     return this.#bytesOut
+  }
+
+  stillReads(): Promise<boolean> | null {
+    const { socket, clock } = this.#connection
+    const isAsked = socket.readableEnded && this.#stage === FRESH && !this.#old && !this.gone
+    return isAsked ? stillReads(socket, clock) : null
   }
 
   interim(status: number, headers: readonly string[]): void {

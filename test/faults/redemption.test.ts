@@ -296,6 +296,32 @@ t.test('what an upstream does to a Payment credential', async t => {
     t.equal((await gateway.send('GET', '/paid/item', { headers: { authorization } })).status, 402)
   })
 
+  await t.test('a client that leaves shortly before the head: the credential is good again, each time', async () => {
+    for (const wait of [2, 5, 10, 20, 30, 40]) {
+      const authorization = await buy(gateway, '/paid/item', 'payment')
+      const arrived = Promise.withResolvers<void>()
+      const left = Promise.withResolvers<void>()
+      become(async (_req, res) => {
+        arrived.resolve()
+        await left.promise
+        res.end('sold')
+      })
+      const client = await RawClient.connect(Number(new URL(gateway.url).port))
+      client.send(`GET /paid/item HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\n\r\n`)
+      await arrived.promise
+      client.close()
+      // The FIN must reach the gateway before the upstream's head does.
+      setTimeout(left.resolve, wait)
+      await left.promise
+      become(sold)
+      await eventually('the credential works again', async () => {
+        const { status, json } = await gateway.send('GET', '/paid/item', { headers: { authorization } })
+        if (status === 402 && !/being redeemed/.test(JSON.stringify(json()))) throw new Error('spent on nobody')
+        return status === 200 ? true : null
+      })
+    }
+  })
+
   await t.test('a client that leaves while the body streams has had its answer: spent', async t => {
     const authorization = await buy(gateway, '/paid/item', 'payment')
     const closed = Promise.withResolvers<void>()

@@ -523,6 +523,12 @@ class ManualWire implements Wire {
   begun = true
   play: ((accepted: (response: TunnelResponse) => void | Promise<void>) => Promise<TunnelResult>) | null = null
 
+  reads: Promise<boolean> | null = null
+
+  stillReads(): Promise<boolean> | null {
+    return this.reads
+  }
+
   interim(status: number): void {
     this.log.push(`interim ${status}`)
   }
@@ -557,6 +563,31 @@ t.test('a head that was broken off before the connection was given any of it cou
   wire.listener?.closed(false)
   t.match(outcomes, [{ status: 499, source: 'upstream', headSent: false, delivered: false }])
   t.end()
+})
+
+t.test('heads: one whose client has left does not go up the chain', async t => {
+  for (const reads of [true, false]) {
+    const calls: string[] = []
+    const { wire, outcomes } = play(
+      (responder, wire) => {
+        wire.reads = Promise.resolve(reads)
+        void responder.head(200, new HeaderList())
+      },
+      [
+        {
+          response() {
+            calls.push('response')
+          }
+        }
+      ]
+    )
+    t.same(wire.log, [], 'nothing is written before the client was asked')
+    await turn()
+    t.same(wire.log, reads ? ['head 200'] : ['destroy'])
+    t.same(calls, reads ? ['response'] : [])
+    wire.listener?.closed(false)
+    t.match(outcomes, [{ headSent: reads, delivered: false }])
+  }
 })
 
 interface Played {

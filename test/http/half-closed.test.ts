@@ -2,6 +2,7 @@ import t from 'tap'
 import type { Context } from '../../src/gateway/context.ts'
 import type { Wire } from '../../src/gateway/wire.ts'
 import { ManualClock } from '../support/manual-clock.ts'
+import type { RawClient } from '../support/raw-client.ts'
 import { openDoor, reply, watchWire } from './support.ts'
 
 async function until(holds: () => boolean): Promise<void> {
@@ -136,6 +137,62 @@ for (const fastLane of [true, false]) {
       await client.until('late')
     }
   )
+}
+
+for (const fastLane of [true, false]) {
+  t.test(`presence: a client that has ended its side is asked twice before its head, lane ${fastLane}`, async t => {
+    const clock = new ManualClock()
+    const wires: Wire[] = []
+    const door = await openDoor(t, {
+      fastLane,
+      clock,
+      handle(_ctx, wire) {
+        watchWire(wire)
+        wires.push(wire)
+      }
+    })
+    const ask = async (request: string): Promise<readonly [RawClient, Wire]> => {
+      const client = await door.connect()
+      const before = wires.length
+      client.send(request)
+      await until(() => wires.length > before)
+      const wire = wires.at(-1)
+      if (wire === undefined) throw new Error('no request')
+      t.equal(wire.stillReads(), null, 'not while its side is open')
+      return [client, wire]
+    }
+    const verdict = async (wire: Wire): Promise<boolean | null> => {
+      let reads: Promise<boolean> | null = null
+      await until(() => {
+        reads = wire.stillReads()
+        return reads !== null
+      })
+      const passing = setInterval(() => {
+        clock.advance(50)
+      }, 5)
+      const found = await (reads as Promise<boolean> | null) /* assigned in a closure */
+      clearInterval(passing)
+      return found
+    }
+    const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+    const [left, itsWire] = await ask(get)
+    left.close()
+    t.equal(await verdict(itsWire), false)
+    const [waits, other] = await ask(get)
+    waits.socket.end()
+    t.equal(await verdict(other), true)
+    reply(other, 200, 'late')
+    t.same([(await waits.response()).status, (await waits.response()).status], [100, 100])
+    t.equal((await waits.response()).body, 'late')
+    const [old, third] = await ask('GET / HTTP/1.0\r\n\r\n')
+    old.socket.end()
+    await new Promise(resolve => {
+      setTimeout(resolve, 20)
+    })
+    t.equal(third.stillReads(), null, 'HTTP/1.0 has no interim responses')
+    reply(third, 200, 'old')
+    t.equal((await old.response()).body, 'old')
+  })
 }
 
 const long = `X-Long: ${'x'.repeat(10_000)}\r\n`

@@ -3,10 +3,11 @@ import type { Socket } from 'node:net'
 import t from 'tap'
 import type { Context } from '../../src/gateway/context.ts'
 import type { Wire } from '../../src/gateway/wire.ts'
+import { admit } from '../../src/http/front-door.ts'
 import { createListener } from '../../src/http/listener.ts'
 import { defaultLimits, sweepInterval } from '../../src/http/deadlines.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { openDoor, reply, replyError, watchWire } from './support.ts'
+import { doors, openDoor, reply, replyError, watchWire } from './support.ts'
 
 const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
 const answer = (_ctx: Context, wire: Wire): void => {
@@ -45,6 +46,82 @@ t.test('a raw 400 has exactly these headers and this body', async t => {
     ],
     'refusals are told for the log'
   )
+})
+
+t.test('uploads: what is left of one after its response has the time of a head', async t => {
+  const clock = new ManualClock()
+  const door = await openDoor(t, { handle: answer, clock })
+  const upload = 'POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab'
+  const stops = await door.connect()
+  stops.send(upload)
+  await stops.response()
+  clock.advance(9000)
+  const other = await door.connect()
+  other.send(`${upload}cdefghi${get}`)
+  t.same([(await other.response()).status, (await other.response()).status], [200, 200])
+  t.equal(stops.socket.readableEnded, false)
+  clock.advance(1000)
+  await stops.ending()
+  t.equal(stops.unparsed, '')
+})
+
+t.test('front door: two ways of framing a body contradict each other', t => {
+  const head = (...lines: string[]): unknown =>
+    admit(
+      { method: 'POST', url: '/', httpVersion: '1.1', rawHeaders: ['Host', 'a', ...lines] },
+      { headerCount: 100, upgrading: false, takesAnySegment: () => false }
+    )
+  const both = ['Content-Length', '3', 'Transfer-Encoding', 'chunked']
+  for (const lines of [both, [...both.slice(2), ...both.slice(0, 2)]])
+    t.match(head(...lines), { status: 400, message: /contradict each other/ })
+  t.match(head('Transfer-Encoding', 'chunked'), { length: null })
+  t.end()
+})
+
+t.test('upgrades: what follows an ignored one is answered as itself or the connection ends', async t => {
+  const door = await openDoor(t, {
+    async handle(ctx, wire) {
+      await ctx.body.bytes()
+      reply(wire, 200, ctx.target)
+    }
+  })
+  const h2c = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk'
+  const asks = [
+    h2c,
+    'Upgrade: h2c\r\nConnection: upgrade, http2-settings',
+    'Connection: Upgrade\r\nUpgrade: h2c',
+    'Connection: Upgrade, close\r\nUpgrade: h2c',
+    'Connection: Upgrade\r\nUpgrade: websocket, h2c',
+    'Connection: Upgrade\r\nUpgrade: TLS/1.0'
+  ]
+  const forms = asks.flatMap(ask => [
+    `GET /1 HTTP/1.1\r\nHost: a\r\n${ask}\r\n\r\n`,
+    `POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n${ask}\r\n\r\nab`,
+    `POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n${ask}\r\n\r\n2\r\nab\r\n0\r\n\r\n`,
+    `GET /0 HTTP/1.1\r\nHost: a\r\n\r\nGET /1 HTTP/1.1\r\nHost: a\r\n${ask}\r\n\r\n`
+  ])
+  forms.push(
+    'GET /1 HTTP/1.0\r\nConnection: upgrade, keep-alive\r\nUpgrade: websocket\r\n\r\n',
+    `POST /1 HTTP/1.0\r\nConnection: keep-alive, upgrade\r\nUpgrade: h2c\r\nContent-Length: 2\r\n\r\nab`
+  )
+  for (const form of forms) {
+    const client = await door.connect()
+    client.send(`${form}GET /2 HTTP/1.1\r\nHost: a\r\n\r\n`)
+    const expected = form.startsWith('GET /0') ? ['/0', '/1', '/2'] : ['/1', '/2']
+    for (const target of expected) {
+      const response = await client.response()
+      t.equal(response.body, target, form)
+      if (response.header('connection') !== 'close') continue
+      t.equal((await client.ending()).how, 'end')
+      break
+    }
+    t.equal(client.unparsed, '')
+    client.close()
+  }
+  if (!doors.fastLane) return
+  const client = await door.connect()
+  client.send(`GET /1 HTTP/1.1\r\nHost: a\r\n${h2c}\r\n\r\nGET /2 HTTP/1.1\r\nHost: a\r\n\r\n`)
+  t.same([(await client.response()).body, (await client.response()).body], ['/1', '/2'], 'clients offer h2c by default')
 })
 
 t.test('a head that does not arrive in time is answered with 408', async t => {

@@ -379,7 +379,8 @@ export const upgrades: readonly Vector[] = [
     bytes: get('/1', 'Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABk'),
     answers: [200],
     seen: [{ line: 'GET /1' }],
-    closes: false
+    closes: false,
+    closesWithoutLane: true
   },
   {
     id: 'h2c behind another protocol is ignored with it',
@@ -387,7 +388,7 @@ export const upgrades: readonly Vector[] = [
     bytes: get('/1', 'Connection: Upgrade', 'Upgrade: websocket, h2c'),
     answers: [200],
     seen: [{ line: 'GET /1' }],
-    closes: false
+    closes: true
   },
   {
     id: 'h2c on a line of its own is ignored with the others',
@@ -395,7 +396,7 @@ export const upgrades: readonly Vector[] = [
     bytes: get('/1', 'Connection: Upgrade', 'Upgrade: foo', 'Upgrade: h2c'),
     answers: [200],
     seen: [{ line: 'GET /1' }],
-    closes: false
+    closes: true
   },
   {
     id: 'Upgrade without Connection is ignored',

@@ -23,6 +23,8 @@ export interface Vector {
   readonly seen: readonly Seen[]
   /** The server ends the connection after the last answer. */
   readonly closes: boolean
+  /** It does so only where node:http reads the request. */
+  readonly closesWithoutLane?: true
   /** Part of the refusal's message. */
   readonly says?: string
 }
