@@ -17,26 +17,17 @@ const exposedByDefault = [
   'X-Total-Count',
   'X-L402-Proxy',
   'X-L402-Proxy-Id',
-  'Retry-After'
+  'Retry-After',
+  'Mcp-Session-Id'
 ]
 
-const allowedByDefault = [
-  'Authorization',
-  'Content-Type',
-  'X-API-Key',
-  'X-Admin-Key',
-  'Idempotency-Key',
-  'X-Idempotency-Key',
-  'X-Correlation-Id',
-  'Accept-Payment',
-  'X-Buyer-Location'
-]
-
-/** The headers of a response that say what pages of other origins may do with it; this plugin alone writes them. */
+const ALLOW_ORIGIN = 'access-control-allow-origin'
+const EXPOSED = 'access-control-expose-headers'
+/** Response headers of the CORS protocol. */
 const ours: ReadonlySet<string> = new Set([
-  'access-control-allow-origin',
+  ALLOW_ORIGIN,
   'access-control-allow-credentials',
-  'access-control-expose-headers',
+  EXPOSED,
   'access-control-allow-methods',
   'access-control-allow-headers',
   'access-control-max-age'
@@ -44,21 +35,30 @@ const ours: ReadonlySet<string> = new Set([
 /** Length of the shortest of them; hardly any other header has so long a name. */
 const SHORTEST = 22
 
-/** Takes the upstream's own away, in one walk. */
-function strip(headers: HeaderList): void {
+/** Removes the upstream's CORS headers in one walk. Answers those that still count: whom it allows, what it exposes. */
+function takeUpstreams(headers: HeaderList): { readonly origins: readonly string[]; readonly exposed: string } {
   const { pairs } = headers
+  const origins: string[] = []
+  const exposed: string[] = []
   for (let at = 0; at < pairs.length;) {
     const name = pairs[at] ?? ''
-    if (name.length >= SHORTEST && ours.has(name.toLowerCase())) pairs.splice(at, 2)
-    else at += 2
+    const lower = name.length < SHORTEST ? '' : name.toLowerCase()
+    if (!ours.has(lower)) {
+      at += 2
+      continue
+    }
+    const [, value = ''] = pairs.splice(at, 2)
+    if (lower === ALLOW_ORIGIN) origins.push(value)
+    else if (lower === EXPOSED && value.trim() !== '') exposed.push(value)
   }
+  return { origins, exposed: exposed.join(', ') }
 }
 
 /** Lets pages of other origins call the gateway (Fetch standard, CORS protocol). */
 export default definePlugin({
   name: 'cors',
   description:
-    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. It writes all Access-Control headers of the response and takes those of the upstream away. Requests of origins that are not listed are served without them, and browsers then keep the answer from the page.',
+    'Lets web pages of other origins call these routes. A preflight is answered here with 204, so it is neither throttled nor charged: stand it before throttle, auth and challenge. It comes to the route that names OPTIONS, else to that of the request which it announces, and no other grants anything. Responses expose the headers of `exposed` and those that the upstream exposes; where `origins` is `*`, an `Access-Control-Allow-Origin` of the upstream that names one origin is kept. Other CORS headers of the upstream are replaced. Requests of origins that are not listed are served without CORS headers, so browsers do not show the response to the page.',
   config: Type.Object(
     {
       origins: List(Type.String({ pattern: '^(\\*|null|[a-z][a-z0-9+.-]*://[^/?#]+)$' }), {
@@ -69,10 +69,12 @@ export default definePlugin({
         default: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
         description: 'Methods that a preflight allows.'
       }),
-      headers: List(Type.String({ pattern: token }), {
-        default: allowedByDefault,
-        description: 'Request headers that a preflight allows; * for any but Authorization.'
-      }),
+      headers: Type.Optional(
+        List(Type.String({ pattern: token }), {
+          description:
+            'Request headers that a preflight allows; * for any but Authorization. Unless set, those that the preflight asks for.'
+        })
+      ),
       exposed: List(Type.String({ pattern: token }), {
         default: exposedByDefault,
         description: 'Headers of the response that a page may read.'
@@ -96,13 +98,18 @@ export default definePlugin({
     const preflight = [
       'Access-Control-Allow-Methods',
       config.methods.join(', '),
-      'Access-Control-Allow-Headers',
-      config.headers.join(', '),
       'Access-Control-Max-Age',
       String(Math.floor(config.maxAge / 1000))
     ]
     const refused: Reply = Object.freeze({ status: 204, headers: [], body: null })
-    const allowed: Reply = Object.freeze({ status: 204, headers: preflight, body: null })
+    const allowed = (ctx: Context): Reply => {
+      const headers = config.headers ?? ctx.headers.all('access-control-request-headers')
+      return {
+        status: 204,
+        headers: headers.length === 0 ? preflight : [...preflight, 'Access-Control-Allow-Headers', headers.join(', ')],
+        body: null
+      }
+    }
 
     const permit = (ctx: Context, headers: HeaderList): boolean => {
       const origin = ctx.headers.get('origin')
@@ -125,13 +132,21 @@ export default definePlugin({
     return {
       answersPreflights: true,
       request(ctx) {
-        if (ctx.preflight !== null) return ctx.preflight === 'own' && isAllowed(ctx) ? allowed : refused
+        if (ctx.preflight !== null) return ctx.preflight === 'own' && isAllowed(ctx) ? allowed(ctx) : refused
       },
       response(ctx, head) {
-        if (head.source === 'upstream') strip(head.headers)
-        if (ctx.preflight === 'strange') return
-        if (permit(ctx, head.headers) && ctx.preflight === null && exposed !== '')
-          head.headers.set('Access-Control-Expose-Headers', exposed)
+        const { headers } = head
+        const theirs = head.source === 'upstream' ? takeUpstreams(headers) : null
+        if (ctx.preflight === 'strange' || !permit(ctx, headers) || ctx.preflight !== null) return
+        if (any && theirs !== null && theirs.origins.some(origin => origin.trim() !== '*')) {
+          const [origin = ''] = theirs.origins
+          // Browsers refuse several; none is what they would make of them.
+          if (theirs.origins.length === 1) headers.set('Access-Control-Allow-Origin', origin)
+          else headers.delete(ALLOW_ORIGIN)
+          headers.addToken('Vary', 'Origin')
+        }
+        const names = [exposed, theirs?.exposed ?? ''].filter(text => text !== '')
+        if (names.length > 0) headers.set('Access-Control-Expose-Headers', names.join(', '))
       }
     }
   }

@@ -30,10 +30,60 @@ t.test('a preflight is answered with 204 and goes no further', async t => {
   t.equal(entered, 0, 'what stands behind cors never sees it')
   t.equal(result.headers.get('access-control-allow-origin'), '*')
   t.match(result.headers.get('access-control-allow-methods'), /\bPOST\b/)
-  t.match(result.headers.get('access-control-allow-headers'), /\bX-API-Key\b/)
+  t.notOk(result.headers.has('access-control-allow-headers'), 'none was asked for')
   t.equal(result.headers.get('access-control-max-age'), '3600')
   t.notOk(result.headers.has('access-control-expose-headers'))
   t.notOk(result.headers.has('content-length'))
+})
+
+t.test('preflights: the headers that a page asks for are allowed unless a list is set', async t => {
+  const asked = [
+    'authorization,content-type,x-stainless-lang,x-stainless-retry-count',
+    'anthropic-version, x-api-key, anthropic-dangerous-direct-browser-access',
+    'mcp-protocol-version, mcp-session-id, last-event-id',
+    'range',
+    'traceparent, tracestate'
+  ]
+  for (const origins of [undefined, ['https://shop.example']])
+    for (const names of asked) {
+      const chain = await build(origins === undefined ? {} : { origins })
+      const { headers } = await chain.run({
+        ...preflight,
+        headers: { ...preflight.headers, 'Access-Control-Request-Headers': names }
+      })
+      t.equal(headers.get('access-control-allow-headers'), names)
+    }
+  const refused = await (
+    await build({ origins: 'https://other.example' })
+  ).run({
+    ...preflight,
+    headers: { ...preflight.headers, 'Access-Control-Request-Headers': 'range' }
+  })
+  t.notOk(refused.headers.has('access-control-allow-headers'))
+})
+
+t.test("responses: the upstream's exposed headers are added, and its narrower origin is kept", async t => {
+  const run = async (said: string[], config: object = {}): Promise<HeaderList> =>
+    (await (await build(config, { answer: { headers: said } })).run({ headers: { Origin: 'https://shop.example' } }))
+      .headers
+  const exposed = await run(['Access-Control-Expose-Headers', 'X-Request-Id', 'access-control-expose-headers', 'X-B'])
+  t.match(exposed.get('access-control-expose-headers'), /^WWW-Authenticate, .*\bMcp-Session-Id, X-Request-Id, X-B$/)
+  for (const [said, kept] of [
+    ['https://own.example', ['https://own.example']],
+    ['null', ['null']],
+    ['*', ['*']]
+  ] as const)
+    t.same((await run(['Access-Control-Allow-Origin', said])).all('access-control-allow-origin'), kept)
+  const two = ['https://own.example', '*'].flatMap(origin => ['Access-Control-Allow-Origin', origin])
+  t.same((await run(two)).all('access-control-allow-origin'), [], 'browsers refuse two')
+  t.equal((await run(two)).get('vary'), 'Origin')
+  t.same(
+    (await run(['Access-Control-Allow-Origin', 'https://own.example'], { origins: 'https://shop.example' })).all(
+      'access-control-allow-origin'
+    ),
+    ['https://shop.example'],
+    'a list in the settings decides'
+  )
 })
 
 t.test('an OPTIONS that is no preflight is an ordinary request', async t => {
