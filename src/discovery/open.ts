@@ -10,13 +10,18 @@ export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
   readonly clock: Clock
   readonly database: Database
   readonly metrics: Metrics
+  readonly production: boolean
 }
 
 /** Opens what the gateway says of itself: how it is, and what it sells. */
 export function openDiscovery(parts: OpenDiscoveryParts) {
   const { clock, database, metrics } = parts
   return {
-    operations: [...healthOperations(database, clock, parts), metricsOperation(metrics), ...discoveryOperations(parts)],
+    operations: [
+      ...healthOperations(database, clock, parts),
+      metricsOperation(metrics, parts.production),
+      ...discoveryOperations(parts)
+    ],
     jobs: [],
     close: () => {}
   }

@@ -4,11 +4,17 @@ import { isLocalCaller } from './local-caller.ts'
 import { defineOperation, type AnyOperation } from './operation.ts'
 
 /**
- * `GET /metrics` in Prometheus' text form, for callers on the gateway's own machine and for the admin key (decision 23:
- * revenue figures are not public). Its chain has `auth` as admin, optional, in front, so that a wrong key is counted
- * there.
+ * `GET /metrics` in Prometheus' text form, for the admin key and, outside production, for callers on the gateway's own
+ * machine (decision 23: revenue figures are not public). In production a reverse proxy on that machine may forward
+ * strangers without a header that tells. The chain has `auth` as admin, optional, in front, so that a wrong key is
+ * counted there. Scrapes at the same time share one rendering.
  */
-export function metricsOperation(metrics: Metrics): AnyOperation {
+export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOperation {
+  let rendering: Promise<string> | null = null
+  const render = (): Promise<string> =>
+    (rendering ??= metrics.render().finally(() => {
+      rendering = null
+    }))
   return defineOperation({
     id: 'getMetrics',
     method: 'GET',
@@ -16,7 +22,7 @@ export function metricsOperation(metrics: Metrics): AnyOperation {
     mount: { use: 'service', chain: 'service-probe' },
     summary: 'Measurements for Prometheus',
     description:
-      'Figures of sales are among them, so it is not for everybody. For a scraper on another machine send the admin key.',
+      'Includes sales figures. Needs the admin key, except for callers on the same machine outside production.',
     example: {
       responses: {
         200: '# HELP process_cpu_user_seconds_total Total user CPU time spent in seconds.\n# TYPE process_cpu_user_seconds_total counter\n'
@@ -27,18 +33,18 @@ export function metricsOperation(metrics: Metrics): AnyOperation {
     responses: {
       200: { description: "All measurements in Prometheus' text form.", mediaType: metrics.contentType },
       401: { description: 'A key was sent, and it is not the admin key.' },
-      403: { description: 'The caller is neither on this machine nor the admin.' }
+      403: { description: 'The admin key is missing.' }
     },
     async handle({ ctx }) {
-      const admin = ctx.principal !== null && ctx.principal.kind === 'admin'
-      if (!admin && !isLocalCaller(ctx)) {
+      if (ctx.principal?.kind !== 'admin' && (isProduction || !isLocalCaller(ctx)))
         throw new LongError(
           403,
           'Forbidden',
-          "Measurements are given on the gateway's own machine, or with the admin key in X-API-Key."
+          isProduction
+            ? 'Send the admin key in X-API-Key.'
+            : "Send the admin key in X-API-Key, or call from the gateway's own machine."
         )
-      }
-      return { status: 200, headers: ['Cache-Control', 'no-store'], body: await metrics.render() }
+      return { status: 200, body: await render() }
     }
   })
 }

@@ -91,10 +91,10 @@ t.test('a second generation of the configuration goes on counting', async t => {
   t.equal(await sample(services, 'boltgate_requests_total{route="quotes",method="GET",status="2xx"}'), 2)
 })
 
-t.test('GET /metrics answers on the own machine and to the admin, and nobody else', async t => {
+t.test('/metrics: answers the admin key, and outside production callers on the same machine', async t => {
   const services = testServices()
   services.metrics.counter('boltgate_probe_total', 'For this test.').inc(7)
-  const internal = new InternalUpstream([metricsOperation(services.metrics)])
+  const internal = new InternalUpstream([metricsOperation(services.metrics, false)])
   const chain = await harness([], { services, answer: ctx => internal.handle(ctx) })
   const request = { target: '/metrics' }
   for (const peerAddress of ['127.0.0.1', '::1', '::ffff:127.0.0.1']) {
@@ -119,4 +119,15 @@ t.test('GET /metrics answers on the own machine and to the admin, and nobody els
     'a proxy on the machine is not its user'
   )
   t.equal((await chain.run({ ...request, peerAddress: '198.51.100.1', principal: merchant('1') })).status, 403)
+  const production = new InternalUpstream([metricsOperation(services.metrics, true)])
+  const served = await harness([], { services, answer: ctx => production.handle(ctx) })
+  t.equal((await served.run({ ...request, peerAddress: '127.0.0.1' })).status, 403, 'in production it may be a proxy')
+  const rendered = t.capture(services.metrics, 'render', services.metrics.render.bind(services.metrics))
+  const admin = { ...request, principal: { kind: 'admin', id: 'admin' } } as const
+  const scrapes = await Promise.all([served.run(admin), served.run(admin), served.run(admin)])
+  t.same(
+    scrapes.map(({ status }) => status),
+    [200, 200, 200]
+  )
+  t.equal(rendered().length, 1, 'scrapes at the same time share one rendering')
 })
