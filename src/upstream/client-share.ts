@@ -125,6 +125,14 @@ export class Round {
     return call
   }
 
+  /** Counts a connection that is made for one request of this client. */
+  claim(client: string): ClientShare {
+    const share = this.#shareOf(client)
+    share.running++
+    if (share.dawdledAt !== null) this.#runningBehind++
+    return share
+  }
+
   /** A connection of this share is free again. */
   release(share: ClientShare): void {
     share.running--

@@ -1,4 +1,4 @@
-import { UpstreamConnection, type CallHandler, type ConnectionOwner } from './connection.ts'
+import { UpstreamConnection, type CallHandler, type ConnectionOwner, type QueuedCall } from './connection.ts'
 import type { Dialer } from './connector.ts'
 import { Deadlines } from './deadlines.ts'
 import { requestHead, type UpstreamCall } from './request-head.ts'
@@ -69,16 +69,29 @@ export class ConnectionPool implements ConnectionOwner {
 
   /** Sends a request as soon as a connection is free. The handler is told of everything that follows, refusals too. */
   dispatch(call: UpstreamCall, handler: CallHandler): void {
-    let head
+    const queued = this.#queued(call, handler)
+    if (queued === null) return
+    this.#round.add(queued, handler.client)
+    this.#schedule()
+  }
+
+  /**
+   * Sends a request again, on a connection made for it: the one that it was sent on is lost, which leaves room, and
+   * others that were kept may be as dead.
+   */
+  redispatch(call: UpstreamCall, handler: CallHandler): void {
+    const queued = this.#queued(call, handler)
+    if (queued !== null) this.#open(queued)
+  }
+
+  #queued(call: UpstreamCall, handler: CallHandler): QueuedCall | null {
     try {
       if (this.#closed) throw new PoolClosed()
-      head = requestHead(call, this.#options.authority)
+      return { call, head: requestHead(call, this.#options.authority), handler }
     } catch (error) {
       handler.onResponseError(null, error instanceof Error ? error : new Error(String(error)))
-      return
+      return null
     }
-    this.#round.add({ call, head, handler }, handler.client)
-    this.#schedule()
   }
 
   /** Finishes what runs and what waits, then closes; `done` is called after that. */
@@ -200,21 +213,28 @@ export class ConnectionPool implements ConnectionOwner {
     for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()
   }
 
-  #open(): void {
+  /** Opens a connection for the request whose turn it is, or for `own` alone. */
+  #open(own: QueuedCall | null = null): void {
     const connection = new UpstreamConnection(this, this.#dialer.secure)
     this.#all.add(connection)
-    this.#opening++
+    if (own === null) this.#opening++
+    else connection.share = this.#round.claim(own.handler.client)
     this.#dialer.dial(connection.onread, result => {
-      this.#opening--
+      if (own === null) this.#opening--
       if (result instanceof Error) {
         this.lost(connection)
-        this.#refuse(result)
+        if (own === null) this.#refuse(result)
+        else own.handler.onResponseError(null, result)
         return
       }
       connection.attach(result)
       // The pool was closed meanwhile.
-      if (this.#all.has(connection)) this.#opened(connection)
-      else result.destroy()
+      if (!this.#all.has(connection)) {
+        result.destroy()
+        own?.handler.onResponseError(null, new PoolClosed())
+      } else if (own === null) this.#opened(connection)
+      else if (own.handler.over) this.release(connection)
+      else connection.start(own)
     })
   }
 

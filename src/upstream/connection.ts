@@ -14,6 +14,11 @@ export interface CallController {
   readonly httpVersion: '1.0' | '1.1'
   /** Flat list of the trailers, once the response is whole. */
   readonly rawTrailers: readonly string[]
+  /**
+   * An earlier request had used the connection, and no byte of a response to this one has come: the upstream may have
+   * closed it before the request arrived (RFC 9112 9.3.1).
+   */
+  readonly isStale: boolean
   /** Hands nothing over until `resume`. */
   pause(): void
   resume(): void
@@ -77,6 +82,7 @@ const NONE: readonly string[] = []
 export class UpstreamConnection implements CallController, ResponseReader {
   rawHeaders: readonly string[] = NONE
   rawTrailers: readonly string[] = NONE
+  isStale = false
   /** The tick since which it is idle. */
   idleSince = 0
   /** Whose connection it is while it carries a request; its pool's. */
@@ -93,6 +99,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   #busy = false
   /** The request was one that no other may follow. */
   #last = false
+  #isUsed = false
   /** The socket does not read: a piece came while the handler had paused. */
   #held = false
   /** The upstream has closed its side. */
@@ -150,6 +157,8 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#handler = handler
     this.#busy = true
     this.#last = head.last
+    this.isStale = this.#isUsed
+    this.#isUsed = true
     this.#parser.begin(call.method === 'HEAD')
     handler.onRequestStart(this)
     const { body } = call
@@ -264,6 +273,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
       this.destroy()
       return
     }
+    this.isStale = false
     const parser = this.#parser
     if (parser.paused && !this.#held) {
       // Only what comes in spite of a pause holds the socket: most pauses are over before that.

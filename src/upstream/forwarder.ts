@@ -16,7 +16,7 @@ import { circular, refusedByClient, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
 import type { UpstreamCall } from './request-head.ts'
 import { responseHeaders } from './response-policy.ts'
-import { Sink } from './sink.ts'
+import { IDEMPOTENT, Sink } from './sink.ts'
 
 declare module '../gateway/services.ts' {
   interface Services {
@@ -39,6 +39,9 @@ export interface ForwarderOptions {
 
 /** Connections of merchants' targets: few for each, so that none takes the gateway's for all. */
 const DYNAMIC = { connections: 64, perClient: shareOf(64), connectTimeout: 5000, keepAlive: 4000 } as const
+
+/** Most bytes of a body that is collected so that its request can be sent again. */
+const REPLAYED = 64 * 1024
 
 /** An operator's upstream, opened for one generation of the configuration; `release` gives it back. */
 export interface RouteUpstream {
@@ -196,7 +199,7 @@ export class Forwarder {
     if (circular(headers.get('via')))
       throw badGateway(target, 'The request runs in a circle.', 'the upstream leads back to this gateway')
     if (body !== null) describe(body, headers)
-    const gathering = body === null && ctx.upgrade === null ? ctx.body.gather() : null
+    const gathering = body !== null || ctx.upgrade !== null ? null : isKept(ctx) ? ctx.body.bytes() : ctx.body.gather()
     if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body)
     // What nobody would forward need not be waited for.
     refuseUnsendable(wanted, headers, target)
@@ -208,7 +211,7 @@ export class Forwarder {
    * told that the request leaves.
    */
   async #gathered(
-    gathering: Promise<void>,
+    gathering: Promise<unknown>,
     ctx: Context,
     responder: Responder,
     target: UpstreamTarget,
@@ -319,6 +322,11 @@ class UpgradePolicy implements TunnelPolicy {
     }
     return error
   }
+}
+
+/** A body that is small enough to be collected, of a request that may be sent again. */
+function isKept({ method, body: { length, collected } }: Context): boolean {
+  return length !== null && length > 0 && length <= REPLAYED && collected === null && IDEMPOTENT.has(method)
 }
 
 /** What is sent as the body: what was collected, else the stream, else nothing. */

@@ -25,7 +25,9 @@ const LONG_PAUSES = 50
 /** Largest announced body of a paid response that is held until it is whole, so that a failure of it is answered. */
 const HELD_BODY = 16 * 1024
 /** Requests that may be sent twice (RFC 9110 9.2.2). */
-const IDEMPOTENT = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
+export const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
+/** Faults of a connection that the upstream has closed. */
+const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UPSTREAM_CLOSED'])
 
 /**
  * Takes one response of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the
@@ -40,7 +42,7 @@ export class Sink implements CallHandler, Waiting {
   readonly #target: UpstreamTarget
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
-  /** What is sent; null once it was, for a long response would keep its headers and its body as long. */
+  /** What is sent; null once it is answered, for a long response would keep its headers and its body as long. */
   #request: UpstreamCall | null
   /** The body of the request, while it is streamed. */
   readonly #body: Readable | null
@@ -149,7 +151,7 @@ export class Sink implements CallHandler, Waiting {
 
   onRequestStart(controller: CallController): void {
     this.#controller = controller
-    this.#request = null
+    if (!controller.isStale) this.#request = null
     this.touched = this.#startedAt = this.#deadlines.tick
   }
 
@@ -163,6 +165,7 @@ export class Sink implements CallHandler, Waiting {
 
   onResponseStart(controller: CallController, status: number): void {
     if (this.#over) return
+    this.#request = null
     const head = responseHeaders(controller.rawHeaders, status, this.#target.untrusted, controller.httpVersion)
     if (status < 200) {
       this.#interim(status, head.pairs)
@@ -308,21 +311,16 @@ export class Sink implements CallHandler, Waiting {
     if (this.#over) return
     this.#controller = null
     const request = this.#request
-    if (controller === null && request !== null && this.#repeatable(error)) {
-      this.#retried = true
-      this.#upstream.pool.dispatch(request, this)
+    if (request === null || this.#retried || this.#body !== null || !IDEMPOTENT.has(this.#ctx.method)) {
+      this.#stop(error)
       return
     }
-    this.#stop(error)
-  }
-
-  /**
-   * Nothing was sent, it may be sent twice, and the connection was refused: the one case in which it is tried again.
-   */
-  #repeatable(error: Error): boolean {
-    return (
-      !this.#retried && this.#body === null && IDEMPOTENT.has(this.#ctx.method) && faultCode(error) === 'ECONNREFUSED'
-    )
+    const { pool } = this.#upstream
+    const code = faultCode(error)
+    this.#retried = true
+    if (controller === null && code === 'ECONNREFUSED') pool.dispatch(request, this)
+    else if (controller?.isStale === true && CLOSED.has(code)) pool.redispatch(request, this)
+    else this.#stop(error)
   }
 
   /**

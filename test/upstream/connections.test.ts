@@ -112,6 +112,89 @@ t.test('an idle connection that the upstream has closed, reset or spoken on is n
   }
 })
 
+t.test('retries: an idempotent request on a kept connection that is lost is sent once more, on a new one', async t => {
+  const fates: Record<string, (connection: RawConnection) => void> = {
+    reset: connection => {
+      connection.reset()
+    },
+    closed: connection => {
+      connection.end()
+    }
+  }
+  for (const [fate, lose] of Object.entries(fates))
+    for (const [method, body, sends] of [
+      ['GET', null, 2],
+      ['HEAD', null, 2],
+      ['OPTIONS', null, 2],
+      ['DELETE', null, 2],
+      ['PUT', 'abc', 2],
+      ['POST', 'abc', 1],
+      ['PATCH', 'abc', 1],
+      ['POST', null, 1]
+    ] as const) {
+      // Two connections are kept; each is lost with its second request, and a new one is good.
+      const { upstream, send } = await setup(t, async (connection, from) => {
+        for (let count = 1; ; count++) {
+          const request = await connection.request()
+          if (request === null) return
+          from.requests.push(request)
+          if (count === 1 || connection.number > 2) connection.send(ANSWER)
+          else lose(connection)
+        }
+      })
+      await Promise.all([send().done, send().done])
+      await turns()
+      const next = send('/next', { method, ...(body === null ? {} : { body: bodyOf(body) }) })
+      await next.done
+      const name = `${method} ${body} ${fate}`
+      const sent = upstream.requests.filter(request => request.head.includes(' /next '))
+      t.equal(sent.length, sends, name)
+      if (sends === 2) t.equal(next.status, 200, name)
+      else t.match(next.failure, { status: 502 }, name)
+      t.equal(upstream.connections.length, 1 + sends, `${name}: and no other kept one is tried`)
+      if (body !== null)
+        t.same(
+          sent.map(request => String(request.body)),
+          Array(sends).fill(body),
+          name
+        )
+    }
+})
+
+t.test(
+  'retries: no request is repeated on a new connection, twice, or once a byte of its response has come',
+  async t => {
+    const starts = {
+      nothing: '',
+      'an interim response': 'HTTP/1.1 103 Early Hints\r\n\r\n',
+      'half a head': 'HTTP/1.1 200'
+    }
+    for (const [what, start] of Object.entries(starts)) {
+      const { upstream, send } = await setup(t, async (connection, from) => {
+        for (let count = 1; ; count++) {
+          const request = await connection.request()
+          if (request === null) return
+          from.requests.push(request)
+          if (count === 1 && connection.number === 1) connection.send(ANSWER)
+          else {
+            if (start !== '') await connection.flush(start)
+            connection.reset()
+          }
+        }
+      })
+      await send().done
+      await turns()
+      const kept = send('/kept')
+      await kept.done
+      t.match(kept.failure, { status: 502 }, what)
+      t.equal(upstream.requests.length, start === '' ? 3 : 2, what)
+      const before = upstream.requests.length
+      await send('/fresh').done
+      t.equal(upstream.requests.length, before + 1, 'a new connection that fails says no more than once')
+    }
+  }
+)
+
 t.test('never more connections than allowed; who came first is served first', async t => {
   const waiting: RawConnection[] = []
   let most = 0

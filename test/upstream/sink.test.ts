@@ -355,6 +355,7 @@ t.test('what undici hands over in spite of a pause waits for the head', async t 
       httpVersion: '1.1' as const,
       rawHeaders: [],
       rawTrailers: [],
+      isStale: false,
       pause() {
         /* ignored, as after a close */
       },
