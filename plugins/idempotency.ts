@@ -15,15 +15,20 @@ import {
   type Maybe,
   type ReadonlyHeaders,
   type ReplayRecord,
+  type Timer,
   type Reply
 } from '../src/index.ts'
 
 const longestKey = 256
+/** How often a claim is renewed within its time: a renewal may be late, or fail once. */
+const HEARTBEATS = 4
 
 /** The claim of a request that runs under a key, and its response as it goes by. */
 interface Claim {
   readonly key: string
   readonly token: string
+  /** Renews the claim while the request runs. */
+  readonly heartbeat: Timer
   status: number
   headers: (readonly [name: string, value: string])[]
   pieces: Uint8Array[]
@@ -58,7 +63,7 @@ function replay(record: ReplayRecord): Reply {
 export default definePlugin({
   name: 'idempotency',
   description:
-    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first response, byte for byte, with X-Idempotency-Replayed: true. Only 2xx responses are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds and payments keep their key for ever, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
+    'Requests with an Idempotency-Key (or X-Idempotency-Key) run once for each principal, method, path and key: a repetition gets the first response, byte for byte, with X-Idempotency-Replayed: true. Only 2xx responses are kept. The same key with another body is refused with 400; a repetition that comes while the first still runs waits for it. Without the shared state such requests are refused with 503. Refunds, payments and checkout sessions keep their key in their own row, so that a repetition after a restart finds what was made. Requests without a key or without a principal pass.',
   config: Type.Object(
     {
       methods: List(Type.String({ 'x-format': 'method' }), {
@@ -71,9 +76,10 @@ export default definePlugin({
         description: 'How long a repetition waits for the first request before it is answered 503.'
       }),
       lock: Duration({
-        default: '5m',
+        default: '10s',
         minimum: '1s',
-        description: 'How long a key stays claimed by a request of a worker that died.'
+        description:
+          'How long a key stays claimed after the worker of its request died. Running requests renew their claim.'
       }),
       largest: Size({
         default: '1MiB',
@@ -89,6 +95,16 @@ export default definePlugin({
     const claimed = slot<Claim>('claim')
     const methods = new Set<string>(config.methods)
 
+    const settle = (ctx: Context, settled: Maybe<boolean>): void => {
+      if (typeof settled === 'boolean') return
+      settled.catch((error: unknown) => {
+        log.warn(
+          { err: error, correlationId: ctx.correlationId },
+          'an idempotent response or its claim could not be kept'
+        )
+      })
+    }
+
     /** `scope` is the key with what it counts for. */
     const claim = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
       const fingerprint = hash('sha256', await ctx.body.bytes())
@@ -101,6 +117,9 @@ export default definePlugin({
             ctx.set(claimed, {
               key: scope,
               token: begun.token,
+              heartbeat: clock.every(config.lock / HEARTBEATS, () => {
+                settle(ctx, state.extend(scope, begun.token, config.lock))
+              }),
               status: 0,
               headers: [],
               pieces: [],
@@ -138,16 +157,6 @@ export default definePlugin({
       }
     }
 
-    const settle = (ctx: Context, settled: Maybe<boolean>): void => {
-      if (typeof settled === 'boolean') return
-      settled.catch((error: unknown) => {
-        log.warn(
-          { err: error, correlationId: ctx.correlationId },
-          'an idempotent response could not be kept; its key stays claimed for a while'
-        )
-      })
-    }
-
     return {
       request(ctx) {
         const { principal } = ctx
@@ -168,6 +177,8 @@ export default definePlugin({
         const claim = ctx.get(claimed)
         // A stream belongs to one request: its status stays 0, so that neither its pieces nor its end are kept.
         if (claim === undefined || head.source === 'error' || head.source === 'stream') return
+        // It was replayed from its row, which is asked again next time: its day does not begin anew.
+        if (head.headers.get('x-idempotency-replayed') !== undefined) return
         claim.status = head.status
         claim.headers = keptHeaders(head.headers.pairs)
         claim.whole = head.source === 'reply'
@@ -182,6 +193,7 @@ export default definePlugin({
       done(ctx, outcome) {
         const claim = ctx.get(claimed)
         if (claim === undefined) return
+        claim.heartbeat.cancel()
         // A plugin further out may have failed after this one saw the head: then something else went to the client.
         const good =
           outcome.source !== 'error' &&

@@ -12,7 +12,12 @@ export interface Idempotency {
 export interface Kept<T> {
   readonly made: T
   readonly fingerprint: string
+  /** From when on another body makes a new request of the key, in milliseconds; null while it may not (decision 185). */
+  readonly freeAt: number | null
 }
+
+/** Milliseconds for which an idempotency key belongs to one body (contract, Limits). */
+export const KEY_LIFETIME = 86_400_000
 
 /** Another request has made something under the same idempotency key in this moment. */
 export class IdempotencyKeyTaken extends Error {
@@ -20,24 +25,30 @@ export class IdempotencyKeyTaken extends Error {
 }
 
 /**
- * Makes something once for each key, where the key stands in the row of what was made (decision 185): it outlives the
- * replays that the shared state keeps, and every restart.
+ * Makes something once for each key, where the key is stored in the row of what was made (decision 185): it outlives the
+ * replays that the shared state keeps, and every restart. A repetition is replayed for as long as the row exists; another
+ * body is refused until `freeAt`, and then takes the key.
  * @param find what the key has made before
- * @param make rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may
+ * @param make takes the key from a row that no longer has a claim to it; rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may
  *   be the reason of
+ * @param now in milliseconds
  * @returns what was made now or before, with the headers that say so
  * @throws ShortError 400 for a key that was used with another body
  */
 export async function once<T>(
   idempotency: Idempotency | null,
   find: (key: string) => Promise<Kept<T> | null>,
-  make: () => Promise<T>
+  make: () => Promise<T>,
+  now: number
 ): Promise<{ readonly made: T; readonly headers: readonly string[] }> {
   if (idempotency === null) return { made: await make(), headers: [] }
   const kept = async (): Promise<{ readonly made: T; readonly headers: readonly string[] } | null> => {
     const found = await find(idempotency.key)
     if (found === null) return null
-    if (found.fingerprint !== idempotency.fingerprint) throw idempotencyKeyReused()
+    if (found.fingerprint !== idempotency.fingerprint) {
+      if (found.freeAt !== null && found.freeAt <= now) return null
+      throw idempotencyKeyReused()
+    }
     return { made: found.made, headers: ['X-Idempotency-Replayed', 'true'] }
   }
   const before = await kept()

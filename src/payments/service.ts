@@ -158,7 +158,8 @@ export class Payments {
         const kept = await this.#parts.store.byKey(merchant.id, operation, key)
         return kept === null ? null : { ...kept, made: await this.#current(kept.made) }
       },
-      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation })
+      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }),
+      this.#parts.clock.now()
     )
   }
 

@@ -1,5 +1,5 @@
 import type { KeysetPage } from '../gateway/keyset.ts'
-import { IdempotencyKeyTaken, type Kept } from '../gateway/idempotency.ts'
+import { IdempotencyKeyTaken, KEY_LIFETIME, type Kept } from '../gateway/idempotency.ts'
 import type { InvoiceNetwork } from '../lightning/bolt11.ts'
 import type { Currency } from '../money/currencies.ts'
 import { Batch } from '../database/batch.ts'
@@ -253,13 +253,17 @@ export class SqlPaymentStore implements PaymentStore {
       delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
   }
 
-  async insert(payment: Payment, { reservationId, idempotency = null }: Reservation): Promise<CreateOutcome> {
+  async insert(payment: Payment, reservation: Reservation): Promise<CreateOutcome> {
+    const { reservationId, idempotency = null } = reservation
     try {
       return await this.#inserts.add({ ...payment, reservationId, idempotency })
     } catch (error) {
       if (isUniqueViolation(error, 'payments_pkey'))
         throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
-      if (isUniqueViolation(error, 'payments_of_idempotency_key')) throw new IdempotencyKeyTaken()
+      if (isUniqueViolation(error, 'payments_of_idempotency_key')) {
+        if (idempotency === null || !(await this.#freeKey(payment, idempotency))) throw new IdempotencyKeyTaken()
+        return await this.insert(payment, reservation)
+      }
       if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return 'taken'
       throw error
     }
@@ -299,7 +303,18 @@ export class SqlPaymentStore implements PaymentStore {
   async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
-    return row === undefined ? null : { made: paymentRows.read(row), fingerprint: row.idempotency_fingerprint }
+    if (row === undefined) return null
+    const made = paymentRows.read(row)
+    return { made, fingerprint: row.idempotency_fingerprint, freeAt: made.createdAt + KEY_LIFETIME }
+  }
+
+  /** Takes a key from a payment of more than a day ago that another body made; false where there is none. */
+  async #freeKey({ merchantId, createdAt }: Payment, { operation, key, fingerprint }: PaymentKeyUse): Promise<boolean> {
+    const freed = await this.#database.sql`
+      update payments set idempotency_operation = null, idempotency_key = null, idempotency_fingerprint = null
+      where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}
+        and idempotency_fingerprint <> ${fingerprint} and created_at <= ${new Date(createdAt - KEY_LIFETIME)}`
+    return freed.count > 0
   }
 
   byPayToken(payToken: string): Promise<Payment | null> {

@@ -43,7 +43,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         const { made, headers } = await once(
           ctx.idempotency,
           key => refunds.byKey(merchant, key),
-          () => refunds.create(merchant, body, ctx.idempotency)
+          () => refunds.create(merchant, body, ctx.idempotency),
+          ctx.now
         )
         return {
           status: 201,

@@ -1,4 +1,4 @@
-import type { Idempotency, Kept } from '../gateway/idempotency.ts'
+import { KEY_LIFETIME, type Idempotency, type Kept } from '../gateway/idempotency.ts'
 import type { Database, TransactionSql } from '../database/database.ts'
 import {
   amount,
@@ -16,6 +16,7 @@ import type { ProviderSlot } from '../providers/account.ts'
 import type { KindName } from '../providers/provider.ts'
 import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
 import type { RefundPage, Refund, RefundStatus, RefundType } from './schema.ts'
+import { isOpen } from './states.ts'
 
 /** What the refunds of one payment come to, in satoshis. */
 export interface RefundedSums {
@@ -38,7 +39,9 @@ export interface RefundStore {
    * before: whoever adds or changes a refund does that first.
    */
   sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
-  /** Adds a refund. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
+  /**
+   * Adds a refund, which takes its idempotency key from another of more than a day ago that is final and was made by
+   * another body. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
   insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
   /** The refund that an idempotency key has made; null for none. */
   byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
@@ -142,6 +145,12 @@ export class SqlRefundStore implements RefundStore {
     nextCheckAt: number,
     idempotency: Idempotency | null = null
   ): Promise<void> {
+    if (idempotency !== null)
+      await sql`
+        update refunds set idempotency_key = null, idempotency_fingerprint = null
+        where merchant_id = ${refund.merchantId} and idempotency_key = ${idempotency.key}
+          and idempotency_fingerprint <> ${idempotency.fingerprint} and status in ('confirmed', 'failed')
+          and created_at <= ${new Date(refund.createdAt - KEY_LIFETIME)}`
     await sql`
       insert into refunds ${sql({
         ...refundRows.write(sql, refund),
@@ -155,7 +164,10 @@ export class SqlRefundStore implements RefundStore {
   async byKey(merchantId: number, key: string): Promise<Kept<Refund> | null> {
     const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
       select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
-    return row === undefined ? null : { made: refundRows.read(row), fingerprint: row.idempotency_fingerprint }
+    if (row === undefined) return null
+    const made = refundRows.read(row)
+    const freeAt = isOpen(made) ? null : made.createdAt + KEY_LIFETIME
+    return { made, fingerprint: row.idempotency_fingerprint, freeAt }
   }
 
   async forgetKey(sql: TransactionSql, refundId: string): Promise<void> {

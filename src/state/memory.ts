@@ -193,6 +193,13 @@ export class MemoryState implements State {
     return { kind: 'run', token }
   }
 
+  extend(key: string, token: string, lockMs: number): boolean {
+    const running = this.#running.get(key)
+    if (running?.token !== token) return false
+    running.until = this.#clock.now() + lockMs
+    return true
+  }
+
   finish(key: string, token: string, record: ReplayRecord, ttlMs: number): boolean {
     const running = this.#running.get(key)
     if (running?.token !== token) return false

@@ -231,6 +231,11 @@ export class RedisState implements State {
     }
   }
 
+  async extend(key: string, token: string, lockMs: number): Promise<boolean> {
+    const [extended] = numbers(await this.#run('bgExtend', [`i:${key}`], [this.#time(), token, lockMs]))
+    return extended === 1
+  }
+
   async finish(key: string, token: string, record: ReplayRecord, ttlMs: number): Promise<boolean> {
     const [kept] = numbers(await this.#run('bgFinish', [`i:${key}`], [this.#time(), token, writeRecord(record), ttlMs]))
     return kept === 1

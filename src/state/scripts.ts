@@ -152,6 +152,15 @@ redis.call('HSET', KEYS[1], 'f', ARGV[2], 't', ARGV[3], 'u', now + tonumber(ARGV
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return {'run'}`
   },
+  /** token, lockMs */
+  bgExtend: {
+    numberOfKeys: 1,
+    lua: `${now}
+if redis.call('HGET', KEYS[1], 't') ~= ARGV[2] then return {0} end
+redis.call('HSET', KEYS[1], 'u', now + tonumber(ARGV[3]))
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {1}`
+  },
   /** token, record, ttlMs */
   bgFinish: {
     numberOfKeys: 1,

@@ -100,10 +100,12 @@ export interface State {
    */
   tally(key: string, add: number, halfLifeMs: number): Maybe<number>
   /**
-   * Claims an idempotency key for one running request. The claim falls after `lockMs`, so that a dead worker does not
-   * hold it for ever.
+   * Claims an idempotency key for one running request. The claim lapses after `lockMs`, so that a dead worker does not hold it,
+   * unless it is extended.
    */
   begin(key: string, fingerprint: string, lockMs: number): Maybe<Begun>
+  /** Makes a claim last for another `lockMs` from now. False when it had lapsed. */
+  extend(key: string, token: string, lockMs: number): Maybe<boolean>
   /**
    * Keeps the response for `ttlMs` and lets the waiters have it. False when the claim had fallen: then nothing is kept.
    */

@@ -87,6 +87,25 @@ void t.test(
   }
 )
 
+void t.test('a key is free for another body after a day, and then belongs to that', async t => {
+  const f = await fixture(t)
+  const acme = await f.merchant()
+  for (const path of paths) {
+    const ask = async (input: object) => await (await started(f, acme))(path, 'daily', input)
+    const [first, second, third] = [anInput(), anInput(), anInput()]
+    const one = await ask(first)
+    f.clock.advance(86_400_000 - 1)
+    t.match(await ask(second), { status: 400 })
+    f.clock.advance(1)
+    t.match(await ask(first), { status: 201, replayed: true, data: { invoiceId: one.data['invoiceId'] } })
+    const answers = await Promise.all([second, third].map(ask))
+    t.same(answers.map(({ status }) => status).toSorted(), [201, 400])
+    t.match(await ask(first), { status: 400 })
+    f.clock.advance(86_400_000)
+    t.match(await ask(first), { status: 400, data: { error: /orderId already exists/ } })
+  }
+})
+
 void t.test(
   'a repetition of a request that was killed waits until that is over, and then makes the payment',
   async t => {

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import t from 'tap'
 import idempotency from '../../plugins/idempotency.ts'
 import {
@@ -244,6 +245,41 @@ t.test('after 30 seconds of waiting the answer is 503 with Retry-After', async t
   gate.resolve()
   t.equal((await first).status, 201)
   t.equal(ran(), 1)
+})
+
+t.test('a key is free ten seconds after its worker died', async t => {
+  const { chain, services, ran } = await build()
+  const body = createHash('sha256').update('{"amount":1}').digest('hex')
+  const dead = await services.state.begin(`merchant 7 POST /api/payments k`, body, 10_000)
+  t.equal(dead.kind, 'run')
+  services.clock.advance(10_000)
+  t.equal((await chain.run(post('k'))).status, 201)
+  t.equal(ran(), 1)
+})
+
+t.test('a request keeps its key however long it runs', async t => {
+  const gate = Promise.withResolvers<void>()
+  const { chain, services, ran } = await build(async n => {
+    await gate.promise
+    return created(n)
+  })
+  const first = chain.run(post('k'))
+  await new Promise(setImmediate)
+  for (let second = 0; second < 600; second++) services.clock.advance(1_000)
+  const second = chain.run(post('k'))
+  await new Promise(setImmediate)
+  t.equal(ran(), 1)
+  gate.resolve()
+  t.same([(await first).text, (await second).text], ['{"run":1}', '{"run":1}'])
+  services.state.extend = () => t.fail('a claim is renewed after its request has ended')
+  services.clock.advance(3_600_000)
+})
+
+t.test('a response that was replayed from its row is not kept for another day', async t => {
+  const { chain, ran } = await build(n => ({ ...created(n), headers: ['X-Idempotency-Replayed', 'true'] }))
+  await chain.run(post('k'))
+  t.equal((await chain.run(post('k'))).headers.all('x-idempotency-replayed').length, 1)
+  t.equal(ran(), 2, 'the row is asked again')
 })
 
 t.test('a request with another body does not wait for the first', async t => {

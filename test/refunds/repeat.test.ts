@@ -96,6 +96,42 @@ void eachDatabase(
       t.match(other, { status: 400, data: { error: 'Idempotency key was already used with a different request.' } })
     })
 
+    await t.test('is free for another body after a day, and then belongs to that', async t => {
+      const [first, second, third] = [await partial(), await partial(), await partial()]
+      const ask = async (body: Json) => await (await started(f, f.another()))('daily', body)
+      const one = await ask(first)
+      clock.advance(86_400_000 - 1)
+      t.match(await ask(second), { status: 400 })
+      clock.advance(1)
+      t.match(await ask(first), { status: 201, replayed: true, data: { refundId: one.data['refundId'] } })
+      const processes = await Promise.all([second, second, third, third].map(async () => started(f, f.another())))
+      const asked = provider.asked.length
+      const answers = await Promise.all(processes.map((run, n) => run('daily', n < 2 ? second : third)))
+      t.equal(provider.asked.length, asked + 1, 'of two bodies at once one has it')
+      t.same(answers.map(({ status }) => status).toSorted(), [201, 201, 400, 400])
+      t.match(await ask(first), { status: 400 }, 'a late repetition of the first pays nothing')
+      t.equal(provider.asked.length, asked + 1)
+    })
+
+    await t.test('stays with a refund that may have been sent, for any time', async t => {
+      const body = await partial()
+      provider.fate = () => 'lost after'
+      const ask = async (sent: Json) => await (await started(f, f.another()))('open', sent)
+      t.match(await ask(body), { status: 201, data: { status: 'pending' } })
+      provider.fate = () => 'pays'
+      clock.advance(90 * 86_400_000)
+      t.match(await ask({ ...body, amountSatoshis: 300 }), { status: 400 })
+    })
+
+    await t.test('is not taken by a request that is refused', async t => {
+      const body = await partial()
+      const ask = async (sent: Json) => await (await started(f, f.another()))('kept', sent)
+      const one = await ask(body)
+      clock.advance(2 * 86_400_000)
+      t.match(await ask({ ...body, amountSatoshis: 700 }), { status: 400, data: { error: /exceeds/ } })
+      t.match(await ask(body), { status: 201, replayed: true, data: { refundId: one.data['refundId'] } })
+    })
+
     await t.test('is asked anew when it was refused and nothing was sent (decision 19)', async t => {
       for (const fate of ['refuses', 'is away', 'fails'] as const) {
         const body = await partial()

@@ -180,6 +180,25 @@ await eachState(t, 'an answer is replayed byte for byte, until its time is over'
   t.match(await state.begin('k', 'other', minute), { kind: 'run' })
 })
 
+await eachState(t, 'a claim lasts while it is extended, and lapses once it is not', async (t, state, clock) => {
+  const begun = await state.begin('k', 'print', 10_000)
+  if (begun.kind !== 'run') throw new Error('not begun')
+  t.equal(await state.extend('k', 'not the token', 10_000), false)
+  t.equal(await state.extend('unknown', begun.token, 10_000), false)
+  for (let time = 0; time < 5; time++) {
+    clock.advance(9_000)
+    t.equal(await state.extend('k', begun.token, 10_000), true)
+    t.same(await state.begin('k', 'print', minute), { kind: 'running' })
+  }
+  clock.advance(10_000)
+  const next = await state.begin('k', 'print', minute)
+  t.match(next, { kind: 'run' })
+  t.equal(await state.extend('k', begun.token, 10_000), false, 'it is held by another now')
+  t.equal(await state.finish('k', begun.token, record, minute), false)
+  if (next.kind === 'run') t.equal(await state.finish('k', next.token, record, minute), true)
+  t.equal(await state.extend('k', begun.token, 10_000), false)
+})
+
 await eachState(t, 'what was abandoned keeps nothing', async (t, state) => {
   const begun = await state.begin('k', 'print', minute)
   if (begun.kind !== 'run') throw new Error('not begun')
