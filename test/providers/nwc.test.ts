@@ -4,7 +4,7 @@ import t, { type Test as T } from 'tap'
 import { Secret } from '../../src/keys/secrets.ts'
 import { encodeInvoice } from '../../src/lightning/bolt11.ts'
 import { NothingSent } from '../../src/providers/errors.ts'
-import { KINDS, signEvent } from '../../src/providers/nwc/event.ts'
+import { KINDS, publicKeyOf, signEvent } from '../../src/providers/nwc/event.ts'
 import { readNwcKey } from '../../src/providers/nwc/key.ts'
 import { NwcProvider, type NwcOptions } from '../../src/providers/nwc/nwc.ts'
 import { AddressGuard } from '../../src/upstream/guard.ts'
@@ -179,6 +179,54 @@ t.test('answers that the wallet did not sign, or that are for others, are none',
     clock.advance(10_000)
   }
   await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'timeout' }))
+})
+
+t.test('a relay: forged events and floods end its connection, and it is left alone for a minute', async t => {
+  const { clock, fake, provider, relay, key } = await setUp(t)
+  const charge = await provider.createCharge(key, request)
+  const news = { created_at: 1, kind: KINDS.notification, content: 'x' }
+  const client = publicKeyOf(readNwcKey(key.reveal()).secret.reveal())
+  const forged = { ...signEvent('cd'.repeat(32), { ...news, tags: [['p', client]] }), pubkey: fake.pubkey }
+  const abuses: ReadonlyArray<readonly [name: string, count: number, event: (nth: number) => unknown]> = [
+    [
+      'answers that nobody signed',
+      21,
+      nth => ({ ...forged, kind: KINDS.response, content: String(nth), tags: [['e', relay.taken.at(-1)?.id ?? '']] })
+    ],
+    ['more events than are read', 1_300, nth => signed(nth)],
+    ['large events', 60, nth => ({ ...forged, content: `${nth}${'x'.repeat(90_000)}` })]
+  ]
+  const one = signEvent('cd'.repeat(32), { ...news, tags: [] })
+  function signed(nth: number): unknown {
+    return { ...one, created_at: nth }
+  }
+  for (const [name, count, event] of abuses) {
+    fake.fail('hang')
+    fake.onHang = () => {
+      for (let nth = 0; nth < count; nth++) relay.force(event(nth))
+    }
+    await t.rejects(provider.lookUp(key, charge.chargeId), errorLike({ status: 503 }), name)
+    await until(() => relay.connections.now === 0)
+    const { ever } = relay.connections
+    clock.advance(59_000)
+    await t.rejects(provider.lookUp(key, charge.chargeId), errorLike({ name: 'NothingSent' }), 'it is left alone')
+    t.equal(relay.connections.ever, ever)
+    clock.advance(1_000)
+    t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
+  }
+})
+
+t.test('a relay: a wallet that floods notifications is no longer heard, and the others are', async t => {
+  const { fake, provider, told, relay, key } = await setUp(t)
+  const charge = await provider.createCharge(key, request)
+  await provider.lookUp(key, charge.chargeId)
+  for (let nth = 0; nth < 150; nth++) fake.notify(charge.paymentHash, { state: 'pending' })
+  t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' }, 'the connection stays')
+  t.equal(relay.connections.ever, 1)
+  fake.wallet.settle(charge.paymentHash)
+  fake.notify(charge.paymentHash)
+  t.match(await provider.lookUp(key, charge.chargeId), { status: 'paid' })
+  t.same(told, [], 'it is polled')
 })
 
 t.test('a relay that no longer says anything is left, and another connection is made', async t => {

@@ -10,7 +10,7 @@ import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
 import { readNwcKey, type NwcKey, type RelayAddress } from './key.ts'
 import { conversationKey, decrypt, encrypt, Nip44Error } from './nip44.ts'
 import { WalletSilent } from './faults.ts'
-import { Relay } from './relay.ts'
+import { Relay, type StoredFilter } from './relay.ts'
 
 /** What of NIP-47 is called. */
 export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
@@ -142,14 +142,9 @@ export class NwcCalls {
       throw meaningOf(error, method)
     }
     const announced = async (): Promise<NostrEvent | null> => {
-      const filter = { kinds: [KINDS.info], authors: [key.wallet], limit: 1 }
+      const filter: StoredFilter = { kinds: [KINDS.info], authors: [key.wallet], limit: 1 }
       const found = await all(relays.map(relay => async () => await relay.stored(filter, limit)))
-      return (
-        found
-          .flat()
-          .filter(event => event.kind === KINDS.info && event.pubkey === key.wallet)
-          .toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
-      )
+      return found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
     }
     return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
   }

@@ -35,14 +35,20 @@ export function signEvent(
   return { ...whole, id, sig: Buffer.from(sig).toString('hex') }
 }
 
-/** An event as somebody sent it; null for what is none. Nobody has looked yet whether it is genuine. */
+/** Tags of an event, values of a tag and characters of each: events of NIP-47 have a few short ones. */
+const MAX_TAGS = 64
+const MAX_VALUES = 16
+const MAX_VALUE = 1024
+
+/** An event as it was received, whose signature is not verified; null for anything else and for one of absurd size. */
 export function readNostrEvent(value: unknown): NostrEvent | null {
   const event = jsonMembers(value)
   const [id, pubkey] = [jsonHash(event?.['id']), jsonHash(event?.['pubkey'])]
   if (event === null || id === null || pubkey === null) return null
   const { created_at, kind, tags, content, sig } = event
   if (!Number.isSafeInteger(created_at) || !Number.isSafeInteger(kind) || typeof content !== 'string') return null
-  if (typeof sig !== 'string' || !/^[0-9a-f]{128}$/.test(sig) || !Array.isArray(tags) || !tags.every(isTag)) return null
+  if (typeof sig !== 'string' || !/^[0-9a-f]{128}$/.test(sig) || !Array.isArray(tags)) return null
+  if (tags.length > MAX_TAGS || !tags.every(isTag)) return null
   // Both were found to be whole numbers.
   return { id, pubkey, created_at: created_at as number, kind: kind as number, tags, content, sig }
 }
@@ -61,7 +67,11 @@ export function tagOf({ tags }: NostrEvent, name: string): string | null {
 }
 
 function isTag(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every(part => typeof part === 'string')
+  return (
+    Array.isArray(value) &&
+    value.length <= MAX_VALUES &&
+    value.every(part => typeof part === 'string' && part.length <= MAX_VALUE)
+  )
 }
 
 function idOf({ pubkey, created_at, kind, tags, content }: Omit<NostrEvent, 'id' | 'sig'>): string {

@@ -44,6 +44,11 @@ export function lostAnswer(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 
+/** The relay sends more than is read, or forged events; the connection was ended. */
+export function abusedBy(): ProviderUnavailable {
+  return unavailable('server', 'The relay of the nwc key floods this gateway or sends forged events.')
+}
+
 /** No connection came about. `cause` is a code or a few words, without an address. */
 export function unreached(cause: string): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', 5, new Error(cause), 'network')
@@ -59,6 +64,6 @@ export function relayAway(seconds: number): NothingSent {
   return new NothingSent('The relay of the nwc key cannot be reached at the moment.', seconds, undefined, 'network')
 }
 
-function unavailable(fault: 'network' | 'timeout', message: string): ProviderUnavailable {
+function unavailable(fault: 'network' | 'timeout' | 'server', message: string): ProviderUnavailable {
   return new ProviderUnavailable(message, 5, undefined, fault)
 }

@@ -3,8 +3,9 @@ import { NothingSent } from '../errors.ts'
 import { KeyUnusable } from '../keyed-calls.ts'
 import { jsonHash } from '../json-members.ts'
 import { RelayConnection, type RelayConnectionOptions } from './relay-connection.ts'
-import { isGenuine, KINDS, readNostrEvent, type NostrEvent } from './event.ts'
-import { lateAnswer, lateRelay, lostAnswer, relayRefusal, relayAway, unreached } from './faults.ts'
+import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
+import { EventGate } from './event-gate.ts'
+import { abusedBy, lateAnswer, lateRelay, lostAnswer, relayRefusal, relayAway, unreached } from './faults.ts'
 
 /** Who is told of notifications of a wallet. */
 export interface NewsListener {
@@ -33,9 +34,15 @@ interface Waiting {
   reject(error: Error): void
 }
 
-/** Asks for events that the relay keeps. */
+/** Asks for stored events of one kind and author. */
+export interface StoredFilter {
+  readonly kinds: readonly [number]
+  readonly authors: readonly [string]
+  readonly limit: number
+}
+
 interface Query {
-  readonly filter: object
+  readonly filter: StoredFilter
   readonly found: NostrEvent[]
   isAgain: boolean
   resolve(events: readonly NostrEvent[]): void
@@ -52,6 +59,10 @@ const IDLE = 60_000
 /** Milliseconds of the first and the longest rest after two attempts to connect in a row have failed. */
 const FIRST_REST = 1_000
 const LONGEST_REST = 30_000
+/** Milliseconds for which a relay is left alone that floods us or forges events. */
+const ABUSE_REST = 60_000
+/** Events that are read of one query. */
+const MAX_FOUND = 4
 /** The subscription to notifications; those to answers are r1, r2 …, those to what is kept q1, q2 … */
 const NEWS = 'news'
 
@@ -72,6 +83,7 @@ export class Relay {
   readonly #queries = new Map<string, Query>()
   readonly #listeners = new Map<string, NewsListener>()
   #connection: RelayConnection | null = null
+  #gate: EventGate | null = null
   #count = 0
   #isPlanned = false
   #isNewsStale = false
@@ -127,7 +139,7 @@ export class Relay {
   }
 
   /** The events that the relay keeps, genuine ones only. @throws ProviderUnavailable */
-  async stored(filter: object, limit: AbortSignal): Promise<readonly NostrEvent[]> {
+  async stored(filter: StoredFilter, limit: AbortSignal): Promise<readonly NostrEvent[]> {
     return await this.#within<readonly NostrEvent[]>(limit, (resolve, reject) => {
       const name = `q${++this.#count}`
       const since = this.#options.clock.monotonic()
@@ -238,6 +250,12 @@ export class Relay {
       this.#refuse(this.#fault instanceof KeyUnusable ? this.#fault : relayAway(Math.ceil(left / 1000)))
       return false
     }
+    const gate = new EventGate(this.#options.clock, () => {
+      if (connection !== this.#connection) return
+      connection.end()
+      this.#restsUntil = this.#options.clock.monotonic() + ABUSE_REST
+      this.#lost(abusedBy(), false)
+    })
     const connection = new RelayConnection(this.#options, {
       opened: () => {
         if (connection !== this.#connection) return
@@ -247,7 +265,7 @@ export class Relay {
       said: text => {
         if (connection !== this.#connection) return
         this.#failures = 0
-        this.#hear(text)
+        if (gate.takes(text)) this.#hear(text)
       },
       ended: (fault, wasOpen) => {
         if (connection === this.#connection) this.#lost(fault, !wasOpen)
@@ -260,6 +278,7 @@ export class Relay {
       }
     })
     this.#connection = connection
+    this.#gate = gate
     this.#rest()
     return false
   }
@@ -332,28 +351,41 @@ export class Relay {
 
   #heardEvent(name: string, value: unknown): void {
     const event = readNostrEvent(value)
-    if (event === null) return
-    if (name === NEWS) {
-      const listener = event.tags
-        .filter(([tag]) => tag === 'p')
-        .map(([, client = '']) => this.#listeners.get(`${event.pubkey} ${client}`))
-        .find(one => one !== undefined)
-      if (listener !== undefined && event.kind === KINDS.notification && isGenuine(event)) listener.heard(event)
-      return
-    }
+    const gate = this.#gate
+    if (event === null || gate === null) return
+    if (name === NEWS) return this.#heardNews(event, gate)
     const query = this.#queries.get(name)
     if (query !== undefined) {
-      // More than a few would only be read in vain.
-      if (query.found.length < 4 && isGenuine(event)) query.found.push(event)
+      const { found, filter } = query
+      const isWanted = () => found.length < MAX_FOUND && this.#queries.get(name) === query
+      if (filter.kinds[0] === event.kind && filter.authors[0] === event.pubkey && isWanted())
+        gate.verify(event, isWanted, () => found.push(event))
       return
     }
-    const waiting = event.tags
-      .filter(([tag]) => tag === 'e')
-      .map(([, id = '']) => this.#waiting.get(id))
-      .find(one => one !== undefined)
-    const isAnswer =
-      waiting?.isSent === true && event.kind === KINDS.response && event.pubkey === waiting.wallet && isGenuine(event)
-    if (isAnswer) waiting.resolve(event)
+    const waiting = firstOf(event, 'e', id => this.#waiting.get(id))
+    if (waiting?.isSent !== true || event.kind !== KINDS.response || event.pubkey !== waiting.wallet) return
+    gate.verify(
+      event,
+      () => this.#waiting.get(waiting.event.id) === waiting,
+      () => {
+        waiting.resolve(event)
+      }
+    )
+  }
+
+  #heardNews(event: NostrEvent, gate: EventGate): void {
+    const nameOf = (client: string): string => `${event.pubkey} ${client}`
+    const listener = firstOf(event, 'p', client => this.#listeners.get(nameOf(client)))
+    if (listener === undefined || event.kind !== KINDS.notification) return
+    // A wallet that floods is polled instead: the others of this relay must not suffer from it.
+    if (!gate.takesFrom(event.pubkey)) return this.unlisten(listener)
+    gate.verify(
+      event,
+      () => this.#listeners.get(nameOf(listener.client)) === listener,
+      () => {
+        listener.heard(event)
+      }
+    )
   }
 
   /** The relay listens: what waits for that goes out. */
@@ -364,6 +396,7 @@ export class Relay {
       if (waiting.isOut) continue
       waiting.isOut = true
       waiting.isSent = true
+      this.#gate?.asked()
       this.#send(['EVENT', waiting.event])
     }
   }
@@ -386,13 +419,14 @@ export class Relay {
   /** The connection broke, or none came about (`isUnreached`): what the relay has not taken may go out once more. */
   #lost(fault: Error, isUnreached: boolean): void {
     this.#connection = null
+    this.#gate?.close()
     this.#fault = fault
     this.#subscriptions.clear()
     this.#isNewsStale = true
     // Set back by the first word of a relay.
     const rest = this.#failures === 0 ? 0 : FIRST_REST * 2 ** Math.min(this.#failures - 1, 10)
     this.#failures++
-    this.#restsUntil = this.#options.clock.monotonic() + Math.min(rest, LONGEST_REST)
+    this.#restsUntil = Math.max(this.#restsUntil, this.#options.clock.monotonic() + Math.min(rest, LONGEST_REST))
     if (isUnreached) this.#refuse(fault)
     else this.#askAgain()
     if (this.#isClosed || this.isIdle) return
@@ -437,4 +471,13 @@ export class Relay {
     connection.end()
     this.#lost(lostAnswer(), false)
   }
+}
+
+/** What is kept under the first value of a tag that names something. */
+function firstOf<T>(event: NostrEvent, tag: string, find: (value: string) => T | undefined): T | undefined {
+  for (const [name, value = ''] of event.tags) {
+    const found = name === tag ? find(value) : undefined
+    if (found !== undefined) return found
+  }
+  return undefined
 }
