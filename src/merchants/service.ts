@@ -239,8 +239,8 @@ export class Merchants {
   }
 
   /**
-   * Removes a provider key. The choice of a provider stays, also where it is of this slot; what was made with the key
-   * can be neither looked up nor refunded from then on.
+   * Removes a provider key. An explicit choice of a provider stays; one that only saving this key had made is taken back.
+   * Payments made with the key can be neither looked up nor refunded from then on.
    */
   removeProviderKey(id: number, slot: ProviderSlot): Promise<Merchant | null> {
     return this.#store.clearKey(id, slot, this.#clock.now())

@@ -108,7 +108,7 @@ export interface MerchantStore {
    * statement, so that a choice made meanwhile is never overwritten.
    */
   setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
-  /** Removes a slot's key; the choice of a provider stays. */
+  /** Removes a slot's key, with the choice of its provider if saving the key had made that. */
   clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
   /**
    * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without
@@ -237,12 +237,12 @@ export class SqlMerchantStore implements MerchantStore {
       insert into merchants (
         id, name, email, key_id, key_digest, key_created_at, plan_tier, subscription_status, current_period_end,
         billing_customer_id, billing_subscription_id, is_active, refunds_enabled, multi_currency_enabled, l402_enabled,
-        provider_choice, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
+        provider_choice, choice_by_key, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
       values (
         ${merchant.id}, ${merchant.name}, ${merchant.email}, ${merchant.keyId}, ${merchant.keyDigest}, ${now}, ${merchant.planTier},
         ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
         ${subscription.billingSubscriptionId}, true, ${flags.refundsEnabled}, ${flags.multiCurrencyEnabled}, ${flags.l402Enabled},
-        ${merchant.providerChoice}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
+        ${merchant.providerChoice}, ${merchant.providerChoice !== null}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
         ${now}, ${now})
       returning *, pg_notify(${merchantsChannel}, id::text)`)
     // An insert answers its row or throws.
@@ -289,14 +289,18 @@ export class SqlMerchantStore implements MerchantStore {
     if (!isRowId(id)) return null
     const column = this.#sql(`${slot}_key`)
     return this.#write(this.#sql`
-      update merchants set ${column} = ${ciphertext}, provider_choice = coalesce(provider_choice, ${choose ? slot : null}), updated_at = ${new Date(now)}
+      update merchants set ${column} = ${ciphertext}, updated_at = ${new Date(now)},
+        choice_by_key = choice_by_key or (provider_choice is null and ${choose}),
+        provider_choice = coalesce(provider_choice, ${choose ? slot : null})
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
   async clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
     return this.#write(this.#sql`
-      update merchants set ${this.#sql(`${slot}_key`)} = null, updated_at = ${new Date(now)}
+      update merchants set ${this.#sql(`${slot}_key`)} = null, updated_at = ${new Date(now)},
+        provider_choice = case when choice_by_key and provider_choice = ${slot} then null else provider_choice end,
+        choice_by_key = choice_by_key and provider_choice <> ${slot}
       where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }
 
@@ -315,7 +319,11 @@ export class SqlMerchantStore implements MerchantStore {
 
   async update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
     if (!isRowId(id)) return null
-    const columns = { ...changeRows.write(this.#sql, changes), updated_at: new Date(now) }
+    const columns = {
+      ...changeRows.write(this.#sql, changes),
+      ...(changes.providerChoice === undefined ? {} : { choice_by_key: false }),
+      updated_at: new Date(now)
+    }
     return this.#write(this.#sql`
       update merchants set ${this.#sql(columns)} where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
   }

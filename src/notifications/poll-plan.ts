@@ -39,8 +39,8 @@ export interface Turn {
 
 /** Calls of one budget in the last minute, and how long it rests. */
 export interface Spending {
-  /** When, and how many. */
-  readonly calls: ReadonlyArray<readonly [at: number, count: number]>
+  /** When, how many, and whether for a listing. */
+  readonly calls: ReadonlyArray<readonly [at: number, count: number, isList?: boolean]>
   readonly restsUntil: number
 }
 
@@ -125,9 +125,9 @@ function budgetOf(account: string, rules: PollRules): string {
 }
 
 /**
- * What may be asked at `now`. Listings go first, those that are due the longest before the others; what is left of a
- * budget goes to look-ups, one for each account in turn. Nothing is asked twice because it takes long: a turn counts
- * when it is given.
+ * What may be asked at `now`. Listings go first, those that are due the longest before the others, and look-ups leave
+ * them what they will need in the coming minute; the rest of a budget goes to look-ups, one for each account in turn.
+ * Nothing is asked twice because it takes long: a turn counts when it is given.
  */
 export function nextPolls(state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
@@ -139,11 +139,18 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     const recent = calls.filter(([at]) => at > now - MINUTE)
     if (recent.length > 0 || restsUntil > now) spending.set(name, { calls: recent, restsUntil })
   }
-  const take = (account: string, cost: number): boolean => {
+  /** `listed`: calls that the listings of a minute take, of which look-ups leave free what is missing; null for a listing. */
+  const take = (account: string, cost: number, listed: number | null): boolean => {
     const name = budgetOf(account, rules)
     const { calls, restsUntil } = spending.get(name) ?? { calls: [], restsUntil: 0 }
-    if (restsUntil > now || calls.reduce((sum, [, count]) => sum + count, 0) + cost > rules.perMinute) return false
-    spending.set(name, { calls: [...calls, [now, cost]], restsUntil })
+    let [all, lists] = [0, 0]
+    for (const [, count, isList = false] of calls) {
+      all += count
+      if (isList) lists += count
+    }
+    const kept = listed === null ? 0 : Math.max(listed - lists, 0)
+    if (restsUntil > now || all + cost > rules.perMinute - kept) return false
+    spending.set(name, { calls: [...calls, listed === null ? [now, cost, true] : [now, cost]], restsUntil })
     return true
   }
   for (const { id, since } of candidates) {
@@ -164,7 +171,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     for (const { id, turn, oldest } of due
       .filter(({ at }) => at <= now)
       .toSorted((one, other) => one.at - other.at || compare(one.id, other.id))) {
-      if (!take(id, rules.costs.list)) continue
+      if (!take(id, rules.costs.list, null)) continue
       polls.push({
         type: 'list',
         account: id,
@@ -175,12 +182,16 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
       turns.set(id, { ...turn, listedAt: now })
     }
   }
+  const listed = callsOfLists(
+    awake.map(({ candidate }) => candidate),
+    rules
+  )
   for (const { id, after, count } of lookUps(
     awake.map(({ candidate }) => candidate),
     turns,
     rules,
     now,
-    take
+    (account, cost) => take(account, cost, listed)
   )) {
     polls.push({ type: 'look up', account: id, after, count })
   }
@@ -188,7 +199,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     const turn = turnOf(turns, id)
     if (ending === 0 || turn.restsUntil <= now || turn.lookedAt + ENDING_EVERY > now) continue
     let count = 0
-    while (count < Math.min(ending, ENDING_AT_ONCE) && take(id, rules.costs.lookUp)) count++
+    while (count < Math.min(ending, ENDING_AT_ONCE) && take(id, rules.costs.lookUp, 0)) count++
     if (count === 0) continue
     polls.push({ type: 'look up ending', account: id, count })
     turns.set(id, { ...turn, lookedAt: now })
@@ -328,6 +339,14 @@ function* lookUps(
     turns.set(id, { ...turn, lookedAt: now })
     yield { id, after: turn.cursor ?? '', count }
   }
+}
+
+/** Calls of a budget that the listings of a minute take, four fifths of it at most. */
+function callsOfLists(awake: readonly Candidate[], { costs, every, hasList, isShared, perMinute }: PollRules): number {
+  if (!hasList) return 0
+  const needed = (isFresh: boolean): number => (costs.list * MINUTE) / (isFresh ? every.fresh : every.stale)
+  const all = isShared ? awake.reduce((sum, { isFresh }) => sum + needed(isFresh), 0) : needed(true)
+  return Math.min(Math.ceil(all), Math.floor(perMinute * 0.8))
 }
 
 function compare(one: string, other: string): number {

@@ -36,8 +36,8 @@ export interface PollerParts {
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** Polls of one run at once. */
-const AT_ONCE = 4
+/** Polls of one run at once: where all share the provider's limit, and where each account has a host of its own. */
+const AT_ONCE = { shared: 4, own: 32 }
 /** Times that a look at open challenges counts for as long as it took. */
 const LOOKED_OF = 50
 /** Hosts that are remembered as away. */
@@ -89,7 +89,9 @@ export class Poller {
         ends.push([poll, outcome])
       }
     }
-    const workers = await Promise.allSettled(Array.from({ length: Math.min(AT_ONCE, polls.length) }, work))
+    const workers = await Promise.allSettled(
+      Array.from({ length: Math.min(AT_ONCE[rules.isShared ? 'shared' : 'own'], polls.length) }, work)
+    )
     await memory.change(before =>
       ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before)
     )
@@ -238,8 +240,10 @@ export class Poller {
       poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
     const payments = await ofPayments.openOf(slot, kind, Number(account), which, clock.now(), after, count)
     let cursor = after
+    const begun = clock.monotonic()
     for (const { chargeId, invoiceId, merchantId } of payments) {
-      if (signal.aborted) return { type: 'looked up', cursor }
+      // A slow provider must not hold up the next listings: the next run goes on from here.
+      if (signal.aborted || clock.monotonic() - begun >= rules.tick) return { type: 'looked up', cursor }
       const askedAt = clock.now()
       const seen = await lookedUp(provider, key, chargeId)
       if (seen !== null)

@@ -142,9 +142,8 @@ export const PaymentView = Type.Object(
     onchainAddress: Type.Optional(
       Type.String({ description: 'For paying on chain; left out when the provider gives none.' })
     ),
-    hostedCheckoutUrl: Type.Unsafe<string | null>({
-      type: ['string', 'null'],
-      description: "The alternate provider's own page; empty for the primary provider."
+    hostedCheckoutUrl: Type.String({
+      description: "The alternate provider's own page; empty where it has none, and for the primary provider."
     }),
     payUrl: Type.String({
       description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.'
@@ -183,8 +182,7 @@ export function paymentView(payment: Payment, publicUrl: string): PaymentView {
     lightningInvoice: payment.invoice,
     paymentHash: payment.paymentHash,
     ...(payment.onchainAddress === null ? {} : { onchainAddress: payment.onchainAddress }),
-    // No provider stands behind a demo payment, so none has a page for it.
-    hostedCheckoutUrl: payment.slot === 'primary' || payment.kind === 'demo' ? '' : payment.checkoutUrl,
+    hostedCheckoutUrl: payment.slot === 'primary' ? '' : (payment.checkoutUrl ?? ''),
     payUrl: `${publicUrl}/pay/${payment.payToken}`,
     providerChargeId: payment.chargeId,
     alternateChargeId: payment.chargeId,

@@ -94,6 +94,8 @@ export interface ProviderAnswer {
   readonly body: unknown
   /** The provider's own message as one short line without the key; null when it has none. */
   readonly said: string | null
+  /** Where a redirect that the caller reads itself leads; null for none. */
+  readonly location: string | null
 }
 
 /** Makes one call. @throws ProviderRefused, ProviderUnavailable */
@@ -285,9 +287,11 @@ export class ProviderHttp {
       signal: limit
     })
     const retryAfter = one(answer.headers['retry-after'])
+    const location = one(answer.headers['location'])
     if (call.lines !== undefined && answer.statusCode < 300) {
       return {
         status: answer.statusCode,
+        location,
         retryAfter,
         body: await readLines(answer.body, call.lines, this.#options.clock, began),
         isPage: false
@@ -297,6 +301,7 @@ export class ProviderHttp {
     const isText = this.#options.hasTexts === true && /^text\/plain\b/i.test(one(answer.headers['content-type']) ?? '')
     return {
       status: answer.statusCode,
+      location,
       retryAfter,
       body: isText ? text : parsed(text),
       isPage: text.trimStart().startsWith('<')
@@ -304,15 +309,17 @@ export class ProviderHttp {
   }
 
   #judge(call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
-    const { status, body } = reply
+    const { status, body, location } = reply
     const said = saidInShort(body === undefined ? null : this.#options.messageOf(body), key)
     const meant =
-      status < 400 ? null : this.#options.meaningOf?.({ status, body: body ?? null, said }, call.scope ?? null)
+      status < 400
+        ? null
+        : this.#options.meaningOf?.({ status, body: body ?? null, said, location }, call.scope ?? null)
     if (meant !== null && meant !== undefined) throw meant
-    if (call.answers?.includes(status) === true) return { status, body: body ?? null, said }
+    if (call.answers?.includes(status) === true) return { status, body: body ?? null, said, location }
     if (status >= 200 && status < 300) {
       // An empty body is fine (204); a page where JSON was due is not the provider speaking.
-      if (body !== undefined || reply.status === 204) return { status, body: body ?? null, said: null }
+      if (body !== undefined || reply.status === 204) return { status, body: body ?? null, said: null, location }
       throw unusableAnswer(`status ${status} without JSON`)
     }
     if (status === 429) throw unavailable('rate', MESSAGES.rate, this.#seconds(reply.retryAfter), 'status 429')
@@ -332,7 +339,7 @@ export class ProviderHttp {
           : `The payment provider refused the request: ${said}`
       )
     }
-    // A redirect is never followed: it would carry the key elsewhere.
+    // A redirect is not followed here: it would carry the key elsewhere.
     throw unavailable('server', MESSAGES.server, this.#seconds(reply.retryAfter), `status ${status}`)
   }
 
@@ -348,6 +355,7 @@ export class ProviderHttp {
 
 interface Reply {
   readonly status: number
+  readonly location: string | null
   readonly retryAfter: string | null
   /** Undefined where the body is no JSON. */
   readonly body: unknown

@@ -197,6 +197,19 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
         primaryApiKey: new Secret('primary-key')
       })
       t.equal(three.merchant.providerChoice, 'primary')
+      for (const { id } of [one, three.merchant]) {
+        await merchants.setProviderKey(id, 'alternate', new Secret('alternate-key'))
+        const left = there(await merchants.removeProviderKey(id, 'primary'))
+        t.equal(providerOf(left), 'alternate', 'without the key its choice is taken back')
+      }
+      const four = (await fresh()).merchant
+      await merchants.setProviderKey(four.id, 'primary', new Secret('primary-key'))
+      await merchants.setProviderChoice(four.id, 'primary')
+      t.equal(
+        there(await merchants.removeProviderKey(four.id, 'primary')).providerChoice,
+        'primary',
+        'an explicit one stays'
+      )
     }
   )
 

@@ -125,6 +125,20 @@ void t.test('a list that may have been cut is followed by look-ups of every open
   )
 })
 
+void t.test('listings: look-ups of any number of open payments never delay them', async t => {
+  const declared = {
+    capabilities: { notifies: false } as Capabilities,
+    listSettled: async () => Promise.reject(new Error())
+  }
+  for (const kind of ['lnd', 'phoenixd', 'cln', 'lnbits', 'nwc']) {
+    const rules = pollRules(declared, polling(kind), 1)
+    const asked = simulate(rules, [candidate('1', { payments: 200 })], { minutes: 20 })
+    const lists = asked.filter(({ type }) => type === 'list')
+    t.equal(Math.max(...lists.map(({ at }, nth) => at - (lists[nth - 1]?.at ?? at))), 5_000, kind)
+    t.ok(asked.length > lists.length, `${kind}: look-ups get the rest`)
+  }
+})
+
 void t.test('a kind without a list has every open payment looked up, one account after the other', async t => {
   const rules: PollRules = { ...listing, hasList: false, sweepEvery: MINUTE }
   const asked = simulate(rules, [candidate('1', { payments: 50 }), candidate('2', { payments: 1 })], { minutes: 3 })

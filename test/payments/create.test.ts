@@ -367,7 +367,7 @@ void t.test('providers, prices and features', async t => {
   const { call, merchant, merchants, primary, alternate, clock } = await fixture(t, { prices: new NoPrices() })
 
   await t.test(
-    'the alternate provider: its own time to pay, and hostedCheckoutUrl, null when it gives none (decision 7)',
+    'the alternate provider: its own time to pay, and hostedCheckoutUrl, empty when it gives none (decision 7)',
     async t => {
       const shop = await merchant({
         primaryApiKey: undefined,
@@ -383,7 +383,7 @@ void t.test('providers, prices and features', async t => {
       )
       t.equal(alternate.keys.at(-1), 'an alternate key')
       alternate.more = {}
-      t.equal((await call(shop, 'POST', '/api/payments', anInput())).data['hostedCheckoutUrl'], null)
+      t.equal((await call(shop, 'POST', '/api/payments', anInput())).data['hostedCheckoutUrl'], '')
     }
   )
 

@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { bech32 } from '@scure/base'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../src/keys/secrets.ts'
@@ -259,4 +262,48 @@ t.test('a bound of all the bitcoin there will ever be is one, as LNbits has it',
   const { fake, provider, key } = await setUp(t)
   fake.terms = { maxSendable: 2_100_000_000_000_000_000 }
   t.match(await provider.validateKey(key), { isValid: true })
+})
+
+t.test('redirects are followed, three at most, to addresses that may be called', async t => {
+  const { fake, provider } = await setUp(t)
+  const places = new Map<string, string>([
+    ['/one', `${fake.url}/.well-known/lnurlp/shop`],
+    ['/two', '/one'],
+    ['/three', '/two'],
+    ['/four', '/three'],
+    ['/round', '/round'],
+    ['/file', 'file:///etc/passwd'],
+    ['/user', 'http://user:secret@127.0.0.1/']
+  ])
+  const server = createServer((request, response) => {
+    const location = places.get(request.url ?? '')
+    response.writeHead(request.url === '/three' ? 308 : 302, location === undefined ? {} : { location }).end('<html>')
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const at = (path: string) => new Secret(`lnurlp+http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`)
+  for (const path of ['/one', '/three']) {
+    const charge = await provider.createCharge(at(path), request)
+    fake.wallet.settle(charge.paymentHash)
+    t.match(await provider.lookUp(at(path), charge.chargeId), { status: 'paid' }, path)
+  }
+  for (const path of ['/four', '/round'])
+    t.match(await provider.validateKey(at(path)), { isValid: false, message: /redirects more than 3 times/ }, path)
+  for (const path of ['/file', '/user', '/nowhere'])
+    t.match(await provider.validateKey(at(path)), { isValid: false, message: /redirects to an address/ }, path)
+  const guarded = new LnurlProvider({
+    guard: new AddressGuard({ production: true }),
+    timeout: 10_000,
+    clock: new ManualClock(),
+    ownKey: at('/one'),
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    database
+  })
+  t.teardown(() => guarded.close())
+  t.match(
+    await guarded.validateKey(at('/one')),
+    { isValid: false, message: /cannot be called|without TLS/ },
+    'another host'
+  )
 })

@@ -96,7 +96,7 @@ function answer(status: number, body = '', headers: Record<string, string> = {})
 
 t.test("a call carries the key, JSON and a path under the address's own; the answer is parsed", async t => {
   const { seen, call } = await rig(t, '/base/')
-  t.same(await call(post), { status: 200, body: {}, said: null })
+  t.same(await call(post), { status: 200, body: {}, said: null, location: null })
   t.match(seen[0], {
     method: 'POST',
     url: '/base/things',
@@ -221,12 +221,13 @@ t.test("statuses that the caller reads are answers, with the provider's words", 
   t.same(await made.call({ ...get, answers: [404] }), {
     status: 404,
     body: { message: `no ${CANARY}` },
-    said: 'no [redacted]'
+    said: 'no [redacted]',
+    location: null
   })
   made.answer = answer(404, '<html>')
-  t.same(await made.call({ ...get, answers: [404] }), { status: 404, body: null, said: null })
+  t.same(await made.call({ ...get, answers: [404] }), { status: 404, body: null, said: null, location: null })
   made.answer = answer(204)
-  t.same(await made.call({ method: 'DELETE', path: '/thing' }), { status: 204, body: null, said: null })
+  t.same(await made.call({ method: 'DELETE', path: '/thing' }), { status: 204, body: null, said: null, location: null })
 })
 
 t.test('a read is tried once more on a connection that broke; a second break is the end', async t => {
@@ -411,7 +412,12 @@ t.test('a form is sent as one, and a text is an answer for a kind that has texts
     messageOf: body => (typeof body === 'string' ? body : null)
   })
   texts.answer = answer(200, 'a text', { 'content-type': 'text/plain; charset=UTF-8' })
-  t.same(await texts.call({ method: 'POST', path: '/things', form }), { status: 200, body: 'a text', said: null })
+  t.same(await texts.call({ method: 'POST', path: '/things', form }), {
+    status: 200,
+    body: 'a text',
+    said: null,
+    location: null
+  })
   t.match(texts.seen[0], {
     body: 'amountSat=21&description=a+%26+b+%3D+c',
     headers: { 'content-type': 'application/x-www-form-urlencoded' }

@@ -224,7 +224,7 @@ t.test('an execution for which no connection was made was not sent', async t => 
   const { lightning } = await rig(t)
   const call: CallProvider = async ({ method }) => {
     if (method === 'PATCH') throw new NothingSent('x', 5, undefined, 'network')
-    return { status: 201, body: { paymentQuoteId: 'q' }, said: null }
+    return { status: 201, body: { paymentQuoteId: 'q' }, said: null, location: null }
   }
   await t.rejects(new StrikePayouts().create(call, lightning()), errorLike({ name: 'NothingSent', status: 503 }))
 })

@@ -52,6 +52,7 @@ import { unknownSize } from './0067-unknown-size.ts'
 import { salesByTime } from './0068-sales-by-time.ts'
 import { sessionRetries } from './0070-session-retries.ts'
 import { webhookPaces } from './0076-webhook-paces.ts'
+import { choiceByKey } from './0077-choice-by-key.ts'
 import { masterCheck } from './0079-master-check.ts'
 
 /**
@@ -112,5 +113,6 @@ export const migrations: readonly Migration[] = [
   salesByTime,
   sessionRetries,
   webhookPaces,
+  choiceByKey,
   masterCheck
 ]

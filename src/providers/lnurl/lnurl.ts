@@ -57,6 +57,10 @@ const LEAST_TIME = 30_000
 /** Characters of a comment, however many more a server takes. */
 const MAX_COMMENT = 200
 
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
+const MAX_REDIRECTS = 3
+const ANSWERS = [200, 400, 404, ...REDIRECTS]
+
 /** What a server said; `refusal` is its reason where it does not know something or will not do it, mostly with status 200. */
 interface LnurlAnswer {
   readonly body: unknown
@@ -204,7 +208,7 @@ class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
     return await this.#calls.within(
       key,
       (call, server, elsewhere) =>
-        run(({ origin, path }) => asked(origin === server.origin ? call : elsewhere(origin), path), server),
+        run(place => asked(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place), server),
       standing
     )
   }
@@ -214,10 +218,30 @@ class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
   }
 }
 
-async function asked(call: CallProvider, path: string): Promise<LnurlAnswer> {
-  const { status, body, said } = await call({ method: 'GET', path, answers: [200, 400, 404] })
-  const isRefusal = status !== 200 || isLnurlError(body)
-  return { body, refusal: isRefusal ? (said ?? `status ${status}`) : null }
+/**
+ * Calls a place and follows redirects, since no key is sent along: addresses at www or an own domain are often
+ * redirected. Every host passes the address guard.
+ */
+async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlAnswer> {
+  let place = first
+  for (let redirects = 0; ; redirects++) {
+    const { path } = place
+    const { status, body, said, location } = await callOf(place)({ method: 'GET', path, answers: ANSWERS })
+    if (!REDIRECTS.includes(status)) {
+      const isRefusal = status !== 200 || isLnurlError(body)
+      return { body, refusal: isRefusal ? (said ?? `status ${status}`) : null }
+    }
+    const base = `${place.origin}${path}`
+    const next = location !== null && URL.canParse(location, base) ? lnurlPlace(new URL(location, base).href) : null
+    if (next === null || redirects === MAX_REDIRECTS)
+      throw new ProviderRefused(
+        'key',
+        next === null
+          ? 'The server of the Lightning address redirects to an address that cannot be called.'
+          : `The server of the Lightning address redirects more than ${MAX_REDIRECTS} times.`
+      )
+    place = next
+  }
 }
 
 /** @throws ProviderRefused with the server's reason */
