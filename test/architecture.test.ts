@@ -52,7 +52,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   jobs: ['database', 'telemetry', 'system'],
   lightning: [],
   errors: [],
-  config: ['lightning', 'errors'],
+  config: ['lightning', 'errors', 'system'],
   gateway: ['config', 'database', 'errors'],
   http: ['gateway', 'system'],
   upstream: ['gateway', 'config', 'system'],

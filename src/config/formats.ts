@@ -1,5 +1,6 @@
 import { METHODS } from 'node:http'
 import ipaddr from 'ipaddr.js'
+import { isPostgresUrl } from '../system/postgres-url.ts'
 import { nearest } from './diagnose.ts'
 
 /** A form of text that a schema asks for by the keyword `x-format`. */
@@ -98,11 +99,11 @@ const formats: Readonly<Record<string, TextFormat>> = {
     allowed: 'an http or https address without user, query or fragment, such as https://internal.example:8443'
   },
   'database-url': {
-    check: text => text.startsWith('pglite:') || parseUrl(text, ['postgres:', 'postgresql:']) !== undefined,
+    check: text => text.startsWith('pglite:') || isPostgresUrl(text),
     allowed: 'pglite: or an address such as postgres://user:password@host:5432/name'
   },
   'listen-url': {
-    check: text => text === '' || parseUrl(text, ['postgres:', 'postgresql:']) !== undefined,
+    check: text => text === '' || isPostgresUrl(text),
     allowed: 'an address such as postgres://user:password@host:5432/name'
   },
   'state-url': {

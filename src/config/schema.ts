@@ -46,7 +46,8 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
           url: SecretText({
             default: 'pglite:',
             'x-format': 'database-url',
-            description: '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later).'
+            description:
+              '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later), as your platform gives it: `sslmode`, `sslrootcert`, several hosts and `jdbc:` are understood.'
           }),
           connections: Type.Integer({
             default: 10,

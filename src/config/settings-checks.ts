@@ -1,3 +1,4 @@
+import { isPostgresUrl, PostgresUrlError, readPostgresUrl } from '../system/postgres-url.ts'
 import { formatNames } from './diagnose.ts'
 import type { Findings } from './findings.ts'
 import { factsOf, type PlacedProvider } from './provider-checks.ts'
@@ -26,6 +27,16 @@ export function checkWorkers(config: FileConfig, findings: Findings): void {
 /** Whoever is lent sessions cannot listen in them, and the embedded database has but one. */
 export function checkDatabase({ database }: FileConfig, findings: Findings): void {
   const { url, pooler, listenUrl } = database
+  for (const [name, text] of Object.entries({ url, listenUrl })) {
+    if (!isPostgresUrl(text)) continue
+    try {
+      for (const ignored of readPostgresUrl(text).ignored)
+        findings.warn('BG_CONFIG_CONFLICT', ['database', name], `the parameter ${ignored}; it has no effect`)
+    } catch (error) {
+      if (!(error instanceof PostgresUrlError)) throw error
+      findings.report('BG_CONFIG_VALUE', ['database', name], `the address ${error.message}`)
+    }
+  }
   if (url.startsWith('pglite:') && (pooler !== 'none' || listenUrl !== ''))
     findings.report(
       'BG_CONFIG_CONFLICT',

@@ -7,11 +7,11 @@ import { DatabaseOpenError, DatabaseStopped } from './errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { PgliteServer } from './pglite/pglite.ts'
-import { openClient, type PostgresClient } from './postgres/client.ts'
+import { isPostgresUrl, PostgresUrlError } from '../system/postgres-url.ts'
+import { openClient, openServer, type PostgresClient } from './postgres/client.ts'
 import { PostgresListener } from './postgres/listener.ts'
 import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
 import { Silence } from './postgres/silence.ts'
-import { postgresSocket, tlsOf } from './postgres/socket.ts'
 import { isTemplate, StalePlans } from './postgres/stale-plans.ts'
 import { beginOn } from './postgres/transaction.ts'
 import { openScope, outsideScopes, refuseInside } from './scope.ts'
@@ -88,7 +88,7 @@ export interface Database {
 /** How a database is opened. */
 export interface DatabaseOptions {
   /**
-   * `postgres://…` or `postgresql://…`; `pglite:` for the embedded one in `<dataDir>/database`, `pglite:<name>` in another
+   * `postgres://…` and its like (system/postgres-url.ts); `pglite:` for the embedded one in `<dataDir>/database`, `pglite:<name>` in another
    * folder below the data folder, `pglite:memory` for one that is gone with the process.
    */
   url: string
@@ -130,7 +130,14 @@ const unhealthyMs = 3_000
  * @throws DatabaseUrlError, FolderInUse, DatabaseOpenError, DatabaseStopped
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
-  if (/^postgres(ql)?:\/\//.test(options.url)) return openPostgres(options)
+  if (isPostgresUrl(options.url)) {
+    try {
+      return openPostgres(options)
+    } catch (error) {
+      if (error instanceof PostgresUrlError) throw new DatabaseUrlError(`database.url ${error.message}`)
+      throw error
+    }
+  }
   if (options.url.startsWith('pglite:')) return openPglite(options)
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(options.url)?.[0] ?? 'no scheme'
   throw new DatabaseUrlError(`database.url has ${scheme} but must begin with postgres:// or pglite:`)
@@ -140,15 +147,15 @@ function openPostgres(options: DatabaseOptions): Database {
   const { clock, pooler = 'none', listenUrl = '' } = options
   const silence = new Silence(options.silence ?? 10_000)
   const limits = sessionLimits(silence.ms)
-  const client = openClient(options.url, {
-    max: options.connections ?? 10,
-    connect_timeout: 5,
-    // TLS is made by the socket.
-    ssl: false,
-    // Sessions that are lent have had their limits from the pooler.
-    connection: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) },
-    socket: postgresSocket(tlsOf(options.url), 5_000, silence)
-  })
+  const client = openServer(
+    options.url,
+    {
+      silence,
+      // Sessions that are lent have had their limits from the pooler.
+      settings: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) }
+    },
+    { max: options.connections ?? 10 }
+  )
   const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, {
     clock,
     log: options.log,
@@ -244,7 +251,7 @@ export function databaseOn(
 ): Database {
   const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
   const channels = new Map<string, Set<(payload: string) => void>>()
-  const client = openClient(null, {
+  const client = openClient({
     max: 1,
     max_lifetime: null,
     username: 'postgres',

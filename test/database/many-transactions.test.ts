@@ -60,7 +60,7 @@ void t.test('a socket never tells postgres.js to wait, which would cost a transa
     server.listen(0, '127.0.0.1', resolve)
   })
   const { port } = server.address() as AddressInfo
-  const socket = await postgresSocket(false, 5_000, new Silence(60_000))({ host: ['127.0.0.1'], port: [port] })
+  const socket = await postgresSocket(null, 5_000, new Silence(60_000))({ host: ['127.0.0.1'], port: [port] })
   t.teardown(() => {
     socket.destroy()
     server.close()

@@ -14,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
 import { isConnectionFault, openDatabase, type Database, type TransactionSql } from '../../src/database/database.ts'
-import { openClient, type PostgresClient } from '../../src/database/postgres/client.ts'
+import { openServer, type PostgresClient } from '../../src/database/postgres/client.ts'
 import { PostgresListener } from '../../src/database/postgres/listener.ts'
 import { Silence } from '../../src/database/postgres/silence.ts'
 import { postgresSocket } from '../../src/database/postgres/socket.ts'
@@ -37,7 +37,7 @@ if (installed !== MENDED)
   )
 t.equal(dependencies['postgres'], MENDED, 'package.json has that one version, and no range')
 
-type Options = Parameters<typeof openClient>[1]
+type Options = Parameters<typeof openServer>[2]
 
 /** The package alone; what it is given beyond `max: 1` is in each test. */
 function bareClient(t: T, { url }: FakePostgres, options: Options = {}): PostgresClient {
@@ -62,7 +62,7 @@ function mendedClient(
   silence = new Silence(60_000),
   options: Options = {}
 ): PostgresClient {
-  const sql = openClient(url, { max: 1, socket: postgresSocket(false, 5_000, silence), ...options })
+  const sql = openServer(url, { silence, settings: {} }, { max: 1, ...options })
   t.teardown(() => sql.end({ timeout: 0 }))
   return sql
 }
@@ -317,7 +317,7 @@ mend('a statement between the fault of a connection and its close is run, or fai
     )
   },
   mended: async (t, server) => {
-    const { socket, made } = keeping(postgresSocket(false, 5_000, new Silence(60_000)))
+    const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
     const outcome = await afterFault(mendedClient(t, server, undefined, { socket }), server, made)
     t.equal(outcome(), 'resolved')
     await server.heard('insert')
@@ -346,7 +346,7 @@ outlasts('a statement that was not yet written at the close leaves the connectio
     return afterShut(bareClient(t, server, { max: 2, socket }), server, made)
   },
   mended: async (t, server) => {
-    const { socket, made } = keeping(postgresSocket(false, 5_000, new Silence(60_000)))
+    const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
     const outcome = await afterShut(mendedClient(t, server, undefined, { max: 2, socket }), server, made)
     await server.heard('select 2')
     await server.heard('select 3')
@@ -383,7 +383,7 @@ outlasts('a connection that could not be made keeps its place in the pool', {
   },
   mended: async (t, server) => {
     const { port } = server
-    const socket = postgresSocket(false, 5_000, new Silence(60_000))
+    const socket = postgresSocket(null, 5_000, new Silence(60_000))
     let away = true
     const sql = mendedClient(t, server, undefined, {
       // Port 1 of loopback refuses.

@@ -24,17 +24,66 @@
  * What of this needs members of the package that it does not document goes through `inside.ts`, and nothing else does.
  */
 import postgres from 'postgres'
+import { readPostgresUrl } from '../../system/postgres-url.ts'
 import { arrayTypes, types } from './arrays.ts'
 import { setArrayTypes, type Options } from './inside.ts'
+import type { Silence } from './silence.ts'
+import { postgresSocket } from './socket.ts'
 
 /** A client with its faults mended but those of its socket, which is given as the option `socket`. */
 export type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
-/**
- * A client that has connected to nothing yet.
- * @param url an address, or null where `options` say all
- */
-export function openClient(url: string | null, options: Options<typeof types>): PostgresClient {
+/** What a client may be told of its connections beyond its address. */
+export interface SessionOptions {
+  readonly silence: Silence
+  /** Settings of its sessions, which those of the address do not replace. */
+  readonly settings: Readonly<Record<string, string | number>>
+}
+
+/** A client of the server at `url` that has connected to nothing yet. @throws PostgresUrlError */
+export function openServer(
+  url: string,
+  { silence, settings }: SessionOptions,
+  options: Options<typeof types>
+): PostgresClient {
+  const address = readPostgresUrl(url)
+  const { hosts, socketFolder, user, password, database, tls, target, connectTimeout, keepAlive } = address
+  const timeout = connectTimeout ?? 5_000
+  return openClient({
+    // The package takes lists of them, and its types do not know it.
+    host: hosts.map(({ host }) => host) as unknown as string,
+    port: hosts.map(({ port }) => port) as unknown as number,
+    ...(socketFolder === null ? {} : { path: `${socketFolder}/.s.PGSQL.${hosts[0]?.port ?? 5432}` }),
+    ...(user === undefined ? {} : { username: user }),
+    ...(password === undefined ? {} : { password }),
+    ...(database === undefined ? {} : { database }),
+    ...(target === undefined ? {} : { target_session_attrs: target }),
+    ...(keepAlive === null ? {} : { keep_alive: keepAlive }),
+    connect_timeout: timeout / 1_000,
+    // TLS is made by the socket.
+    ssl: false,
+    socket: postgresSocket(tls.mode === 'disable' ? null : tls, timeout, silence),
+    connection: merged(settings, address.settings),
+    ...options
+  })
+}
+
+/** Time limits of the address count where they are stricter than ours. */
+function merged(
+  own: SessionOptions['settings'],
+  asked: Readonly<Record<string, string>>
+): Record<string, string | number> {
+  const all: Record<string, string | number> = { ...own }
+  for (const [name, value] of Object.entries(asked)) {
+    const limit = own[name]
+    const isStricter = typeof limit === 'number' && Number(value) > 0 && Number(value) < limit
+    if (limit === undefined || isStricter || name === 'application_name') all[name] = value
+  }
+  return all
+}
+
+/** A client that has connected to nothing yet. */
+export function openClient(options: Options<typeof types>): PostgresClient {
   const all: Options<typeof types> = {
     types,
     fetch_types: false,
@@ -48,7 +97,7 @@ export function openClient(url: string | null, options: Options<typeof types>): 
     onnotice: () => {},
     ...options
   }
-  const client = url === null ? postgres(all) : postgres(url, all)
+  const client = postgres(all)
   setArrayTypes(client, arrayTypes)
   return client
 }

@@ -1,9 +1,8 @@
 import type { Clock, Timer } from '../../system/clock.ts'
 import { isConnectionFault } from '../errors.ts'
-import { openClient, type PostgresClient } from './client.ts'
+import { openServer, type PostgresClient } from './client.ts'
 import type { Log } from '../../telemetry/log.ts'
 import type { Silence } from './silence.ts'
-import { postgresSocket, tlsOf } from './socket.ts'
 
 const retryMs = 1_000
 
@@ -26,22 +25,21 @@ export class PostgresListener {
     this.#clock = clock
     this.#log = log
     this.#silence = silence
-    this.#client = openClient(url, {
-      max: 1,
-      connect_timeout: 5,
-      // TLS is made by the socket.
-      ssl: false,
-      socket: postgresSocket(tlsOf(url), 5_000, silence),
-      idle_timeout: undefined,
-      max_lifetime: null,
-      connection: { application_name: 'boltgate-listener' },
-      onnotify: (channel: string, payload: string) => {
-        for (const heard of this.#channels.get(channel) ?? []) heard(payload)
-      },
-      onclose: () => {
-        this.#later()
+    this.#client = openServer(
+      url,
+      { silence, settings: { application_name: 'boltgate-listener' } },
+      {
+        max: 1,
+        idle_timeout: undefined,
+        max_lifetime: null,
+        onnotify: (channel: string, payload: string) => {
+          for (const heard of this.#channels.get(channel) ?? []) heard(payload)
+        },
+        onclose: () => {
+          this.#later()
+        }
       }
-    })
+    )
   }
 
   /**

@@ -1,10 +1,9 @@
+import { readFileSync } from 'node:fs'
 import net from 'node:net'
-import tls from 'node:tls'
+import tls, { type ConnectionOptions } from 'node:tls'
+import type { PostgresTls } from '../../system/postgres-url.ts'
 import type { PostgresAddress } from './inside.ts'
 import type { Silence } from './silence.ts'
-
-/** How the connection is secured: the `sslmode` of the address, or false for plain. */
-export type PostgresTls = false | string
 
 class ConnectionClosed extends Error {
   readonly code = 'CONNECTION_CLOSED'
@@ -59,26 +58,13 @@ class PlainEndings {
   }
 }
 
-/** Modes that encrypt without asking who the server is, as libpq reads them; every other one verifies. */
-const LAX = new Set(['require', 'allow', 'prefer'])
-
-/** Reads `sslmode` or `ssl` of a PostgreSQL address; false where it asks for none. */
-export function tlsOf(url: string): PostgresTls {
-  const { searchParams } = new URL(url)
-  const mode =
-    searchParams.get('sslmode') ??
-    searchParams.get('ssl') ??
-    (searchParams.get('sslrootcert') === 'system' ? 'verify-full' : '')
-  return mode === '' || mode === 'disable' || mode === 'false' ? false : mode
-}
-
 /**
  * The `socket` option of postgres.js: opens its connections, plain or with TLS, so that they end as `PlainEndings`
- * says. When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket
+ * says; `secure` is null for plain. When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket
  * that is answered fails soon: a rejection would cost postgres.js the connection's place in its pool, for good.
  */
 export function postgresSocket(
-  secure: PostgresTls,
+  secure: PostgresTls | null,
   timeout: number,
   silence: Silence
 ): (address: PostgresAddress) => Promise<net.Socket> {
@@ -101,15 +87,23 @@ export function postgresSocket(
     }, timeout)
     try {
       await happened(raw, 'connect')
-      if (secure === false) return ready(raw)
-      if (!(await speaksTls(raw))) {
-        if (secure === 'prefer' || secure === 'allow') return ready(raw)
+      // As with libpq, a Unix socket has no TLS.
+      if (secure === null || typeof address.path === 'string') return ready(raw)
+      if (!secure.direct && !(await speaksTls(raw))) {
+        if (secure.mode === 'prefer' || secure.mode === 'allow') {
+          // `happened` had it read, and asking paused it.
+          raw.resume()
+          return ready(raw)
+        }
         throw new Error('The database does not speak TLS, which sslmode asks for')
       }
       const wrapped = tls.connect({
         socket: raw,
+        // Without it the certificate of an IP address would have to be that of localhost.
+        host,
         ...(net.isIP(host) === 0 ? { servername: host } : {}),
-        rejectUnauthorized: !LAX.has(secure)
+        ...(secure.direct ? { ALPNProtocols: ['postgresql'] } : {}),
+        ...tlsOptions(secure)
       })
       await happened(wrapped, 'secureConnect')
       return ready(wrapped)
@@ -119,6 +113,18 @@ export function postgresSocket(
     } finally {
       clearTimeout(timer)
     }
+  }
+}
+
+/** What `tls.connect` needs. Files are read anew each time, so that renewed ones are used. Throws what reading does. */
+function tlsOptions({ mode, rootCert, cert, key, passphrase }: PostgresTls): ConnectionOptions {
+  return {
+    rejectUnauthorized: mode === 'verify-ca' || mode === 'verify-full',
+    ...(mode === 'verify-ca' ? { checkServerIdentity: () => undefined } : {}),
+    ...(rootCert === null ? {} : { ca: readFileSync(rootCert) }),
+    ...(cert === null ? {} : { cert: readFileSync(cert) }),
+    ...(key === null ? {} : { key: readFileSync(key) }),
+    ...(passphrase === null ? {} : { passphrase })
   }
 }
 
