@@ -28,6 +28,7 @@ import {
   checkDatabase,
   checkProduction,
   checkSettings,
+  checkProxyUrl,
   checkState,
   checkWorkers
 } from './settings-checks.ts'
@@ -151,6 +152,7 @@ export async function loadConfigText(
   if (['server', 'state', 'database'].every(key => findings.isSound([key]))) checkWorkers(config, findings)
   if (findings.isSound(['database'])) checkDatabase(config, findings)
   if (findings.isSound(['state'])) checkState(config, findings)
+  if (findings.isSound(['server'])) checkProxyUrl(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
   if (
@@ -445,7 +447,12 @@ function assemble(
     file,
     use: usedBy(config),
     data: resolve(folder, config.data),
-    server: { ...config.server, listen, publicUrl },
+    server: {
+      ...config.server,
+      listen,
+      publicUrl,
+      proxyUrl: config.server.proxyUrl === '' ? '' : new URL(config.server.proxyUrl).origin
+    },
     payment: { ...config.payment, realm },
     policies: { ...builtInPolicies, ...config.policies },
     chains: compiled,

@@ -51,6 +51,24 @@ export function checkDatabase({ database }: FileConfig, findings: Findings): voi
     )
 }
 
+/** Cookies ignore the port, so that another origin of the same host would separate nothing. */
+export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileConfig, findings: Findings): void {
+  if (proxyUrl === '') return
+  const url = new URL(proxyUrl)
+  if (publicUrl !== '' && url.hostname === new URL(publicUrl).hostname)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'proxyUrl'],
+      `found the host of publicUrl, ${url.hostname}; allowed: another host name, such as https://apis.example.net`
+    )
+  if (mode === 'production' && url.protocol !== 'https:')
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['server', 'proxyUrl'],
+      'found a plain http address in production; allowed: an https address, such as https://apis.example.net'
+    )
+}
+
 /** Which server several addresses mean only a cluster can say, and a cluster has no databases by number. */
 export function checkState({ state: { url, cluster } }: FileConfig, findings: Findings): void {
   const addresses = url.split(/,(?=rediss?:\/\/)/)

@@ -45,6 +45,8 @@ function refused(code: ConfigurationCode, at: Position, message: string, cause?:
 export async function compile(config: GatewayConfig, options: CompileOptions): Promise<Snapshot> {
   const around: Compilation = { ...options, late: new Set() }
   const router = new Router<CompiledRoute>()
+  const { proxyUrl } = config.server
+  const apart = proxyUrl === '' ? null : { host: new URL(proxyUrl).hostname, router: new Router<CompiledRoute>() }
   const built: BuiltRoute[] = []
   const problems: Problem[] = []
   for (const route of config.routes) {
@@ -54,7 +56,9 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
       const compiled: CompiledRoute = Object.freeze({ info, chain })
       built.push({ compiled, callers, asks: asksAlways(route, config.chains[route.chain] ?? [], around.plugins) })
       for (const path of route.match.path) {
-        router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, compiled)
+        const methods = route.match.method ?? []
+        router.add({ host: route.match.host ?? null, methods, path }, compiled)
+        if (route.upstream.kind === 'proxy') apart?.router.add({ host: null, methods, path }, compiled)
       }
     } catch (error) {
       if (!(error instanceof ConfigError)) {
@@ -84,6 +88,7 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
     generation: around.generation,
     mode: config.mode,
     router,
+    apart,
     chains: built.map(({ compiled }) => compiled.chain),
     clock,
     log

@@ -143,10 +143,10 @@ function isEntry(store: unknown): boolean {
 }
 
 /**
- * Without port and without the dot of a fully qualified name, which is the same host (RFC 9110, section 4.2.3; RFC
- * 3986, 3.2.2).
+ * A value of Host without its port and without the dot of a fully qualified name, which is the same host (RFC 9110,
+ * section 4.2.3; RFC 3986, 3.2.2).
  */
-function hostName(host: string): string {
+export function hostName(host: string): string {
   const end = host.lastIndexOf(':')
   const name = end > host.lastIndexOf(']') ? host.slice(0, end) : host
   return (name.endsWith('.') ? name.slice(0, -1) : name).toLowerCase()

@@ -4,7 +4,7 @@ import { methodNotAllowed, notFound } from './errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import { announcedMethod } from './preflight.ts'
-import type { Match, Router } from './router.ts'
+import { hostName, type Match, type Router } from './router.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Wire } from './wire.ts'
@@ -15,11 +15,19 @@ export interface CompiledRoute {
   readonly chain: Chain
 }
 
+/** A host that has routes of its own and no others. */
+interface ProxyHost {
+  readonly host: string
+  readonly router: Router<CompiledRoute>
+}
+
 /** What a snapshot is made of. */
 export interface SnapshotParts {
   readonly generation: number
   readonly mode: 'development' | 'production'
   readonly router: Router<CompiledRoute>
+  /** The host name of `server.proxyUrl`, which serves merchants' proxies alone; null without one. */
+  readonly apart: ProxyHost | null
   readonly chains: readonly Chain[]
   readonly clock: Clock
   readonly log: Log
@@ -30,12 +38,12 @@ export interface SnapshotParts {
  * that is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path
  * leave nothing to it.
  */
-function withoutRoute(router: Router<CompiledRoute>): Chain {
+function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain {
   return new Chain(
     [
       {
         handle(ctx) {
-          const routes = router.methodsAt(ctx.host, ctx.path)
+          const routes = routerOf(ctx.host).methodsAt(ctx.host, ctx.path)
           if (routes.size === 0) throw notFound()
           const allowed = [...routes.keys()]
           const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
@@ -59,6 +67,7 @@ export class Snapshot implements ExchangeEvents {
   readonly generation: number
   readonly mode: 'development' | 'production'
   readonly #router: Router<CompiledRoute>
+  readonly #apart: ProxyHost | null
   readonly #chains: readonly Chain[]
   readonly #withoutRoute: Chain
   readonly #clock: Clock
@@ -71,8 +80,9 @@ export class Snapshot implements ExchangeEvents {
     this.generation = parts.generation
     this.mode = parts.mode
     this.#router = parts.router
+    this.#apart = parts.apart
     this.#chains = parts.chains
-    this.#withoutRoute = withoutRoute(parts.router)
+    this.#withoutRoute = withoutRoute(host => this.#routerOf(host))
     this.#clock = parts.clock
     this.#log = parts.log
   }
@@ -104,10 +114,11 @@ export class Snapshot implements ExchangeEvents {
    * not (decision 392).
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
-    const found = this.#router.find(ctx.host, ctx.method, ctx.path)
+    const router = this.#routerOf(ctx.host)
+    const found = router.find(ctx.host, ctx.method, ctx.path)
     const announced = announcedMethod(ctx)
     if (announced === null) return found
-    const asked = this.#router.find(ctx.host, announced, ctx.path)
+    const asked = router.find(ctx.host, announced, ctx.path)
     const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
     if (!namesOptions && asked?.value.chain.answersPreflights === true) {
       ctx.preflight = 'own'
@@ -117,9 +128,13 @@ export class Snapshot implements ExchangeEvents {
     return found
   }
 
+  #routerOf(host: string): Router<CompiledRoute> {
+    return this.#apart !== null && hostName(host) === this.#apart.host ? this.#apart.router : this.#router
+  }
+
   /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */
   answersItself(method: string, host: string, path: string): boolean {
-    return this.#router.find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
+    return this.#routerOf(host).find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
   }
 
   /** Takes no further requests; resolves once the last one is over and every plugin has closed. */

@@ -2,8 +2,11 @@ import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import { comparablePath, mergedPath } from '../gateway/path.ts'
 import { ProxyScope } from '../gateway/proxy-scope.ts'
+import type { Reply } from '../gateway/reply.ts'
+import { hostName } from '../gateway/router.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import { serviceCaveat } from '../lightning/caveats.ts'
+import { paymentScheme } from '../lightning/payment-headers.ts'
 import { gate } from '../merchants/gate.ts'
 import { providerOf } from '../providers/account.ts'
 import { amountOf } from '../challenges/request-price.ts'
@@ -26,6 +29,8 @@ export interface AdmissionSettings {
   invoiceExpirySeconds(): number
   /** Bytes of an upstream's response (contract, Limits: Proxy). */
   readonly responseLimit: number
+  /** Origin that serves proxies alone; empty without one. */
+  proxyUrl(): string
 }
 
 /** What the route says for all proxies behind it. */
@@ -88,13 +93,26 @@ export class ProxyAdmission {
   }
 
   /**
-   * Sets `ctx.offer` and `ctx.upstreamTarget`. A promise only for a proxy that this process has not seen yet, and where
+   * Sets `ctx.offer` and `ctx.upstreamTarget`, or answers a redirect to the host of proxies. A promise only for a proxy that this process has not seen yet, and where
    * the price hangs on the body. Throws 404, 403, 405 and 503, and 400 where the price cannot be told.
    */
-  admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Promise<void> {
+  admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Reply | Promise<void> {
+    const elsewhere = this.#elsewhere(ctx)
+    if (elsewhere !== null) return elsewhere
     const found = this.#directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
     return this.#admit(ctx, found, terms)
+  }
+
+  /**
+   * The redirect to `server.proxyUrl` of a request that came to another host; null for one that is served. Clients drop
+   * their credential on the way to another origin, so one with a payment is served here: no page can navigate with it.
+   */
+  #elsewhere(ctx: Context): Reply | null {
+    const url = this.#settings.proxyUrl()
+    if (url === '' || hostName(ctx.host) === new URL(url).hostname) return null
+    if (ctx.headers.all('authorization').some(value => paymentScheme(value) !== null)) return null
+    return { status: 308, headers: ['Location', url + ctx.target], body: null }
   }
 
   async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {

@@ -31,7 +31,7 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'countOtherEnd
   readonly metrics: Metrics
   readonly random: Random
   readonly sealer: Sealer
-  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
 }
 
 /** Opens merchants' proxies. */
@@ -50,6 +50,7 @@ export function openProxies(parts: OpenProxiesParts) {
   const proxies = new ProxyService({
     ...parts,
     store,
+    proxyUrl: () => config().server.proxyUrl || parts.publicUrl(),
     defaults: () => ({
       tokenValiditySeconds: Math.floor(config().payment.tokenValidity / 1000),
       timeoutSeconds: MAX_TIMEOUT_SECONDS
@@ -62,7 +63,8 @@ export function openProxies(parts: OpenProxiesParts) {
   return {
     admission: new ProxyAdmission(directory, clock, {
       invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000),
-      responseLimit: RESPONSE_LIMIT
+      responseLimit: RESPONSE_LIMIT,
+      proxyUrl: () => config().server.proxyUrl
     }),
     /** Begins to follow changes. */
     start: () => directory.start(),

@@ -28,6 +28,8 @@ export interface ProxyServiceParts {
   readonly random: Random
   /** Without a slash at the end; asked for each time, since a free port is known late. */
   publicUrl(): string
+  /** The origin from which proxies are served. */
+  proxyUrl(): string
   readonly production: boolean
   /** Asked each time, since a reload changes them. */
   defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
@@ -231,7 +233,7 @@ export class ProxyService {
   #view(row: ProxyRow): ProxyView {
     return {
       proxyId: row.proxyId,
-      proxyUrl: `${this.#parts.publicUrl()}/l402/proxy/${row.proxyId}/`,
+      proxyUrl: `${this.#parts.proxyUrl()}/l402/proxy/${row.proxyId}/`,
       name: row.name,
       description: row.description,
       targetBaseUrl: row.targetBaseUrl,

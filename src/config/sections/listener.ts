@@ -83,6 +83,12 @@ export const ServerSchema = Type.Object(
       description:
         'The address that clients use, without a path. Derived from `listen` when empty; required and https in production. Never taken from a request.'
     }),
+    proxyUrl: Type.String({
+      default: '',
+      'x-format': 'origin',
+      description:
+        "An address with a host name of its own, such as https://apis.example.net, from which merchants' proxies are served, and nothing else. Requests for them at any other host are redirected there (308), unless they carry a payment credential. Without it they share the origin of `publicUrl`."
+    }),
     workers: Type.Integer({
       default: 1,
       minimum: 1,
