@@ -3,6 +3,9 @@
 import { existsSync } from 'node:fs'
 import module from 'node:module'
 
+// Sent by log rotation and by mistake. SIGUSR1 would open the inspector, and with it the master secret, to everyone on
+// this machine; SIGUSR2 would end the process. The flag --disable-sigusr1 covers the moment before this line.
+for (const signal of ['SIGUSR1', 'SIGUSR2']) process.on(signal, () => {})
 const [major = 0] = process.versions.node.split('.').map(Number)
 if (major < 24) {
   process.stderr.write(

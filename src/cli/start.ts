@@ -26,7 +26,7 @@ import { superviseWorkers } from './workers.ts'
 export const startUsage = `boltgate start [--config FILE]
 
 Starts the gateway with FILE, ./gateway.yaml by default; where there is none, with the demo of the package, which it says.
-SIGHUP or a saved file reloads it, SIGTERM finishes what is under way and stops.`
+SIGHUP or a saved file reloads it. SIGTERM, SIGINT or SIGQUIT drains it and stops.`
 
 /** How often a database that was away at the start is tried again. */
 const RETRY_MS = 2_000
@@ -264,7 +264,7 @@ function publicUrlOf(config: GatewayConfig, port: number): string {
 
 function stopSignal(): Promise<void> {
   return new Promise(resolve => {
-    for (const name of ['SIGTERM', 'SIGINT'] as const)
+    for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
       process.once(name, () => {
         resolve()
       })

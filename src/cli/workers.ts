@@ -10,7 +10,7 @@ const LAST_REPLACE_MS = 30_000
 
 /**
  * Runs `server.workers` processes over one port, replaces those that die, passes SIGHUP on, and lets all of them finish
- * on SIGTERM. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to
+ * on SIGTERM, SIGINT or SIGQUIT. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to
  * listen, as with a port in use: trying again would not help, and whoever started us must hear of it.
  */
 export async function superviseWorkers(config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
@@ -63,7 +63,7 @@ export async function superviseWorkers(config: GatewayConfig, log: Log, firstWor
       worker.process.kill('SIGHUP')
     })
   })
-  for (const name of ['SIGTERM', 'SIGINT'] as const)
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
     process.once(name, () => {
       end('stopped')
     })

@@ -170,6 +170,28 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
   t.same(await gateway.ended, { code: 0, signal: null })
 })
 
+t.test('signals: SIGUSR1 and SIGUSR2 are ignored, and SIGQUIT drains', async t => {
+  const { waiting, port } = await slowUpstream(t)
+  // Started without Node's flags, as `npx boltgate` does.
+  const gateway = await spawnGateway(t, { yaml: withRoute(port) })
+  const children = readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')
+  t.equal(children.length, 1, 'the embedded database')
+  for (const pid of [gateway.pid, Number(children[0])])
+    for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.kill(pid, signal)
+  gateway.kill('SIGHUP')
+  await gateway.line(line => line['msg'] === 'the configuration was reloaded')
+  t.equal((await gateway.send('GET', '/ready')).status, 200)
+  const client = await RawClient.connect(Number(new URL(gateway.url).port))
+  client.send('GET /free/slow HTTP/1.1\r\nHost: a\r\n\r\n')
+  await client.until('begun')
+  gateway.kill('SIGQUIT')
+  await gateway.line(line => String(line['msg']).startsWith('stopping'))
+  waiting[0]?.end('finished')
+  t.match((await client.response()).body, 'begun finished')
+  t.same(await gateway.ended, { code: 0, signal: null })
+  t.notMatch(gateway.errors.join(''), 'Debugger')
+})
+
 t.test('a data folder that cannot be written is told in one line', async t => {
   const file = join(temporaryFolder(t), 'file')
   writeFileSync(file, '')

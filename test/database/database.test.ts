@@ -405,7 +405,8 @@ await t.test('signals that reach the whole group do not end the database before 
   })
   const pid = servers[0]?.pid
   if (pid === undefined) throw new Error('no process')
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.kill(pid, signal)
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+    process.kill(pid, signal)
   t.same(await database.sql`select 1 as n`, [{ n: 1 }])
   // Once more while it is busy, where a signal interrupts nothing.
   const busy = database.sql`select count(*)::int as n from generate_series(1, 1000000)`

@@ -92,6 +92,11 @@ t.test(
     // A worker serves the new price before its line has come through the pipe.
     await eventually('the lines of both reloads', async () => (reloads(gateway) >= before + 2 ? true : null))
 
+    for (const pid of [gateway.pid, ...gateway.serving])
+      for (const signal of ['SIGUSR1', 'SIGUSR2'] as const) process.kill(pid, signal)
+    t.same([...(await prices())].length, 1, 'all go on')
+    t.equal(gateway.serving.length, 2)
+
     const victim = gateway.serving[0] ?? 0
     process.kill(victim, 'SIGKILL')
     await eventually('a replacement', async () => (gateway.serving.length === 3 ? true : null))

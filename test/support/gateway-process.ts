@@ -44,6 +44,8 @@ export interface GatewayProcess extends Pick<TestGateway, 'send' | 'pay' | 'merc
   /** What it printed for people, line by line. */
   readonly said: readonly string[]
   readonly log: readonly LogLine[]
+  /** What it wrote to standard error. */
+  readonly errors: readonly string[]
   readonly file: string
   /** Process ids of those that serve, in the order in which they said so. */
   readonly serving: readonly number[]
@@ -152,6 +154,7 @@ export async function spawnGateway(t: T, options: GatewayProcessOptions): Promis
     data,
     file,
     log,
+    errors,
     said,
     pid: child.pid ?? 0,
     get serving() {

@@ -17,7 +17,12 @@ const processFile = fileURLToPath(
 // V8's optimising compiler takes 700 MB and more for PostgreSQL's largest functions, some seconds after the start, and
 // what it makes of them is hardly faster for a gateway's short queries. A small young generation suits one query at a
 // time.
-const flags = ['--liftoff-only', '--max-semi-space-size=2', '--disable-warning=ExperimentalWarning']
+const flags = [
+  '--disable-sigusr1',
+  '--liftoff-only',
+  '--max-semi-space-size=2',
+  '--disable-warning=ExperimentalWarning'
+]
 
 /** Milliseconds in which the process must have closed the database and ended. It takes less than one second. */
 const closingMs = 10_000

@@ -25,9 +25,9 @@ export interface PgliteInput {
 // PGlite asks for files that everybody may read and write.
 process.umask(0o077)
 
-// Ctrl-C and a service manager's stop reach every process of the group. The gateway still needs its database while it
-// finishes what is under way, and says when to close.
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
+// Signals to the process group reach the database too. The gateway still needs it while it drains, and closes it last.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
+  process.on(signal, () => {})
 
 // The one who starts this process passes exactly this shape (pglite.ts).
 const input = JSON.parse(process.argv[2] ?? '') as PgliteInput
