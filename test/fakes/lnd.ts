@@ -448,11 +448,13 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
         if (body['payment_request'] === undefined) throw new LndError(2, 'invalid vertex length of 0, want 33')
         if (integer(body['timeout_seconds']) < 1) throw new LndError(2, 'timeout_seconds must be specified')
         // Without a limit lnd takes only routes that cost nothing.
+        const { outcome } = wallet
         if (integer(body['fee_limit_sat']) < 2) wallet.outcome = 'FAILURE_REASON_NO_ROUTE'
         const payment = wallet.pay(
           string(body['payment_request']),
           body['amt'] === undefined ? null : integer(body['amt'])
         )
+        wallet.outcome = outcome
         return track(payment, body['no_inflight_updates'] === true)
       }
     },

@@ -112,6 +112,19 @@ t.test('a missing permission is named, by the check and by whatever needs it', a
   )
 })
 
+t.test('a refund has the fee limit that it is given, and none is sent without one', async t => {
+  const { clock, fake, provider, key } = await setUp(t)
+  const refund = refundOf(clock, 40)
+  await t.rejects(provider.createPayout(key, { ...refund, feeLimitSats: 0 }), errorLike({ name: 'ProviderRefused' }))
+  t.match(await provider.createPayout(key, { ...refund, feeLimitSats: 3 }), { status: 'confirmed' })
+  t.same(
+    fake.requests
+      .filter(({ path }) => path.endsWith('/pay'))
+      .map(({ text }) => (JSON.parse(text) as { maxFeeFlat: string }).maxFeeFlat),
+    ['3']
+  )
+})
+
 t.test('its webhook is registered for what was settled, and believed by its signature', async t => {
   const { fake, provider, key } = await setUp(t)
   const secret = new Secret('webhook-secret-1')

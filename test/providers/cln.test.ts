@@ -90,6 +90,18 @@ t.test('what the node warns of while it makes an invoice stands in the check', a
   t.match(await provider.validateKey(key), { isValid: true, message: /warns: Insufficient incoming/ })
 })
 
+t.test('a refund has the fee limit that it is given, of nothing too', async t => {
+  const { clock, fake, provider, key } = await setUp(t)
+  for (const feeLimitSats of [0, 3]) await provider.createPayout(key, { ...refundOf(clock, 40), feeLimitSats })
+  await provider.createPayout(key, refundOf(clock, 40))
+  t.same(
+    fake.requests
+      .filter(({ path }) => path === '/v1/xpay')
+      .map(({ text }) => (JSON.parse(text) as { maxfee: number }).maxfee),
+    [0, 3_000, 10_000]
+  )
+})
+
 t.test('a node before 24.11 pays by the older method', async t => {
   const { clock, fake, provider, key } = await setUp(t)
   fake.isOlder = true

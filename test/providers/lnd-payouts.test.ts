@@ -78,6 +78,11 @@ t.test('a refund over Lightning pays its invoice, with a limit on time and fee',
   await lnd.createPayout(key, overLightning(100_000))
   t.match(sent('/v2/router/send')[1], { fee_limit_sat: '5000' })
   t.equal(node.wallet.payments.size, 2)
+  const limited = overLightning()
+  await t.rejects(lnd.createPayout(key, { ...limited, feeLimitSats: 0 }), errorLike({ name: 'ProviderRefused' }))
+  t.match(sent('/v2/router/send')[2], { fee_limit_sat: '0' })
+  t.match(await lnd.createPayout(key, { ...limited, feeLimitSats: 3 }), { status: 'confirmed' })
+  t.match(sent('/v2/router/send')[3], { fee_limit_sat: '3' })
 })
 
 t.test('an invoice without an amount is paid the amount of the refund', async t => {

@@ -101,6 +101,17 @@ t.test('over Lightning it is confirmed at once, with its fee in whole satoshis',
   t.same(await strike.lookUpPayout(key, request, null), payout, 'it is found by our reference too')
 })
 
+t.test('a quote above the fee limit is not executed', async t => {
+  const { strike, fake, lightning } = await rig(t)
+  for (const reference of ['1', '2'])
+    await t.rejects(
+      strike.createPayout(key, { ...lightning(), reference, feeLimitSats: 0 }),
+      errorLike({ name: 'ProviderRefused', reason: 'request' })
+    )
+  t.equal(fake.account.payments.size, 0)
+  t.match(await strike.createPayout(key, { ...lightning(), feeLimitSats: 1 }), { status: 'confirmed', feeSats: 1 })
+})
+
 t.test("an invoice without an amount, or of zero, is paid with the refund's", async t => {
   for (const says of ['none', 'zero'] as const) {
     const { clock, fake, strike } = await rig(t)

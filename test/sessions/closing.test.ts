@@ -1,5 +1,6 @@
 import t from 'tap'
-import { openShop, receiptOf, returnInvoice, token, type Shop } from './fixture.ts'
+import { startFakeLnd } from '../fakes/lnd.ts'
+import { openShop, receiptOf, returnInvoice, sessionYaml, startUpstream, token, type Shop } from './fixture.ts'
 
 /** Makes the provider of a session one that is not configured, and back, with the next attempt due. */
 async function away({ gateway }: Shop, isAway: boolean): Promise<void> {
@@ -141,6 +142,35 @@ t.test('a session for which nothing was sold is paid back without a routing fee 
   t.equal(answer.status, 404)
   t.match((await shop.get(close())).json(), { refundSats: 100, refundStatus: 'succeeded' })
   t.match(await shop.store.find(id), { spentMsat: 0, refundFeeSats: 0 })
+})
+
+t.test("a node of the seller pays no routing fee, whatever the client's invoice costs", async t => {
+  const node = await startFakeLnd()
+  t.teardown(() => node.close())
+  const upstream = await startUpstream(t)
+  upstream.answer = (_request, response) => {
+    response.statusCode = 404
+    response.end('nothing')
+  }
+  const yaml = sessionYaml(upstream.url, 'price: 1 sats\n    sessions: { deposit: 20 sats }').replace(
+    'primary:   { kind: sandbox }',
+    `primary:   { kind: lnd, key: "${node.key()}" }`
+  )
+  const shop = await openShop(t, undefined, { yaml, upstream })
+  const { challenge, request } = await shop.ask()
+  const sessionId = request['paymentHash'] ?? ''
+  const preimage = node.wallet.settle(sessionId)
+  await shop.get(token(challenge, { action: 'open', preimage, returnInvoice: returnInvoice() }))
+  const closed = await shop.get(token(challenge, { action: 'close', sessionId, preimage }))
+  t.same(closed.json(), { status: 'closed', refundSats: 18, refundStatus: 'succeeded' })
+  t.match(
+    node.requests.filter(({ path }) => path === '/v2/router/send').map(({ body }) => body),
+    [
+      { amt: '20', fee_limit_sat: '0' },
+      { amt: '18', fee_limit_sat: '2' }
+    ]
+  )
+  t.match(await shop.store.find(sessionId), { refundFeeSats: 2, refundedMsat: 18_000, spentMsat: 0 })
 })
 
 t.test('a session is opened by one challenge alone, though another has the same deposit', async t => {
