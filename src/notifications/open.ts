@@ -23,6 +23,7 @@ import { SqlPollStore } from './poll-store.ts'
 import { Poller } from './poller.ts'
 import { Registration, type RegisteredAccount } from './registration.ts'
 import { Notifications } from './service.ts'
+import { Streams } from './streams.ts'
 import { SqlSubscriptionStore } from './subscriptions.ts'
 
 interface Around {
@@ -147,6 +148,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
   const polls = memories.map(({ slot, seat: { name, provider }, polling, memory }) => {
     const sharers = memories.filter(({ seat }) => seat.provider.kind === provider.kind).length
     const rules = pollRules(provider, polling, sharers)
+    const streams = new Streams({ slot, kind: name, provider, database, clock, log, payees, charges, merchant })
     const poller = new Poller({
       slot,
       kind: name,
@@ -160,11 +162,12 @@ export function openNotifications(parts: OpenNotificationsParts) {
       payments,
       ofPayments,
       ofChallenges,
+      streams,
       merchant
     })
     // Of several in a slot each has its own; an only one keeps the name that it always had.
     const job = payees.inOrder(slot).length === 1 ? `poll-${slot}` : `poll-${slot}-${name}`
-    return { slot, name, poller, job, rules }
+    return { slot, name, poller, streams, job, rules }
   })
   const under = new Set<Promise<void>>()
   recoveries.listen((slot, name, host) => {
@@ -195,7 +198,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
       )
     ],
     close: async () => {
-      await Promise.all(under)
+      await Promise.all([...under, ...polls.map(({ streams }) => streams.close())])
     }
   }
 }

@@ -32,6 +32,8 @@ export interface PollerParts {
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
   readonly payments: Pick<Payments, 'answered' | 'unaskable'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
+  /** Follows the provider's own stream; left out where there is none. */
+  readonly streams?: { want(accounts: readonly string[]): void }
   /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
 }
@@ -71,6 +73,7 @@ export class Poller {
     if (this.#isFirstRun) await memory.wake(null)
     this.#isFirstRun = false
     const candidates = await this.#candidates()
+    this.#parts.streams?.want(candidates.filter(({ isFresh }) => isFresh).map(({ id }) => id))
     const before = await memory.load()
     const now = clock.now()
     const { polls, state } = nextPolls(before.state, candidates, rules, now)

@@ -188,7 +188,7 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     async (key: Secret<string> | null, ...rest: Rest): Promise<Result> =>
       await breakers.run(hostOf(key), () => call(key, ...rest))
   const hostOf = (key: Secret<string> | null): string => options.hostOf?.(key) ?? ''
-  const { createFiatCharge, createPayout, lookUpPayout, readNotification, listSettled, subscribe } = provider
+  const { createFiatCharge, createPayout, lookUpPayout, readNotification, listSettled, subscribe, follow } = provider
   return {
     kind: provider.kind,
     capabilities: provider.capabilities,
@@ -201,6 +201,8 @@ export function guarded(provider: Provider, options: BreakerOptions): Provider {
     ...(createFiatCharge === undefined ? {} : { createFiatCharge: throughEither(createFiatCharge.bind(provider)) }),
     ...(listSettled === undefined ? {} : { listSettled: through(listSettled.bind(provider)) }),
     ...(subscribe === undefined ? {} : { subscribe: through(subscribe.bind(provider)) }),
+    // It has rests of its own, and says nothing of the host's other calls.
+    ...(follow === undefined ? {} : { follow: follow.bind(provider) }),
     // Nobody is called.
     ...(readNotification === undefined ? {} : { readNotification: readNotification.bind(provider) }),
     isLeftAlone: key => breakers.isOpen(hostOf(key)),

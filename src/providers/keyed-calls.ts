@@ -164,6 +164,27 @@ export class KeyedCalls<Server extends KeyedServer> {
     }
   }
 
+  /** Follows a stream of JSON lines of a key's server, as `ProviderHttp.follow`. @throws as `within` */
+  async follow(
+    key: Secret<string>,
+    call: Parameters<ProviderHttp['follow']>[0],
+    signal: AbortSignal,
+    line: (value: unknown) => void
+  ): Promise<void> {
+    const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
+    const isTrusted = key === this.#options.ownKey || server.origin === this.#ownOrigin
+    const called = this.#called(server, isTrusted, `in the ${this.#kind.kind} key`)
+    called.calls++
+    try {
+      await called.http.follow(call, this.#kind.secretOf(server), signal, line)
+    } catch (error) {
+      throw error instanceof KeyUnusable ? error.refusal : error
+    } finally {
+      called.calls--
+      this.#trim()
+    }
+  }
+
   /** Ends all connections. */
   async close(): Promise<void> {
     const servers = [...this.#servers.values()]

@@ -117,6 +117,8 @@ class CallFailure extends Error {
 
 /** Bytes of an answer that are read. */
 const MAX_ANSWER = 1024 * 1024
+/** Characters of a line of a stream. */
+const MAX_LINE = 256 * 1024
 /** Characters of a provider's own message that are passed on. */
 const MAX_MESSAGE = 200
 /** Connections to one host; what comes on top waits within its own time. */
@@ -201,6 +203,37 @@ export class ProviderHttp {
     if (text !== null && !HEADER_SAFE.test(text))
       throw new ProviderRefused('key', 'The provider key holds characters that no key has.')
     return call => this.#call(call, text, limit, standing)
+  }
+
+  /**
+   * Reads a stream of JSON lines, each given to `line`, until it or `signal` ends. Nothing but connecting has a time limit:
+   * lnd sends no head before its first line. @throws ProviderRefused, ProviderUnavailable
+   */
+  async follow(
+    call: Pick<ProviderCall, 'path' | 'scope'>,
+    key: Secret<string>,
+    signal: AbortSignal,
+    line: (value: unknown) => void
+  ): Promise<void> {
+    const text = key.reveal()
+    await this.#options.budget.spend(undefined, text, 'keyed')
+    try {
+      const answer = await this.#pool.request({
+        method: 'GET',
+        path: `${this.#prefix}${call.path}`,
+        headers: { accept: 'application/json', 'user-agent': 'boltgate', ...this.#options.authorize(text) },
+        signal
+      })
+      if (answer.statusCode !== 200) {
+        const body = parsed(await answer.body.text())
+        const reply = { status: answer.statusCode, location: null, retryAfter: null, body, isPage: false }
+        this.#judge({ ...call, method: 'GET' }, reply, text)
+        throw unusableAnswer(`status ${answer.statusCode} instead of a stream`)
+      }
+      await eachLine(answer.body, line)
+    } catch (error) {
+      if (!signal.aborted) throw error instanceof ProviderRefused ? error : failure(error, false)
+    }
   }
 
   /** Ends the connections; calls under way fail with `ProviderUnavailable`. */
@@ -384,6 +417,18 @@ async function firstLine(body: AsyncIterable<Buffer>): Promise<string> {
     if (end !== -1) break
   }
   return Buffer.concat(pieces).toString('utf8')
+}
+
+/** Gives each line of a stream, parsed. @throws ProviderUnavailable for a line that is too long */
+async function eachLine(body: AsyncIterable<Buffer>, line: (value: unknown) => void): Promise<void> {
+  let rest = ''
+  const decoder = new TextDecoder()
+  for await (const piece of body) {
+    const lines = `${rest}${decoder.decode(piece, { stream: true })}`.split('\n')
+    rest = lines.pop() ?? ''
+    if (rest.length > MAX_LINE) throw unusableAnswer('a line without an end')
+    for (const one of lines) if (one.trim() !== '') line(parsed(one))
+  }
 }
 
 /** Ends the connection when it has read enough. */

@@ -240,6 +240,12 @@ export interface Provider {
    */
   listSettled?(key: Secret<string>, wanted: SettledSince): Promise<SettledList>
   /**
+   * Follows what is settled under this key from now on; left out by a kind without such a stream. Calls `settled` for
+   * each charge until `signal` ends or the provider ends the stream, and then resolves. What is settled between two
+   * streams is not told.
+   */
+  follow?(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void>
+  /**
    * Registers our receiver for notifications, signed with `secret` (10 to 50 characters); there only where the kind is
    * told by registration, not in each charge. What is answered is kept.
    */

@@ -80,6 +80,8 @@ export class LndWallet {
   readonly #clock: Clock
   /** How many were settled; a test sets it back, as a rebuilt node's is. */
   settled = 0
+  /** Called for each invoice that is settled. */
+  onSettled: (held: HeldInvoice) => void = () => {}
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -141,6 +143,7 @@ export class LndWallet {
       settleIndex: held.settleIndex === 0 ? ++this.settled : held.settleIndex,
       paidSats
     })
+    this.onSettled(held)
     return held.preimage
   }
 

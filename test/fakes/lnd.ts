@@ -70,6 +70,8 @@ export interface FakeLnd {
   readonly certificate: string
   readonly wallet: LndWallet
   readonly requests: SeenRequest[]
+  /** Open streams of invoices. */
+  readonly followers: ReadonlySet<unknown>
   /** Told when a request is left without an answer: a test moves its clock here. */
   onHang: () => void
   /** A key: an lndconnect address with a macaroon of these permissions, all unless said. */
@@ -121,6 +123,10 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     ...(options.until === undefined ? {} : { until: options.until, from: options.until - 1000 })
   })
   const routes = routesOf(wallet, clock)
+  const followers = new Set<ServerResponse>()
+  wallet.onSettled = held => {
+    for (const response of followers) response.write(`${JSON.stringify({ result: invoiceView(held, clock.now()) })}\n`)
+  }
 
   const server = createServer({ cert: tls.certificate, key: tls.key }, (request, response) => {
     serve(request, response).catch((error: unknown) => {
@@ -189,6 +195,10 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
       }
       for (const line of answer.lines) response.write(`${JSON.stringify({ result: line })}\n`)
       // lnd's REST side sends no head before the first line.
+      if (answer.isOpen && url.pathname === '/v1/invoices/subscribe') {
+        followers.add(response)
+        response.once('close', () => followers.delete(response))
+      }
       if (answer.isOpen) fake.onHang()
       else response.end()
     } catch (error) {
@@ -235,6 +245,7 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     certificate: tls.certificate,
     wallet,
     requests,
+    followers,
     onHang: () => {},
     key: (permissions = EVERYTHING, host = '127.0.0.1') => {
       const macaroon = Buffer.concat([Buffer.from([2, 1, 3]), Buffer.from('lnd'), randomBytes(48)])

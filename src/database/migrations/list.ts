@@ -53,6 +53,7 @@ import { salesByTime } from './0068-sales-by-time.ts'
 import { sessionRetries } from './0070-session-retries.ts'
 import { webhookPaces } from './0076-webhook-paces.ts'
 import { choiceByKey } from './0077-choice-by-key.ts'
+import { providerStreams } from './0078-provider-streams.ts'
 import { masterCheck } from './0079-master-check.ts'
 
 /**
@@ -114,5 +115,6 @@ export const migrations: readonly Migration[] = [
   sessionRetries,
   webhookPaces,
   choiceByKey,
+  providerStreams,
   masterCheck
 ]

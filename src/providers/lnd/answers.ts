@@ -155,6 +155,11 @@ export function readInvoiceLines(
   }
 }
 
+/** One line of `GET /v1/invoices/subscribe`; null for anything but an invoice. */
+export function readInvoiceLine(line: unknown, now: number): InvoiceState | null {
+  return readInvoice(members(line)?.['result'], now)
+}
+
 /** What the answer to `GET /v1/getinfo` calls the node's network; null where it does not say. */
 export function readLndNetwork(body: unknown): string | null {
   return text(members(list(members(body)?.['chains'])[0])?.['network'])

@@ -6,7 +6,7 @@ import { ProviderRefused, ProviderUnavailable } from '../errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../lightning-charge.ts'
 import { agreedNetwork } from '../network.ts'
-import { readChannels, readFault, readInvoice, readLndNetwork, readNewInvoice } from './answers.ts'
+import { readChannels, readFault, readInvoice, readInvoiceLine, readLndNetwork, readNewInvoice } from './answers.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
@@ -21,6 +21,7 @@ import type {
   Payout,
   PayoutRequest,
   Provider,
+  SettledCharge,
   SettledList,
   SettledSince
 } from '../provider.ts'
@@ -67,6 +68,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   readonly kind = 'lnd'
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
+  readonly #keyed: KeyedCalls<LndConnection>
   readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
 
   /** @throws AddressKeyError for an operator's key that is none, TypeError for a url that is not https */
@@ -75,7 +77,9 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
       throw new TypeError(
         'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
       )
-    super(new KeyedCalls(calls, options))
+    const keyed = new KeyedCalls(calls, options)
+    super(keyed)
+    this.#keyed = keyed
     this.#options = options
   }
 
@@ -120,6 +124,15 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
       key,
       async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted)
     )
+  }
+
+  /** lnd's own stream of invoices (`SubscribeInvoices`), without a backlog. */
+  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
+    const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
+    await this.#keyed.follow(key, call, signal, line => {
+      const invoice = readInvoiceLine(line, this.#options.clock.now())
+      if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
+    })
   }
 
   /**
