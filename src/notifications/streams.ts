@@ -132,14 +132,7 @@ export class Streams {
         })
     }
     const renewal = clock.every(RENEW_EVERY, () => {
-      this.#isHeld(account, followed, key).then(
-        isHeld => {
-          if (!isHeld) over.abort()
-        },
-        () => {
-          over.abort()
-        }
-      )
+      void this.#renew(account, followed, key, over)
     })
     try {
       await provider.follow?.(key, AbortSignal.any([end.signal, over.signal]), charge => {
@@ -164,6 +157,19 @@ export class Streams {
       if (state !== null && charged.owner === owner && !charged.isSettled)
         await charges.observe(charged, state, clock.now())
     }
+  }
+
+  /** Ends the stream where it may not go on, or that cannot be told. */
+  async #renew(account: string, followed: Followed, key: Secret<string>, over: AbortController): Promise<void> {
+    try {
+      if (await this.#isHeld(account, followed, key)) return
+    } catch (error) {
+      this.#parts.log.warn(
+        { err: error, merchantId: followed.owner },
+        'the lease of a stream could not be renewed; it ends'
+      )
+    }
+    over.abort()
   }
 
   /** Whether the stream may go on: it is wanted, its key is still the account's, and its lease is renewed. */
