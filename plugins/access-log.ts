@@ -161,6 +161,7 @@ export default definePlugin({
     return {
       done(ctx, outcome) {
         if (outcome.status >= 500) write('error', ctx, outcome)
+        else if (ctx.internal) return
         else if (!outcome.delivered) write('warn', ctx, outcome)
         else if (skipped === null || !skipped(ctx.path)) write(config.level, ctx, outcome)
       }

@@ -101,8 +101,8 @@ export default definePlugin({
     }
 
     return {
-      request() {
-        inFlight.add(1)
+      request(ctx) {
+        if (!ctx.internal) inFlight.add(1)
       },
       upstream(ctx) {
         ctx.set(forwarded, clock.monotonic())
@@ -112,6 +112,9 @@ export default definePlugin({
         if (since !== undefined && head.source === 'upstream') upstream.observe((clock.monotonic() - since) / 1000)
       },
       done(ctx, outcome) {
+        if (outcome.status >= 500 || (outcome.error !== null && !(outcome.error instanceof ClientGone)))
+          fail(ctx, outcome)
+        if (ctx.internal) return
         const { tally } = ctx
         inFlight.add(-1)
         cell(ctx, outcome.status).add(1)
@@ -126,8 +129,6 @@ export default definePlugin({
           paid.add(1)
           tally?.paid()
         }
-        if (outcome.status >= 500 || (outcome.error !== null && !(outcome.error instanceof ClientGone)))
-          fail(ctx, outcome)
         if (outcome.bytesIn > 0) bytesIn.add(outcome.bytesIn)
         if (outcome.bytesOut > 0) bytesOut.add(outcome.bytesOut)
       }

@@ -99,7 +99,10 @@ export default definePlugin({
 
     return {
       request(ctx) {
-        const key = prefix + subject(ctx, policy.by)
+        // A console must not use up the limit of its account's shop: the page was counted, and what it changes has a
+        // counter of its own.
+        if (ctx.internal && ctx.method === 'GET') return
+        const key = `${prefix}${ctx.internal ? 'console ' : ''}${subject(ctx, policy.by)}`
         const verdict = take(state, policy, key)
         if ('then' in verdict)
           return verdict.then(counted, (error: unknown) => {

@@ -63,6 +63,8 @@ export interface RequestFacts {
   readonly correlationId: string
   readonly now: number
   readonly startedAt: number
+  /** Of `askWithin` alone; what comes over a connection never has it. */
+  readonly internal?: true
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
@@ -127,6 +129,8 @@ export class Context {
   readonly now: number
   /** Monotonic milliseconds when the head was accepted. */
   readonly startedAt: number
+  /** A page of this gateway asks, within the process: its own request was counted and logged. */
+  readonly internal: boolean
 
   route: RouteInfo
   /** Route parameters, decoded; for identifiers only. */
@@ -171,6 +175,7 @@ export class Context {
     this.correlationId = facts.correlationId
     this.now = facts.now
     this.startedAt = facts.startedAt
+    this.internal = facts.internal === true
     this.route = noRoute
     this.params = NO_PARAMS
     this.preflight = null

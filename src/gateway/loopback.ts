@@ -29,7 +29,8 @@ const MOST = 8 * 1024 * 1024
 
 /**
  * Asks this gateway itself in the name of whoever asked for `page`: by the route, the chain and the plugins that the
- * same request from outside would meet, within the process and with the session of the page. A page that only reads
+ * same request from outside would meet, within the process and with the session of the page. Only limits, metrics and
+ * the access log leave it out (`Context.internal`): they have the page's own request. A page that only reads
  * may not change anything, since a link can lead to it; one that changes something was asked for by another page of
  * this gateway, which the plugin `auth` has seen to (decision 322).
  * @throws TypeError for a change that a page asks for which only reads
@@ -68,7 +69,8 @@ export function askWithin(
       expectsContinue: false,
       correlationId: page.correlationId,
       now: page.now,
-      startedAt: page.startedAt
+      startedAt: page.startedAt,
+      internal: true
     },
     NO_ROUTE
   )

@@ -40,7 +40,8 @@ const RULES: readonly Rule[] = [
   [/GET/, /^\/api\/auth\/(sessions?|passkeys)$/, { policy: 'read' }],
   [/POST|PUT|DELETE/, /^\/api\/auth\//, { policy: 'write' }],
   [/./, /^\/api\/webhooks\//, { policy: 'webhook' }],
-  [/./, /^(\/api\/admin\/|\/jobs|\/operator)/, { policy: 'admin' }],
+  [/./, /^(\/api\/admin\/|\/jobs)/, { policy: 'admin' }],
+  [/./, /^\/(console|operator)(\/|$)/, { policy: 'console' }],
   // Payments and refunds; a pay page asks for the state without a key.
   [/POST/, /^\/api\/payments$/, { policy: 'payment-create', gate: 'account', idempotent: true }],
   // Decision 168: its policy and idempotency stand with payments.

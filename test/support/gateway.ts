@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent, request, type Dispatcher } from 'undici'
 import type { Test as T } from 'tap'
@@ -177,6 +178,8 @@ function onFreePort(yaml: string): string {
 /** Starts a gateway and stops it when the test ends. */
 export async function startGateway(t: T, options: TestGatewayOptions = {}): Promise<TestGateway> {
   const data = options.data ?? temporaryFolder(t)
+  // Gateways of one database have one secret.
+  if (options.data === undefined) writeFileSync(join(data, 'master.key'), `${'test'.repeat(16)}\n`, { mode: 0o600 })
   const clock = options.clock ?? systemClock
   const log = options.log ?? silentLog
   const env = { HOST: '127.0.0.1', PORT: '0', BOLTGATE_DATA: data, ...options.env }

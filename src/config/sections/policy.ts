@@ -37,6 +37,8 @@ export const builtInPolicies: Readonly<Record<string, PolicyConfig>> = Object.fr
   webhook: { limit: 100, window: 60_000, sliding: 4, by: 'principal' },
   'l402-proxy': { limit: 100, window: 60_000, by: 'address' },
   'magic-link': { limit: 3, window: 900_000, by: 'address' },
+  // Ours: the pages of a console, which refresh every few seconds in each tab.
+  console: { limit: 600, window: 60_000, by: 'principal' },
   // Ours: asking for a passkey and showing it are two.
   passkey: { limit: 20, window: 900_000, by: 'address' }
 } satisfies Record<string, PolicyConfig>)
