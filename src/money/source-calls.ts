@@ -1,4 +1,5 @@
-import { Agent, request } from 'undici'
+import { Agent, buildConnector, request } from 'undici'
+import { overInterim } from '../system/interim-responses.ts'
 import type { AskSource } from './feed.ts'
 import { SourceFault } from './sources.ts'
 
@@ -10,7 +11,12 @@ const MAX_ANSWER = 64 * 1024
  * us elsewhere.
  */
 export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<void> } {
-  const agent = new Agent({ connections: 4, allowH2: false, maxResponseSize: MAX_ANSWER })
+  const agent = new Agent({
+    connections: 4,
+    allowH2: false,
+    maxResponseSize: MAX_ANSWER,
+    connect: overInterim(buildConnector({ allowH2: false }))
+  })
   return {
     async ask(url, headers, signal) {
       // One of them answers nobody without a User-Agent.

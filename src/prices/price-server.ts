@@ -1,11 +1,12 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { Agent, request } from 'undici'
+import { Agent, buildConnector, request } from 'undici'
 import type { AskedPriceConfig } from '../config/price.ts'
 import type { Context } from '../gateway/context.ts'
 import { Unavailable } from '../gateway/errors.ts'
 import type { Maybe } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
+import { overInterim } from '../system/interim-responses.ts'
 import type { Log } from '../telemetry/log.ts'
 import { headerValue } from './header-value.ts'
 import type { Scalar } from './json-text.ts'
@@ -131,7 +132,12 @@ export class PriceServer {
 /** Every price server of the configuration, each asked in one place, with the connections to them. */
 export class PriceServers {
   readonly #servers = new Map<string, PriceServer>()
-  readonly #agent = new Agent({ connections: 16, allowH2: false, maxResponseSize: MAX_ANSWER })
+  readonly #agent = new Agent({
+    connections: 16,
+    allowH2: false,
+    maxResponseSize: MAX_ANSWER,
+    connect: overInterim(buildConnector({ allowH2: false }))
+  })
   readonly #parts: PriceServerParts
 
   constructor(parts: Omit<PriceServerParts, 'ask'> & Partial<PriceServerParts>) {

@@ -1,4 +1,5 @@
 import { Pool } from 'undici'
+import { plainConnector } from '../upstream/connector.ts'
 import type { Clock, Timer } from '../system/clock.ts'
 import type { Secret } from '../keys/secrets.ts'
 import type { CallBudget, CallStanding } from './budgets.ts'
@@ -169,7 +170,7 @@ export class ProviderHttp {
       // The time limit of the whole is the clock's.
       headersTimeout: 0,
       bodyTimeout: 0,
-      connect: options.connect ?? { timeout: options.timeout }
+      connect: options.connect ?? plainConnector({ tls: null, timeout: options.timeout })
     })
   }
 

@@ -3,6 +3,7 @@ import { TLSSocket } from 'node:tls'
 import { buildConnector } from 'undici'
 import { normalAddress } from '../gateway/addresses.ts'
 import { AddressRefused, type AddressGuard } from './guard.ts'
+import { overInterim } from '../system/interim-responses.ts'
 
 /** TLS towards an upstream; certificates and key as PEM text. */
 export interface UpstreamTls {
@@ -61,7 +62,7 @@ function aimed(options: buildConnector.Options, hostname: string, tls: UpstreamT
 
 /** Connections to an operator's own upstream: any address, resolved by the system. */
 export function plainConnector(options: ConnectOptions): Connector {
-  const connect = base(options)
+  const connect = overInterim(base(options))
   return (wanted, callback) => {
     connect(aimed(wanted, wanted.hostname, options.tls), callback)
   }
@@ -73,7 +74,7 @@ export function plainConnector(options: ConnectOptions): Connector {
  * its lookup hook, are checked too (decision 92). Fails with `AddressRefused` or `NameUnresolved`.
  */
 export function guardedConnector(guard: AddressGuard, options: ConnectOptions): Connector {
-  const connect = base(options)
+  const connect = overInterim(base(options))
   return (wanted, callback) => {
     void open(guard, connect, wanted, options.tls, callback)
   }
