@@ -22,7 +22,8 @@ export class ProxyScope {
 
   /** `path`: the raw path of the request up to and including the proxy's id, without a slash at its end. */
   constructor(proxyId: string, path: string) {
-    this.#prefix = `proxy-${proxyId}-`
+    // Ids have no dots, so that no prefix begins like another.
+    this.#prefix = `proxy-${proxyId}.`
     this.#path = path
   }
 
@@ -57,12 +58,12 @@ export class ProxyScope {
   }
 
   /**
-   * The value of `Referer` for the upstream. Of another page of this origin only the origin is named: its path may hold
-   * a secret, such as that of a checkout page.
+   * The value of `Referer` for the upstream: whole within the proxy, else only its origin. The address of another page of
+   * this origin may hold a secret, such as that of a checkout page.
    */
-  referer(value: string, host: string): string {
+  referer(value: string): string {
     const url = URL.parse(value)
-    if (url === null || url.host !== host) return value
-    return url.pathname === this.#path || url.pathname.startsWith(`${this.#path}/`) ? value : `${url.origin}/`
+    if (url === null || url.pathname === this.#path || url.pathname.startsWith(`${this.#path}/`)) return value
+    return `${url.origin}/`
   }
 }

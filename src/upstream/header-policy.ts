@@ -233,7 +233,7 @@ export function requestHeaders(
         break
       }
       case 'referer':
-        out.push(name, untrusted === null ? value : untrusted.referer(value, ctx.host))
+        out.push(name, untrusted === null ? value : untrusted.referer(value))
         break
       case 'via':
         via = via === '' ? value : `${via}, ${value}`

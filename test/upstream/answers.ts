@@ -369,7 +369,7 @@ export const ANSWERS: readonly AnswerVector[] = [
       body: 'a',
       end: 'whole',
       has: {
-        'set-cookie': ['a=1', 'b=2', 'a=1'].map(cookie => `proxy-p-1-${cookie}; Path=/l402/proxy/p-1`)
+        'set-cookie': ['a=1', 'b=2', 'a=1'].map(cookie => `proxy-p-1.${cookie}; Path=/l402/proxy/p-1`)
       }
     }
   },
