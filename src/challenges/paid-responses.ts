@@ -29,7 +29,8 @@ export class PaidResponses {
    * the payment is given back, or its lease has lapsed and must be confirmed (then it may reject with 503).
    */
   head(head: Head, paid: Paid, releaseOn: Offer['releaseOn']): void | Promise<void> {
-    keepPrivate(head.headers)
+    // Errors of the gateway are `no-store` by themselves.
+    if (head.source !== 'error') keepPrivate(head.headers)
     if (paid.isByPass === true) head.headers.addToken('Vary', 'Cookie')
     const { lease } = paid
     if (lease === null) {
