@@ -1,4 +1,6 @@
-/** A piece of an event stream that goes on as one: an event, or what stands between events. */
+import { EventReader } from '../gateway/event-reader.ts'
+
+/** A piece of an event stream that goes on as one: an event, or a comment between events. */
 export interface StreamPiece {
   /** As it came. */
   readonly raw: Uint8Array
@@ -8,103 +10,90 @@ export interface StreamPiece {
   readonly isLong: boolean
 }
 
-const LF = 0x0a
-const CR = 0x0d
-const COLON = 0x3a
 const NOTHING = Buffer.alloc(0)
 
-/**
- * Cuts an event stream (WHATWG HTML, 9.2) into its events, byte for byte: each is given with the piece in which it ends.
- * Comments between events go on at once, for they keep connections open.
- */
+/** Cuts an event stream into its events, byte for byte: each is returned for the bytes in which it ends. */
 export class EventLines {
-  /** An event had an id: a client that loses the stream can have its rest elsewhere. */
+  /** An event had an id: a client that loses the stream can get the rest elsewhere. */
   isResumable = false
   readonly #limit: number
-  /** The lines of the event so far, and their bytes together. */
-  #lines: Uint8Array[] = []
+  readonly #reader: EventReader
+  /** The event so far, and its size. */
+  #kept: Uint8Array[] = []
   #size = 0
-  /** The beginning of a line, of which so many bytes were looked at. */
-  #rest: Buffer = NOTHING
-  #seen = 0
+  #data: Buffer[] = []
   #isLong = false
-  /** The beginning of this line has gone on already, so that what comes of it is never an empty one. */
-  #isWithin = false
-  #isFirst = true
+  /** The bytes that are being read, and from where on they are in no piece yet. */
+  #bytes: Buffer = NOTHING
+  #from = 0
+  #pieces: StreamPiece[] = []
 
-  /** `limit` in bytes: of a longer event nothing is kept. */
+  /** `limit` in bytes: nothing is kept of a longer event. */
   constructor(limit: number) {
     this.#limit = limit
+    this.#reader = new EventReader({
+      data: (bytes, from, to) => {
+        if (!this.#isLong) this.#data.push(bytes.subarray(from, to))
+      },
+      field: (name, value) => {
+        if (name === 'id' && value !== '') this.isResumable = true
+      },
+      boundary: (end, kind) => {
+        this.#event(end, kind !== 'none')
+      }
+    })
   }
 
   feed(bytes: Uint8Array): StreamPiece[] {
-    const pieces: StreamPiece[] = []
-    const all = this.#rest.byteLength === 0 ? asBuffer(bytes) : Buffer.concat([this.#rest, bytes])
-    let start = 0
-    let at = this.#seen
-    for (; at < all.byteLength; at++) {
-      const byte = all[at]
-      if (byte !== LF && byte !== CR) continue
-      // Whether LF belongs to it is known with the next byte.
-      if (byte === CR && at + 1 === all.byteLength) break
-      if (byte === CR && all[at + 1] === LF) at++
-      this.#line(all.subarray(start, at + 1), pieces)
-      start = at + 1
-    }
-    this.#rest = all.subarray(start)
-    this.#seen = at - start
-    if (this.#size + this.#rest.byteLength > this.#limit || this.#isLong) this.#flushLong(pieces)
-    return pieces
+    this.#bytes = asBuffer(bytes)
+    this.#from = 0
+    this.#reader.feed(this.#bytes)
+    this.#keep(this.#bytes.byteLength)
+    if (this.#size > this.#limit || (this.#isLong && this.#size > 0)) this.#flushLong()
+    return this.#taken()
   }
 
   /** What is left when the stream ends. */
   end(): StreamPiece[] {
-    const pieces: StreamPiece[] = []
-    if (this.#rest.byteLength > 0) this.#line(this.#rest, pieces)
-    this.#rest = NOTHING
-    if (this.#size > 0) this.#event(pieces)
+    this.#bytes = NOTHING
+    this.#from = 0
+    this.#reader.end()
+    if (this.#size > 0) this.#event(0, false)
+    return this.#taken()
+  }
+
+  #taken(): StreamPiece[] {
+    const pieces = this.#pieces
+    this.#pieces = []
     return pieces
   }
 
-  #line(line: Uint8Array, pieces: StreamPiece[]): void {
-    this.#size += line.byteLength
-    this.#lines.push(line)
-    const [first] = line
-    const isWithin = this.#isWithin
-    this.#isWithin = false
-    if (isWithin) return
-    if (first === LF || first === CR || (first === COLON && this.#lines.length === 1)) this.#event(pieces)
+  #keep(end: number): void {
+    if (end > this.#from) this.#kept.push(this.#bytes.subarray(this.#from, end))
+    this.#size += end - this.#from
+    this.#from = end
   }
 
-  #event(pieces: StreamPiece[]): void {
-    const raw = this.#lines.length === 1 ? (this.#lines[0] ?? NOTHING) : Buffer.concat(this.#lines)
-    const isComment = raw[0] === COLON && this.#lines.length === 1
-    pieces.push({ raw, data: this.#isLong ? null : this.#dataOf(raw), isLong: this.#isLong })
-    // A comment may stand within a long event, too.
-    if (!isComment) this.#isLong = false
-    this.#lines = []
-    this.#size = 0
+  #event(end: number, hasData: boolean): void {
+    this.#keep(end)
+    const data = hasData && !this.#isLong ? Buffer.concat(this.#data).toString('utf8') : null
+    const [first = NOTHING] = this.#kept
+    const raw = this.#kept.length === 1 ? first : Buffer.concat(this.#kept)
+    if (raw.byteLength > 0) this.#pieces.push({ raw, data, isLong: this.#isLong })
+    this.#clear()
+    this.#isLong = false
   }
 
-  #flushLong(pieces: StreamPiece[]): void {
+  #flushLong(): void {
     this.#isLong = true
-    const raw = Buffer.concat([...this.#lines, this.#rest])
-    if (raw.byteLength > 0) pieces.push({ raw, data: null, isLong: true })
-    if (this.#rest.byteLength > 0) this.#isWithin = true
-    this.#lines = []
-    this.#size = 0
-    this.#rest = NOTHING
-    this.#seen = 0
+    this.#pieces.push({ raw: Buffer.concat(this.#kept), data: null, isLong: true })
+    this.#clear()
   }
 
-  #dataOf(raw: Uint8Array): string | null {
-    let data: string | null = null
-    for (const { name, value } of fieldsOf(raw, this.#isFirst)) {
-      if (name === 'data') data = data === null ? value : `${data}\n${value}`
-      else if (name === 'id' && value !== '') this.isResumable = true
-    }
-    this.#isFirst = false
-    return data
+  #clear(): void {
+    this.#kept = []
+    this.#size = 0
+    this.#data = []
   }
 }
 

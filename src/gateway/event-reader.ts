@@ -1,0 +1,199 @@
+/** What a line of an event stream left behind: nothing, an event with data, or the event `[DONE]`. */
+export type Boundary = 'none' | 'data' | 'done'
+
+/** Receives an event stream as its bytes pass. */
+export interface EventVisitor {
+  /** A part of the data of an event. Lines of one event are joined by LF. The bytes are valid during the call only. */
+  data?(bytes: Buffer, from: number, to: number): void
+  /** The first 16 bytes of another field's value. Only `event`, `id` and `error` are reported. */
+  field?(name: string, value: string): void
+  /** An event or a comment ended, so that the stream can be cut here. `end` is an offset in the bytes that were fed. */
+  boundary(end: number, kind: Boundary): void
+}
+
+const LF = 0x0a
+const CR = 0x0d
+const SPACE = 0x20
+const COLON = 0x3a
+const BOM = [0xef, 0xbb, 0xbf] as const
+const DATA = Buffer.from('data:')
+const DONE = Buffer.from('[DONE]')
+const JOIN = Buffer.from('\n')
+const FIELDS: ReadonlySet<string> = new Set(['event', 'id', 'error'])
+/** Bytes of a field's name, and of a value, that are kept. */
+const KEPT = 16
+
+/** Where in a line the last byte was. `rest`: in a part that is not read. */
+type Place = 'start' | 'name' | 'colon' | 'data' | 'value' | 'rest'
+
+/**
+ * Reads an event stream (WHATWG HTML, 9.2.6) in pieces that end anywhere. Keeps at most 32 bytes, whatever the length of
+ * lines. A CR ends its line at once, so that an LF which belongs to it may come first in the next piece.
+ */
+export class EventReader {
+  readonly #visitor: EventVisitor
+  #place: Place = 'start'
+  /** Bytes of a byte order mark that have come; -1 after the first byte that is none. */
+  #bom = 0
+  #skipsLf = false
+  #name = ''
+  #value = ''
+  /** The event has data, or a line at all. */
+  #hasData = false
+  #hasLine = false
+  #isComment = false
+  /** Bytes of `[DONE]` that the data consists of so far; -1 for other data. */
+  #done = 0
+
+  constructor(visitor: EventVisitor) {
+    this.#visitor = visitor
+  }
+
+  /** Whether the stream is at a boundary. */
+  get isBetween(): boolean {
+    return this.#place === 'start' && !this.#hasLine
+  }
+
+  feed(bytes: Uint8Array): void {
+    const piece = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    const { length } = piece
+    let at = this.#bom < 0 ? 0 : this.#mark(piece)
+    if (this.#skipsLf && at < length) {
+      this.#skipsLf = false
+      if (piece[at] === LF) at++
+    }
+    let cr = piece.indexOf(CR, at)
+    if (cr < 0) cr = length
+    while (at < length) {
+      let end = piece[at] === LF ? at : piece.indexOf(LF, at)
+      if (end < 0 || end > cr) end = cr
+      if (end > at) this.#part(piece, at, end)
+      if (end === length) return
+      at = end + 1
+      if (end === cr) {
+        if (at === length) this.#skipsLf = true
+        else if (piece[at] === LF) at++
+        cr = piece.indexOf(CR, at)
+        if (cr < 0) cr = length
+      }
+      this.#endLine(at)
+    }
+  }
+
+  /** Ends the last event where the stream ended without a blank line. Clients discard such an event. */
+  end(): void {
+    if (this.#place !== 'start') this.#endLine(0)
+    if (this.#hasLine) this.#endLine(0)
+  }
+
+  /** Skips a byte order mark. Returns where the rest begins. */
+  #mark(piece: Buffer): number {
+    let at = 0
+    while (at < piece.length && this.#bom >= 0) {
+      if (piece[at] !== BOM[this.#bom]) {
+        // A part of a mark begins a field without a meaning.
+        if (this.#bom > 0) this.#place = 'rest'
+        this.#bom = -1
+      } else {
+        at++
+        this.#bom = this.#bom === 2 ? -1 : this.#bom + 1
+      }
+    }
+    return at
+  }
+
+  /** A part of a line, without its end. */
+  #part(piece: Buffer, from: number, to: number): void {
+    let at = from
+    if (this.#place === 'start') {
+      if (to - at >= DATA.length && isDataField(piece, at)) {
+        at += DATA.length
+        this.#beginData()
+        this.#place = 'colon'
+        if (at === to) return
+      } else if (piece[at] === COLON) {
+        this.#isComment = true
+        this.#place = 'rest'
+      } else this.#place = 'name'
+    }
+    if (this.#place === 'name') {
+      let colon = at
+      while (colon < to && piece[colon] !== COLON && colon - at < KEPT) colon++
+      this.#name += piece.toString('latin1', at, colon)
+      if (this.#name.length > KEPT) this.#place = 'rest'
+      if (colon === to || this.#place === 'rest') return
+      this.#place = 'rest'
+      if (piece[colon] !== COLON) return
+      at = colon + 1
+      if (this.#name === 'data') this.#beginData()
+      else if (!FIELDS.has(this.#name)) return
+      this.#place = 'colon'
+      if (at === to) return
+    }
+    if (this.#place === 'colon') {
+      if (piece[at] === SPACE) at++
+      this.#place = this.#name === '' || this.#name === 'data' ? 'data' : 'value'
+      if (at === to) return
+    }
+    if (this.#place === 'data') this.#data(piece, at, to)
+    else if (this.#place === 'value' && this.#value.length < KEPT)
+      this.#value += piece.toString('latin1', at, Math.min(to, at + KEPT - this.#value.length))
+  }
+
+  #beginData(): void {
+    if (this.#hasData) this.#data(JOIN, 0, 1)
+    this.#hasData = true
+  }
+
+  #data(piece: Buffer, from: number, to: number): void {
+    if (this.#done >= 0) {
+      let at = from
+      while (at < to && this.#done < DONE.length && piece[at] === DONE[this.#done]) {
+        at++
+        this.#done++
+      }
+      if (this.#done === DONE.length) while (at < to && isSpace(piece[at])) at++
+      if (at < to) this.#done = -1
+    }
+    this.#visitor.data?.(piece, from, to)
+  }
+
+  #endLine(end: number): void {
+    const place = this.#place
+    this.#place = 'start'
+    if (place === 'start') {
+      const kind = !this.#hasData ? 'none' : this.#done === DONE.length ? 'done' : 'data'
+      this.#hasLine = false
+      this.#hasData = false
+      this.#done = 0
+      this.#visitor.boundary(end, kind)
+      return
+    }
+    if (this.#isComment) {
+      this.#isComment = false
+      if (!this.#hasLine) this.#visitor.boundary(end, 'none')
+      return
+    }
+    this.#hasLine = true
+    // A field without a colon has an empty value.
+    if (place === 'name' && this.#name === 'data') this.#beginData()
+    else if (place !== 'data' && place !== 'rest' && FIELDS.has(this.#name))
+      this.#visitor.field?.(this.#name, this.#value)
+    this.#name = ''
+    this.#value = ''
+  }
+}
+
+function isDataField(piece: Buffer, at: number): boolean {
+  return (
+    piece[at] === DATA[0] &&
+    piece[at + 1] === DATA[1] &&
+    piece[at + 2] === DATA[2] &&
+    piece[at + 3] === DATA[3] &&
+    piece[at + 4] === DATA[4]
+  )
+}
+
+function isSpace(byte: number | undefined): boolean {
+  return byte === SPACE || byte === LF || byte === 0x09
+}
