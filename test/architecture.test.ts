@@ -72,10 +72,10 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   challenges: ['lightning', 'prices', 'money', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
   sales: ['challenges', 'merchants', 'gateway', ...BELOW],
   rpc: ['challenges', 'prices', 'lightning', 'gateway', 'config', 'system'],
-  usage: [],
+  usage: ['gateway'],
   balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
   proxies: ['config', 'prices', 'challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
-  sessions: ['balances', 'challenges', 'refunds', 'usage', 'lightning', 'providers', 'config', 'gateway', ...BELOW],
+  sessions: ['balances', 'challenges', 'refunds', 'lightning', 'providers', 'config', 'gateway', ...BELOW],
   console: ['pages', 'payments', 'sign-in', 'gateway', ...BELOW],
   storefront: [
     'challenges',

@@ -1,11 +1,11 @@
-import { mostMembers, type MeterConfig, type UnitAmount, type UnitPrices, type UsageConfig } from '../config/meter.ts'
+import { outputLimits, type MeterConfig, type UnitAmount, type UnitPrices, type UsageConfig } from '../config/meter.ts'
 import type { FieldTable } from '../config/price.ts'
 import type { Context } from '../gateway/context.ts'
 import type { FiatCurrency } from '../money/currencies.ts'
 import type { Decimal } from '../money/decimal.ts'
 import type { Quotes } from '../money/prices.ts'
 import { fiatMillisatoshis, fiatOf } from '../prices/fiat.ts'
-import { readField, unreadable } from '../prices/request-field.ts'
+import { readField, readMember, unreadable } from '../prices/request-field.ts'
 import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../state/state.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
@@ -26,8 +26,9 @@ export interface Metering {
 type Rates = ReadonlyMap<FiatCurrency, Decimal>
 
 const NO_RATES: Rates = new Map()
-/** Bytes of a request for each unit that is reckoned to go in: text has three or more for each token. */
+/** Bytes of a request for each unit that is reckoned to go in: text has three or more for each token, a token id two. */
 const BYTES_PER_UNIT = 3
+const BYTES_PER_ID = 2
 const MOST_UNITS = 1e12
 /** Of a reservation; beyond it there is no balance. */
 const MOST_MSAT = 2 ** 52
@@ -41,7 +42,6 @@ export class Meter {
   readonly #prices: FieldChoice<UnitPrices> | null
   readonly #fixed: UnitPrices | null
   readonly #currencies: readonly FiatCurrency[]
-  readonly #most: readonly string[]
   /** What goes in is priced by itself. */
   readonly #hasInput: boolean
   /** The same for every request; null where it hangs on one. */
@@ -60,12 +60,17 @@ export class Meter {
       ...new Set(amounts.flatMap(amount => (typeof amount === 'string' ? [fiatOf(amount).currency] : [])))
     ]
     this.#hasInput = all.some(prices => inputPrice(prices) !== 0)
-    this.#most = mostMembers(config)
     const isSteady = this.#fixed !== null && this.#currencies.length === 0
     this.#always =
       isSteady && config.usage === 'requests'
         ? this.#metering(null, this.#fixed as UnitPrices /* just seen */, NO_RATES, { input: 0, output: 1 })
         : null
+  }
+
+  /** Whether the upstream reports the usage, so that nothing is known of it while the request is served. */
+  get isReported(): boolean {
+    const { usage } = this.config
+    return this.form !== null || (typeof usage === 'object' && 'header' in usage)
   }
 
   /**
@@ -93,19 +98,31 @@ export class Meter {
   async #estimate(ctx: Context): Promise<Usage> {
     const { usage, estimate } = this.config
     if (usage === 'requests') return { input: 0, output: 1 }
-    let output: number | null = null
-    // The largest: which of them the upstream heeds, and which it passes over, is not known here.
-    for (const name of this.#most) {
-      const said = await countOf(ctx, name)
-      if (said !== null) output = Math.max(said, output ?? 0)
-    }
-    output ??= estimate.else
-    // Several answers are asked for at once.
-    if (usage === 'openai') output *= Math.max(1, (await countOf(ctx, 'n')) ?? 1)
+    const lists = await this.#lists(ctx)
+    const { limits, others } = outputLimits(this.config, lists.hasInput)
+    // The largest: which of them the upstream follows is not known here.
+    const limit = await largestOf(ctx, limits)
+    let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
+    // Without a limit a list of inputs is for embeddings, which have no output.
+    output *= lists.prompts * (limit === null ? 1 : lists.inputs)
+    if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of'])) ?? 1
     if (!this.#hasInput) return { input: 0, output }
     if (estimate.input !== undefined) return { input: estimate.input, output }
     const bytes = ctx.body.collected?.byteLength ?? ctx.body.length ?? (await ctx.body.bytes()).byteLength
-    return { input: Math.ceil(bytes / BYTES_PER_UNIT), output }
+    return { input: Math.ceil(bytes / (lists.hasIds ? BYTES_PER_ID : BYTES_PER_UNIT)), output }
+  }
+
+  /** Reads how many responses a request asks for by lists. */
+  async #lists(ctx: Context): Promise<Lists> {
+    if (this.config.usage !== 'openai') return NO_LISTS
+    const prompt = await readMember('prompt', ctx)
+    const input = await readMember('input', ctx)
+    return {
+      prompts: responsesTo(prompt),
+      inputs: responsesTo(input),
+      hasInput: input !== undefined && input !== null,
+      hasIds: hasIds(prompt) || hasIds(input)
+    }
   }
 
   async #rates(): Promise<Rates> {
@@ -136,11 +153,46 @@ function outputPrice(prices: UnitPrices): UnitAmount {
   return typeof prices === 'object' ? prices.output : prices
 }
 
-/** A member of the body that counts units; null where it is missing. */
+/** What the members `prompt` and `input` of a request ask for. */
+interface Lists {
+  /** Responses to `prompt`, and to `input`. */
+  readonly prompts: number
+  readonly inputs: number
+  readonly hasInput: boolean
+  /** Token ids take the place of text. */
+  readonly hasIds: boolean
+}
+
+const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false }
+
+/** A list of texts, or of lists of token ids, has a response to each; token ids and messages have one. */
+function responsesTo(value: unknown): number {
+  if (!Array.isArray(value)) return 1
+  return Math.max(1, value.filter(each => typeof each === 'string' || Array.isArray(each)).length)
+}
+
+function hasIds(value: unknown): boolean {
+  return (
+    Array.isArray(value) &&
+    value.some(each => typeof each === 'number' || (Array.isArray(each) && typeof each[0] === 'number'))
+  )
+}
+
+/** The largest of some members of the body that count units; null where none does. */
+async function largestOf(ctx: Context, names: readonly string[]): Promise<number | null> {
+  let most: number | null = null
+  for (const name of names) {
+    const count = await countOf(ctx, name)
+    if (count !== null) most = Math.max(count, most ?? 0)
+  }
+  return most
+}
+
+/** A member of the body that counts units; null where it is missing, or 0 or -1, which mean that there is no limit. */
 async function countOf(ctx: Context, name: string): Promise<number | null> {
   const value = await readField({ json: name }, ctx)
-  if (value === null) return null
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0 && value <= MOST_UNITS) return value
+  if (value === null || value === 0 || value === -1) return null
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value <= MOST_UNITS) return value
   throw unreadable(`${JSON.stringify(name)} must be a whole number of at most ${MOST_UNITS}`)
 }
 

@@ -1,28 +1,28 @@
 import type { UsageConfig } from '../config/meter.ts'
 import type { Context } from '../gateway/context.ts'
-import { ClientGone, LongError, Unavailable } from '../gateway/errors.ts'
-import { encodeEvent } from '../gateway/event-stream.ts'
-import { tableOf } from '../gateway/header-names.ts'
+import { ClientGone, type LongError } from '../gateway/errors.ts'
 import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'
 import type { Clock, Timer } from '../system/clock.ts'
-import { EventCount, EventUsage } from '../usage/events.ts'
 import type { UsageForm } from '../usage/forms.ts'
-import { JsonUsage } from '../usage/json.ts'
-import { TAIL, units, type Usage, type UsageReader } from '../usage/usage.ts'
+import { askingForUsage } from '../usage/request.ts'
+import type { Usage } from '../usage/usage.ts'
 import type { Ledger, Grown, Settled } from './ledger.ts'
-import type { BalanceReservation } from './slice.ts'
 import type { Metering } from './meter.ts'
+import {
+  BALANCE_HEADER,
+  balanceAway,
+  balanceEvent,
+  dropOurHeaders,
+  LAST_CHARGED_HEADER,
+  reportCharge,
+  usageOfHead,
+  usedUp
+} from './metered-head.ts'
+import { readsBody, MeteredBody } from './metered-body.ts'
+import type { BalanceReservation } from './slice.ts'
 import type { EntryBasis } from './store.ts'
-
-/** Headers of a metered response, in millisatoshis. */
-export const BALANCE_HEADER = 'X-Balance-Msat'
-export const CHARGED_HEADER = 'X-Charged-Msat'
-/** What the request before was charged, where that could not be told with its own head. */
-export const LAST_CHARGED_HEADER = 'X-Last-Charged-Msat'
-
-const OUR_HEADERS = [BALANCE_HEADER, CHARGED_HEADER, LAST_CHARGED_HEADER].map(name => name.toLowerCase())
-const OURS = tableOf(new Map(OUR_HEADERS.map(name => [name, true])), false)
+import { UsageChunkFilter } from './usage-chunk-filter.ts'
 
 /** What a metered request is settled with. */
 export interface MeteredParts {
@@ -36,8 +36,10 @@ export interface MeteredParts {
   readonly form: UsageForm | null
   /** Of a session: its event streams go out event by event, each once it is covered (`admit`). */
   readonly isHeld: boolean
-  /** Told of what needs somebody's look: a response that could not be read, a loss. */
+  /** Logs a response that could not be read, or a loss. */
   warn(facts: object, text: string): void
+  /** Called once, when the request is settled. `isShort`: the balance could not bear what it cost. */
+  ended(isShort: boolean): void
 }
 
 /** Units of a response, and what they cost in millisatoshis. */
@@ -46,8 +48,9 @@ export interface HeldCharge {
   readonly msat: number
 }
 
-/** How long a stream that has used up its balance may go on for the end of an event. */
+/** Milliseconds and bytes that a stream which has used up its balance may go on for, to the end of its event. */
 const EVENT_ENDS = 1_000
+const EVENT_REST = 16_384
 
 /**
  * One request that takes from a balance: what it reserved grows while its response flows, as far as the balance has it,
@@ -55,20 +58,20 @@ const EVENT_ENDS = 1_000
  */
 export class MeteredRequest {
   readonly #parts: MeteredParts
-  #reader: UsageReader | null = null
-  /** Everything that flows is worth something, and not only what a response says at its end. */
-  #isCounted = false
+  /** Null before the head, and where nothing is read of the response. */
+  #body: MeteredBody | null = null
   #forwardedAt: number | null = null
   #received = 0
-  #isStream = false
   #isSettled = false
-  /** The last bytes of an event stream, by which the end of an event is known. */
-  #tail = ''
+  /** The request asks the upstream for usage that its client did not ask for. */
+  #hidesUsage = false
+  /** The body comes through a filter of ours. */
+  #isFiltered = false
   /** More is being asked for, or the response is being ended. */
   #asking: Promise<void> | null = null
   /** Nothing is left; an event stream goes on to the end of its event, for so many bytes at most. */
   #isUsedUp = false
-  #grace = TAIL
+  #grace = EVENT_REST
   #timer: Timer | null = null
   /** What of a held stream is covered and may go out; and there is more that is not. */
   #paid: Usage = { input: 0, output: 0 }
@@ -80,21 +83,25 @@ export class MeteredRequest {
     this.#parts = parts
   }
 
-  /** What is asked of the upstream must come so that it can be read. */
+  /** Has the upstream send its response so that the usage can be read. */
   forwarding(out: UpstreamRequest): void {
-    this.#forwardedAt = this.#parts.clock.monotonic()
-    if (this.#readsBody()) out.headers.set('Accept-Encoding', 'identity')
+    const { clock, ctx, usage } = this.#parts
+    this.#forwardedAt = clock.monotonic()
+    if (readsBody(this.#parts)) out.headers.set('Accept-Encoding', 'identity')
+    const { collected } = ctx.body
+    const body = usage === 'openai' && collected !== null ? askingForUsage(collected) : null
+    if (body === null) return
+    out.body = body
+    this.#hidesUsage = true
   }
 
   /** The head of the response: what is known by now is settled and told. */
   head(head: Head): void | Promise<void> {
     const { usage, reservation, ledger } = this.#parts
-    // Nobody else's are believed.
-    if (head.headers.pairs.some((name, at) => at % 2 === 0 && OURS.of(name)))
-      for (const name of OUR_HEADERS) head.headers.delete(name)
+    dropOurHeaders(head)
     const last = ledger.lastCharged(reservation.balanceId)
     const isSold = this.#forwardedAt !== null ? head.source === 'upstream' : head.source !== 'error'
-    const known = !isSold || head.status >= 400 ? null : this.#knownWith(head, usage)
+    const known = !isSold || head.status >= 400 ? null : usageOfHead(head, usage, this.#parts.ctx.method)
     if (known !== null && usage === 'bytes') {
       // More than the balance bears is counted as it flows, and ended there.
       const grown = this.#grow(this.#parts.metering.cost(known))
@@ -109,16 +116,27 @@ export class MeteredRequest {
     const { usage, ctx, reservation, ledger } = this.#parts
     if (!isSold || head.status >= 400 || known !== null) {
       const settled = this.#settle(known, known === null ? 0 : this.#parts.metering.cost(known), 'usage')
-      if (settled instanceof Promise) return settled.then(later => tell(head, later))
-      tell(head, settled)
+      if (settled instanceof Promise) return settled.then(later => reportCharge(head, later))
+      reportCharge(head, settled)
       return
     }
-    if (ctx.method !== 'HEAD') this.#reader = this.#readerOf(head)
-    this.#isHeld = this.#parts.isHeld && this.#isStream && this.#reader !== null
+    if (ctx.method !== 'HEAD') this.#body = this.#bodyOf(head)
+    this.#isHeld = this.#parts.isHeld && this.#isStream && this.#body?.hasUnits === true
+    if (this.#hidesUsage && !this.#isHeld) this.#filter(head)
     const left = ledger.left(reservation.balanceId)
     if (left !== null) head.headers.append(BALANCE_HEADER, String(Math.max(0, left)))
     if (last !== null) head.headers.append(LAST_CHARGED_HEADER, String(last))
     if (usage === 'seconds') this.#tick()
+  }
+
+  /** Keeps the chunk that the client did not ask for from it. */
+  #filter(head: Head): void {
+    const events = this.#body?.events ?? null
+    const { response } = this.#parts.ctx
+    if (events === null || response === null) return
+    head.headers.delete('content-length')
+    this.#isFiltered = true
+    response.filter(out => new UsageChunkFilter(events, bytes => this.#take(bytes), out))
   }
 
   /** Whether the events of this response go out one by one, by `admit`; known with its head. */
@@ -129,14 +147,19 @@ export class MeteredRequest {
   /** Takes the next event of a held stream, and covers it if it can. */
   admit(event: Uint8Array): Grown | Promise<Grown> {
     this.#received += event.byteLength
-    this.#reader?.chunk(event)
+    this.#body?.take(event)
     return this.cover()
+  }
+
+  /** Whether the event that was admitted last is a usage report that the client did not ask for. */
+  get isHidden(): boolean {
+    return this.#hidesUsage && this.#body?.events?.isUsageChunk === true
   }
 
   /** Covers what was admitted. What is refused may be asked for again; what is never covered is not charged. */
   cover(): Grown | Promise<Grown> {
     const msat = this.#soFarMsat()
-    const usage = { input: this.#parts.metering.input, output: this.#unitsOut() }
+    const usage = { input: this.#parts.metering.input, output: this.#body?.unitsOut ?? 0 }
     const grown = this.#grow(msat)
     if (grown instanceof Promise) {
       this.#isShort = true
@@ -149,12 +172,6 @@ export class MeteredRequest {
     this.#isShort = grown !== 'grown'
     if (!this.#isShort) [this.#paid, this.#paidMsat] = [usage, msat]
     return grown
-  }
-
-  /** Units that came out by now. */
-  #unitsOut(): number {
-    if (this.#reader === null) return 0
-    return this.#isCounted ? (this.#reader.read(false)?.output ?? 0) : this.#reader.seen
   }
 
   /** Settles a held stream: at what it said when it came whole, else at what was covered. */
@@ -185,11 +202,13 @@ export class MeteredRequest {
 
   /** A promise where the upstream must wait: for what the ledger says, or for the end. */
   chunk(bytes: Uint8Array): void | Promise<void> {
-    if (this.#isHeld) return
+    if (!this.#isHeld && !this.#isFiltered) return this.#take(bytes)
+  }
+
+  #take(bytes: Uint8Array): void | Promise<void> {
     this.#received += bytes.byteLength
-    if (this.#isStream) this.#tail = (this.#tail + latin1(bytes.subarray(-4))).slice(-4)
     if (this.#isSettled) return this.#asking ?? undefined
-    this.#reader?.chunk(bytes)
+    this.#body?.take(bytes)
     if (this.#isUsedUp) {
       this.#grace -= bytes.byteLength
       if (!this.#isBetweenEvents() && this.#grace > 0) return
@@ -204,7 +223,7 @@ export class MeteredRequest {
   #soFarMsat(): number {
     const { metering, usage } = this.#parts
     if (usage === 'seconds') return 0
-    const seen = this.#unitsOut()
+    const seen = this.#body?.unitsOut ?? 0
     if (seen === 0) return 0
     return metering.cost({ input: this.#isCounted ? 0 : metering.input, output: seen })
   }
@@ -239,7 +258,7 @@ export class MeteredRequest {
     this.#asking = null
     if (grown === 'grown' || this.#isSettled) return
     if (grown === 'away') {
-      await this.#end(away())
+      await this.#end(balanceAway())
       return
     }
     this.#isUsedUp = true
@@ -270,7 +289,7 @@ export class MeteredRequest {
   }
 
   #isBetweenEvents(): boolean {
-    return this.#received === 0 || /(?:\n\r?\n|\r\r)$/.test(this.#tail)
+    return this.#received === 0 || this.#body?.isBetweenEvents === true
   }
 
   /** The event behind the last of a stream; null where the response is none, or the charge is not known at once. */
@@ -304,14 +323,14 @@ export class MeteredRequest {
     if (read !== null) return this.#settle(read, metering.cost(read), 'usage')
     if (isWhole && this.#received === 0) return this.#settle(null, 0, 'usage')
     // A client that asks for no usage, or leaves before it is said, pays no less than what it has seen.
-    const seen = this.#reader?.seen ?? 0
+    const seen = this.#body?.seen ?? 0
     const seenMsat = seen === 0 ? 0 : metering.cost({ input: metering.input, output: seen })
     return this.#settle(null, Math.max(metering.reservedMsat, seenMsat), 'reservation')
   }
 
   #read(isWhole: boolean): Usage | null {
     const { usage, clock } = this.#parts
-    if (usage !== 'seconds') return this.#reader?.read(isWhole) ?? null
+    if (usage !== 'seconds') return this.#body?.read(isWhole) ?? null
     const since = this.#forwardedAt ?? clock.monotonic()
     return { input: 0, output: Math.ceil((clock.monotonic() - since) / 1000) }
   }
@@ -333,6 +352,7 @@ export class MeteredRequest {
   }
 
   #noted(settled: Settled): Settled {
+    this.#parts.ended(settled.unpaidMsat > 0)
     if (settled.unpaidMsat > 0)
       this.#parts.warn(
         {
@@ -345,86 +365,21 @@ export class MeteredRequest {
     return settled
   }
 
-  #knownWith(head: Head, usage: UsageConfig | 'pieces'): Usage | null {
-    if (usage === 'requests' || (usage === 'pieces' && (this.#parts.ctx.method === 'HEAD' || !isEventStream(head))))
-      return { input: 0, output: 1 }
-    if (typeof usage === 'object' && 'header' in usage) {
-      const said = units(head.headers.get(usage.header.toLowerCase()))
-      return said === null ? null : { input: 0, output: said }
-    }
-    if (usage !== 'bytes' || this.#parts.ctx.method === 'HEAD') return null
-    // Its length is that of what was not sent.
-    if (head.status === 304) return { input: 0, output: 0 }
-    const length = units(head.headers.get('content-length'))
-    return length === null ? null : { input: 0, output: length }
+  get #isStream(): boolean {
+    return this.#body?.isStream === true
   }
 
-  #readsBody(): boolean {
-    const { form, usage } = this.#parts
-    return form !== null || usage === 'events' || usage === 'pieces'
+  get #isCounted(): boolean {
+    return this.#body?.isCounted === true
   }
 
-  #readerOf(head: Head): UsageReader | null {
-    const { usage, form } = this.#parts
-    this.#isStream = isEventStream(head)
-    this.#isCounted = usage === 'bytes' || usage === 'seconds' || usage === 'events' || usage === 'pieces'
-    if (usage === 'bytes') return new ByteCount()
-    if (!this.#readsBody()) return null
-    const coding = head.headers.get('content-encoding')
-    if (coding !== undefined && coding.trim().toLowerCase() !== 'identity') {
-      this.#parts.warn(
-        { route: this.#parts.ctx.route.name, coding },
+  #bodyOf(head: Head): MeteredBody {
+    const { usage, form, metering, warn, ctx } = this.#parts
+    return new MeteredBody(head, { usage, form, input: metering.input }, coding => {
+      warn(
+        { route: ctx.route.name, coding },
         'The upstream compressed its response although it was asked not to; the reservation is charged'
       )
-      this.#isCounted = false
-      return null
-    }
-    if (usage === 'events') return new EventCount()
-    if (usage === 'pieces') return new EventCount(true)
-    if (form === null) return null
-    return this.#isStream ? new EventUsage(form) : new JsonUsage(form)
+    })
   }
-}
-
-function isEventStream(head: Head): boolean {
-  return /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
-}
-
-/** Counts the bytes of a response's body. */
-class ByteCount implements UsageReader {
-  readonly seen = 0
-  #bytes = 0
-
-  chunk(bytes: Uint8Array): void {
-    this.#bytes += bytes.byteLength
-  }
-
-  read(): Usage {
-    return { input: 0, output: this.#bytes }
-  }
-}
-
-function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1')
-}
-
-function balanceEvent(facts: object): Uint8Array {
-  return Buffer.from(encodeEvent({ event: 'balance', data: JSON.stringify(facts) }))
-}
-
-function usedUp(): LongError {
-  return new LongError(402, 'Balance used up', 'The balance was used up while the response was sent.')
-}
-
-function away(): Unavailable {
-  return new Unavailable(
-    'Balance unavailable',
-    'The balance could not be asked for more while the response was sent.',
-    5
-  )
-}
-
-function tell(head: Head, settled: Settled): void {
-  head.headers.append(CHARGED_HEADER, String(settled.chargedMsat))
-  head.headers.append(BALANCE_HEADER, String(Math.max(0, settled.leftMsat)))
 }

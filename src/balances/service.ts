@@ -12,6 +12,7 @@ import type { Refused, BalanceReservation } from './slice.ts'
 import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
+import { RequestsUnderWay } from './under-way.ts'
 
 declare module '../gateway/services.ts' {
   interface Services {
@@ -38,16 +39,18 @@ export interface SessionShort extends Refused {
 export class Balances {
   readonly #parts: BalancesParts
   readonly #meters = new WeakMap<MeterConfig, Meter>()
+  readonly #underWay: RequestsUnderWay
 
   constructor(parts: BalancesParts) {
     this.#parts = parts
+    this.#underWay = new RequestsUnderWay(parts.clock)
   }
 
   /**
    * Reserves what a paid request of a metered route may use. A reply where the balance cannot bear it: 402, with a fresh
    * challenge; null where the request buys something else than a balance, or was not paid for. At once where this
    * gateway has a slice of the balance and the request says what it may use without its body.
-   * @throws LongError 400, 413, 415 where that cannot be read, is more than a balance holds, or an upgrade cannot be metered; Unavailable when the database or a rate is away
+   * @throws LongError 400, 413, 415 where that cannot be read, is more than a balance holds, or an upgrade cannot be metered, 429 where too many requests are under way; Unavailable when the database or a rate is away
    */
   begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
     const { offer, payment } = ctx
@@ -77,9 +80,16 @@ export class Balances {
     } catch (error) {
       throw error instanceof GatewayError ? error : away(error)
     }
-    return answer.kind === 'refused'
-      ? { ...answer, neededMsat: metering.reservedMsat }
-      : this.#metered(ctx, meter, metering, answer, true)
+    if (answer.kind === 'refused') return { ...answer, neededMsat: metering.reservedMsat }
+    const turn = meter === null ? null : this.#turn(meter, answer)
+    if (turn !== null && !(await this.#comes(turn, ctx, metering, answer)))
+      return {
+        kind: 'refused',
+        why: 'insufficient',
+        leftMsat: this.#left(balanceId),
+        neededMsat: metering.reservedMsat
+      }
+    return this.#metered(ctx, meter, metering, answer, true)
   }
 
   #meterOf(config: MeterConfig): Meter {
@@ -95,7 +105,64 @@ export class Balances {
     const reserved = this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
     return reserved instanceof Promise
       ? this.#later(reserved, ctx, payment, meter, metering)
-      : this.#metered(ctx, meter, metering, reserved)
+      : this.#forward(ctx, payment, meter, metering, reserved)
+  }
+
+  /** Lets a request go on that has its reservation, now or when it is its turn. */
+  #forward(
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering,
+    reservation: BalanceReservation
+  ): Maybe<MeteredRequest | Reply> {
+    const turn = this.#turn(meter, reservation)
+    if (turn === null) return this.#metered(ctx, meter, metering, reservation)
+    return this.#forwardLater(turn, ctx, payment, meter, metering, reservation)
+  }
+
+  async #forwardLater(
+    turn: Promise<boolean>,
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering,
+    reservation: BalanceReservation
+  ): Promise<MeteredRequest | Reply> {
+    if (await this.#comes(turn, ctx, metering, reservation)) return this.#metered(ctx, meter, metering, reservation)
+    return await this.#usedUp(ctx, payment, metering, this.#left(reservation.balanceId))
+  }
+
+  #turn(meter: Meter, { balanceId }: BalanceReservation): Promise<boolean> | null {
+    return meter.isReported ? this.#underWay.enter(balanceId) : null
+  }
+
+  /** Waits for a turn. One that does not come gives its reservation back. */
+  async #comes(
+    turn: Promise<boolean>,
+    ctx: Context,
+    { model }: Metering,
+    reservation: BalanceReservation
+  ): Promise<boolean> {
+    let comes = false
+    try {
+      comes = await turn
+    } finally {
+      if (!comes)
+        await this.#parts.ledger.settle(reservation, 0, {
+          at: this.#parts.clock.now(),
+          request: ctx.correlationId.slice(0, 100),
+          model,
+          input: null,
+          output: null,
+          basis: 'reservation'
+        })
+    }
+    return comes
+  }
+
+  #left(balanceId: string): number {
+    return Math.max(0, this.#parts.ledger.left(balanceId) ?? 0)
   }
 
   async #later(
@@ -113,14 +180,18 @@ export class Balances {
     } catch (error) {
       throw error instanceof GatewayError ? error : away(error)
     }
-    if (answer.kind === 'reserved') return this.#metered(ctx, meter, metering, answer)
+    if (answer.kind === 'reserved') return await this.#forward(ctx, payment, meter, metering, answer)
+    return await this.#usedUp(ctx, payment, metering, answer.leftMsat)
+  }
+
+  async #usedUp(ctx: Context, payment: RequestPayment, metering: Metering, balanceMsat: number): Promise<Reply> {
     const { offer } = ctx
     if (offer === null) throw new TypeError('a metered request has an offer')
     await this.#requireBearable(offer, metering)
     return await this.#parts.challenges.answer(ctx, offer, {
       kind: 'used-up',
       scheme: payment.scheme,
-      balanceMsat: answer.leftMsat,
+      balanceMsat,
       requiredMsat: metering.reservedMsat
     })
   }
@@ -178,6 +249,9 @@ export class Balances {
       isHeld,
       warn: (facts, text) => {
         this.#parts.log.warn(facts, text)
+      },
+      ended: isShort => {
+        if (meter?.isReported === true) this.#underWay.leave(reservation.balanceId, isShort)
       }
     })
   }

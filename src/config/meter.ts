@@ -90,14 +90,14 @@ export const MeterSchema = Type.Object(
         json: Type.Optional(
           List(Type.String({ minLength: 1, maxLength: 200 }), {
             description:
-              'Members of the JSON body of which the largest says the most units that come out, such as max_tokens.'
+              'Members of the JSON body that limit the units that come out, such as `max_length`. The largest is reserved. Those of OpenAI and Anthropic are known.'
           })
         ),
         else: Type.Integer({
           default: 4096,
           minimum: 0,
           maximum: 1_000_000_000,
-          description: 'Units where the request does not say.'
+          description: 'Units that come out where the request has no limit.'
         }),
         input: Type.Optional(
           Type.Integer({
@@ -128,11 +128,33 @@ export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' |
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
 }
 
-/** Members of the JSON body that say the most units that may come out: those that the file names, else those of its API. */
-export function mostMembers({ usage, estimate }: Pick<MeterConfig, 'usage' | 'estimate'>): readonly string[] {
-  if (estimate.json !== undefined) return estimate.json
-  if (usage === 'openai') return ['max_completion_tokens', 'max_tokens', 'max_output_tokens']
-  return usage === 'anthropic' ? ['max_tokens'] : []
+/** Members of a JSON body that limit what comes out. */
+export interface OutputLimits {
+  /** The request's limit: where it has none of them, `estimate.else` is reserved at least. */
+  readonly limits: readonly string[]
+  /** Limits that some servers follow and others ignore, so that they can only raise a reservation. */
+  readonly others: readonly string[]
+}
+
+const CHAT_LIMITS = ['max_completion_tokens', 'max_tokens']
+const RESPONSES_LIMITS = ['max_output_tokens']
+/** Those of llama.cpp, TGI and Ollama. */
+const SERVERS_LIMITS = ['n_predict', 'max_new_tokens', 'num_predict']
+
+/**
+ * The limits of a request: those that the file names, and those of its API. `hasInput`: its body has `input`, and so it
+ * is for OpenAI's Responses, which ignore the limits of chats.
+ */
+export function outputLimits(
+  { usage, estimate }: Pick<MeterConfig, 'usage' | 'estimate'>,
+  hasInput = false
+): OutputLimits {
+  const named = estimate.json ?? []
+  if (usage === 'anthropic') return { limits: [...new Set([...named, 'max_tokens'])], others: ['max_tokens_to_sample'] }
+  if (usage !== 'openai') return { limits: named, others: [] }
+  const [limits, others] = hasInput ? [RESPONSES_LIMITS, CHAT_LIMITS] : [CHAT_LIMITS, RESPONSES_LIMITS]
+  const own = named.filter(name => !others.includes(name))
+  return { limits: [...new Set([...own, ...limits])], others: [...others, ...SERVERS_LIMITS] }
 }
 
 /**
@@ -140,7 +162,7 @@ export function mostMembers({ usage, estimate }: Pick<MeterConfig, 'usage' | 'es
  * does what a request may say of itself.
  */
 export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig): number {
-  const isSaid = mostMembers({ usage, estimate }).length > 0
+  const isSaid = outputLimits({ usage, estimate }).limits.length > 0
   const output = usage === 'requests' ? 1 : isSaid ? 0 : estimate.else
   const input = usage === 'requests' ? 0 : (estimate.input ?? 0)
   const whole = (amount: UnitAmount): number => (typeof amount === 'number' ? amount : 0)

@@ -9,12 +9,14 @@ import type { HeaderList } from './headers.ts'
 /** Go on (nothing), answer now (a reply), or either of them later. */
 export type HookResult = void | Reply | Promise<void | Reply>
 
-/** The request as it will go to the upstream; plugins may change its headers and its path just before it leaves. */
+/** The request as it will go to the upstream. Plugins may change it just before it leaves. */
 export interface UpstreamRequest {
   readonly method: string
   /** As it will stand in the request line, with its query. */
   path: string
   readonly headers: HeaderList
+  /** Sent instead of the request's own body, which must have been collected. */
+  body?: Uint8Array
 }
 
 /**

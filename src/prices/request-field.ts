@@ -31,24 +31,39 @@ export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | nu
   return taken(pathParameter(ctx.params[field.path], ctx.path, field.path))
 }
 
+/**
+ * Reads a member of the JSON body, of whatever type; undefined where it is missing.
+ * @throws as `readField`
+ */
+export async function readMember(name: string, ctx: Context): Promise<unknown> {
+  const read = await ofBody(name, ctx, text => text.raw(name))
+  if (read === null || read.kind === 'missing') return undefined
+  if (read.kind === 'fault') throw unreadable(read.message)
+  // The body was parsed before.
+  return JSON.parse(read.text) as unknown
+}
+
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
+  const read = ofBody(json, ctx, text => text.member(json.split('.')))
+  if (read instanceof Promise) return read.then(later => (later === null ? null : taken(later)))
+  return read === null ? null : taken(read)
+}
+
+function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): Maybe<R | null> {
   const { body } = ctx
   if (body.length === 0) return null
   requireJson(ctx.headers)
   requireUtf8(ctx)
-  const names = json.split('.')
-  if (body.collected !== null) return member(body.collected, names)
+  const readBytes = (bytes: Uint8Array): R | null => {
+    if (bytes.byteLength === 0) return null
+    const text = JsonText.of(bytes)
+    if (typeof text === 'string') throw unreadable(`the body ${text}, so that ${JSON.stringify(name)} cannot be read`)
+    return read(text)
+  }
+  if (body.collected !== null) return readBytes(body.collected)
   body.limit = Math.min(body.limit, Number.isFinite(body.limit) ? body.limit : MAX_BODY)
   body.ofStranger = true
-  return body.bytes().then(bytes => member(bytes, names))
-}
-
-function member(bytes: Uint8Array, names: readonly string[]): Scalar | null {
-  if (bytes.byteLength === 0) return null
-  const text = JsonText.of(bytes)
-  if (typeof text === 'string')
-    throw unreadable(`the body ${text}, so that ${JSON.stringify(names.join('.'))} cannot be read`)
-  return taken(text.member(names))
+  return body.bytes().then(readBytes)
 }
 
 /** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */

@@ -2,10 +2,10 @@ import type { Grown } from '../balances/ledger.ts'
 import type { MeteredRequest } from '../balances/metered-request.ts'
 import type { BodyFilter } from '../gateway/context.ts'
 import { Unavailable } from '../gateway/errors.ts'
+import { EventReader, type Boundary } from '../gateway/event-reader.ts'
 import { encodeEvent } from '../gateway/event-stream.ts'
 import { receiptEvent, shortageEvent } from '../lightning/session-messages.ts'
 import type { Clock, Timer } from '../system/clock.ts'
-import { isDone } from '../usage/events.ts'
 import type { SessionCounters } from './counters.ts'
 import type { SessionNews } from './news.ts'
 import type { PrepaidSession } from './store.ts'
@@ -27,9 +27,14 @@ const LOOK = 5_000
 /** An event that is longer is let through in pieces; it counts when it ends. */
 const LONGEST_EVENT = 1_048_576
 
-/** How an event ends; lines may end in three ways (WHATWG HTML, 9.2.6). */
-const ENDS = ['\n\n', '\n\r\n', '\r\r'].map(text => Buffer.from(text))
-const LONGEST_END = 3
+/** An event, or a comment, that waits for its turn. */
+interface Piece {
+  readonly bytes: Buffer
+  readonly kind: Boundary
+}
+
+/** A member of the chunks of OpenAI's chats. Their clients read it of every event, so that ours must have it. */
+const CHOICES = Buffer.from('"choices"')
 
 /**
  * An event stream that a session pays for event by event: each goes out once it is covered. Where the balance does not
@@ -39,15 +44,20 @@ const LONGEST_END = 3
 export class SessionStream implements BodyFilter {
   readonly #parts: SessionStreamParts
   readonly #out: (bytes: Uint8Array) => void
-  /** Bytes of the event that is not whole yet. */
-  #rest: Buffer = Buffer.alloc(0)
-  /** From where on an end of the event has to be looked for. */
-  #looked = 0
+  readonly #reader: EventReader
+  /** Beginning of an event, as copies. */
+  #rest: Buffer[] = []
+  #size = 0
+  /** The bytes that are being read, and from where on they are not kept yet. */
+  #piece: Buffer = Buffer.alloc(0)
+  #from = 0
   /** Whole events that wait for the one before them. */
-  readonly #queue: Buffer[] = []
+  readonly #queue: Piece[] = []
   #running: Promise<void> | null = null
   /** A `[DONE]`, which goes out behind the receipt, if nothing else comes. */
   #done: Buffer | null = null
+  /** The events are chunks of a chat; null before the first. */
+  #isChat: boolean | null = null
   #timer: Timer | null = null
   #wake: (() => void) | null = null
   /** Nothing more goes out: the client has left, or the stream has ended for want of a deposit. */
@@ -56,19 +66,29 @@ export class SessionStream implements BodyFilter {
   constructor(parts: SessionStreamParts, out: (bytes: Uint8Array) => void) {
     this.#parts = parts
     this.#out = out
+    this.#reader = new EventReader({
+      boundary: (end, kind) => {
+        this.#boundary(end, kind)
+      }
+    })
   }
 
   write(bytes: Uint8Array): void | Promise<void> {
     if (this.#isOver) return
     // A copy: the connection uses its memory again, and what waits is written later.
-    this.#rest = Buffer.concat([this.#rest, bytes])
-    for (let end = this.#eventEnd(); end > 0; end = this.#eventEnd()) this.#take(end)
-    if (this.#rest.byteLength > LONGEST_EVENT) this.#take(this.#rest.byteLength)
+    this.#piece = Buffer.from(bytes)
+    this.#from = 0
+    this.#reader.feed(this.#piece)
+    this.#keep(this.#piece.byteLength)
+    if (this.#size > LONGEST_EVENT) this.#take('data')
     return this.#run()
   }
 
   async end(): Promise<void> {
-    if (this.#rest.byteLength > 0) this.#take(this.#rest.byteLength)
+    this.#piece = Buffer.alloc(0)
+    this.#from = 0
+    this.#reader.end()
+    if (this.#size > 0) this.#take('none')
     await this.#run()
     if (!this.#isOver) await this.#finish(true)
   }
@@ -79,65 +99,77 @@ export class SessionStream implements BodyFilter {
     this.#wakeUp()
   }
 
-  #take(length: number): void {
-    this.#queue.push(this.#rest.subarray(0, length))
-    this.#rest = this.#rest.subarray(length)
-    this.#looked = 0
+  #boundary(end: number, kind: Boundary): void {
+    this.#keep(end)
+    this.#take(kind)
   }
 
-  /** Where the first event ends: behind an empty line, whichever way its lines end; 0 where it is not whole. */
-  #eventEnd(): number {
-    const from = Math.max(0, this.#looked - LONGEST_END)
-    const ends = ENDS.flatMap(end => {
-      const at = this.#rest.indexOf(end, from)
-      return at < 0 ? [] : [at + end.byteLength]
-    })
-    this.#looked = this.#rest.byteLength
-    return ends.length === 0 ? 0 : Math.min(...ends)
+  #keep(end: number): void {
+    const part = this.#piece.subarray(this.#from, end)
+    if (part.byteLength > 0) this.#rest.push(part)
+    this.#size += part.byteLength
+    this.#from = end
+  }
+
+  #take(kind: Boundary): void {
+    const [first] = this.#rest
+    const bytes = this.#rest.length === 1 && first !== undefined ? first : Buffer.concat(this.#rest)
+    if (kind === 'data') this.#isChat ??= bytes.includes(CHOICES)
+    this.#queue.push({ bytes, kind })
+    this.#rest = []
+    this.#size = 0
   }
 
   /** Lets out what waits, as far as it is covered at once; a promise for the rest. */
   #run(): void | Promise<void> {
     if (this.#running !== null) return this.#running
     while (this.#queue.length > 0 && !this.#isOver) {
-      const [event] = this.#queue
-      if (event === undefined) break
-      const grown = this.#admit(event)
+      const [piece] = this.#queue
+      if (piece === undefined) break
+      const [isHidden, grown] = this.#admit(piece)
       if (grown !== 'grown') {
-        this.#running = this.#later(event, grown)
+        this.#running = this.#later(piece, isHidden, grown)
         return this.#running
       }
       this.#queue.shift()
-      this.#pass(event)
+      if (!isHidden) this.#pass(piece)
     }
   }
 
-  async #later(first: Buffer, asked: Grown | Promise<Grown>): Promise<void> {
+  async #later(first: Piece, isFirstHidden: boolean, asked: Grown | Promise<Grown>): Promise<void> {
     try {
-      let [event, grown] = [first, asked]
+      let [piece, isHidden, grown] = [first, isFirstHidden, asked]
       while (!this.#isOver) {
         if (!(await this.#isCovered(await grown))) return
         this.#queue.shift()
-        this.#pass(event)
+        if (!isHidden) this.#pass(piece)
         const [next] = this.#queue
         if (next === undefined) return
-        ;[event, grown] = [next, this.#admit(next)]
+        piece = next
+        ;[isHidden, grown] = this.#admit(next)
       }
     } finally {
       this.#running = null
     }
   }
 
-  #admit(event: Buffer): Grown | Promise<Grown> {
-    return this.#parts.metered.admit(event)
+  /** Whether the client gets it, and whether it is covered. */
+  #admit({ bytes }: Piece): [isHidden: boolean, grown: Grown | Promise<Grown>] {
+    const { metered } = this.#parts
+    const grown = metered.admit(bytes)
+    return [metered.isHidden, grown]
   }
 
-  #pass(event: Buffer): void {
+  #pass({ bytes, kind }: Piece): void {
     if (this.#isOver) return
+    // The rest of a line's end must not bring it out before the receipt.
+    if (this.#done !== null && kind === 'none') {
+      this.#done = Buffer.concat([this.#done, bytes])
+      return
+    }
     if (this.#done !== null) this.#out(this.#done)
-    this.#done = null
-    if (isDone(event)) this.#done = event
-    else this.#out(event)
+    this.#done = kind === 'done' ? bytes : null
+    if (kind !== 'done') this.#out(bytes)
   }
 
   /** Waits until what was admitted is covered; false where the stream has ended meanwhile. */
@@ -211,8 +243,9 @@ export class SessionStream implements BodyFilter {
     return await this.#parts.metered.finish(isWhole)
   }
 
-  #write(event: { readonly event: string; readonly data: string }): void {
-    if (!this.#isOver) this.#out(Buffer.from(encodeEvent(event)))
+  #write({ event, data }: { readonly event: string; readonly data: string }): void {
+    const own = this.#isChat === true ? `{"choices":[],${data.slice(1)}` : data
+    if (!this.#isOver) this.#out(Buffer.from(encodeEvent({ event, data: own })))
   }
 
   /** Ends the response between two events; the upstream is let go. */

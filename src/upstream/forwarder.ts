@@ -4,6 +4,7 @@ import type { UrlUpstreamConfig } from '../config/sections/upstream.ts'
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import { endOfPrefix } from '../gateway/path.ts'
+import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { Responder, TunnelPolicy } from '../gateway/responder.ts'
 import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
@@ -232,12 +233,13 @@ export class Forwarder {
     headers: HeaderList,
     body: Uint8Array | null
   ): void | Promise<void> {
-    const out = { method: ctx.method, path: wanted, headers }
+    const out: UpstreamRequest = { method: ctx.method, path: wanted, headers }
     responder.forwarding(out)
     const { path } = out
+    if (out.body !== undefined) describe(out.body, headers)
     refuseUnsendable(path, headers, target)
     if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
-    this.#dispatch(ctx, responder, target, upstream, path, headers, body)
+    this.#dispatch(ctx, responder, target, upstream, path, headers, out.body ?? body)
   }
 
   #dispatch(

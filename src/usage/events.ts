@@ -1,154 +1,137 @@
-import type { UsageForm } from './forms.ts'
-import { memberAt, TAIL, type Usage, type UsageReader } from './usage.ts'
+import { EventReader, type Boundary, type EventVisitor } from '../gateway/event-reader.ts'
+import { isFailure, isLast, isUsageChunk, RunningTotals, type UsageForm } from './forms.ts'
+import { JsonScan } from './json-scan.ts'
+import type { Usage, UsageReader } from './usage.ts'
 
-const LF = 0x0a
-const CR = 0x0d
-const SPACE = 0x20
-const DATA = Buffer.from('data:')
-
-/** The last event of OpenAI's first kind of stream; a model may be made to say the same inside its text. */
-const DONE = Buffer.from('[DONE]')
-/** The type of the last event of OpenAI's other kind, and of Anthropic's. */
-const LAST_TYPES = ['response.completed', 'message_stop']
-const LAST_WORDS = LAST_TYPES.map(type => Buffer.from(`"${type}"`))
 /** Events of a stream that bring no unit: roles, beginnings and ends. */
 const EVENTS_BESIDE = 8
 
-/** The lines of an event stream whose pieces end anywhere; a line longer than 16 KiB is dropped. */
-class Lines {
-  readonly #take: (line: Buffer) => void
-  #rest: Buffer[] = []
-  #kept = 0
-  #isDropped = false
+/** Called when an event or a comment ended, while `isUsageChunk` is that of it. `end` is an offset in the bytes fed. */
+export type OnEvent = (end: number) => void
 
-  constructor(take: (line: Buffer) => void) {
-    this.#take = take
-  }
-
-  chunk(bytes: Uint8Array): void {
-    const piece = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    let from = 0
-    for (let end = piece.indexOf(LF); end >= 0; end = piece.indexOf(LF, from)) {
-      this.#end(piece.subarray(from, end))
-      from = end + 1
-    }
-    if (from < piece.byteLength) this.#keep(piece.subarray(from))
-  }
-
-  /** The last line where the stream ended without a line's end. */
-  end(): void {
-    if (this.#kept > 0) this.#end(Buffer.alloc(0))
-  }
-
-  #keep(part: Buffer): void {
-    this.#kept += part.byteLength
-    if (this.#kept > TAIL) this.#isDropped = true
-    if (this.#isDropped) this.#rest = []
-    // A copy: the connection uses its memory again.
-    else this.#rest.push(Buffer.from(part))
-  }
-
-  #end(last: Buffer): void {
-    const isWhole = !this.#isDropped && this.#kept + last.byteLength <= TAIL
-    const line = this.#rest.length === 0 ? last : Buffer.concat([...this.#rest, last])
-    this.#rest = []
-    this.#kept = 0
-    this.#isDropped = false
-    if (isWhole) this.#take(line.at(-1) === CR ? line.subarray(0, -1) : line)
-  }
-}
-
-function isData(line: Buffer): boolean {
-  return line.byteLength >= DATA.byteLength && DATA.compare(line, 0, DATA.byteLength) === 0
-}
-
-/** Whether a line of data says that its stream is over, and nothing else. */
-export function isDone(line: Uint8Array): boolean {
-  return /^data: ?\[DONE\]\s*$/.test(Buffer.from(line.buffer, line.byteOffset, line.byteLength).toString('latin1'))
-}
-
-/** Reads the usage that the events of a stream say; of running totals the last. */
-export class EventUsage implements UsageReader {
+/** Reads the usage that the events of a stream report. */
+export class EventUsage implements UsageReader, EventVisitor {
+  onEvent: OnEvent | null = null
+  /** The last event is the chunk that `include_usage` adds. */
+  isUsageChunk = false
   readonly #form: UsageForm
-  readonly #key: Buffer
-  readonly #lines: Lines
-  #said: Partial<Usage> = {}
-  /** The event came that is the last of its kind of stream: many clients leave on it. */
+  readonly #inputEstimate: number
+  readonly #reader = new EventReader(this)
+  readonly #scan: JsonScan
+  readonly #totals: RunningTotals
+  /** The last event of its kind of stream came: many clients leave on it. */
   #isOver = false
+  #hasFailed = false
   /** Since the last total. */
   #events = 0
+  /** Events with content. */
+  #delivered = 0
+  #output = 0
+  /** Of the event that is being read. */
+  #isNewOutput = false
+  #hasContent = false
+  #isUsageOnly = false
 
-  constructor(form: UsageForm) {
+  /** `inputEstimate`: units that go in, for a stream that fails before it reports them. */
+  constructor(form: UsageForm, inputEstimate = 0) {
     this.#form = form
-    this.#key = Buffer.from(JSON.stringify(form.member))
-    this.#lines = new Lines(line => {
-      this.#line(line)
+    this.#inputEstimate = inputEstimate
+    this.#totals = new RunningTotals(form)
+    this.#scan = new JsonScan(form.wanted, () => {
+      this.#text()
     })
   }
 
   get seen(): number {
     const since = this.#form.isUnitByEvent ? Math.max(0, this.#events - EVENTS_BESIDE) : 0
-    return (this.#said.output ?? 0) + since
+    return this.#output + since
+  }
+
+  /** Whether the stream can be cut. */
+  get isBetween(): boolean {
+    return this.#reader.isBetween
   }
 
   chunk(bytes: Uint8Array): void {
-    this.#lines.chunk(bytes)
+    this.#reader.feed(bytes)
   }
 
   read(isWhole: boolean): Usage | null {
+    if (isWhole) this.#reader.end()
     if (!isWhole && !this.#isOver) return null
-    this.#lines.end()
-    const { input, output } = this.#said
+    const { input, output } = this.#totals.usage
+    if (this.#hasFailed) {
+      const delivered = this.#form.isUnitByEvent ? this.#delivered : (output ?? 0)
+      if (delivered === 0) return { input: 0, output: 0 }
+      return { input: input ?? this.#inputEstimate, output: Math.max(delivered, output ?? 0) }
+    }
     return input === undefined || output === undefined ? null : { input, output }
   }
 
-  #line(line: Buffer): void {
-    if (!isData(line)) return
-    const data = line.subarray(line[DATA.length] === SPACE ? DATA.length + 1 : DATA.length)
-    if (data.equals(DONE)) {
-      this.#isOver = true
-      return
+  data(bytes: Buffer, from: number, to: number): void {
+    this.#scan.feed(bytes, from, to)
+  }
+
+  field(name: string, value: string): void {
+    // An event named so, or llama.cpp's field.
+    if (name === 'error' || (name === 'event' && value === 'error')) this.#fail()
+  }
+
+  boundary(end: number, kind: Boundary): void {
+    if (kind === 'done') this.#isOver = true
+    else if (kind === 'data') {
+      this.#events = this.#isNewOutput ? 0 : this.#events + 1
+      if (this.#hasContent) this.#delivered++
     }
-    this.#events++
-    // Most events say nothing of it, and need not be parsed.
-    if (!line.includes(this.#key) && !LAST_WORDS.some(word => line.includes(word))) return
-    try {
-      const value: unknown = JSON.parse(data.toString('utf8'))
-      const type = memberAt(value, ['type'])
-      if (typeof type === 'string' && LAST_TYPES.includes(type)) this.#isOver = true
-      const said = this.#form.take(value, this.#said)
-      if (said.output !== this.#said.output) this.#events = 0
-      this.#said = said
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error
+    if (kind !== 'none') this.#scan.reset()
+    this.isUsageChunk = kind === 'data' && this.#isUsageOnly
+    this.onEvent?.(end)
+    this.#hasContent = this.#isUsageOnly = this.#isNewOutput = false
+  }
+
+  #text(): void {
+    const { values, hasContent } = this.#scan
+    if (this.#totals.take(values)) {
+      const { output = 0 } = this.#totals.usage
+      this.#isNewOutput = output !== this.#output
+      this.#output = output
     }
+    if (hasContent) this.#hasContent = true
+    this.#isUsageOnly = isUsageChunk(values)
+    if (isLast(values)) this.#isOver = true
+    if (isFailure(values)) this.#fail()
+  }
+
+  #fail(): void {
+    this.#hasFailed = true
+    this.#isOver = true
   }
 }
 
-/** Counts the events of a stream: what an empty line ends that has data; without `[DONE]` where that is said. */
-export class EventCount implements UsageReader {
+/** Counts the events of a stream that have data, optionally without `[DONE]`. */
+export class EventCount implements UsageReader, EventVisitor {
   readonly seen = 0
-  readonly #lines: Lines
+  readonly #isDoneFree: boolean
+  readonly #reader = new EventReader(this)
   #count = 0
-  #hasData = false
 
   constructor(isDoneFree = false) {
-    this.#lines = new Lines(line => {
-      if (line.byteLength === 0) this.#event()
-      else if (isData(line) && !(isDoneFree && isDone(line))) this.#hasData = true
-    })
+    this.#isDoneFree = isDoneFree
+  }
+
+  get isBetween(): boolean {
+    return this.#reader.isBetween
   }
 
   chunk(bytes: Uint8Array): void {
-    this.#lines.chunk(bytes)
+    this.#reader.feed(bytes)
   }
 
   read(): Usage {
     return { input: 0, output: this.#count }
   }
 
-  #event(): void {
-    if (this.#hasData) this.#count++
-    this.#hasData = false
+  boundary(_end: number, kind: Boundary): void {
+    if (kind === 'data' || (kind === 'done' && !this.#isDoneFree)) this.#count++
   }
 }

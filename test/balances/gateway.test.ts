@@ -208,6 +208,33 @@ t.test('streams tell what they cost behind their last event, and usage is read a
   t.match((await shop.store.entries(now.id, { skip: 0, take: 1 }))[0], { basis: 'reservation', input: null })
 })
 
+t.test(
+  'a stream whose client does not ask for usage: is charged to the token, and the report is taken out',
+  async t => {
+    const shop = await openShop(t)
+    const key = await bundle(shop, 'l402')
+    let spent = 0
+    for (const [options, isShown] of [
+      [undefined, false],
+      [{}, false],
+      [{ include_usage: false }, false],
+      [{ include_usage: true }, true]
+    ] as const) {
+      const answer = await shop.chat(key, 'hello', {
+        stream: true,
+        ...(options === undefined ? {} : { stream_options: options })
+      })
+      const { prompt, completion } = shop.model.calls.at(-1) ?? { prompt: 0, completion: 0 }
+      const cost = 2 * prompt + 8 * completion
+      spent += cost
+      t.equal(answer.text.includes('"prompt_tokens"'), isShown, JSON.stringify(options))
+      t.equal(answer.text.split('"content":"x "').length - 1, completion, 'every other event is there')
+      t.match(answer.text, new RegExp(`data: \\[DONE\\]\n\nevent: balance\ndata: \\{"charged_msat":${cost},`))
+    }
+    await balance(shop, spent)
+  }
+)
+
 t.test('what failed and what said nothing costs nothing; what cannot be read costs what was reserved', async t => {
   const shop = await openShop(t)
   const key = await bundle(shop, 'l402')

@@ -118,6 +118,41 @@ t.test("Anthropic's API says it in its own words, whole and streamed, what came 
   t.same(streamed(answer), { charged_msat: 450, balance_msat: 99_100 })
 })
 
+t.test('a 200 that reports an error costs what was delivered', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 10 msat, output: 100 msat }, usage: openai, estimate: { input: 5, else: 50 } }'
+  )
+  const failed = 'data: {"error":{"code":502,"message":"no"},"choices":[]}\n\ndata: [DONE]\n\n'
+  t.same(streamed(await ask({ headers: STREAM, body: failed })), { charged_msat: 0, balance_msat: 100_000 })
+  await ask({ body: '{"error":{"code":502,"message":"no"}}' })
+  const events = 'data: {"choices":[{"delta":{"content":"a"}}]}\r\r'.repeat(3)
+  t.same(streamed(await ask({ headers: STREAM, body: events + failed })), { charged_msat: 350, balance_msat: 99_650 })
+})
+
+t.test('a long event, and lines that end in CR, are read', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+  )
+  const response = { instructions: 'i'.repeat(40_000), usage: { input_tokens: 900, output_tokens: 7 } }
+  const body = `data: ${JSON.stringify({ type: 'response.completed', response })}`
+  for (const [time, end] of ['\n\n', '\r\r', '\r\n\r\n'].entries())
+    t.same(streamed(await ask({ headers: STREAM, body: body + end })), {
+      charged_msat: 970,
+      balance_msat: 100_000 - 970 * (time + 1)
+    })
+})
+
+t.test('a compressed stream is charged its reservation, and gets no event of ours', async t => {
+  const { ask } = await metered(t, '{ bundle: 100 sats, prices: 100 msat, usage: bytes, estimate: { else: 1 } }')
+  const answer = await ask({
+    headers: { ...STREAM, 'content-encoding': 'gzip', 'transfer-encoding': 'chunked' },
+    body: 'no gzip'
+  })
+  t.equal(answer.text, 'no gzip')
+})
+
 t.test('events of a stream are counted here', async t => {
   const { ask } = await metered(t, '{ bundle: 100 sats, prices: 100 msat, usage: events, estimate: { else: 1 } }')
   const answer = await ask({ headers: STREAM, body: ': hello\n\ndata: a\n\nevent: x\ndata: b\ndata: c\n\ndata: d\n\n' })

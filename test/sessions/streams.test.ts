@@ -58,6 +58,38 @@ t.test('each event of a stream is a unit, and the receipt stands before its end'
   t.match((await shop.get(session.close)).json(), { refundSats: 80, refundStatus: 'succeeded' })
 })
 
+t.test('an event costs its unit whatever its length, and however its lines end', async t => {
+  const upstream = await startUpstream(t)
+  const shop = await openShop(t, undefined, { upstream })
+  const session = await shop.deposit()
+  let spent = 0
+  for (const end of ['\n', '\r', '\r\n']) {
+    upstream.answer = (_request, response) => {
+      response.setHeader('content-type', 'text/event-stream')
+      const event = `data: ${'x'.repeat(20_000)}${end}: note${end}${end}`
+      response.end(`\ufeff${event.repeat(5)}data: [DONE]${end}${end}`)
+    }
+    spent += 10
+    const { text } = await shop.get(spent === 10 ? session.open : session.bearer)
+    t.match(text, new RegExp(`event: payment-receipt\ndata: .*"units":5.*\n\ndata: \\[DONE\\]`), JSON.stringify(end))
+  }
+  t.match((await shop.get(session.close)).json(), { refundSats: 100 - spent })
+})
+
+t.test("events of ours in a stream of chat chunks have the member that OpenAI's clients read", async t => {
+  const upstream = await startUpstream(t)
+  upstream.answer = (_request, response) => {
+    response.setHeader('content-type', 'text/event-stream')
+    response.end('data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(2) + 'data: [DONE]\r\n\r\n\r\n')
+  }
+  const shop = await openShop(t, undefined, { upstream })
+  const { text } = (await shop.open()).answer
+  t.match(
+    text,
+    /event: payment-receipt\ndata: \{"choices":\[\],"method":"lightning",.*\}\n\ndata: \[DONE\]\r\n\r\n\r\n$/
+  )
+})
+
 t.test(
   'a stream that has used up its balance waits for a deposit and goes on, with no event lost or twice',
   async t => {

@@ -51,20 +51,30 @@ t.test('JSON responses say what they used, in each of their forms', async t => {
     t.equal(json(OPENAI, nothing), null, JSON.stringify(nothing))
 })
 
-t.test('of a long JSON response the outermost member counts, wherever the name stands else', async t => {
+t.test('a JSON response: only the member of the outermost object counts, wherever it is', async t => {
   const text = '"usage":{"prompt_tokens":1,"completion_tokens":1}'.repeat(900)
   const usage = { prompt_tokens: 9, completion_tokens: 12 }
-  t.same(json(OPENAI, { choices: [{ message: { content: text } }], usage, id: 'x"usage":' }), { input: 9, output: 12 })
-  t.equal(
-    json(OPENAI, { choices: [{ message: { content: text }, usage: { prompt_tokens: 1, completion_tokens: 1 } }] }),
-    null,
-    'an inner one is not it'
-  )
-  t.equal(
-    json(OPENAI, { usage, choices: [{ message: { content: text } }] }),
-    null,
-    'before the last 16 KiB it is not seen'
-  )
+  const choices = [{ message: { content: text }, usage: { prompt_tokens: 1, completion_tokens: 1 } }]
+  t.same(json(OPENAI, { choices, usage, id: 'x"usage":' }), { input: 9, output: 12 })
+  t.same(json(OPENAI, { usage, choices }), { input: 9, output: 12 }, 'before the rest')
+  t.equal(json(OPENAI, { choices }), null, 'an inner one does not count')
+  for (const broken of [
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}',
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}]',
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}}}',
+    'x{"usage":{"prompt_tokens":9,"completion_tokens":12}}'
+  ])
+    t.equal(json(OPENAI, broken), null, broken)
+})
+
+t.test('duplicate members: the last counts, as for JSON.parse', async t => {
+  const usage = '"usage":{"prompt_tokens":9,"completion_tokens":12}'
+  t.same(json(OPENAI, `{${usage},"usage":{"prompt_tokens":1,"completion_tokens":2}}`), { input: 1, output: 2 })
+  t.same(json(OPENAI, '{"usage":{"prompt_tokens":9,"completion_tokens":12,"completion_tokens":3}}'), {
+    input: 9,
+    output: 3
+  })
+  t.equal(json(OPENAI, `{${usage},"us\\u0061ge":null}`), null)
 })
 
 t.test('event streams say it in their events: once at the end, or as running totals', async t => {
@@ -91,7 +101,7 @@ t.test('event streams say it in their events: once at the end, or as running tot
       `data: {"usage":"${'x'.repeat(20_000)}"}\n\ndata: {"usage":{"prompt_tokens":1,"completion_tokens":2}}`
     ),
     { input: 1, output: 2 },
-    'a line that is too long is left out, and the last may lack its end'
+    'the last line may lack its end'
   )
 })
 
@@ -116,7 +126,11 @@ t.test('what came by is counted, for streams that say nothing of it', async t =>
 
 t.test('events are counted by the empty line behind their data', async t => {
   const count = (text: string): Usage | null => readIn(() => new EventCount(), text)
-  t.same(count('data: a\n\n: note\n\nevent: b\ndata: c\ndata: d\n\nid: 5\n\ndata: open'), { input: 0, output: 2 })
+  const text = 'data: a\n\n: note\n\nevent: b\ndata: c\ndata: d\n\nid: 5\n\ndata\n\ndata: open'
+  for (const end of ['\n', '\r', '\r\n'])
+    t.same(count(text.replaceAll('\n', end)), { input: 0, output: 3 }, JSON.stringify(end))
+  for (const size of [16_383, 16_384, 65_536, 1_000_000])
+    t.same(count(`data: ${'x'.repeat(size)}\n\n`.repeat(2)), { input: 0, output: 2 }, `${size} bytes`)
 })
 
 t.test('units are whole, and what is no number is none', async t => {

@@ -32,6 +32,12 @@ export const challengeErrors = {
     cause: 'The balance that pays for the request could not be asked; nothing was taken from it.',
     cure: 'Send the same request again.'
   },
+  BG_BALANCE_BUSY: {
+    status: 429,
+    error: 'Balance busy',
+    cause: 'Too many requests of one balance were under way at once. Nothing was charged.',
+    cure: 'Send the request again after `Retry-After`, or send fewer at once.'
+  },
   BG_REVOCATION_UNAVAILABLE: {
     status: 503,
     error: 'Revocation unavailable',

@@ -1,0 +1,15 @@
+import type { Usage, UsageReader } from './usage.ts'
+
+/** Counts the bytes of a response's body. */
+export class ByteCount implements UsageReader {
+  readonly seen = 0
+  #bytes = 0
+
+  chunk(bytes: Uint8Array): void {
+    this.#bytes += bytes.byteLength
+  }
+
+  read(): Usage {
+    return { input: 0, output: this.#bytes }
+  }
+}

@@ -1,0 +1,91 @@
+/** A place in a JSON text. */
+export interface Node {
+  /** Members by the length of their names in UTF-8. */
+  readonly names: Map<number, { readonly name: Buffer; readonly node: Node }[]>
+  /** Any other member or item. */
+  other: Node | null
+  /** Where its value goes; -1 for nowhere. */
+  slot: number
+  /** A value that is not empty is content. */
+  isContent: boolean
+  /** Slots here and below, which a duplicate of the name clears. */
+  readonly below: number[]
+  /** The text that was read last, which most events repeat. */
+  lastBytes: Buffer
+  lastText: string
+}
+
+/** The members that are read of JSON texts. */
+export class WantedMembers {
+  readonly root = newNode()
+  readonly #slots = new Map<string, number>()
+  readonly #content: readonly string[]
+
+  /**
+   * `slots` are paths with dots, such as `usage.total`; `*` is any member or item that is not named beside it. Paths
+   * separated by `|` share a slot. `content` are paths whose values count as content where they are not empty.
+   */
+  constructor(slots: readonly string[], content: readonly string[] = []) {
+    this.#content = content
+    for (const [slot, paths] of slots.entries()) {
+      this.#slots.set(paths, slot)
+      for (const path of paths.split('|')) this.#add(path, slot)
+    }
+    for (const path of content) this.#add(path, -1).isContent = true
+  }
+
+  get size(): number {
+    return this.#slots.size
+  }
+
+  get hasContent(): boolean {
+    return this.#content.length > 0
+  }
+
+  #add(path: string, slot: number): Node {
+    let node = this.root
+    const nodes: Node[] = []
+    for (const name of path.split('.')) {
+      node = name === '*' ? (node.other ??= newNode()) : named(node, Buffer.from(name))
+      nodes.push(node)
+    }
+    if (slot >= 0) {
+      node.slot = slot
+      for (const each of nodes) each.below.push(slot)
+    }
+    return node
+  }
+}
+
+const NOTHING = Buffer.alloc(0)
+
+function newNode(): Node {
+  return { names: new Map(), other: null, slot: -1, isContent: false, below: [], lastBytes: NOTHING, lastText: '' }
+}
+
+function named(parent: Node, name: Buffer): Node {
+  const same = parent.names.get(name.length) ?? []
+  parent.names.set(name.length, same)
+  let found = same.find(each => each.name.equals(name))
+  if (found === undefined) same.push((found = { name, node: newNode() }))
+  return found.node
+}
+
+/** The member of a name, in UTF-8; null where it is not wanted. */
+export function find(node: Node, bytes: Buffer, from: number, to: number): Node | null {
+  const same = node.names.get(to - from)
+  if (same === undefined) return null
+  for (const { name, node: found } of same) {
+    let at = 0
+    while (at < name.length && name[at] === bytes[from + at]) at++
+    if (at === name.length) return found
+  }
+  return null
+}
+
+/** The item of a list that the names or `*` lead to. */
+export function itemOf(node: Node, index: number): Node | null {
+  if (node.names.size === 0) return node.other
+  const name = Buffer.from(String(index))
+  return find(node, name, 0, name.length) ?? node.other
+}
