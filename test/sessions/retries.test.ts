@@ -1,7 +1,7 @@
 import t from 'tap'
 import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../src/providers/errors.ts'
 import type { Payout } from '../../src/providers/provider.ts'
-import { reserved, settled } from '../balances/fixture.ts'
+import { passing, reserved, settled } from '../balances/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
 import { eachDatabase } from '../support/database.ts'
 import { returnInvoice } from './fixture.ts'
@@ -45,7 +45,8 @@ void eachDatabase(t, 'a refund that was certainly not sent is retried until it i
         const tries = provider.sent.length
         provider.pay = () => Promise.resolve(PAID)
         clock.advance(15 * MINUTE)
-        await Promise.all([refunds.begin(), other.refunds.begin(), refunds.refund(id), other.refunds.refund(id)])
+        const all = [refunds.begin(), other.refunds.begin(), refunds.refund(id), other.refunds.refund(id)]
+        await passing(t, clock, database, Promise.all<unknown>(all))
         t.equal(provider.sent.length, tries + 1)
         t.match(await store.find(id), { refundStatus: 'confirmed', refundSats: 100, refundedMsat: 100_000 })
         t.same(await refunds.refund(id), { refundSats: 100, refundStatus: 'succeeded' })
