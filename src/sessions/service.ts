@@ -4,15 +4,13 @@ import type { Balances } from '../balances/service.ts'
 import type { BalanceStore } from '../balances/store.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Challenge } from '../challenges/store.ts'
-import { depositOf } from '../challenges/deposits.ts'
 import type { Offer, RouteOffers } from '../challenges/offer.ts'
 import { isUniqueViolation, type Database } from '../database/database.ts'
 import type { Context } from '../gateway/context.ts'
-import { LongError, Unavailable } from '../gateway/errors.ts'
+import { LongError } from '../gateway/errors.ts'
 import type { Reply } from '../gateway/reply.ts'
 import { readCredential } from '../lightning/credential.ts'
-import { decodeInvoice, type InvoiceNetwork } from '../lightning/bolt11.ts'
-import type { SessionFailureSlug } from '../lightning/payment-problem.ts'
+import { decodeInvoice } from '../lightning/bolt11.ts'
 import { preimageMatches } from '../lightning/preimage.ts'
 import {
   checkReturnInvoice,
@@ -21,16 +19,17 @@ import {
   type SessionPayload
 } from '../lightning/session-credential.ts'
 import { closedBody, encodeSessionReceipt, type SessionRefund, TOPPED_UP } from '../lightning/session-messages.ts'
-import type { ProviderSlot } from '../providers/account.ts'
 import type { Payees } from '../providers/payees.ts'
 import { StateUnavailable, type State } from '../state/state.ts'
 import type { Clock } from '../system/clock.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { SessionCounters } from './counters.ts'
+import { networkOf, paidDeposit } from './deposits.ts'
 import type { SessionNews } from './news.ts'
 import type { RefundOverrides } from './refund-overrides.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
 import { KeptOpen } from './kept-open.ts'
+import { closedRefusal, SessionActionRefused, unknownRefusal, usedRefusal } from './refused.ts'
 import { SessionSale } from './sale.ts'
 import type { SessionStore } from './store.ts'
 
@@ -64,23 +63,6 @@ type PayloadOf<A> = Exclude<SessionPayload, { readonly action: Exclude<SessionPa
 interface Known {
   readonly idleMs: number
   touchedAt: number
-}
-
-/** A session refuses a request. */
-class Refusal extends Error {
-  override name = 'SessionRefusal'
-  readonly slug: SessionFailureSlug
-  readonly shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null
-
-  constructor(
-    slug: SessionFailureSlug,
-    detail: string,
-    shortage: { readonly balanceMsat: number; readonly requiredMsat: number } | null = null
-  ) {
-    super(detail)
-    this.slug = slug
-    this.shortage = shortage
-  }
 }
 
 /** How many sessions are remembered. */
@@ -121,10 +103,10 @@ export class PrepaidSessions {
     parsed: NonNullable<ReturnType<typeof parseSessionToken>>
   ): Promise<SessionSale | Reply | null> {
     try {
-      if (!parsed.ok) throw new Refusal(parsed.slug, parsed.detail)
+      if (!parsed.ok) throw new SessionActionRefused(parsed.slug, parsed.detail)
       return await this.#act(ctx, offers, parsed.credential)
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error
+      if (!(error instanceof SessionActionRefused)) throw error
       const offer = await offers.due(ctx)
       // What costs nothing is served to anybody.
       if (offer === null) return null
@@ -152,12 +134,10 @@ export class PrepaidSessions {
     }
   }
 
-  // --- open ---
-
   async #open(ctx: Context, offers: RouteOffers, credential: Credential<'open'>): Promise<SessionSale | Reply | null> {
     const { store, clock } = this.#parts
     const { echo, payload, request } = credential
-    const challenge = await this.#deposit(credential, payload.preimage)
+    const challenge = await paidDeposit(this.#parts, credential, payload.preimage)
     const id = challenge.paymentHash
     const offer = await offers.due(ctx)
     if (offer === null) return null
@@ -165,7 +145,7 @@ export class PrepaidSessions {
     if (before === null) {
       const unitSats = offer.meter === null ? await this.#parts.challenges.inSatoshis(offer) : 1
       if (challenge.amountSats < Math.max(unitSats, request.unitSats))
-        throw new Refusal(
+        throw new SessionActionRefused(
           'lightning/insufficient-balance',
           `A deposit of ${challenge.amountSats} satoshis does not pay for a unit of ${unitSats}`
         )
@@ -173,9 +153,9 @@ export class PrepaidSessions {
       if (sessions === null) throw new TypeError('sessions are opened at routes that offer them')
       const invoice = payload.returnInvoice.toLowerCase()
       const fault = checkReturnInvoice(invoice, networkOf(challenge), clock.now() / 1000)
-      if (fault !== null) throw new Refusal('lightning/invalid-return-invoice', fault)
+      if (fault !== null) throw new SessionActionRefused('lightning/invalid-return-invoice', fault)
       await this.#store(challenge, echo.id, invoice, sessions.idle, offer)
-    } else if (before.openChallenge !== echo.id) throw used()
+    } else if (before.openChallenge !== echo.id) throw usedRefusal()
     const kept = await this.#kept(ctx, echo.id)
     if (kept !== null && 'status' in kept) return kept
     let served: SessionSale | Reply | null = null
@@ -186,51 +166,6 @@ export class PrepaidSessions {
       if (served instanceof SessionSale) served.kept = kept
       else await kept?.abandon()
     }
-  }
-
-  /**
-   * The challenge of a deposit that was paid: known, unedited, and with its preimage. One that is shown after its end is
-   * good where its provider has the money (decision 281). @throws Unavailable where that cannot be known
-   */
-  async #deposit(credential: Credential<'open' | 'topUp'>, preimage: string) {
-    const { challenges, clock } = this.#parts
-    const { echo, expiresAt, request } = credential
-    const challenge = await depositOf(challenges, credential)
-    if (challenge === null)
-      throw new Refusal(
-        'lightning/unknown-challenge',
-        'The challenge is not one of this server for a deposit, or it was changed'
-      )
-    const isPreimage = preimageMatches(preimage, request.paymentHash)
-    const isLate = challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt)
-    // Nobody else is worth a question to the provider.
-    if (isLate && !(isPreimage && (await this.#hasMoney(challenge))))
-      throw new Refusal('lightning/challenge-expired', `The challenge was good until ${echo.expires ?? 'some time'}`)
-    if (!isPreimage)
-      throw new Refusal('lightning/invalid-preimage', 'The preimage does not hash to the payment hash of the deposit')
-    return challenge
-  }
-
-  /** Whether the provider that made a deposit's invoice says that it was paid. @throws Unavailable */
-  async #hasMoney(challenge: Challenge): Promise<boolean> {
-    const { challenges, payees, log } = this.#parts
-    const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
-    if (settledAt !== null) return true
-    // What was written there came from a payee's own slot.
-    const maker = payees.maker(null, providerSlot as ProviderSlot, providerKind)
-    const state = await maker?.lookUp(chargeId).catch((error: unknown) => {
-      throw unseen(error)
-    })
-    if (state?.status === 'processing') throw unseen()
-    if (state?.status === 'paid') {
-      await challenges.settled(paymentHash)
-      return true
-    }
-    log.warn(
-      { paymentHash, chargeId, provider: providerKind, status: state?.status ?? null },
-      'The deposit of a session was shown after its end, and its provider does not say that it was paid'
-    )
-    return false
   }
 
   /** Writes the session, its balance and the use of the challenge in one transaction. */
@@ -265,7 +200,7 @@ export class PrepaidSessions {
             },
             sql
           ))
-        if (!isNew) throw used()
+        if (!isNew) throw usedRefusal()
         await store.open(sql, {
           id,
           openChallenge,
@@ -282,12 +217,12 @@ export class PrepaidSessions {
       })
       .catch(async (error: unknown) => {
         if (isUniqueViolation(error, 'sessions_return_hash'))
-          throw new Refusal(
+          throw new SessionActionRefused(
             'lightning/invalid-return-invoice',
             'Another session is paid back to this invoice, and an invoice can be paid once'
           )
         // Somebody was faster with the same credential.
-        const before = error instanceof Refusal ? await store.find(id) : null
+        const before = error instanceof SessionActionRefused ? await store.find(id) : null
         if (before?.openChallenge === openChallenge) return null
         throw error
       })
@@ -320,13 +255,11 @@ export class PrepaidSessions {
     }
   }
 
-  // --- bearer ---
-
   async #bearer(ctx: Context, offers: RouteOffers, id: string, preimage: string): Promise<SessionSale | Reply | null> {
     const { balances, challenges, clock, news, counters } = this.#parts
     const known = this.#known.get(id) ?? (await this.#find(id))
     if (!preimageMatches(preimage, id))
-      throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
+      throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
     this.#refuseRevoked(id)
     const offer = await offers.due(ctx)
     if (offer === null) return null
@@ -335,12 +268,12 @@ export class PrepaidSessions {
     if ('why' in begun) {
       this.#known.delete(id)
       if (begun.why === 'insufficient')
-        throw new Refusal(
+        throw new SessionActionRefused(
           'lightning/insufficient-balance',
           `The balance of the session does not suffice: ${begun.leftMsat} millisatoshis are free, ${begun.neededMsat} are needed`,
           { balanceMsat: begun.leftMsat, requiredMsat: begun.neededMsat }
         )
-      throw begun.why === 'unknown' ? unknown() : closed()
+      throw begun.why === 'unknown' ? unknownRefusal() : closedRefusal()
     }
     this.#touch(id, known)
     ctx.payment = { scheme: 'session', paymentHash: id, amountSats: unitSats }
@@ -361,13 +294,16 @@ export class PrepaidSessions {
   /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client (decision 362). */
   #refuseRevoked(id: string): void {
     if (this.#parts.challenges.verifier.fit.isPaymentRevoked(id))
-      throw new Refusal('lightning/session-closed', 'The session was revoked; what is left of it is paid back')
+      throw new SessionActionRefused(
+        'lightning/session-closed',
+        'The session was revoked; what is left of it is paid back'
+      )
   }
 
   async #find(id: string): Promise<Known> {
     const session = await this.#parts.store.find(id)
-    if (session === null) throw unknown()
-    if (session.closedAt !== null) throw closed()
+    if (session === null) throw unknownRefusal()
+    if (session.closedAt !== null) throw closedRefusal()
     const known = { idleMs: session.idleMs, touchedAt: session.usedAt }
     this.#known.set(id, known)
     return known
@@ -384,21 +320,20 @@ export class PrepaidSessions {
     })
   }
 
-  // --- topUp ---
-
   async #topUp(credential: Credential<'topUp'>): Promise<Reply> {
     const { store, balanceStore, challenges, database, clock, counters, news, log } = this.#parts
     const { payload } = credential
     const { sessionId: id } = payload
-    const challenge = await this.#deposit(credential, payload.topUpPreimage)
+    const challenge = await paidDeposit(this.#parts, credential, payload.topUpPreimage)
     const { paymentHash, amountSats } = challenge
-    if ((await store.find(id)) === null) throw unknown()
+    if ((await store.find(id)) === null) throw unknownRefusal()
     this.#refuseRevoked(id)
     const claimed = await database.transaction(async sql => {
       const now = clock.now()
       const claim = await challenges.store.claim(sql, paymentHash, 'payment', null, now)
       const isIn = paymentHash !== id && (await balanceStore.topUp(id, paymentHash, amountSats * 1000, now, sql))
-      if (claim === null || !isIn) throw (await store.find(id, sql))?.closedAt === null ? used() : closed()
+      if (claim === null || !isIn)
+        throw (await store.find(id, sql))?.closedAt === null ? usedRefusal() : closedRefusal()
       await store.touch(id, now, sql)
       return claim
     })
@@ -412,32 +347,30 @@ export class PrepaidSessions {
     return this.#replied(id, TOPPED_UP, null)
   }
 
-  // --- close ---
-
   /** Closes a session. Closing it again says how its refund stands now, and may name another invoice for it. */
   async #close(challengeId: string, { sessionId: id, preimage, returnInvoice }: PayloadOf<'close'>): Promise<Reply> {
     const { store, refunds, overrides, clock } = this.#parts
     const session = await store.find(id)
-    if (session === null) throw unknown()
+    if (session === null) throw unknownRefusal()
     const isOpener = session.openChallenge === challengeId
-    if (session.closedAt !== null && session.closeChallenge !== challengeId && !isOpener) throw closed()
+    if (session.closedAt !== null && session.closeChallenge !== challengeId && !isOpener) throw closedRefusal()
     if (!preimageMatches(preimage, id))
-      throw new Refusal('lightning/invalid-preimage', 'The preimage is not that of the session')
+      throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
     if (returnInvoice !== null) {
       const fault = isOpener
         ? checkReturnInvoice(returnInvoice, session.network, clock.now() / 1000)
         : 'Nodes on the way of a payment learn its preimage: only the challenge that opened the session may name another return invoice'
-      if (fault !== null) throw new Refusal('lightning/invalid-return-invoice', fault)
+      if (fault !== null) throw new SessionActionRefused('lightning/invalid-return-invoice', fault)
     }
     if (session.closedAt === null && !(await refunds.close(id, 'client', challengeId)) && !isOpener) {
       const now = await store.find(id)
-      if (now?.closeChallenge !== challengeId) throw closed()
+      if (now?.closeChallenge !== challengeId) throw closedRefusal()
     }
     this.#known.delete(id)
     if (returnInvoice !== null && returnInvoice.toLowerCase() !== session.returnInvoice)
       await overrides.sendAgain(id, returnInvoice).catch((error: unknown) => {
         if (!(error instanceof LongError)) throw error
-        if (error.status === 400) throw new Refusal('lightning/invalid-return-invoice', error.message)
+        if (error.status === 400) throw new SessionActionRefused('lightning/invalid-return-invoice', error.message)
         // It was sent, or may have been: the reply says so.
         if (error.status !== 409) throw error
       })
@@ -459,32 +392,4 @@ export class PrepaidSessions {
       body: JSON.stringify(refund === null ? body : closedBody(refund))
     }
   }
-}
-
-/** What the deposit's invoice was found to be of when it was made. */
-function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
-  return network as InvoiceNetwork // Nothing else is written.
-}
-
-/** A 402 would make clients pay again. */
-function unseen(cause?: unknown): Unavailable {
-  return new Unavailable(
-    'Deposit unknown',
-    'The provider cannot say whether this deposit was paid before its challenge ended; nothing was used. Send the same request again.',
-    5,
-    {},
-    cause
-  )
-}
-
-function unknown(): Refusal {
-  return new Refusal('lightning/session-not-found', 'There is no such session here')
-}
-
-function closed(): Refusal {
-  return new Refusal('lightning/session-closed', 'The session is closed')
-}
-
-function used(): Refusal {
-  return new Refusal('lightning/unknown-challenge', 'The challenge was used before')
 }
