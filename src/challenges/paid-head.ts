@@ -1,5 +1,5 @@
 import { NameTable } from '../gateway/header-names.ts'
-import type { HeaderList } from '../gateway/headers.ts'
+import { trimmed, type HeaderList } from '../gateway/headers.ts'
 import type { Head } from '../gateway/reply.ts'
 import type { Offer } from './offer.ts'
 
@@ -45,9 +45,7 @@ export function keepPrivate(headers: HeaderList): void {
       .all('cache-control')
       .join(',')
       .match(/(?:[^,"]|"(?:[^"\\]|\\.)*"?)+/g) ?? []
-  const kept = directives
-    .map(directive => directive.trim())
-    .filter(directive => directive !== '' && !SHARED.test(directive))
+  const kept = directives.map(trimmed).filter(directive => directive !== '' && !SHARED.test(directive))
   headers.set(
     'Cache-Control',
     kept.some(directive => /^no-store$/i.test(directive)) ? kept.join(', ') : ['private', ...kept].join(', ')

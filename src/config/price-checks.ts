@@ -1,3 +1,4 @@
+import type { CallPrices } from './call-prices.ts'
 import type { ReadEntry } from './chains.ts'
 import { formatNames, quote, type Path } from './diagnose.ts'
 import type { Findings } from './findings.ts'
@@ -11,6 +12,7 @@ const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 export function checkPrice(route: RouteConfig, index: number, chain: readonly ReadEntry[], findings: Findings): void {
   const at: Path = ['routes', index]
   const { price, free, upstream } = route
+  checkResources(route, at, chain, findings)
   if (typeof price === 'object') {
     if (upstream.kind === 'proxy')
       findings.report(
@@ -43,6 +45,19 @@ export function checkPrice(route: RouteConfig, index: number, chain: readonly Re
       `found free calls where ${asks ? 'merchants set the prices' : `the chain ${quote(route.chain)} asks for no payment`}; allowed: free on a route that has a price`,
       'key'
     )
+}
+
+/** A server may serve a resource under names that no list of prices can have. */
+function checkResources(route: RouteConfig, at: Path, chain: readonly ReadEntry[], findings: Findings): void {
+  const seller = chain.find(({ entry }) => entry.plugin === 'mcp' && !entry.disabled)
+  // The chain was read with the plugin's own schema; it is not where that found a problem.
+  const resources = (seller?.entry.config as Partial<CallPrices> | undefined)?.resources
+  if (resources === undefined || Object.hasOwn(resources, '*')) return
+  findings.warn(
+    'BG_CONFIG_VALUE',
+    [...at, 'chain'],
+    `found prices of resources without "*" in the chain ${quote(route.chain)}: a URI that is not listed is free, also where the server takes it for one that is; allowed: "*" with a price, or with 0 where that is meant`
+  )
 }
 
 function checkField({ match }: RouteConfig, field: FieldSelector, path: Path, findings: Findings): void {

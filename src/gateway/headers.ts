@@ -68,8 +68,8 @@ export class HeaderList implements ReadonlyHeaders {
       .join(', ')
     const wanted = token.toLowerCase()
     for (const item of present.split(',')) {
-      const trimmed = item.trim().toLowerCase()
-      if (trimmed === wanted || trimmed === '*') return
+      const token = trimmed(item).toLowerCase()
+      if (token === wanted || token === '*') return
     }
     this.set(name, present === '' ? token : `${present}, ${token}`)
   }
@@ -96,4 +96,20 @@ export class HeaderList implements ReadonlyHeaders {
   #removeFrom(name: string, from: number): void {
     for (let at = this.#find(name, from); at >= 0; at = this.#find(name, at)) this.pairs.splice(at, 2)
   }
+}
+
+/**
+ * A field value, or a part of one, without the white space around it. HTTP knows space and tab alone (RFC 9110, 5.6.3);
+ * `String.trim` also removes bytes such as A0, which an upstream reads as part of the value.
+ */
+export function trimmed(text: string): string {
+  let start = 0
+  let end = text.length
+  while (start < end && isBlank(text.charCodeAt(start))) start++
+  while (start < end && isBlank(text.charCodeAt(end - 1))) end--
+  return text.slice(start, end)
+}
+
+function isBlank(code: number): boolean {
+  return code === 0x20 || code === 0x09
 }

@@ -1,17 +1,17 @@
 import { LongError } from './errors.ts'
-import type { ReadonlyHeaders } from './headers.ts'
+import { trimmed, type ReadonlyHeaders } from './headers.ts'
 
 /** The first coding that a body is said to have, by any of its headers; null where it is sent as it is. */
 export function bodyCoding(headers: ReadonlyHeaders): string | null {
   const codings = headers.all('content-encoding').flatMap(value => value.split(','))
-  return codings.map(coding => coding.trim().toLowerCase()).find(coding => !['', 'identity'].includes(coding)) ?? null
+  return codings.map(coding => trimmed(coding).toLowerCase()).find(coding => !['', 'identity'].includes(coding)) ?? null
 }
 
 /** The first charset that a body is said to be in, by any of its types, and that is not UTF-8; null for none. */
 export function otherCharset(headers: ReadonlyHeaders): string | null {
   const charsets = headers
     .all('content-type')
-    .flatMap(type => [...type.matchAll(/;\s*charset\s*=\s*"?([^";\s]*)/gi)].map(([, charset = '']) => charset))
+    .flatMap(type => [...type.matchAll(/;\s*charset\s*=\s*"?([^";]*)/gi)].map(([, charset = '']) => trimmed(charset)))
   return charsets.find(charset => !/^utf-?8$/i.test(charset)) ?? null
 }
 
@@ -30,7 +30,7 @@ export function requireJson(headers: ReadonlyHeaders): void {
     )
   }
   const type = headers.get('content-type')
-  const essence = type?.split(';', 1)[0]?.trim().toLowerCase()
+  const essence = type === undefined ? undefined : trimmed(type.split(';', 1)[0] ?? '').toLowerCase()
   if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence)))
     return
   throw new LongError(

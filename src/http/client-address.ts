@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import { parseAddress } from '../gateway/addresses.ts'
-import type { ReadonlyHeaders } from '../gateway/headers.ts'
+import { trimmed, type ReadonlyHeaders } from '../gateway/headers.ts'
 
 /** Who is at the other end, seen past the proxies that are trusted. */
 export interface ClientFacts {
@@ -88,7 +88,7 @@ export class TrustedProxies {
 }
 
 function isSecure(proto: string): boolean {
-  const lower = proto.trim().toLowerCase()
+  const lower = trimmed(proto).toLowerCase()
   return lower === 'https' || lower === 'wss'
 }
 
@@ -97,21 +97,15 @@ function parameterMap(element: string): Map<string, string> {
   for (const part of element.split(';')) {
     const equals = part.indexOf('=')
     if (equals < 0) continue
-    found.set(
-      part.slice(0, equals).trim().toLowerCase(),
-      part
-        .slice(equals + 1)
-        .trim()
-        .replace(/^"(.*)"$/, '$1')
-    )
+    found.set(trimmed(part.slice(0, equals)).toLowerCase(), trimmed(part.slice(equals + 1)).replace(/^"(.*)"$/, '$1'))
   }
   return found
 }
 
 /** An address with or without port and brackets; null for `unknown`, obfuscated names and everything else. */
 function nodeAddress(text: string): string | null {
-  const trimmed = text.trim()
-  const bracketed = /^\[([^\]]*)\](?::[0-9]{1,5})?$/.exec(trimmed)
-  const bare = bracketed?.[1] ?? /^([0-9.]+):[0-9]{1,5}$/.exec(trimmed)?.[1] ?? trimmed
+  const node = trimmed(text)
+  const bracketed = /^\[([^\]]*)\](?::[0-9]{1,5})?$/.exec(node)
+  const bare = bracketed?.[1] ?? /^([0-9.]+):[0-9]{1,5}$/.exec(node)?.[1] ?? node
   return parseAddress(bare)?.toString() ?? null
 }

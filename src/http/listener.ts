@@ -43,7 +43,7 @@ export interface ListenerOptions {
 }
 
 /** Upgrades that are ignored, as RFC 9110, section 7.8, allows: to another version of HTTP, or to TLS. */
-const IGNORED_UPGRADE = /(?:^|,)\s*(?:h2c?|h3|tls\/|http\/)/i
+const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
 
 /**
  * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again

@@ -26,7 +26,7 @@ const kinds = tableOf(
   KEPT
 )
 
-const CLOSE = /(?:^|,)\s*close\s*(?:,|$)/i
+const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 
 /**
  * Takes out of a response's headers what is the connection's own matter, so that the wire alone decides on framing and

@@ -1,3 +1,4 @@
+import { trimmed } from '../gateway/headers.ts'
 import { type ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
@@ -300,8 +301,8 @@ function badGateway(message: string, cause?: unknown): LongError {
 
 /** A server may switch to nothing else (RFC 9110 7.8). */
 function isAskedFor(protocol: string, asked: string): boolean {
-  const members = asked.split(',').map(member => member.trim().toLowerCase())
-  return protocol.split(',').every(each => members.includes(each.trim().toLowerCase()))
+  const members = asked.split(',').map(member => trimmed(member).toLowerCase())
+  return protocol.split(',').every(each => members.includes(trimmed(each).toLowerCase()))
 }
 
 type Found = (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void
@@ -348,7 +349,7 @@ function endToEnd(rawHeaders: readonly string[]): string[] {
   const named = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {
     if (rawHeaders[at]?.toLowerCase() !== 'connection') continue
-    for (const token of (rawHeaders[at + 1] ?? '').split(',')) named.add(token.trim().toLowerCase())
+    for (const token of (rawHeaders[at + 1] ?? '').split(',')) named.add(trimmed(token).toLowerCase())
   }
   const kept: string[] = []
   for (let at = 0; at < rawHeaders.length; at += 2) {

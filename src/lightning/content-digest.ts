@@ -7,7 +7,7 @@ import { equalDigests, sha256 } from './hmac.ts'
 
 // A structured field dictionary (RFC 8941) of which only byte sequences matter: key, value, parameters.
 const MEMBER =
-  /^([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):(?:[ ]*;[ ]*[a-z*][a-z0-9_.*-]*(?:=[\x21-\x3a\x3c-\x7e]*)?)*$/
+  /^[ \t]*([a-z*][a-z0-9_.*-]*)=:([A-Za-z0-9+/]*={0,2}):(?:[ ]*;[ ]*[a-z*][a-z0-9_.*-]*(?:=[\x21-\x3a\x3c-\x7e]*)?)*[ \t]*$/
 const MAX_CHARS = 4096
 
 /** `sha-256=:<standard base64>:` of the bytes, as the challenge's `digest` and the header `Content-Digest` write it. */
@@ -38,7 +38,7 @@ export function parseContentDigest(text: string): Uint8Array | null {
   if (text.length > MAX_CHARS) return null
   let found: Uint8Array | null = null
   for (const part of text.split(',')) {
-    const match = MEMBER.exec(part.trim())
+    const match = MEMBER.exec(part)
     if (match === null) return null
     const base64 = match[2] ?? ''
     const bytes = Buffer.from(base64, 'base64')

@@ -1,4 +1,4 @@
-import type { ReadonlyHeaders } from '../gateway/headers.ts'
+import { trimmed, type ReadonlyHeaders } from '../gateway/headers.ts'
 import type { FieldRead } from './json-text.ts'
 
 /**
@@ -17,9 +17,9 @@ export function headerValue(headers: ReadonlyHeaders, name: string): FieldRead {
       return { kind: 'fault', message: `the header ${name} stands twice, or in another spelling` }
     value = headers.pairs[at + 1] ?? ''
   }
-  return value === null ? { kind: 'missing' } : { kind: 'value', value: value.trim() }
+  return value === null ? { kind: 'missing' } : { kind: 'value', value: trimmed(value) }
 }
 
 function listed(field: string, name: string): boolean {
-  return field.split(',').some(token => token.trim().toLowerCase() === name)
+  return field.split(',').some(token => trimmed(token).toLowerCase() === name)
 }

@@ -5,6 +5,7 @@ import { isMoreFiat } from '../prices/fiat.ts'
 import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../gateway/json-reader.ts'
 import { JsonError, type Span } from '../gateway/json-scan.ts'
 import { canonicalText, memberPlace, type Budget } from './json-text.ts'
+import { spellingsOf } from './spellings.ts'
 import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
 
 /** A call that costs something and can be answered. */
@@ -59,6 +60,8 @@ const MAX_MESSAGES = 1000
 const LIMITS = { depth: 64, members: MAX_MESSAGES, names: MAX_MEMBERS }
 /** Values in the parameters of all priced calls of a body: sorting and hashing them is the most that is done unpaid. */
 const MAX_VALUES = 16_384
+/** Values that looking up another spelling of a name counts as. */
+const SPELLING_COST = 16
 /** Calls of one batch that cost something: each may have an invoice made. */
 const MAX_PRICED = 32
 /** Characters of the name of what is called, as it stands in a path: with the path it must fit into a challenge. */
@@ -165,7 +168,7 @@ function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessa
   }
   const method = stringIn(message, 'method')
   if (method === null) return refused(known, INVALID_REQUEST, 'Invalid Request: the method is not a string')
-  const found = operationOf(method, parts.params, prices)
+  const found = operationOf(method, parts.params, prices, budget)
   if (found === null) {
     const initializes = prices.protocol === 'mcp' && method === 'initialize' && known !== null ? keyOf(known) : null
     return free(parts, initializes)
@@ -223,10 +226,12 @@ type Operation = Pick<PricedCall, 'operation' | 'label' | 'amount'>
 function operationOf(
   method: string,
   params: Outline | null,
-  prices: CallPrices
+  prices: CallPrices,
+  budget: Budget
 ): Operation | { readonly message: string } | null {
   if (prices.protocol === 'json-rpc') {
-    const price = priceOfName(prices.methods ?? {}, method)
+    const price = priceOf(prices.methods ?? {}, method, false, budget)
+    if (typeof price === 'string') return { message: `Invalid params: the method has ${price}` }
     if (price === null || price.amount === 0) return null
     const operation = inPath(method)
     return operation === null
@@ -243,9 +248,8 @@ function operationOf(
   if (name === null) return { message: `Invalid params: params.${kind.member} is a string` }
   const written = inPath(name)
   if (written === null) return { message: `Invalid params: params.${kind.member} ${TOO_LONG}` }
-  const price = dearest(list, kind.member === 'uri' ? uriForms(name) : [name])
-  if (price === 'unclear')
-    return { message: 'Invalid params: the spellings of params.uri have prices in different currencies' }
+  const price = priceOf(list, name, kind.member === 'uri', budget)
+  if (typeof price === 'string') return { message: `Invalid params: params.${kind.member} has ${price}` }
   if (price === null || price.amount === 0) return null
   return {
     operation: `${method}/${written}`,
@@ -263,40 +267,25 @@ function inPath(name: string): string | null {
   return written.length > MAX_NAME ? null : written
 }
 
-/**
- * A URI as servers look it up: as it is, as the URL standard writes it, decoded, and with its host in small letters, which
- * the standard leaves as it is where it does not know the scheme (RFC 3986, 6.2.2.1).
- */
-function uriForms(uri: string): string[] {
-  const forms = [uri]
-  const url = URL.parse(uri)
-  if (url === null) return forms
-  for (const host of new Set([url.host, url.host.toLowerCase()])) {
-    url.host = host
-    forms.push(url.href)
-    try {
-      forms.push(decodeURIComponent(url.href))
-    } catch (error) {
-      // Its percent signs are no escapes, so nobody decodes it.
-      if (!(error instanceof URIError)) throw error
-    }
-  }
-  return forms
-}
-
-/** The highest price that one of the names has; two that cannot be compared are refused. */
-function dearest(
+/** The highest price of all spellings of a name that the list does not have; null for none, or why it is refused. */
+function priceOf(
   prices: Readonly<Record<string, CallAmount>>,
-  names: readonly string[]
-): ReturnType<typeof priceOfName> | 'unclear' {
+  name: string,
+  isUri: boolean,
+  budget: Budget
+): ReturnType<typeof priceOfName> | string {
+  // Longer names cannot be sold.
+  const isOwn = name.length > MAX_NAME || Object.hasOwn(prices, name)
+  const spellings = isOwn ? [name] : spellingsOf(name, isUri)
+  if (spellings === null || (budget.left -= SPELLING_COST * (spellings.length - 1)) < 0) return 'too many spellings'
   let found: ReturnType<typeof priceOfName> = null
-  for (const name of names) {
-    const price = priceOfName(prices, name)
+  for (const spelling of spellings) {
+    const price = priceOfName(prices, spelling)
     if (price === null || price.amount === found?.amount) continue
     if (found === null || found.amount === 0) found = price
     else if (price.amount !== 0) {
       const isMore = compared(price.amount, found.amount)
-      if (isMore === null) return 'unclear'
+      if (isMore === null) return 'spellings with prices in different currencies'
       if (isMore) found = price
     }
   }

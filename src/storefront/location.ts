@@ -1,5 +1,5 @@
 import { LongError } from '../gateway/errors.ts'
-import type { ReadonlyHeaders } from '../gateway/headers.ts'
+import { trimmed, type ReadonlyHeaders } from '../gateway/headers.ts'
 import { countryCode } from './pages/countries.ts'
 import type { BuyerLocation } from './schema.ts'
 
@@ -14,7 +14,7 @@ const FORM = /^[A-Z]{2}-[A-Z0-9]{0,3}-.{0,20}$/
  * @throws LongError 400 when it is missing, blank, sent twice with different values, or of another form
  */
 export function readLocation(headers: ReadonlyHeaders): BuyerLocation {
-  const [first, ...others] = new Set(headers.all(LOCATION_HEADER.toLowerCase()).map(value => value.trim()))
+  const [first, ...others] = new Set(headers.all(LOCATION_HEADER.toLowerCase()).map(trimmed))
   if (first === undefined || first === '')
     throw invalid(`The header ${LOCATION_HEADER} is required: {country}-{state}-{zip}, such as US-CA-94103.`)
   if (others.length > 0) throw invalid(`The header ${LOCATION_HEADER} was sent more than once, with different values.`)
@@ -29,7 +29,7 @@ export function readLocation(headers: ReadonlyHeaders): BuyerLocation {
     throw invalid(
       `The header ${LOCATION_HEADER} must begin with a country's two letters (ISO 3166-1), not ${text.slice(0, 2)}.`
     )
-  return { country, state: text.slice(3, zipAt - 1), zip: text.slice(zipAt).trim() }
+  return { country, state: text.slice(3, zipAt - 1), zip: trimmed(text.slice(zipAt)) }
 }
 
 function invalid(message: string): LongError {

@@ -1,6 +1,6 @@
 import type { Context } from '../gateway/context.ts'
 import { NameTable, tableOf } from '../gateway/header-names.ts'
-import type { HeaderList } from '../gateway/headers.ts'
+import { trimmed, type HeaderList } from '../gateway/headers.ts'
 import { withoutOwnCookies } from '../gateway/own-cookies.ts'
 import type { ProxyScope } from '../gateway/proxy-scope.ts'
 import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../lightning/payment-headers.ts'
@@ -158,7 +158,7 @@ export function stripListed(pairs: string[], listed: string): void {
   if (listed === 'keep-alive' || listed === 'close') return
   const names = new Set<string>()
   for (const item of listed.split(',')) {
-    const name = item.trim().toLowerCase()
+    const name = trimmed(item).toLowerCase()
     if (name !== '' && name !== 'close' && name !== 'keep-alive' && !FRAMING.has(name)) names.add(name)
   }
   // One walk, however many are named: a head full of names would cost seconds otherwise.
@@ -174,7 +174,7 @@ export function stripListed(pairs: string[], listed: string): void {
 }
 
 function asksForTrailers(te: string): boolean {
-  return te.split(',').some(item => item.trim().toLowerCase() === 'trailers')
+  return te.split(',').some(item => trimmed(item).toLowerCase() === 'trailers')
 }
 
 /**
@@ -285,13 +285,8 @@ export function requestHeaders(
 function chainOf(chain: string, client: string, peer: string): string {
   const items = chain.split(',')
   let at = items.length - 1
-  while (at >= 0 && items[at]?.trim() !== client) at--
-  return at < 0
-    ? `${client}, ${peer}`
-    : `${items
-        .slice(at)
-        .map(item => item.trim())
-        .join(', ')}, ${peer}`
+  while (at >= 0 && trimmed(items[at] ?? '') !== client) at--
+  return at < 0 ? `${client}, ${peer}` : `${items.slice(at).map(trimmed).join(', ')}, ${peer}`
 }
 
 /** A node name of RFC 7239 6; an IPv6 address is bracketed and quoted. */

@@ -1,3 +1,4 @@
+import { trimmed } from '../gateway/headers.ts'
 import { NameTable, nameIn } from '../gateway/header-names.ts'
 import { ResponseFault } from './response-fault.ts'
 
@@ -446,7 +447,7 @@ export class ResponseParser {
         return
       }
       for (const option of value.toLowerCase().split(',')) {
-        const token = option.trim()
+        const token = trimmed(option)
         if (token === 'close') this.#close = true
         else if (token === 'keep-alive') this.#keep = true
       }

@@ -1,5 +1,6 @@
 import type { Context } from '../gateway/context.ts'
 import { NameTable } from '../gateway/header-names.ts'
+import { trimmed } from '../gateway/headers.ts'
 import { setsOwnCookie } from '../gateway/own-cookies.ts'
 import type { ProxyScope } from '../gateway/proxy-scope.ts'
 import { HOP_BY_HOP, OURS_ON_RESPONSES, stripListed, VIA } from './header-policy.ts'
@@ -139,7 +140,7 @@ export function responseHeaders(
         break
       case 'encoding':
         encodings++
-        undecodable ||= encodings > 1 || value.trim().toLowerCase() !== 'chunked'
+        undecodable ||= encodings > 1 || trimmed(value).toLowerCase() !== 'chunked'
         break
       default:
         break

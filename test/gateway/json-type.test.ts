@@ -11,7 +11,8 @@ t.test('a body is coded where any of its headers says so', async t => {
     [['gzip'], 'gzip'],
     [['identity, br'], 'br'],
     [['identity', 'deflate'], 'deflate'],
-    [['', 'X-Own'], 'x-own']
+    [['', 'X-Own'], 'x-own'],
+    [['identity\u00a0'], 'identity\u00a0']
   ] as const) {
     const headers = new HeaderList([...json, ...lines.flatMap(line => ['Content-Encoding', line])])
     t.equal(bodyCoding(headers), coding, lines.join(' | '))
@@ -26,7 +27,9 @@ t.test('every charset of a type is looked at', async t => {
     ['application/json; charset=UTF-8', null],
     ['application/json; charset="utf8"; x=y', null],
     ['application/json; charset=utf-8;charset=utf-7', 'utf-7'],
-    ['application/json; charset=', '']
+    ['application/json; charset=', ''],
+    ['application/json; charset=utf-8 ; x=y', null],
+    ['application/json; charset=utf-8\u00a0', 'utf-8\u00a0']
   ] as const)
     t.equal(otherCharset(new HeaderList(['Content-Type', type])), charset, type)
 })

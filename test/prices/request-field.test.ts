@@ -53,6 +53,9 @@ t.test('a parameter with brackets in its name is read like another', async t => 
 t.test('a header is read where it stands once and goes on to the upstream', async t => {
   const read = (...pairs: string[]): unknown => headerValue(new HeaderList(pairs), 'X-Tier')
   t.strictSame(read('x-tier', ' gold '), { kind: 'value', value: 'gold' })
+  t.strictSame(read('x-tier', '\t gold \t'), { kind: 'value', value: 'gold' })
+  for (const value of ['gold\u00a0', '\u00a0gold', 'gold\u000b', 'go ld'])
+    t.strictSame(read('x-tier', value), { kind: 'value', value }, 'HTTP knows space and tab alone')
   t.strictSame(read('Connection', 'close'), { kind: 'missing' })
   for (const pairs of [
     ['X-Tier', 'gold', 'x-tier', 'gold'],

@@ -113,3 +113,65 @@ t.test('no reader finds a priced call in what is free', async t => {
   )
   t.ok(free > 500, `${free} were free`)
 })
+
+/** What is asked for each name; null for what is free or refused. */
+function amountOf(method: string, params: object, list: object): number | string | null {
+  const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }))
+  const read = readMessages(body, { protocol: 'mcp', toolErrors: 'sold', messageLimit: 1024, ...list })
+  if ('code' in read) return read.message
+  const [message] = read.messages
+  if (message?.kind === 'refused') return message.refusal.message
+  return message?.kind === 'priced' && typeof message.call.amount === 'number' ? message.call.amount : null
+}
+
+t.test('a resource has one price under every spelling that a server may serve it by', async t => {
+  const resources = { 'file:///secret': 50, 'demo://paid/*': 3, 'https://host.example/caf\u00e9': 7 }
+  const of = (uri: string): number | string | null => amountOf('resources/read', { uri }, { resources })
+  for (const uri of [
+    ...['#a', '?', '?a=1', '?#', '/', '//', '#\0', '\0', '\0.txt', '%00', '%23a', '%3Fa', ' ', '\n'].map(
+      end => `file:///secret${end}`
+    ),
+    ...['file:////secret', 'file://///secret', 'file:///%73ecret', 'file:///%2573ecret', 'file:///%252573ecret'],
+    ...['FILE:///secret', 'file://localhost/secret', 'file:/secret', 'file:///a/../secret', 'file:///a/%2e%2e/secret'],
+    ...['file:///a/%252e%252e/secret', 'file:///.//secret', 'file:///\\secret', 'fi\tle:///secret']
+  ])
+    t.equal(of(uri), 50, JSON.stringify(uri))
+  for (const uri of ['DEMO://PAID/1', 'demo://user@paid/1', 'demo://u:p@paid:80/1', 'demo://paid//1'])
+    t.equal(of(uri), 3, uri)
+  for (const uri of [
+    'https://host.example/cafe\u0301',
+    'https://HOST.example/caf%C3%A9',
+    'https://host.example:443/caf\u00e9'
+  ])
+    t.equal(of(uri), 7, uri)
+  for (const uri of ['file:///secrets', 'file:///a/secret', 'demo://free/1', 'demo://paid']) t.equal(of(uri), null, uri)
+})
+
+t.test('a URI that the list has costs what the list says', async t => {
+  const resources = { 'demo://list': 10, 'demo://list?page=1': 0, 'demo://list?page=2': 2 }
+  const of = (uri: string): number | string | null => amountOf('resources/read', { uri }, { resources })
+  t.same(['demo://list', 'demo://list?page=1', 'demo://list?page=2', 'demo://list?page=3'].map(of), [10, null, 2, 10])
+})
+
+t.test('a tool has one price under names that end at a NUL, have spaces around, or another Unicode form', async t => {
+  const tools = { dear: 50, 'caf\u00e9': 7 }
+  const of = (name: string): number | string | null => amountOf('tools/call', { name }, { tools })
+  for (const name of ['dear\0', 'dear\0x', ' dear', 'dear\n', 'dear\u00a0', '\uff44ear'])
+    t.equal(of(name), 50, JSON.stringify(name))
+  t.equal(of('cafe\u0301'), 7)
+  for (const name of ['dea', 'dears', '\0dear']) t.equal(of(name), null, JSON.stringify(name))
+})
+
+t.test('a batch cannot make the gateway look up spellings without end', async t => {
+  const uri = `demo://p/${'%C3%A9'.repeat(40)}\u00e9?a#b`
+  const call = (_none: unknown, id: number): object => ({
+    jsonrpc: '2.0',
+    id,
+    method: 'resources/read',
+    params: { uri }
+  })
+  const body = Buffer.from(JSON.stringify(Array.from({ length: 500 }, call)))
+  const read = readMessages(body, prices)
+  t.ok('messages' in read)
+  if ('messages' in read) t.match(read.messages.at(-1), { kind: 'refused', refusal: { message: /too many spellings/ } })
+})

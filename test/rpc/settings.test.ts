@@ -72,6 +72,17 @@ t.test('a chain that sells calls is checked', async t => {
   for (const [name, text, expected] of cases) t.match(await problemsOf(text), expected, name)
 })
 
+t.test('prices of resources without a price for all others are warned of', async t => {
+  const warned = async (resources: string): Promise<boolean> => {
+    const chain = `{ ${before}, { mcp: { resources: { ${resources} } } }`
+    const { warnings } = (await loadText(file(chain), {})).config
+    return warnings.some(({ message }) => message.startsWith('found prices of resources without "*"'))
+  }
+  t.ok(await warned('"demo://a": 1 sat'))
+  t.ok(await warned('"demo://*": 1 sat'))
+  t.notOk(await warned('"demo://a": 1 sat, "*": 0'))
+})
+
 t.test('settings that contradict each other end the start with their line', async t => {
   for (const [prices, expected] of [
     [
