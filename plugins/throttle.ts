@@ -7,6 +7,7 @@ import {
   StateUnavailable,
   Type,
   Unavailable,
+  type BodyLimit,
   type Context,
   type Maybe,
   type PolicyConfig,
@@ -35,7 +36,7 @@ function take(state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdi
 export default definePlugin({
   name: 'throttle',
   description:
-    'Counts requests under a policy and answers 429 with Retry-After above its limit. One counter covers a policy and a principal: the merchant or administrator where auth stands earlier in the chain, else the client address (IPv6 by /64); policies by address always take the address. Refused requests are not counted. Each throttle of a chain counts by itself, so name one, or several to stack them. Stand it before anything that costs money, such as challenge.',
+    'Counts requests under a policy and answers 429 with Retry-After above its limit. One counter covers a policy and a principal: the merchant or administrator where auth stands earlier in the chain, else the client address (IPv6 by /64); policies by address always take the address. Refused requests are not counted. A body that is read before payment counts once more for each 64 KiB. Each throttle of a chain counts by itself, so name one, or several to stack them. Stand it before anything that costs money, such as challenge.',
   config: Type.Object(
     {
       policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),
@@ -97,18 +98,49 @@ export default definePlugin({
       decide(verdict)
     }
 
+    /** Counts a body. Units beyond the limit are dropped, so that one large body can still be served. */
+    const takeAll = (key: string, units: number): Array<Maybe<LimitVerdict>> =>
+      Array.from({ length: Math.min(units, policy.limit) }, () => take(state, policy, key))
+
+    const bodies: BodyLimit = {
+      count(ctx, units) {
+        const key = prefix + subject(ctx, policy.by)
+        return Promise.all(takeAll(key, units)).then(
+          verdicts => {
+            const [first] = verdicts
+            if (first !== undefined && !verdicts.some(({ allowed }) => allowed)) decide(first)
+          },
+          (error: unknown) => {
+            withoutState(key, error)
+          }
+        )
+      }
+    }
+    const alone = [bodies]
+
     return {
       request(ctx) {
         // A console must not use up the limit of its account's shop: the page was counted, and what it changes has a
         // counter of its own.
         if (ctx.internal && ctx.method === 'GET') return
         const key = `${prefix}${ctx.internal ? 'console ' : ''}${subject(ctx, policy.by)}`
+        ctx.bodyLimits = ctx.bodyLimits.length === 0 ? alone : [...ctx.bodyLimits, bodies]
         const verdict = take(state, policy, key)
         if ('then' in verdict)
           return verdict.then(counted, (error: unknown) => {
             withoutState(key, error)
           })
         decide(verdict)
+      },
+      done(ctx) {
+        const units = ctx.bodyUnits ?? 0
+        if (units === 0 || ctx.payment !== null) return
+        Promise.all(takeAll(prefix + subject(ctx, policy.by), units)).catch((error: unknown) => {
+          log.warn(
+            { err: error, route: route.name, policy: config.policy },
+            'the body of an unpaid request is not counted'
+          )
+        })
       }
     }
   }

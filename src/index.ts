@@ -7,6 +7,7 @@ export type { Head, HeadSource, Outcome, Reply, StreamBody, StreamSink } from '.
 export type { RequestBody } from './gateway/body.ts'
 export type { ReadonlyHeaders } from './gateway/headers.ts'
 export { HeaderList } from './gateway/headers.ts'
+export type { BodyLimit } from './gateway/unpaid-body.ts'
 export { keptHeaders } from './gateway/kept-headers.ts'
 export type { Responder } from './gateway/responder.ts'
 export type { UpstreamTarget } from './gateway/target.ts'

@@ -6,6 +6,7 @@ import type { ReadonlyHeaders } from './headers.ts'
 import type { Idempotency } from './idempotency.ts'
 import type { RouteInfo } from './route.ts'
 import type { UpstreamTarget } from './target.ts'
+import type { BodyLimit } from './unpaid-body.ts'
 
 /**
  * The kinds of caller that a chain can establish. Domains add theirs by declaration merging, so that the engine knows
@@ -69,6 +70,7 @@ export interface RequestFacts {
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
 const NO_SLOTS: unknown[] = []
+const NO_LIMITS: readonly BodyLimit[] = Object.freeze([])
 
 /**
  * Stands between an upstream's body and the client. It may hold pieces back and add its own, and keeps a piece only as
@@ -154,6 +156,10 @@ export class Context {
   tally: Tally | null
   /** What the engine lets a plugin do with the response while it flows; null where no engine runs the request. */
   response: RunningResponse | null
+  /** Rate limits that count bodies; each `throttle` of the chain adds its own. */
+  bodyLimits: readonly BodyLimit[]
+  /** Units of the body that its limits count at the end of the request unless it is paid; null until it is read. */
+  bodyUnits: number | null
   /** The values of plugins' slots; use `get` and `set`. */
   slots: unknown[]
 
@@ -187,6 +193,8 @@ export class Context {
     this.upstreamTarget = null
     this.tally = null
     this.response = null
+    this.bodyLimits = NO_LIMITS
+    this.bodyUnits = null
     this.slots = NO_SLOTS
   }
 

@@ -2,6 +2,7 @@ import type { FieldSelector } from '../config/price.ts'
 import type { Context } from '../gateway/context.ts'
 import { LongError } from '../gateway/errors.ts'
 import { otherCharset, requireJson } from '../gateway/json-type.ts'
+import { readUnpaidBody } from '../gateway/unpaid-body.ts'
 import type { Maybe } from '../state/state.ts'
 import { headerValue } from './header-value.ts'
 import { JsonText, type FieldRead, type Scalar } from './json-text.ts'
@@ -60,10 +61,9 @@ function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): May
     if (typeof text === 'string') throw unreadable(`the body ${text}, so that ${JSON.stringify(name)} cannot be read`)
     return read(text)
   }
-  if (body.collected !== null) return readBytes(body.collected)
+  if (body.collected !== null && ctx.bodyUnits !== null) return readBytes(body.collected)
   body.limit = Math.min(body.limit, Number.isFinite(body.limit) ? body.limit : MAX_BODY)
-  body.ofStranger = true
-  return body.bytes().then(readBytes)
+  return readUnpaidBody(ctx).then(readBytes)
 }
 
 /** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */

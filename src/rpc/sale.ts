@@ -11,13 +11,14 @@ import { GatewayError, LongError } from '../gateway/errors.ts'
 import { bodyCoding, otherCharset } from '../gateway/json-type.ts'
 import type { Outcome, Reply } from '../gateway/reply.ts'
 import type { Responder } from '../gateway/responder.ts'
+import { readUnpaidBody } from '../gateway/unpaid-body.ts'
 import { readCredential } from '../lightning/credential.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { Clock } from '../system/clock.ts'
 import { CallsUnderWay, type PaidCall } from './calls.ts'
 import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } from './message.ts'
 import { RpcResponder } from './response.ts'
-import { errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
+import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
 
 /** What the sale of a route's calls is built from. */
 export interface RpcSaleParts {
@@ -80,8 +81,9 @@ export class RpcSale {
     const fault = codingFault(ctx)
     if (fault !== null) return refusal(fault)
     if (typeof routing === 'string') return refusal(routing)
-    ctx.body.ofStranger = true
-    const bytes = await ctx.body.bytes()
+    const bytes = await readUnpaidBody(ctx, body =>
+      Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes(CREDENTIAL)
+    )
     const read = readMessages(bytes, prices, routing)
     if ('code' in read) return answer(errorText(read.id, read.code, read.message))
     const { messages, isBatch, isUntouched } = read

@@ -1,6 +1,15 @@
 import t from 'tap'
 import throttle from '../../plugins/throttle.ts'
-import { harness, StateUnavailable, type HarnessRequest, type State } from '../../src/index.ts'
+import {
+  definePlugin,
+  harness,
+  readField,
+  StateUnavailable,
+  Type,
+  type HarnessRequest,
+  type Reply,
+  type State
+} from '../../src/index.ts'
 import { builtInPolicies } from '../../src/config/sections/policy.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
@@ -180,4 +189,53 @@ t.test('a fault of the state that is no outage is not taken for one', async t =>
 
 t.test('a policy that does not exist fails the set-up and names those that do', async t => {
   await t.rejects(build({ policy: 'reed' }), /no policy "reed".*read/)
+})
+
+t.test('a body that is read before payment counts once more for each 64 KiB (decision 415)', async t => {
+  const KIB = 1024
+  const paid = { scheme: 'l402', paymentHash: '00', amountSats: 1 } as const
+  const reader = definePlugin({
+    name: 'reader',
+    description: 'Reads a field of the body, and takes what has the right token for paid.',
+    config: Type.Object({}),
+    setup: () => ({
+      async request(ctx) {
+        await readField({ json: 'model' }, ctx)
+        if (ctx.headers.get('authorization') === 'L402 good') ctx.payment = paid
+      }
+    })
+  })
+  const open = async (limit: number): Promise<Awaited<ReturnType<typeof harness>>> => {
+    const few = { limit, window: 60_000, by: 'address' } as const
+    const services = { ...testServices(), policies: { few } }
+    const throttled = { plugin: throttle, config: { policy: 'few' } }
+    const answer = (): Reply => ({ status: 200, headers: [], body: null })
+    return harness([throttled, { plugin: reader, config: {} }], { services, answer })
+  }
+  const sending = (bytes: number, authorization = ''): HarnessRequest => ({
+    method: 'POST',
+    headers: ['Content-Type', 'application/json', ...(authorization === '' ? [] : ['Authorization', authorization])],
+    body: `{"model":"${'x'.repeat(bytes - 12)}"}`
+  })
+  const left = (chain: Awaited<ReturnType<typeof harness>>): Promise<number> => passing(chain, 100)
+
+  for (const [bytes, authorization, counted] of [
+    [64 * KIB - 1, '', 1],
+    [64 * KIB, '', 2],
+    [200 * KIB, '', 4],
+    [200 * KIB, 'L402 forged', 4],
+    [200 * KIB, 'L402 good', 1]
+  ] as const) {
+    const chain = await open(20)
+    t.equal((await chain.run(sending(bytes, authorization))).status, 200)
+    t.equal(await left(chain), 20 - counted, `${bytes} bytes, ${authorization}`)
+  }
+
+  const small = await open(5)
+  t.equal((await small.run(sending(900 * KIB))).status, 200, 'one body uses up the limit, but is served')
+  t.equal(await left(small), 0)
+
+  const busy = await open(5)
+  const statuses = await Promise.all(Array.from({ length: 5 }, async () => (await busy.run(sending(900 * KIB))).status))
+  t.same([...new Set(statuses)], [429], 'of many at once none is looked at')
 })

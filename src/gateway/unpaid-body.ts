@@ -1,0 +1,36 @@
+import type { Maybe } from '../state/state.ts'
+import type { Context } from './context.ts'
+
+/** Bytes of a body that count as one more request. */
+const UNIT = 65_536
+
+/** A rate limit of a chain, which counts a body that is read before anything is paid. */
+export interface BodyLimit {
+  /** Counts `units` more requests. Throws RateLimited, or rejects with it, where the limit is reached already. */
+  count(ctx: Context, units: number): Maybe<void>
+}
+
+/**
+ * The whole body of a request that nobody has paid for yet. Each 64 KiB of it count as one more request in the limits of
+ * the chain, at once; where the request brings a credential only if it is not paid in the end (decision 415).
+ * `hasCredential` looks for one in the body.
+ * @throws RateLimited, and what reading throws
+ */
+export function readUnpaidBody(
+  ctx: Context,
+  hasCredential: (bytes: Uint8Array) => boolean = () => false
+): Promise<Uint8Array> {
+  const { body } = ctx
+  body.ofStranger = true
+  return body.bytes().then(bytes => {
+    if (ctx.bodyUnits !== null) return bytes
+    const units = Math.floor(bytes.byteLength / UNIT)
+    ctx.bodyUnits = 0
+    if (units === 0 || ctx.bodyLimits.length === 0) return bytes
+    if (ctx.headers.has('authorization') || hasCredential(bytes)) {
+      ctx.bodyUnits = units
+      return bytes
+    }
+    return Promise.all(ctx.bodyLimits.map(async limit => limit.count(ctx, units))).then(() => bytes)
+  })
+}
