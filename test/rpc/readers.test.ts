@@ -127,22 +127,29 @@ function amountOf(method: string, params: object, list: object): number | string
 t.test('a resource has one price under every spelling that a server may serve it by', async t => {
   const resources = { 'file:///secret': 50, 'demo://paid/*': 3, 'https://host.example/caf\u00e9': 7 }
   const of = (uri: string): number | string | null => amountOf('resources/read', { uri }, { resources })
-  for (const uri of [
-    ...['#a', '?', '?a=1', '?#', '/', '//', '#\0', '\0', '\0.txt', '%00', '%23a', '%3Fa', ' ', '\n'].map(
-      end => `file:///secret${end}`
-    ),
-    ...['file:////secret', 'file://///secret', 'file:///%73ecret', 'file:///%2573ecret', 'file:///%252573ecret'],
-    ...['FILE:///secret', 'file://localhost/secret', 'file:/secret', 'file:///a/../secret', 'file:///a/%2e%2e/secret'],
-    ...['file:///a/%252e%252e/secret', 'file:///.//secret', 'file:///\\secret', 'fi\tle:///secret']
-  ])
+  const ends = ['#a', '?', '?a=1', '?#', '/', '//', '#\0', '\0', '\0.txt', '%00', '%23a', '%3Fa', ' ', '\n']
+  const spellings = [
+    'file:////secret',
+    'file://///secret',
+    'file:///%73ecret',
+    'file:///%2573ecret',
+    'file:///%252573ecret',
+    'FILE:///secret',
+    'file://localhost/secret',
+    'file:/secret',
+    'file:///a/../secret',
+    'file:///a/%2e%2e/secret',
+    'file:///a/%252e%252e/secret',
+    'file:///.//secret',
+    'file:///\\secret',
+    'fi\tle:///secret'
+  ]
+  for (const uri of [...ends.map(end => `file:///secret${end}`), ...spellings])
     t.equal(of(uri), 50, JSON.stringify(uri))
   for (const uri of ['DEMO://PAID/1', 'demo://user@paid/1', 'demo://u:p@paid:80/1', 'demo://paid//1'])
     t.equal(of(uri), 3, uri)
-  for (const uri of [
-    'https://host.example/cafe\u0301',
-    'https://HOST.example/caf%C3%A9',
-    'https://host.example:443/caf\u00e9'
-  ])
+  const host = 'https://host.example'
+  for (const uri of [`${host}/cafe\u0301`, 'https://HOST.example/caf%C3%A9', `${host}:443/caf\u00e9`])
     t.equal(of(uri), 7, uri)
   for (const uri of ['file:///secrets', 'file:///a/secret', 'demo://free/1', 'demo://paid']) t.equal(of(uri), null, uri)
 })
