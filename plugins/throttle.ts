@@ -103,17 +103,15 @@ export default definePlugin({
       Array.from({ length: Math.min(units, policy.limit) }, () => take(state, policy, key))
 
     const bodies: BodyLimit = {
-      count(ctx, units) {
+      async count(ctx, units) {
         const key = prefix + subject(ctx, policy.by)
-        return Promise.all(takeAll(key, units)).then(
-          verdicts => {
-            const [first] = verdicts
-            if (first !== undefined && !verdicts.some(({ allowed }) => allowed)) decide(first)
-          },
-          (error: unknown) => {
-            withoutState(key, error)
-          }
-        )
+        try {
+          const verdicts = await Promise.all(takeAll(key, units))
+          const [first] = verdicts
+          if (first !== undefined && !verdicts.some(({ allowed }) => allowed)) decide(first)
+        } catch (error) {
+          withoutState(key, error)
+        }
       }
     }
     const alone = [bodies]

@@ -1,4 +1,3 @@
-import type { Maybe } from '../state/state.ts'
 import type { Context } from './context.ts'
 
 /** Bytes of a body that count as one more request. */
@@ -6,8 +5,8 @@ const UNIT = 65_536
 
 /** A rate limit of a chain, which counts a body that is read before anything is paid. */
 export interface BodyLimit {
-  /** Counts `units` more requests. Throws RateLimited, or rejects with it, where the limit is reached already. */
-  count(ctx: Context, units: number): Maybe<void>
+  /** Counts `units` more requests. Rejects with RateLimited where the limit is reached already. */
+  count(ctx: Context, units: number): Promise<void>
 }
 
 /**
@@ -31,6 +30,6 @@ export function readUnpaidBody(
       ctx.bodyUnits = units
       return bytes
     }
-    return Promise.all(ctx.bodyLimits.map(async limit => limit.count(ctx, units))).then(() => bytes)
+    return Promise.all(ctx.bodyLimits.map(limit => limit.count(ctx, units))).then(() => bytes)
   })
 }
