@@ -1,3 +1,4 @@
+import { prefersProblem } from '../gateway/accept.ts'
 import type { ReadonlyHeaders } from '../gateway/headers.ts'
 import type { Reply } from '../gateway/reply.ts'
 import {
@@ -8,7 +9,7 @@ import {
   type SchemeOrder,
   type SessionPlace,
   sessionPlace
-} from '../lightning/accept-payment.ts'
+} from './accept-payment.ts'
 import { isOfBalance } from '../lightning/caveats.ts'
 import { l402Challenge, lsatChallenge } from '../lightning/l402-header.ts'
 import { paymentProblem } from '../lightning/payment-problem.ts'
@@ -164,7 +165,7 @@ export function paymentRequired(
     ? `This resource is paid from a balance, and ${sats} buy one`
     : `This resource costs ${sats}`
   const message = `${costs}. Pay the Lightning invoice and send the request again with the credential.`
-  if (paysByPayment || !schemes.includes('l402') || prefersProblem(headers.get('accept'))) {
+  if (paysByPayment || !schemes.includes('l402') || prefersProblem(headers.all('accept').join(','))) {
     const charge = schemes.includes('payment') ? (challenge.payment?.id ?? null) : null
     const id = refused.kind === 'session' ? (deposit?.challenge.payment?.id ?? charge) : charge
     const slug =
@@ -235,33 +236,4 @@ function reply(type: string, lines: readonly string[], body: object): Reply {
     headers: ['Content-Type', type, ...lines, 'Cache-Control', 'no-store'],
     body: JSON.stringify(body)
   }
-}
-
-/** Whether Accept names `application/problem+json` with a greater weight than plain JSON (RFC 9110, 12.5.1). */
-function prefersProblem(accept: string | undefined): boolean {
-  if (accept === undefined || !accept.includes('problem')) return false
-  let problem = 0
-  let json = 0
-  let jsonRank = 0
-  for (const range of accept.split(',')) {
-    const [type, ...parameters] = range.split(';')
-    const name = type?.trim().toLowerCase() ?? ''
-    const weight = weightOf(parameters)
-    if (name === 'application/problem+json') problem = Math.max(problem, weight)
-    // The most specific range speaks for plain JSON.
-    const rank = name === 'application/json' ? 2 : name === 'application/*' ? 1 : 0
-    if (rank > jsonRank) {
-      jsonRank = rank
-      json = weight
-    }
-  }
-  return problem > json
-}
-
-function weightOf(parameters: readonly string[]): number {
-  for (const parameter of parameters) {
-    const match = /^\s*q\s*=\s*(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)\s*$/i.exec(parameter)
-    if (match !== null) return Number(match[1])
-  }
-  return 1
 }

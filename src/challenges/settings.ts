@@ -1,6 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import { checkRealm } from '../lightning/payment-challenge.ts'
-import { inOrder, type Scheme } from '../lightning/accept-payment.ts'
+import { inOrder, type Scheme } from './accept-payment.ts'
 import type { RouteDefaults } from './offer.ts'
 
 /** What pay-per-request takes from the configuration. Times in milliseconds. Frozen; a reload makes a new one. */

@@ -1,7 +1,7 @@
 /**
- * What a client would rather have, by its Accept field (RFC 9110, 12.5.1). A field that does not follow the grammar
- * says nothing: what some HTTP libraries send by themselves (`text/html, image/gif, image/jpeg, *; q=.2, *\/*; q=.2`) is no
- * wish for a page.
+ * Preferences of clients by weight (RFC 9110, 12.4.2): Accept, and Accept-Payment, which has the same grammar. A field
+ * that does not follow it states no preference: what some HTTP libraries send by default (`text/html, image/gif,
+ * image/jpeg, *; q=.2, *\/*; q=.2`) does not ask for a page.
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
@@ -14,8 +14,8 @@ const ANY_WEIGHT = /;[ \t]*q=/i
 /** Long enough for every browser there is; nobody makes us read more. */
 const LONGEST = 2048
 
-/** One element of the field. */
-interface Range {
+/** One element of the field, in lower case. */
+export interface Range {
   readonly type: string
   readonly subtype: string
   /** Whether it has parameters other than its weight and `charset=utf-8`: then it is not what we have. */
@@ -24,8 +24,8 @@ interface Range {
   readonly weight: number
 }
 
-/** The elements of an Accept field; null for one that does not follow the grammar. */
-function rangesOf(accept: string): Range[] | null {
+/** The elements of a field, whose lines are joined by commas; null for one that does not follow the grammar. */
+export function rangesOf(accept: string): Range[] | null {
   if (accept.length > LONGEST) return null
   const ranges: Range[] = []
   let at = 0
@@ -37,7 +37,7 @@ function rangesOf(accept: string): Range[] | null {
     }
     RANGE.lastIndex = at
     const [, type = '', subtype = '', parameters = ''] = RANGE.exec(accept) ?? []
-    if (type === '' || (type === '*' && subtype !== '*')) return null
+    if (type === '') return null
     at = RANGE.lastIndex
     const weight = WEIGHT.exec(parameters)?.[1]
     if (weight === undefined && ANY_WEIGHT.test(parameters)) return null
@@ -52,9 +52,18 @@ function rangesOf(accept: string): Range[] | null {
   return ranges
 }
 
-/** The weight of a media type: what the most specific range says that takes it; 0 where none does. */
-function weightOf(ranges: readonly Range[], type: string, subtype: string): number {
-  let best = -1
+/** The media types of an Accept field, where every type stands for every subtype. */
+function mediaRanges(accept: string | undefined): Range[] {
+  const ranges = accept === undefined ? null : rangesOf(accept)
+  return ranges === null || ranges.some(({ type, subtype }) => type === '*' && subtype !== '*') ? [] : ranges
+}
+
+/**
+ * The weight of a media type, by the most specific range that matches it; 0 where none does. `least`: 2 for the type by
+ * its name, 1 for `text/*` as well, 0 for any.
+ */
+function weightOf(ranges: readonly Range[], type: string, subtype: string, least = 0): number {
+  let best = least - 1
   let weight = 0
   for (const range of ranges) {
     if (range.isNarrower) continue
@@ -75,14 +84,12 @@ function weightOf(ranges: readonly Range[], type: string, subtype: string): numb
 }
 
 /**
- * Whether a client would rather have an HTML page than anything else: `text/html` weighs more than JSON of either kind,
- * and nothing that the field names weighs more than it. So say browsers when they open an address. `*\/*` alone is no
- * such wish. `accept`: the field's lines, joined by commas.
+ * Whether a client prefers an HTML page to anything else, as browsers do that open an address: `text/html` weighs more
+ * than JSON of either kind, and nothing that the field names weighs more. `*\/*` alone states no such preference.
  */
 export function prefersHtml(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/(?:html|\*)/i.test(accept)) return false
-  const ranges = rangesOf(accept)
-  if (ranges === null) return false
+  const ranges = mediaRanges(accept)
   const html = weightOf(ranges, 'text', 'html')
   return (
     html > weightOf(ranges, 'application', 'json') &&
@@ -91,8 +98,23 @@ export function prefersHtml(accept: string | undefined): boolean {
   )
 }
 
-/** Whether a client would rather have JSON than an HTML page. */
+/** Whether a client prefers JSON to an HTML page. */
 export function prefersJson(accept: string | undefined): boolean {
-  const ranges = accept === undefined ? null : rangesOf(accept)
-  return ranges !== null && weightOf(ranges, 'application', 'json') > weightOf(ranges, 'text', 'html')
+  const ranges = mediaRanges(accept)
+  return weightOf(ranges, 'application', 'json') > weightOf(ranges, 'text', 'html')
+}
+
+/** Whether a client names `application/problem+json`, with more weight than it gives plain JSON. */
+export function prefersProblem(accept: string | undefined): boolean {
+  if (accept === undefined || !/problem/i.test(accept)) return false
+  const ranges = mediaRanges(accept)
+  return weightOf(ranges, 'application', 'problem+json', 2) > weightOf(ranges, 'application', 'json', 1)
+}
+
+/** Whether a client names CSV, with at least the weight that it gives JSON where it names that, too. */
+export function prefersCsv(accept: string | undefined): boolean {
+  // Of parameters only `charset` and `header` are known, which change nothing here.
+  const ranges = mediaRanges(accept?.replaceAll(/;[ \t]*header=present/gi, ''))
+  const csv = weightOf(ranges, 'text', 'csv', 2)
+  return csv > 0 && csv >= weightOf(ranges, 'application', 'json', 2)
 }

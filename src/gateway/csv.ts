@@ -15,23 +15,6 @@ export function csvHeaders(fileName: string): readonly string[] {
 }
 
 /**
- * Whether a client wants a list as CSV: it names text/csv in Accept (RFC 9110, 12.5.1), with at least the weight of
- * JSON where it names that too.
- */
-export function prefersCsv(accept: string | undefined): boolean {
-  let csv = 0
-  let json = 0
-  for (const range of (accept ?? '').toLowerCase().split(',')) {
-    const [type = '', ...parameters] = range.split(';').map(part => part.trim())
-    const q = parameters.find(parameter => parameter.startsWith('q='))
-    const weight = q === undefined ? 1 : Number(q.slice(2))
-    if (type === 'text/csv') csv = weight
-    if (type === 'application/json') json = weight
-  }
-  return csv > 0 && csv >= json
-}
-
-/**
  * A cell by RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP, CSV
  * Injection): the first character that is no space counts, in its full-width form too. A minus before digits alone is a
  * number.

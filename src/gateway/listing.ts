@@ -1,5 +1,6 @@
 import type { Context } from './context.ts'
-import { CSV, csvHeaders, csvStream, prefersCsv, type CsvColumns } from './csv.ts'
+import { prefersCsv } from './accept.ts'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from './csv.ts'
 import { allPages, keysetPage, onePage, type Keyset, type KeysetPage } from './keyset.ts'
 import type { Result } from './operation.ts'
 
@@ -43,5 +44,5 @@ export async function listed<T>(
 
 /** Whether a list is asked for as CSV: by its query's `format`, which links have, or else by `Accept`. */
 export function wantsCsv({ headers }: Pick<Context, 'headers'>, format: 'json' | 'csv' | undefined): boolean {
-  return format === 'csv' || (format === undefined && prefersCsv(headers.get('accept')))
+  return format === 'csv' || (format === undefined && prefersCsv(headers.all('accept').join(',')))
 }

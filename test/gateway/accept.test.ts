@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { prefersHtml, prefersJson } from '../../src/gateway/accept.ts'
+import { paymentPreference, sessionPlace } from '../../src/challenges/accept-payment.ts'
+import { prefersCsv, prefersHtml, prefersJson, prefersProblem } from '../../src/gateway/accept.ts'
 
 /** What clients send by themselves, as their sources and documentation have it. */
 const BROWSERS = {
@@ -109,4 +110,61 @@ t.test('JSON is preferred by those who say so, and not by those who take anythin
     t.ok(prefersJson(accept), accept)
   for (const accept of ['*/*', 'text/html, */*', 'application/json, */*', undefined, 'text/plain'])
     t.notOk(prefersJson(accept), String(accept))
+})
+
+t.test('a problem is preferred by those who name it, with more weight than JSON', async t => {
+  const problem = 'application/problem+json'
+  for (const accept of [problem, `${problem}, */*`, `${problem}, application/json;q=0.9`, `APPLICATION/Problem+JSON`])
+    t.ok(prefersProblem(accept), accept)
+  for (const accept of [
+    'application/json',
+    `${problem};q=0`,
+    `${problem}, application/*`,
+    'application/*, */*;q=0.1',
+    undefined
+  ])
+    t.notOk(prefersProblem(accept), String(accept))
+})
+
+/** Readers of weights, each with a range that it prefers, and what it says without a preference. */
+const READERS: ReadonlyArray<readonly [range: string, (field: string) => unknown, none: unknown]> = [
+  ['text/html', prefersHtml, false],
+  ['application/json', prefersJson, false],
+  ['application/problem+json', prefersProblem, false],
+  ['text/csv', prefersCsv, false],
+  ['lightning/charge', paymentPreference, 'neutral'],
+  ['lightning/session', sessionPlace, 'after']
+]
+
+t.test('every reader of weights takes and refuses the same ones', async t => {
+  for (const [range, preference, none] of READERS) {
+    const preferred = preference(range)
+    t.not(preferred, none, range)
+    for (const weight of ['q=1', 'Q=1', ' q=1.000', '\tq=0.5 ', 'q=0.001', 'q=0.1;charset=utf-8'])
+      t.equal(preference(`${range};${weight}`), preferred, `${range};${weight}`)
+    for (const weight of [
+      'q=2',
+      'q=1.001',
+      'q=-1',
+      'q=+1',
+      'q=.5',
+      'q=0.1234',
+      'q=1e0',
+      'q=0x1',
+      'q=',
+      'q="1"',
+      'q= 1',
+      'q =1',
+      '\u00a0q=1'
+    ])
+      t.equal(preference(`${range};${weight}`), none, `${range};${weight}`)
+    for (const field of [
+      `${range}, ;`,
+      `${range}\u00a0`,
+      `${range}, /`,
+      `\u00a0${range}`,
+      `${range}, ${'a/b,'.repeat(1000)}`
+    ])
+      t.equal(preference(field), none, JSON.stringify(field.slice(0, 60)))
+  }
 })

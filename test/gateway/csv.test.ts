@@ -1,5 +1,6 @@
 import t from 'tap'
-import { csvCell, csvStream, prefersCsv } from '../../src/gateway/csv.ts'
+import { prefersCsv } from '../../src/gateway/accept.ts'
+import { csvCell, csvStream } from '../../src/gateway/csv.ts'
 import type { StreamSink } from '../../src/gateway/reply.ts'
 
 t.test('no text begins as a formula does, whatever spreadsheet opens it, and every text comes back', async t => {

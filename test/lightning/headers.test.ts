@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { challengeSchemes, paymentPreference } from '../../src/lightning/accept-payment.ts'
+import { challengeSchemes, paymentPreference } from '../../src/challenges/accept-payment.ts'
 import { contentDigest, digestMatches, parseContentDigest } from '../../src/lightning/content-digest.ts'
 import { formatTimestamp, parseTimestamp } from '../../src/lightning/timestamp.ts'
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import t from 'tap'
-import { sessionPlace } from '../../src/lightning/accept-payment.ts'
+import { sessionPlace } from '../../src/challenges/accept-payment.ts'
 import { decodeBech32, encodeBech32 } from '../../src/lightning/bech32.ts'
 import { decodeInvoice, encodeInvoice, InvoiceError, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
 import { canonicalize } from '../../src/lightning/jcs.ts'

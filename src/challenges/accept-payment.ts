@@ -1,13 +1,9 @@
+import { rangesOf } from '../gateway/accept.ts'
+
 /**
  * The request header Accept-Payment: `#( (method|"*") "/" (intent|"*") [;q=…] )`. It may suppress the Payment line of a
  * 402 or ask for it to come first.
  */
-
-const RANGE =
-  /^([A-Za-z0-9!#$%&'*+.^_`|~-]+)\/([A-Za-z0-9!#$%&'*+.^_`|~-]+)((?:[ \t]*;[ \t]*[A-Za-z0-9_-]+=(?:[A-Za-z0-9._-]+|"[^"\\]*"))*)$/
-const WEIGHT = /;[ \t]*q=([^ \t;]*)/i
-const QVALUE = /^(?:0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)$/
-const MAX_CHARS = 2048
 
 /**
  * What a client says about `lightning/charge`: `suppress` (its best matching range has q=0), `prefer` (that range names
@@ -41,41 +37,29 @@ export function sessionPlace(value: string | null): SessionPlace {
   return session.rank === EXACT && session.weight > (bestRange(value, 'charge')?.weight ?? 0) ? 'first' : 'after'
 }
 
-interface Range {
+interface Best {
   readonly rank: number
   readonly weight: number
 }
 
 /** The most specific range that lightning with this intent matches; null without one, and where the header is malformed. */
-function bestRange(value: string | null, intent: 'charge' | 'session'): Range | null {
-  if (value === null || value.length > MAX_CHARS) return null
-  let bestRank = 0
-  let bestWeight = 0
-  for (const element of value.split(',')) {
-    const text = element.trim()
-    if (text === '') continue
-    const range = RANGE.exec(text)
-    if (range === null) return null
-    const weightText = WEIGHT.exec(range[3] ?? '')?.[1] ?? '1'
-    if (!QVALUE.test(weightText)) return null
-    const rank = specificity(range[1] ?? '', range[2] ?? '', intent)
-    const weight = Number(weightText)
+function bestRange(value: string | null, intent: 'charge' | 'session'): Best | null {
+  let best: Best = { rank: 0, weight: 0 }
+  for (const { type, subtype, weight } of (value === null ? null : rangesOf(value)) ?? []) {
+    const rank = specificity(type, subtype, intent)
     // Of two equal ranges the friendlier one counts: a contradiction must not hide a way to pay.
-    if (rank > bestRank || (rank === bestRank && weight > bestWeight)) {
-      bestRank = rank
-      bestWeight = weight
-    }
+    if (rank > best.rank || (rank === best.rank && weight > best.weight)) best = { rank, weight }
   }
-  return bestRank === 0 ? null : { rank: bestRank, weight: bestWeight }
+  return best.rank === 0 ? null : best
 }
 
 const EXACT = 4
 
 // 4 lightning/<intent>, 3 lightning/*, 2 */<intent>, 1 */*, 0 no match.
 function specificity(method: string, intent: string, wanted: string): number {
-  const named = method.toLowerCase() === 'lightning'
+  const named = method === 'lightning'
   if (!named && method !== '*') return 0
-  if (intent.toLowerCase() === wanted) return named ? EXACT : 2
+  if (intent === wanted) return named ? EXACT : 2
   if (intent === '*') return named ? 3 : 1
   return 0
 }
