@@ -2,6 +2,7 @@ import type { UsageConfig } from '../config/meter.ts'
 import { LongError, Unavailable } from '../gateway/errors.ts'
 import { encodeEvent } from '../gateway/event-stream.ts'
 import { tableOf } from '../gateway/header-names.ts'
+import { trimmed } from '../gateway/headers.ts'
 import type { Head } from '../gateway/reply.ts'
 import { units, type Usage } from '../usage/usage.ts'
 import type { Settled } from './ledger.ts'
@@ -49,7 +50,7 @@ export function isEventStream(head: Head): boolean {
 /** The coding of a body that cannot be read; null where it can. */
 export function codingOf(head: Head): string | null {
   const coding = head.headers.get('content-encoding')
-  return coding === undefined || coding.trim().toLowerCase() === 'identity' ? null : coding
+  return coding === undefined || trimmed(coding).toLowerCase() === 'identity' ? null : coding
 }
 
 /** An `event: balance` for a client that reads the stream. */
