@@ -1,11 +1,11 @@
+import { isToken } from './header-names.ts'
+
 /** Most cookies that one proxy may keep in a browser, and most bytes of their names and values together. */
 const MAX_COOKIES = 32
 const MAX_COOKIE_BYTES = 8192
 
 /** Attributes of `Set-Cookie` that a proxy decides about; `Domain` and `Path` are not among them. */
 const ATTRIBUTES = /^(?:expires=[\w ,:+-]+|max-age=-?\d+|samesite=\w+|secure|httponly|partitioned)$/i
-/** A cookie that clients accept without quoting (RFC 6265, 4.1.1). */
-const COOKIE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*(.*)$/
 /** Letters of a path that cannot end the attribute that it is written into. */
 const PLAIN_PATH = /^[\w./~!$&'()*+,=:@%-]+$/
 
@@ -17,8 +17,8 @@ const PLAIN_PATH = /^[\w./~!$&'()*+,=:@%-]+$/
 export class ProxyScope {
   readonly #prefix: string
   readonly #path: string
-  /** Bytes of each cookie of this proxy that the client has, by its prefixed name. */
-  readonly #held = new Map<string, number>()
+  /** Bytes of each cookie of this proxy that the client has, by its prefixed name; made for requests with cookies. */
+  #held: Map<string, number> | null = null
 
   /** `path`: the raw path of the request up to and including the proxy's id, without a slash at its end. */
   constructor(proxyId: string, path: string) {
@@ -31,11 +31,12 @@ export class ProxyScope {
   cookies(value: string): string | null {
     if (!value.includes(this.#prefix)) return null
     const own: string[] = []
+    const held = (this.#held ??= new Map())
     for (const part of value.split(';')) {
       const cookie = part.trim()
       if (!cookie.startsWith(this.#prefix)) continue
       own.push(cookie.slice(this.#prefix.length))
-      this.#held.set(cookie.split('=', 1)[0] ?? '', cookie.length)
+      held.set(cookie.split('=', 1)[0] ?? '', cookie.length)
     }
     return own.length === 0 ? null : own.join('; ')
   }
@@ -43,14 +44,16 @@ export class ProxyScope {
   /** The upstream's `Set-Cookie` confined to this proxy; null when it is malformed or the proxy has too many. */
   setCookie(value: string): string | null {
     const [first = '', ...attributes] = value.split(';')
-    const [, name, text] = COOKIE.exec(first.trim()) ?? []
-    if (name === undefined || text === undefined || !PLAIN_PATH.test(this.#path)) return null
+    const end = first.indexOf('=')
+    const name = first.slice(0, Math.max(0, end)).trim()
+    if (!isToken(name) || !PLAIN_PATH.test(this.#path)) return null
     const prefixed = `${this.#prefix}${name}`
-    const cookie = `${prefixed}=${text}`
+    const cookie = `${prefixed}=${first.slice(end + 1).trim()}`
+    const held = (this.#held ??= new Map())
     let bytes = cookie.length
-    for (const [other, length] of this.#held) if (other !== prefixed) bytes += length
-    if (bytes > MAX_COOKIE_BYTES || (!this.#held.has(prefixed) && this.#held.size >= MAX_COOKIES)) return null
-    this.#held.set(prefixed, cookie.length)
+    for (const [other, length] of held) if (other !== prefixed) bytes += length
+    if (bytes > MAX_COOKIE_BYTES || (!held.has(prefixed) && held.size >= MAX_COOKIES)) return null
+    held.set(prefixed, cookie.length)
     const kept = attributes.map(attribute => attribute.trim()).filter(attribute => ATTRIBUTES.test(attribute))
     // Behind the prefix a browser no longer enforces what these names stand for (RFC 6265bis, 4.1.3).
     if (/^__(?:host|secure)-/i.test(name) && !kept.some(attribute => /^secure$/i.test(attribute))) return null
@@ -63,7 +66,8 @@ export class ProxyScope {
    */
   referer(value: string): string {
     const url = URL.parse(value)
-    if (url === null || url.pathname === this.#path || url.pathname.startsWith(`${this.#path}/`)) return value
-    return `${url.origin}/`
+    // Addresses of apps have no origin.
+    if (url === null || url.origin === 'null') return value
+    return `${url.pathname}/`.startsWith(`${this.#path}/`) ? value : `${url.origin}/`
   }
 }

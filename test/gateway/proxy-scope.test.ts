@@ -95,7 +95,8 @@ t.test("untrusted upstreams: no credential of the gateway's origin reaches them"
   t.equal(own.get('referer'), 'https://pay.example/pay/secret-token?x')
   t.ok(own.has('cf-access-jwt-assertion'))
   const within = 'https://pay.example/l402/proxy/shop-1/page?q'
-  t.equal(scope().referer(within), within)
+  for (const whole of [within, 'https://pay.example/l402/proxy/shop-1', 'android-app://com.example/', 'no address'])
+    t.equal(scope().referer(whole), whole)
   for (const path of ['/l402/proxy/shop-12/page', '/console?x'])
     t.equal(scope().referer(`https://pay.example${path}`), 'https://pay.example/', path)
 })
