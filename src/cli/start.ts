@@ -105,6 +105,7 @@ class Process {
   #config: GatewayConfig
   #loaded: Loaded
   #publicUrl = ''
+  #exitCode = 0
   /** This process waits for its supervisor to prepare the database. */
   #waits: boolean
 
@@ -122,13 +123,24 @@ class Process {
   async run(): Promise<number> {
     const config = this.#config
     const secrets = loadSecrets(config)
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
     // The embedded database starts in its own process while this one reads the rest of the program.
     const [database, { compose }] = await Promise.all([
-      openDatabase({ ...databaseOf(config), log: this.#log, clock: this.#clock }),
+      openDatabase({
+        ...databaseOf(config),
+        log: this.#log,
+        clock: this.#clock,
+        onStopped: reason => {
+          // It holds the folder and all rows; a new process gets both, this one would answer 503 for good.
+          this.#log.error(logged(reason), 'the embedded database has ended: stopping, to be started again')
+          this.#exitCode = 1
+          stop()
+        }
+      }),
       import('../compose.ts'),
       import('../first-start.ts')
     ])
-    const stopped = stopSignal()
+    onStopSignal(stop)
     let app: App | null = null
     const growth = database.kind === 'postgres' ? new GrowthWatch(database, this.#clock, this.#log) : null
     const collecting = new BufferCollector(this.#clock, youngCollector(), () => app?.active ?? 0)
@@ -162,7 +174,7 @@ class Process {
       await app?.close()
       await database.close()
     }
-    return 0
+    return this.#exitCode
   }
 
   /**
@@ -262,15 +274,7 @@ function publicUrlOf(config: GatewayConfig, port: number): string {
   return `http://${name}:${port}`
 }
 
-function stopSignal(): Promise<void> {
-  return new Promise(resolve => {
-    for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
-      process.once(name, () => {
-        resolve()
-      })
-    if (cluster.isWorker)
-      process.on('disconnect', () => {
-        resolve()
-      })
-  })
+function onStopSignal(stop: () => void): void {
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const) process.once(name, stop)
+  if (cluster.isWorker) process.on('disconnect', stop)
 }

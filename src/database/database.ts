@@ -113,6 +113,8 @@ export interface DatabaseOptions {
    * making one takes. It must be where nobody else can write. Null, or a database that exists: not used.
    */
   image?: string | null
+  /** Called when the embedded database ends by itself: every statement fails from then on. */
+  onStopped?: (reason: DatabaseStopped) => void
 }
 
 /** The url names no database that we know, or a folder outside the data folder. */
@@ -185,6 +187,12 @@ async function openPglite(options: DatabaseOptions): Promise<Database> {
     lock?.release()
     throw error
   })
+  let isClosing = false
+  const follow = async (): Promise<void> => {
+    const reason = await server.stop
+    if (!isClosing) options.onStopped?.(reason)
+  }
+  void follow()
   if (folder !== null) {
     options.log.info(
       { folder, ms: Math.round(options.clock.monotonic() - begun) },
@@ -198,6 +206,7 @@ async function openPglite(options: DatabaseOptions): Promise<Database> {
         return server.stopped
       },
       close: async () => {
+        isClosing = true
         await server.close()
         lock?.release()
       }

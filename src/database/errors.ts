@@ -58,13 +58,12 @@ const faultCodes = new Set([
   'EAI_AGAIN',
   'EHOSTUNREACH',
   'ENETUNREACH',
-  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, too_many_connections,
-  // read_only_sql_transaction (a standby)
+  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, read_only_sql_transaction (a
+  // standby)
   '57014',
   '57P01',
   '57P02',
   '57P03',
-  '53300',
   '25006'
 ])
 
@@ -112,7 +111,7 @@ export function isRefused(error: unknown): boolean {
 }
 
 /**
- * Whether the database is away, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never
+ * Whether the database is away or out of resources, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never
  * 500 or 4xx.
  */
 export function isConnectionFault(error: unknown): boolean {
@@ -120,5 +119,6 @@ export function isConnectionFault(error: unknown): boolean {
   if (code === null) return false
   // A Unix socket that is not there; a file that is not there is something else.
   if (code === 'ENOENT') return error instanceof Error && 'syscall' in error && error.syscall === 'connect'
-  return faultCodes.has(code) || code.startsWith('08')
+  // Class 08: connection exceptions. Class 53: no disk, memory or connection is left, until its operator acts.
+  return faultCodes.has(code) || /^(08|53)...$/.test(code)
 }

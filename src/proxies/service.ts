@@ -7,7 +7,7 @@ import { overCap } from '../merchants/plan-caps.ts'
 import type { PlanCaps } from '../merchants/plans.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import type { Clock } from '../system/clock.ts'
-import type { Sql } from '../database/database.ts'
+import { isUniqueViolation, type Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
 import type { Sealer } from '../keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../upstream/guard.ts'
@@ -84,9 +84,7 @@ export class ProxyService {
     this.#checkPrices(merchant, input)
     const now = this.#parts.clock.now()
     const defaults = this.#parts.defaults()
-    const proxyId = newProxyId(input.name, this.#parts.random)
-    const row: ProxyRow = {
-      proxyId,
+    const row: Omit<ProxyRow, 'proxyId' | 'authValue'> = {
       merchantId: merchant.id,
       name: input.name,
       description: input.description ?? null,
@@ -103,23 +101,32 @@ export class ProxyService {
       allowedPaths: patternsOf(input.allowedPaths ?? []),
       blockedPaths: patternsOf(input.blockedPaths ?? []),
       authHeader: authHeaderOf(input.authHeader ?? null),
-      authValue: this.#sealed(input.authValue ?? null, proxyId),
       isActive: input.isActive ?? true,
       createdAt: now,
       updatedAt: now
     }
-    checkAuth(row)
     checkMost(row)
     const caps = this.#parts.caps(merchant)
-    const held = await this.#parts.store.insert(row, caps.endpoints, (sql, merchantId) =>
-      this.#parts.countOtherEndpoints(sql, merchantId)
-    )
-    if (held !== null)
-      throw (
-        overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??
-        notFound()
-      )
-    return this.#view(row)
+    const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
+      const proxyId = newProxyId(input.name, this.#parts.random)
+      // The value is sealed for its row.
+      const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
+      checkAuth(whole)
+      try {
+        const held = await this.#parts.store.insert(whole, caps.endpoints, (sql, merchantId) =>
+          this.#parts.countOtherEndpoints(sql, merchantId)
+        )
+        if (held === null) return whole
+        throw (
+          overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??
+          notFound()
+        )
+      } catch (error) {
+        if (attemptsLeft === 0 || !isUniqueViolation(error, 'proxies_pkey')) throw error
+        return await inserted(attemptsLeft - 1)
+      }
+    }
+    return this.#view(await inserted(ID_ATTEMPTS))
   }
 
   /** Newest first. */
@@ -339,7 +346,11 @@ function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceTe
 }
 
 /** No price may name more than the satoshis beside it, which caps of plans and clients that know them alone go by. */
-function checkMost({ defaultPrice, defaultPriceSats, endpoints }: ProxyRow): void {
+function checkMost({
+  defaultPrice,
+  defaultPriceSats,
+  endpoints
+}: Pick<ProxyRow, 'defaultPrice' | 'defaultPriceSats' | 'endpoints'>): void {
   const all = [
     { price: defaultPrice, most: defaultPriceSats, field: '/defaultPrice', beside: 'defaultPriceSats' },
     ...endpoints.map(({ price = null, priceSats }, index) => ({
@@ -368,7 +379,10 @@ function checkAuth(row: ProxyRow): void {
     throw new ShortError(400, 'authValue needs authHeader, the name of the header that carries it.')
 }
 
-/** `<slug of name>-<6 hex>` (decision 10). */
+/** Further ids that are tried when one is taken: names are shared by all merchants. */
+const ID_ATTEMPTS = 4
+
+/** `<slug of name>-<8 hex>` (decision 10). */
 function newProxyId(name: string, random: Random): string {
   const slug = name
     .normalize('NFKD')
@@ -377,5 +391,5 @@ function newProxyId(name: string, random: Random): string {
     .replaceAll(/^-|-$/g, '')
     .slice(0, 40)
     .replace(/-$/, '')
-  return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(3)).toString('hex')}`
+  return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(4)).toString('hex')}`
 }

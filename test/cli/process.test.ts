@@ -207,6 +207,14 @@ t.test('a data folder that cannot be written is told in one line', async t => {
   )
 })
 
+t.test('a gateway whose embedded database is killed ends, to be started again', async t => {
+  const gateway = await spawnGateway(t, { yaml: defaultYaml(), documented: false })
+  const [database] = readFileSync(`/proc/${gateway.pid}/task/${gateway.pid}/children`, 'utf8').trim().split(' ')
+  process.kill(Number(database), 'SIGKILL')
+  t.match(await gateway.ended, { code: 1 })
+  t.ok(gateway.log.some(({ code, msg }) => code !== undefined && /embedded database has ended/.test(String(msg))))
+})
+
 t.test('a plugin file that has changed is used after a reload, and the old one is closed', async t => {
   const folder = temporaryFolder(t)
   mkdirSync(join(folder, 'plugins'))

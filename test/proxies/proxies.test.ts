@@ -32,6 +32,24 @@ async function createProxy(gateway: TestGateway, members: object): Promise<strin
   return (answer.json() as { proxyId: string }).proxyId
 }
 
+await eachDatabase(t, 'proxies: an id that is taken is replaced by another', async (t, database) => {
+  const gateway = await startGateway(t, { database })
+  // The first two ids of each proxy are taken.
+  await database.sql`create sequence inserts`
+  await database.sql`
+    create function take_ids() returns trigger language plpgsql as $$ begin
+      if nextval('inserts') % 3 <> 0 then raise unique_violation using constraint = 'proxies_pkey'; end if;
+      return new;
+    end $$`
+  await database.sql`create trigger taken before insert on proxies for each row execute function take_ids()`
+  const secret = { targetBaseUrl: 'https://api.example.com', authHeader: 'X-Key', authValue: 'secret' }
+  const proxyId = await createProxy(gateway, secret)
+  t.equal((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).status, 200)
+  await database.sql`alter sequence inserts restart with 1 increment by 3`
+  const full = await gateway.merchantSend('POST', '/api/proxy', { name: 'x', defaultPriceSats: 1, ...secret })
+  t.equal(full.status, 500, 'at some point it gives up')
+})
+
 t.test('create, list, get, update and delete answer as decision 89 says', async t => {
   await eachDatabase(t, 'the life of a proxy', async (t, database) => {
     const gateway = await startGateway(t, { database })
@@ -48,7 +66,7 @@ t.test('create, list, get, update and delete answer as decision 89 says', async 
     t.equal(created.status, 201)
     const proxy = created.json() as Record<string, unknown>
     t.match(proxy, {
-      proxyId: /^wetter-mehr-[0-9a-f]{6}$/,
+      proxyId: /^wetter-mehr-[0-9a-f]{8}$/,
       name: 'Wetter & Mehr',
       description: 'd',
       targetBaseUrl: 'https://api.example.com/v1',

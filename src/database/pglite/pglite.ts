@@ -54,6 +54,7 @@ export class PgliteServer {
   readonly #sockets = new Set<PgliteSocket>()
   readonly #started = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
+  readonly #stop = Promise.withResolvers<DatabaseStopped>()
   #reader: PgliteSocket | null = null
   /** Requests that the process has not answered. */
   #owed = 0
@@ -125,6 +126,11 @@ export class PgliteServer {
   /** Whether the database has ended, in whatever way. */
   get stopped(): boolean {
     return this.#stopped !== null
+  }
+
+  /** Resolves when the database has ended, in whatever way. */
+  get stop(): Promise<DatabaseStopped> {
+    return this.#stop.promise
   }
 
   /** The id of the database's process, for tests and measurements. */
@@ -223,7 +229,7 @@ export class PgliteServer {
         this.#log.warn(bytes.toString())
         break
       case frame.failed:
-        this.#stop(bytes.toString())
+        this.#fail(bytes.toString())
         break
       case frame.inUse:
         if (this.#folder !== null)
@@ -231,20 +237,21 @@ export class PgliteServer {
         break
       case frame.broken:
         // The protocol's state is unknown from here on, so nothing may be read from this session again.
-        this.#stop(bytes.toString())
+        this.#fail(bytes.toString())
         this.#process.kill('SIGKILL')
         break
     }
   }
 
   #end(reason: string): void {
-    this.#stop(reason)
+    this.#fail(reason)
     this.#ended.resolve()
   }
 
-  #stop(reason: string): void {
+  #fail(reason: string): void {
     if (this.#stopped !== null) return
     this.#stopped = new DatabaseStopped(reason)
+    this.#stop.resolve(this.#stopped)
     for (const socket of this.#sockets) socket.destroy(this.#stopped)
     this.#started.reject(this.#stopped)
   }
