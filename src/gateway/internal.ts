@@ -234,14 +234,13 @@ function toReply(mounted: Mounted, result: Result): Reply {
 }
 
 /**
- * The chain in front authenticates; a route that leads here without that is a fault of the configuration, answered 500
- * and logged, so that an operation mounted later is never open by a catch-all route.
+ * The chain in front authenticates. Where a catch-all route leads here without that, the operation is not served at all:
+ * 404, so that one mounted later is never open by it. `check` warns of such a route.
  */
 function requireCaller(ctx: Context, operation: AnyOperation): void {
-  const { access, id } = operation
+  const { access } = operation
   const { principal } = ctx
-  if ((access === 'merchant' || access === 'admin') && principal?.kind !== access)
-    throw new TypeError(`the chain of ${ctx.route.name} needs "auth: { as: ${access} }", because it leads to ${id}`)
+  if ((access === 'merchant' || access === 'admin') && principal?.kind !== access) throw notFound()
   if (principal?.kind !== 'merchant') return
   const needed = neededRole(operation)
   // What anybody may do asks for a role where it says one itself.

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
 import { countingUpstream, openShop, shopYaml } from './shop.ts'
 
@@ -281,4 +282,14 @@ t.test('nothing is smuggled past the gateway to an upstream that keeps its conne
       t.equal(upstream.hits.at(-1), 'GET /free/after')
     })
   }
+})
+
+t.test('catch-all routes: operations that need a caller are 404 where no chain authenticates', async t => {
+  const use = 'use: [ service, sandbox, merchant-api, operator-api, storefront, pages ]'
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({ replace: [[use, 'use: [ service ]']] }),
+    documented: false
+  })
+  for (const path of ['/console', '/operator', '/api/payments', '/api/merchant/me', '/api/admin/merchants'])
+    t.equal((await gateway.send('GET', path)).status, 404, path)
 })
