@@ -64,7 +64,8 @@ export function openMerchants(parts: OpenMerchantsParts) {
           const verdict = await payees.validate(merchant, slot)
           if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
           return verdict
-        }
+        },
+        validateKey: (key, slot) => payees.validateKey(key, slot)
       }),
       ...apiKeyOperations(apiKeys),
       ...settingsOperation(slot => parts.slotFacts(slot))

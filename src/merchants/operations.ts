@@ -40,6 +40,8 @@ export interface MerchantOperationParts {
    * verdict.
    */
   validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
+  /** The same for a key that is not saved yet. */
+  validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
   countProxies(merchantId: number): Promise<ProxyCounts>
   /** Whether a payment of the account was ever paid, demos too (decision 74). */
   hasPaidPayment(merchantId: number): Promise<boolean>
@@ -193,6 +195,14 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
     path: `/api/merchant/${slot}-key`,
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: `Save the key for the ${slot} provider`,
+    query: Type.Object({
+      test: Type.Optional(
+        Type.Enum(['true', 'false'], {
+          description:
+            'true: the key is tried first. One that does not work is 400 with the reason, and the saved key stays.'
+        })
+      )
+    }),
     body: Type.Object({
       [member]: Type.String({
         maxLength: MAX_KEY_CHARS,
@@ -201,15 +211,20 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
     }),
     refuse,
     responses: {
-      200: { description: 'Saved, not tried yet.', schema: Done },
-      400: refused('An error where the key is missing or blank; a problem where it is no text, or too long.'),
+      200: { description: 'Saved; tried only where `test` is true.', schema: Done },
+      400: refused(
+        'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.'
+      ),
       404: gone
     },
-    handle: async ({ ctx, body }) => {
+    handle: async ({ ctx, body, query }) => {
       // The schema has exactly this member, whose name is only known here.
-      const key = (body as Record<typeof member, string>)[member]
-      there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, new Secret(key)))
-      return done(`The key for the ${slot} provider was saved.`)
+      const key = new Secret((body as Record<typeof member, string>)[member])
+      const isTested = query.test === 'true' && key.reveal().trim() !== ''
+      const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
+      if (tested?.isValid === false) throw new ShortError(400, `The key was not saved. ${tested.message}`)
+      there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
+      return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
     }
   })
 }
@@ -378,15 +393,17 @@ function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): A
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Try the saved key for the ${slot} provider`,
     responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
-    handle: async ({ ctx }) => ({ status: 200, body: await verdict(parts, merchantOf(ctx), slot) })
+    handle: async ({ ctx }) => ({
+      status: 200,
+      body: await verdictOf(slot, () => parts.validate(merchantOf(ctx), slot))
+    })
   })
 }
 
-async function verdict(parts: MerchantOperationParts, merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict> {
+/** What trying a key says, also where its provider could not be asked. */
+async function verdictOf(slot: ProviderSlot, tried: () => Promise<KeyVerdict | null>): Promise<KeyVerdict> {
   try {
-    return (
-      (await parts.validate(merchant, slot)) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
-    )
+    return (await tried()) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
   } catch (error) {
     if (error instanceof ProviderUnavailable)
       return {

@@ -213,10 +213,14 @@ export class Payees {
    */
   async validate(account: ProviderAccount, slot: ProviderSlot): Promise<KeyVerdict | null> {
     const sealed = keyOf(account, slot)
-    if (sealed === null) return null
+    return sealed === null ? null : await this.validateKey(this.#open(sealed), slot)
+  }
+
+  /** Tries a key of a slot that need not be saved. @throws as `validate` */
+  async validateKey(text: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict> {
     let keys: ReadonlyArray<SlotKey<Seat>>
     try {
-      keys = readSlotKeys(this.#open(sealed).reveal(), this.#seats[slot])
+      keys = readSlotKeys(text.reveal().trim(), this.#seats[slot])
     } catch (error) {
       if (error instanceof SlotKeysError) return { isValid: false, message: error.message }
       throw error

@@ -204,6 +204,11 @@ for (const [slot, member] of [
         { isValid: false, message: /partner\.receive-request\.create/ },
         'a key that reads but cannot create fails with the missing scope named'
       )
+      const saved = await account.send('PUT', `${path}?test=true`, { [member]: 'another-good-key' })
+      t.match([saved.status, saved.json()], [200, { success: true, message: /was saved\. ./ }])
+      const refused = await account.send('PUT', `${path}?test=true`, { [member]: 'sandbox-no-create' })
+      t.match([refused.status, refused.json()], [400, { error: /not saved.*partner\.receive-request\.create/ }])
+      t.match(await validate(), { isValid: true }, 'a key that fails its test leaves the saved one')
     }
   )
 }
