@@ -296,6 +296,24 @@ t.test('a connection that was deleted is silence, and is told as such', async t 
   t.match(await provider.validateKey(key), { isValid: false, message: /its relay knows none/ })
 })
 
+t.test('a wallet that knows NIP-04 alone is refused with the reason, not taken for offline', async t => {
+  const { clock, fake, provider, relay, key } = await setUp(t)
+  const { provider: other, key: otherKey } = await setUp(t)
+  fake.announce(null)
+  fake.fail('hang')
+  fake.onHang = () => {
+    clock.advance(2_000)
+  }
+  const asked = provider.createCharge(key, request)
+  for (let turns = 0; turns < 200; turns++) await setImmediate()
+  clock.advance(8_000)
+  await t.rejects(asked, errorLike({ name: 'ProviderRefused', message: /NIP-04 alone/ }))
+  const { length } = relay.taken
+  await t.rejects(provider.createCharge(key, request), errorLike({ message: /NIP-04 alone/ }))
+  t.equal(relay.taken.length, length, 'it is not asked again')
+  t.match(await other.createCharge(otherKey, request), { paymentHash: /./ })
+})
+
 t.test('a payment that the wallet tells of is known at once, and what nobody awaits is not', async t => {
   const { clock, fake, provider, told, relay, key } = await setUp(t)
   const charge = await provider.createCharge(key, request)

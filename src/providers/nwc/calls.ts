@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache'
 import { guardedConnector, plainConnector } from '../../upstream/connector.ts'
 import { noBudget, type CallBudget, type CallStanding } from '../budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../errors.ts'
@@ -6,6 +7,7 @@ import { inOurTerms, KeyUnusable, originOf, type KeyedOptions, type ServerWords 
 import { readKeyForCall } from '../address-key.ts'
 import { saidInShort, unusableAnswer } from '../provider-call.ts'
 import type { Secret } from '../../keys/secrets.ts'
+import { readAnnouncement } from './answers.ts'
 import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
 import { readNwcKey, type NwcKey, type RelayAddress } from './key.ts'
 import { conversationKey, decrypt, encrypt, Nip44Error } from './nip44.ts'
@@ -59,6 +61,9 @@ const MAX_RELAYS = 1000
 const REQUEST_LIFE = 60
 /** Seconds to wait where a wallet asks for it. */
 const RATE_WAIT = 5
+/** Milliseconds without an answer after which the wallet's announcement is read, and for which that is believed. */
+const PROBE_AFTER = 2_000
+const NIP04_KEPT = 600_000
 /** Reads may be asked for a second time. */
 const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
 
@@ -73,6 +78,8 @@ export class NwcCalls {
   readonly #ownOrigin: string | null
   /** The one used longest ago first. */
   readonly #relays = new Map<string, Relay>()
+  /** Wallets that know NIP-04 alone, and until when that is believed. */
+  readonly #nip04 = new LRUCache<string, number>({ max: MAX_RELAYS })
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: KeyedOptions) {
@@ -119,10 +126,22 @@ export class NwcCalls {
     const conversation = conversationKey(Buffer.from(secret, 'hex'), Buffer.from(key.wallet, 'hex'))
     const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
     const once = async (method: NwcMethod, parameters: JsonMembers): Promise<JsonMembers> => {
+      this.#requireNip44(key)
       await this.#budget.spend(undefined, secret, standing)
       const event = this.#request(key, encrypt(JSON.stringify({ method, params: parameters }), conversation))
-      const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, limit)))
-      return readAnswer(answer, method, conversation)
+      const probe = this.#options.clock.after(PROBE_AFTER, () => {
+        void this.#probe(key, announced)
+      })
+      try {
+        const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, limit)))
+        return readAnswer(answer, method, conversation)
+      } catch (error) {
+        // A wallet that knows NIP-04 alone does not answer, because it cannot read the request.
+        if (error instanceof WalletSilent) this.#requireNip44(key)
+        throw error
+      } finally {
+        probe.cancel()
+      }
     }
     const ask: NwcWallet['ask'] = async (method, parameters, answers) => {
       const answer = await once(method, parameters).catch(async (error: unknown) => {
@@ -147,6 +166,18 @@ export class NwcCalls {
       return found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
     }
     return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
+  }
+
+  /** @throws ProviderRefused 'key' for a wallet that was seen to know NIP-04 alone */
+  #requireNip44({ origin }: NwcKey): void {
+    if ((this.#nip04.get(origin) ?? 0) > this.#options.clock.now()) throw new ProviderRefused('key', NO_NIP44)
+  }
+
+  /** Reads how a wallet that does not answer encrypts. Never rejects: nothing is known then. */
+  async #probe({ origin }: NwcKey, announced: () => Promise<NostrEvent | null>): Promise<void> {
+    const event = await announced().catch(() => null)
+    if (event !== null && !readAnnouncement(event).hasNip44)
+      this.#nip04.set(origin, this.#options.clock.now() + NIP04_KEPT)
   }
 
   #request({ wallet, secret }: NwcKey, content: string): NostrEvent {

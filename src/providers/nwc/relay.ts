@@ -164,7 +164,8 @@ export class Relay {
       if (this.#ensure()) this.#send(['REQ', name, filter])
       return () => {
         query.reject(lateRelay())
-        this.#suspect(since)
+        // Its connection was given up before: the present one is new.
+        if (!query.isAgain) this.#suspect(since)
       }
     })
   }
