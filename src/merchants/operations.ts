@@ -222,7 +222,8 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
       const key = new Secret((body as Record<typeof member, string>)[member])
       const isTested = query.test === 'true' && key.reveal().trim() !== ''
       const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
-      if (tested?.isValid === false) throw new ShortError(400, `The key was not saved. ${tested.message}`)
+      if (tested?.isValid === false)
+        throw new ShortError(400, `The key was not saved. ${tested.message}`, [], 'BG_PROVIDER_KEY_TEST_FAILED')
       there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
       return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
     }

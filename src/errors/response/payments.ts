@@ -43,6 +43,11 @@ export const paymentErrors = {
     cause: 'There is no such payment, or the sandbox made no such invoice.',
     cure: 'Give one of yours, made by this gateway.'
   },
+  BG_PROVIDER_KEY_TEST_FAILED: {
+    status: 400,
+    cause: 'A provider key was to be tested before it is saved, and does not work.',
+    cure: 'The text says why. The key that was saved before is still in use.'
+  },
   BG_PAYMENT_NOT_REFUNDABLE: {
     status: 400,
     cause: 'The payment is in a state in which nothing can be given back.',
