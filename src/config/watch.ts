@@ -1,6 +1,6 @@
-import { watch as watchFolder } from 'node:fs'
+import { readlinkSync, watch as watchFolder } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { basename, dirname, resolve } from 'node:path'
+import { basename, dirname, join, resolve, sep } from 'node:path'
 import type { Clock, Timer } from '../system/clock.ts'
 
 /** What the watcher needs from outside. */
@@ -35,7 +35,8 @@ export interface ConfigWatch {
 /**
  * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write
  * a new file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the
- * file changed is judged by its text, so that touching it or a neighbour reloads nothing.
+ * file changed is judged by its text, so that touching it or a neighbour reloads nothing. Where the path leads over
+ * links, the folders of each link and of the file itself are watched too.
  */
 export async function watchConfig(options: WatchOptions): Promise<ConfigWatch> {
   const watcher = new Watcher(options)
@@ -52,7 +53,7 @@ class Watcher implements ConfigWatch {
   }
   #known: string | undefined
   #timer: Timer | undefined
-  #folder: { close(): void } | undefined
+  readonly #folders = new Map<string, { close(): void }>()
   #wanted: 'saved' | 'signal' | undefined
   #busy = false
   #closed = false
@@ -64,29 +65,46 @@ class Watcher implements ConfigWatch {
   }
 
   async start(): Promise<void> {
-    const { watch = systemWatch, signals = process, onError } = this.#options
+    const { signals = process } = this.#options
     signals.on('SIGHUP', this.#onSignal)
-    try {
-      this.#folder = watch(
-        dirname(this.#file),
-        () => {
-          this.#settle()
-        },
-        onError
-      )
-    } catch (error) {
-      // A system without watches, or out of them, still has SIGHUP.
-      onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
-    }
+    this.#follow()
     this.#known = await this.#text()
   }
 
   close(): void {
     this.#closed = true
     this.#timer?.cancel()
-    this.#folder?.close()
+    for (const watched of this.#folders.values()) watched.close()
+    this.#folders.clear()
     const { signals = process } = this.#options
     signals.off('SIGHUP', this.#onSignal)
+  }
+
+  /** Watches the folders that the path leads over now; those that it left are no longer watched. */
+  #follow(): void {
+    const { watch = systemWatch, onError } = this.#options
+    const folders = foldersOf(this.#file)
+    for (const [folder, watched] of this.#folders) {
+      if (folders.has(folder)) continue
+      watched.close()
+      this.#folders.delete(folder)
+    }
+    for (const folder of folders) {
+      if (this.#folders.has(folder)) continue
+      try {
+        const watched = watch(
+          folder,
+          () => {
+            this.#settle()
+          },
+          onError
+        )
+        this.#folders.set(folder, watched)
+      } catch (error) {
+        // A system without watches, or out of them, still has SIGHUP.
+        onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
+      }
+    }
   }
 
   /** One save is several events; the file is looked at when they have ended. */
@@ -94,6 +112,7 @@ class Watcher implements ConfigWatch {
     if (this.#closed) return
     this.#timer?.cancel()
     this.#timer = this.#options.clock.after(this.#options.quiet ?? 100, () => {
+      this.#follow()
       this.#request('saved')
     })
   }
@@ -138,4 +157,36 @@ function systemWatch(folder: string, onEvent: () => void, onError: (error: Error
   const watcher = watchFolder(folder, { persistent: false }, onEvent)
   watcher.on('error', onError)
   return watcher
+}
+
+/** The folder of the file, of each link on the way to it, and of the file that the links lead to. */
+function foldersOf(file: string): Set<string> {
+  const folders = new Set([dirname(file)])
+  let steps = file.split(sep).slice(1)
+  let at: string = sep
+  // As many links as Linux follows.
+  for (let links = 0; steps.length > 0 && links <= 40;) {
+    const [step = '', ...rest] = steps
+    const target = targetOf(join(at, step))
+    if (target === null) {
+      at = join(at, step)
+      steps = rest
+    } else {
+      folders.add(at)
+      steps = [...resolve(at, target).split(sep).slice(1), ...rest]
+      at = sep
+      links++
+    }
+  }
+  if (folders.size > 1) folders.add(dirname(at))
+  return folders
+}
+
+function targetOf(path: string): string | null {
+  try {
+    return readlinkSync(path)
+  } catch {
+    // No link, or nothing that is there now.
+    return null
+  }
 }

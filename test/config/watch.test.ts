@@ -1,5 +1,5 @@
-import { EventEmitter } from 'node:events'
-import { mkdtemp, rename, writeFile } from 'node:fs/promises'
+import { EventEmitter, once } from 'node:events'
+import { mkdir, mkdtemp, rename, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
@@ -189,5 +189,60 @@ t.test('a real file that an editor replaces by a rename is noticed, twice', asyn
     await writeFile(`${file}.new`, text)
     await rename(`${file}.new`, file)
     t.equal(await changed, 'saved')
+  }
+})
+
+t.test('watch: a file behind links is noticed, whichever of them or of their targets changes', async t => {
+  const root = await mkdtemp(join(t.testdir({}), 'links-'))
+  for (const [name, text] of [
+    ['one', 'a: 1'],
+    ['two', 'a: 2']
+  ] as const) {
+    await mkdir(join(root, 'releases', name), { recursive: true })
+    await writeFile(join(root, 'releases', name, 'gateway.yaml'), text)
+  }
+  await mkdir(join(root, 'etc'))
+  const link = async (target: string, path: string): Promise<void> => {
+    await symlink(target, `${path}.new`)
+    await rename(`${path}.new`, path)
+  }
+  const [current, file] = [join(root, 'current'), join(root, 'etc', 'gateway.yaml')]
+  await link('releases/one', current)
+  await link('../current/gateway.yaml', file)
+  const calls = new EventEmitter()
+  const watch = await watchConfig({
+    file,
+    clock: systemClock,
+    quiet: 1,
+    signals: new EventEmitter(),
+    onChange: () => {
+      calls.emit('change')
+    },
+    onError: error => {
+      throw error
+    }
+  })
+  const alive = setInterval(() => {}, 1000)
+  t.teardown(() => {
+    watch.close()
+    clearInterval(alive)
+  })
+  for (const [what, change] of [
+    ['the target is saved', () => writeFile(join(root, 'releases/one/gateway.yaml'), 'a: 3')],
+    ['a link of a folder moves', () => link('releases/two', current)],
+    ['the new target is saved', () => writeFile(join(root, 'releases/two/gateway.yaml'), 'a: 4')],
+    ['the link itself moves', () => link('../releases/one/gateway.yaml', file)],
+    [
+      'a file takes the place of the link',
+      async () => {
+        await writeFile(`${file}.new`, 'a: 5')
+        await rename(`${file}.new`, file)
+      }
+    ]
+  ] as const) {
+    const changed = once(calls, 'change')
+    await change()
+    await changed
+    t.pass(what)
   }
 })
