@@ -160,16 +160,15 @@ export class OpenApiCheck {
       fail(`X-API-Version is ${String(headers['x-api-version'])}`)
     if (headers['x-api-version'] === undefined) fail('there is no X-API-Version')
     if (headers['x-correlation-id'] === undefined) fail('there is no X-Correlation-Id')
-    if (!own) return
-    const caching = first(headers['cache-control']) ?? ''
-    const isShared = status === 200 && PUBLIC.test(comparablePath(answered.path.split('?', 1)[0] ?? ''))
-    if (!(isShared ? /^public, max-age=\d+/ : /no-store|^private$/).test(caching)) fail(`Cache-Control is "${caching}"`)
-    if (operation === null) return
+    if (!own || operation === null) return
     if (operation.id === null) {
       if (status === 402 && /^(?:L402|LSAT|Payment) /.test(first(headers['www-authenticate']) ?? ''))
         this.#body(answered, operation, fail)
       return
     }
+    const caching = first(headers['cache-control']) ?? ''
+    const isShared = status === 200 && PUBLIC.test(comparablePath(answered.path.split('?', 1)[0] ?? ''))
+    if (!(isShared ? /^public, max-age=\d+/ : /no-store|^private$/).test(caching)) fail(`Cache-Control is "${caching}"`)
     if (Object.keys(headers).some(name => /^(?:x-)?ratelimit/.test(name))) fail('it has rate-limit headers')
     if ((status === 429 || status === 503) && !/^[1-9]\d*$/.test(first(headers['retry-after']) ?? ''))
       fail('there is no Retry-After')
