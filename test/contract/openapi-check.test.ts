@@ -69,7 +69,7 @@ const document = openApiDocument([operation, list, page, once], {
   pricedRoutes: [{ path: '/paid/{path}', methods: [], price: 1, description: 'Paid' }]
 })
 const check = new OpenApiCheck(document)
-const common = { 'x-api-version': '1.0.0', 'x-correlation-id': 'a' }
+const common = { 'x-api-version': '1.0.0', 'x-correlation-id': 'a', 'cache-control': 'no-store' }
 const answer = (
   status: number,
   body: unknown,
@@ -248,6 +248,7 @@ t.test('an answer that the document does not describe is refused, and the error 
     ],
     ['no version', answer(201, thing, { 'x-api-version': undefined }), /X-API-Version/],
     ['no correlation id', answer(201, thing, { 'x-correlation-id': undefined }), /X-Correlation-Id/],
+    ['a response that caches may keep', answer(201, thing, { 'cache-control': undefined }), /Cache-Control/],
     [
       'neither on an unknown path',
       answer(404, {}, { 'x-correlation-id': undefined }, { path: '/elsewhere' }),
