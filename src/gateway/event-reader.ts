@@ -62,19 +62,18 @@ export class EventReader {
       this.#skipsLf = false
       if (piece[at] === LF) at++
     }
-    let cr = piece.indexOf(CR, at)
-    if (cr < 0) cr = length
+    let cr = nextOf(piece, CR, at)
+    let lf = -1
     while (at < length) {
-      let end = piece[at] === LF ? at : piece.indexOf(LF, at)
-      if (end < 0 || end > cr) end = cr
+      if (lf < at) lf = piece[at] === LF ? at : nextOf(piece, LF, at)
+      const end = Math.min(lf, cr)
       if (end > at) this.#part(piece, at, end)
       if (end === length) return
       at = end + 1
       if (end === cr) {
         if (at === length) this.#skipsLf = true
         else if (piece[at] === LF) at++
-        cr = piece.indexOf(CR, at)
-        if (cr < 0) cr = length
+        cr = nextOf(piece, CR, at)
       }
       this.#endLine(at)
     }
@@ -182,6 +181,12 @@ export class EventReader {
     this.#name = ''
     this.#value = ''
   }
+}
+
+/** Where a byte is next; the length where it is not. */
+function nextOf(piece: Buffer, byte: number, from: number): number {
+  const at = piece.indexOf(byte, from)
+  return at < 0 ? piece.length : at
 }
 
 function isDataField(piece: Buffer, at: number): boolean {

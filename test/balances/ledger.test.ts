@@ -316,6 +316,68 @@ void eachDatabase(t, 'a slice that is lost while more is asked for it serves nob
   await refused
 })
 
+void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', async (t, database) => {
+  const clock = new ManualClock()
+  const asked = Promise.withResolvers<void>()
+  const free = Promise.withResolvers<void>()
+  let isSlow = false
+  class Slow extends SqlBalanceStore {
+    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+      if (!isSlow) return await super.grab(wish)
+      asked.resolve()
+      await free.promise
+      return null
+    }
+  }
+  const store = new Slow(database)
+  const told: number[][] = []
+  const gateway = new Ledger({
+    store,
+    database,
+    clock,
+    log: silentLog,
+    gateway: 'a',
+    settled: (charged, unpaid) => told.push([charged, unpaid])
+  })
+  t.teardown(() => gateway.close())
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const reservation = await reserved(gateway, balance.id, 5_000)
+  await written(clock, [gateway])
+  isSlow = true
+  const settling = settled(gateway, reservation, 600_000)
+  await asked.promise
+  await database.sql`delete from balance_slices where balance_id = ${balance.id}`
+  await written(clock, [gateway], 10_000)
+  await written(clock, [gateway], 1_000)
+  free.resolve()
+  t.match(await settling, { chargedMsat: 0, unpaidMsat: 600_000, leftMsat: 0 })
+  t.same(told, [[0, 600_000]])
+})
+
+void eachDatabase(t, 'a grant: other gateways are asked only for what the balance has', async (t, database) => {
+  const clock = new ManualClock()
+  const store = new SqlBalanceStore(database)
+  const notified: string[] = []
+  const heard: Pick<typeof database, 'listen' | 'notify'> = {
+    listen: (channel, take) => database.listen(channel, take),
+    notify: async (channel, text) => {
+      notified.push(text)
+      await database.notify(channel, text)
+    }
+  }
+  const [first, second] = ['a', 'b'].map(
+    gateway => new Ledger({ store, database: heard, clock, log: silentLog, gateway })
+  )
+  if (first === undefined || second === undefined) throw new Error('there are two')
+  t.teardown(() => Promise.all([first.close(), second.close()]))
+  const balance = newBalance(clock)
+  await store.open(balance)
+  await reserved(first, balance.id, 600_000)
+  t.match(await second.reserve(balance.id, 1_000_001), { kind: 'refused', why: 'insufficient' })
+  t.same(notified, [], 'what nobody has is not asked for')
+})
+
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
   const { clock, store } = setting(t, database)
   const balance = newBalance(clock)
