@@ -117,8 +117,10 @@ export class Meter {
     if (this.config.usage !== 'openai') return NO_LISTS
     const prompt = await readMember('prompt', ctx)
     const input = await readMember('input', ctx)
+    // vLLM takes prompts as embeddings, too, beside those in `prompt`.
+    const embeds = await readMember('prompt_embeds', ctx)
     return {
-      prompts: responsesTo(prompt),
+      prompts: responsesTo(prompt) + (Array.isArray(embeds) ? embeds.length : 0),
       inputs: responsesTo(input),
       hasInput: input !== undefined && input !== null,
       hasIds: hasIds(prompt) || hasIds(input)

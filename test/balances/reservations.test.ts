@@ -1,6 +1,6 @@
 /** What a request reserves, and what is lost where it uses more. */
 import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
+import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
@@ -29,7 +29,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const send = (body: object | string): Promise<Answer> =>
     gateway.send('POST', '/v1/a', { headers: { authorization, 'content-type': 'application/json' }, body })
-  return { gateway, send, store: new SqlBalanceStore(gateway.database), calls: () => calls }
+  return { gateway, authorization, send, store: new SqlBalanceStore(gateway.database), calls: () => calls }
 }
 
 /** What requests reserve, in units: their upstream reports nothing, so that the reservation is charged. */
@@ -77,6 +77,7 @@ for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
       [{ prompt: ids, max_tokens: 7 }, 7],
       [{ prompt: [ids, ids, ids], max_tokens: 7, best_of: 2 }, 42],
       [{ prompt: [], max_tokens: 7 }, 7],
+      [{ prompt_embeds: ['e', 'e'], max_tokens: 7 }, 21],
       [{ input: 'a', max_output_tokens: 7 }, 7],
       [{ input: 'a', max_tokens: 1 }, 100],
       [
@@ -137,4 +138,44 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
   t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others are asked for another balance')
   const [one] = await shop.store.list({ skip: 0, take: 1 })
   t.ok((one?.spentMsat ?? 0) <= 200_000)
+})
+
+t.test('a client that leaves while its request waits: gives its reservation back', async t => {
+  const gate = Promise.withResolvers<void>()
+  const shop = await openShop(
+    t,
+    '{ unit: token, bundle: 200 sats, prices: 1 sat, usage: openai, estimate: { else: 1 } }',
+    response => {
+      void gate.promise.then(() =>
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end('{"usage":{"prompt_tokens":0,"completion_tokens":1}}')
+      )
+    }
+  )
+  const answers = Array.from({ length: 16 }, () => shop.send(chat))
+  await eventually('16 are under way', async () => (shop.calls() >= 16 ? true : null))
+  const reservedMsat = async (): Promise<number> => {
+    const headers = { authorization: shop.authorization }
+    const answer = await shop.gateway.send('GET', '/l402/balance', { headers })
+    return (answer.json() as { reservedMsat: number }).reservedMsat
+  }
+  const leaving = httpRequest(`${shop.gateway.url}/v1/a`, {
+    method: 'POST',
+    agent: false,
+    headers: { authorization: shop.authorization, 'content-type': 'application/json' }
+  })
+  leaving.on('error', () => undefined)
+  leaving.end('{}')
+  await eventually('the 17th waits', async () => ((await reservedMsat()) === 17_000 ? true : null))
+  const closed = new Promise(resolve => leaving.on('close', resolve))
+  leaving.destroy()
+  await closed
+  // The gateway notices before it answers other connections.
+  for (let time = 0; time < 3; time++) await reservedMsat()
+  gate.resolve()
+  await Promise.all(answers)
+  await eventually('nothing is reserved', async () => ((await reservedMsat()) === 0 ? true : null))
+  t.equal(shop.calls(), 16)
+  t.equal((await shop.send(chat)).status, 200)
 })

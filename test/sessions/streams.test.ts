@@ -90,6 +90,26 @@ t.test("events of ours in a stream of chat chunks have the member that OpenAI's 
   )
 })
 
+t.test('a session of a metered model: pays for the usage, which its client is not sent', async t => {
+  const upstream = await startUpstream(t)
+  upstream.answer = (request, response) => {
+    request.resume()
+    response.setHeader('content-type', 'text/event-stream')
+    response.write('data: {"choices":[{"delta":{"content":"a"}}]}\n\n')
+    response.write('data: {"choices":[],"usage":{"prompt_tokens":5,"compl')
+    response.end('etion_tokens":7}}\n\ndata: [DONE]\n\n')
+  }
+  const meter = 'meter: { unit: token, bundle: 100 sats, prices: 1 sat, usage: openai, estimate: { else: 10 } }'
+  const shop = await openShop(t, `sessions: { deposit: 100 sats }\n    ${meter}`, { upstream })
+  const { open } = await shop.deposit()
+  const { text } = await shop.gateway.send('POST', '/v1/chat', {
+    headers: { authorization: open, 'content-type': 'application/json' },
+    body: { stream: true, messages: [] }
+  })
+  t.match(text, /^data: \{"choices":\[\{.*\n\nevent: payment-receipt\ndata: .*"spent":7,.*\n\ndata: \[DONE\]\n\n$/)
+  t.notMatch(text, 'prompt_tokens')
+})
+
 t.test(
   'a stream that has used up its balance waits for a deposit and goes on, with no event lost or twice',
   async t => {
