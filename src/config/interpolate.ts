@@ -39,7 +39,10 @@ export function interpolate(text: string, env: Environment): Interpolated {
     const file = Object.hasOwn(env, `${name}_FILE`) ? env[`${name}_FILE`] : undefined
     if ((found === undefined || found === '') && file !== undefined && file !== '') {
       try {
-        found = readFileSync(file, 'utf8').trimEnd()
+        // Windows editors begin a file with a byte order mark.
+        found = readFileSync(file, 'utf8')
+          .replace(/^\uFEFF/, '')
+          .trimEnd()
       } catch (error) {
         const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
         return {
