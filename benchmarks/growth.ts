@@ -99,7 +99,7 @@ function waysOf(database: Database): readonly Way[] {
         const row = challengeOf(client())
         const { clientKey, place, binding, createdAt: now } = row
         const limits = { requestLimit: 10, placeLimit: 40 }
-        await store.outstanding({ clientKey, place, binding, ...limits, now, payableUntil: now + 120_000 })
+        await store.outstanding({ clientKey, place, binding, ...limits, now, since: now, payableUntil: now + 120_000 })
         await store.insert(database.sql, row)
       }
     },

@@ -25,6 +25,8 @@ export interface GenuineToken {
   readonly paymentHash: string
   /** 64 lower-case hex characters. */
   readonly tokenId: string
+  /** The path caveat that it was issued with; holders may have narrowed it. */
+  readonly issuedPath: string | null
   readonly grant: Grant
 }
 
@@ -91,7 +93,20 @@ export class ClassicTokens {
     return {
       paymentHash: identifier.paymentHash,
       tokenId: Buffer.from(identifier.tokenId).toString('hex'),
+      issuedPath: issuedPath(macaroon),
       grant: readGrant(macaroon.caveats, credential.preimage)
+    }
+  }
+
+  /** The payment hash of a macaroon that this gateway has signed; null for any other. */
+  issuedFor(macaroon: Macaroon): string | null {
+    try {
+      const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
+      const rootKey = this.#parts.keys().rootKey(tokenId)
+      return rootKey !== null && verifySignature(macaroon, rootKey) ? paymentHash : null
+    } catch (error) {
+      if (error instanceof MacaroonError) return null
+      throw error
     }
   }
 
@@ -147,10 +162,11 @@ export class ClassicTokens {
   }
 
   /** What the row of a token's payment must say for it to be claimed. */
-  #conditionOf({ grant, tokenId }: GenuineToken, proxyId: string | null): ClaimCondition {
+  #conditionOf({ grant, tokenId, issuedPath }: GenuineToken, proxyId: string | null): ClaimCondition {
     return {
       chargeId: grant.chargeId ?? '',
       tokenId,
+      issuedPath,
       price: grant.price,
       issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId)
     }
@@ -180,6 +196,8 @@ export class ClassicTokens {
     if (this.#fit.isRevoked(challenge)) return revoked()
     if (challenge.scheme !== null && challenge.scheme !== 'l402')
       return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
+    if (challenge.scheme === 'l402' && challenge.tokenId !== token.tokenId)
+      return invalidToken('other-request', 'The invoice was already used for another request')
     return invalidToken('charge_id', 'Token not valid for this charge')
   }
 
@@ -230,4 +248,12 @@ function proxyOf({ grant }: GenuineToken): string | null {
 /** The verdict on what was revoked. */
 function revoked(): ClassicRefused {
   return invalidToken('revoked', 'The token has been revoked')
+}
+
+function issuedPath({ caveats }: Macaroon): string | null {
+  for (const caveat of caveats) {
+    const text = Buffer.from(caveat).toString('utf8')
+    if (text.startsWith('path=')) return text.slice('path='.length)
+  }
+  return null
 }

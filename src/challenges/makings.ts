@@ -3,8 +3,10 @@ import type { OpenInvoice, SentChallenge } from './store.ts'
 /** One challenge that is being made. */
 export interface Making {
   readonly made: Promise<SentChallenge>
-  /** What requests that may share its invoice have in common. */
+  /** What requests that may be handed its challenge have in common. */
   readonly binding: string
+  /** When it began, in milliseconds since the epoch: its row is no older. */
+  readonly begunAt: number
   /** Its payment hash, once its invoice is there: from then on it may have a row. */
   paymentHash: string | null
 }
@@ -19,6 +21,11 @@ export interface Counting {
 export interface Held {
   readonly inPlace: number
   readonly ofRequest: number
+}
+
+/** The rows among them: those that are older than everything in the making, as numbers, and the others. */
+export interface OpenRows extends Held {
+  readonly recent: readonly OpenInvoice[]
 }
 
 /**
@@ -55,15 +62,19 @@ export class Makings {
     take(this.#countings, client, counting)
   }
 
-  /**
-   * How many challenges the client holds: those with the `rows` that were counted, those made meanwhile, and those
-   * being made.
-   */
-  held(client: string, rows: readonly OpenInvoice[], counting: Counting, binding: string): Held {
+  /** When the oldest that is being made for the client began, in milliseconds since the epoch; `now` without any. */
+  since(client: string, now: number): number {
+    let since = now
+    for (const { begunAt } of this.#running.get(client) ?? []) since = Math.min(since, begunAt)
+    return since
+  }
+
+  /** How many challenges the client holds: the rows that were counted, those made meanwhile, and those being made. */
+  held(client: string, rows: OpenRows, counting: Counting, binding: string): Held {
     const known = new Map<string, string>()
-    for (const open of rows) known.set(open.paymentHash, open.binding)
+    for (const open of rows.recent) known.set(open.paymentHash, open.binding)
     for (const open of counting.meanwhile) known.set(open.paymentHash, open.binding)
-    let [nameless, ofRequest] = [0, 0]
+    let [nameless, ofRequest] = [rows.inPlace, rows.ofRequest]
     for (const making of this.#running.get(client) ?? []) {
       if (making.paymentHash !== null) known.set(making.paymentHash, making.binding)
       else {
@@ -75,9 +86,9 @@ export class Makings {
     return { inPlace: known.size + nameless, ofRequest }
   }
 
-  /** The one of this binding that the client began last, of those that are still being made. */
-  last(client: string, binding: string): Making | null {
-    return [...(this.#running.get(client) ?? [])].findLast(making => making.binding === binding) ?? null
+  /** Those that are still being made for the client, the newest first. */
+  running(client: string): readonly Making[] {
+    return [...(this.#running.get(client) ?? [])].toReversed()
   }
 }
 

@@ -9,14 +9,15 @@ import type { Clock } from '../system/clock.ts'
 import type { Database, Sql } from '../database/database.ts'
 import type { Random } from '../system/ids.ts'
 import type { ChallengeCounters } from './counters.ts'
-import { endOf, payableSeconds, type Invoicing, type PricedOffer } from './invoicing.ts'
+import { endOf, type Invoicing, type PricedOffer } from './invoicing.ts'
 import type { Prices } from '../money/prices.ts'
 import { fiatOf } from '../prices/fiat.ts'
 import { Makings, type Held, type Making } from './makings.ts'
-import { boundQuery, type Offer } from './offer.ts'
+import { boundQuery, HOLDER_MARK, type Offer } from './offer.ts'
 import type { Revocations } from './revocations.ts'
 import type { ChallengeSettings } from './settings.ts'
-import type { Challenge, ChallengeStore, NewChallenge, Outstanding, SentChallenge } from './store.ts'
+import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sharedWith } from './shared-invoice.ts'
+import type { Challenge, ChallengeStore, NewChallenge, Outstanding, OutstandingQuery, SentChallenge } from './store.ts'
 import { macaroonOf, sentAgain, wordingOf } from './wording.ts'
 
 /** What of a request its challenge is bound to, besides the offer. */
@@ -28,6 +29,8 @@ export interface MintRequest {
   readonly idempotencyKey?: string | null
   /** Who alone it may be handed out to again, as a random text; anybody of the client's network where it is left out. */
   readonly holder?: string
+  /** Above the client's cap, an unpaid invoice of the same price may be handed out for this request too (decision 175). */
+  readonly shares?: boolean
   /** The caller counts by itself (plan caps): nothing is handed out again and no cap on open invoices stops it. */
   readonly uncapped?: boolean
   /**
@@ -69,9 +72,6 @@ export interface MintParts {
 /** Characters of the longest path that is sold: with it both challenge lines stay under 8 KB together. */
 export const MAX_PRICED_PATH = 1024
 
-// What is handed out again can be paid for at least this long (decision 122), or half its life where that is shorter.
-const MIN_PAYABLE_SECONDS = 120
-
 /**
  * Makes challenges: one invoice for both schemes, checked against the price, and written before it is sent. Within one
  * process a client gets every challenge below its caps, each with an invoice of its own, and none above; of several
@@ -112,8 +112,19 @@ export class Mint {
     let outstanding: Outstanding
     let held: Held
     try {
-      outstanding = await this.#outstanding(offer, request.clientKey, binding, settings)
-      held = this.#makings.held(client, outstanding.open, counting, binding)
+      const now = this.#parts.clock.now()
+      const query: OutstandingQuery = {
+        clientKey: request.clientKey,
+        place: offer.place,
+        binding,
+        requestLimit: settings.maxPerClient,
+        placeLimit: settings.maxPerPlace,
+        now,
+        since: this.#makings.since(client, now),
+        payableUntil: now + leastPayable(offer)
+      }
+      outstanding = await this.#orUnavailable(offer, () => this.#parts.store.outstanding(query))
+      held = this.#makings.held(client, outstanding, counting, binding)
     } finally {
       this.#makings.counted(client, counting)
     }
@@ -123,10 +134,12 @@ export class Mint {
       if (sent !== null) return this.#again(sent)
       // Those may have been paid for by now, which only their rows can tell.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
-      const last = this.#makings.last(client, binding)
-      if (last !== null) return this.#again(await last.made)
+      const last = this.#makings.running(client).find(making => making.binding === binding)
+      if (last !== undefined) return this.#again(await last.made)
     }
     if (held.inPlace >= settings.maxPerPlace) {
+      const shared = request.shares === true ? await this.#shared(offer, request.clientKey, client, settings) : null
+      if (shared !== null) return this.#again(shared)
       throw new RateLimited(
         outstanding.firstExpiry === null
           ? MIN_PAYABLE_SECONDS
@@ -137,7 +150,7 @@ export class Mint {
     const made = this.#make(offer, request, binding, settings, paymentHash => {
       making.paymentHash = paymentHash
     })
-    const making: Making = { made, binding, paymentHash: null }
+    const making: Making = { made, binding, begunAt: this.#parts.clock.now(), paymentHash: null }
     this.#makings.begin(client, making)
     let done = false
     try {
@@ -169,23 +182,44 @@ export class Mint {
     return { challenge, again: false }
   }
 
+  /** A macaroon for this request on an unpaid invoice of the client's at the same price; null where there is none. */
+  async #shared(
+    offer: Offer,
+    clientKey: string,
+    client: string,
+    settings: ChallengeSettings
+  ): Promise<SentChallenge | null> {
+    if (!settings.schemes.includes('l402')) return null
+    const { clock, store, random } = this.#parts
+    const { place, source, service, merchantId, amountSats, fiat: price, asked } = offer
+    const payableUntil = clock.now() + leastPayable(offer)
+    const query = { clientKey, place, source, service, merchantId, amountSats, price, asked, payableUntil }
+    let newest = await this.#orUnavailable(offer, () => store.shareable(query))
+    // A burst has its first invoices still in the making, where no row tells of them.
+    for (const { made, binding } of newest === null ? this.#makings.running(client) : []) {
+      if (binding.startsWith(HOLDER_MARK)) continue
+      // Its own request is told why it failed.
+      const challenge = await made.catch(() => null)
+      if (challenge !== null && isSoldAlike(challenge, offer)) newest = challenge
+      if (newest !== null) break
+    }
+    if (newest === null || !this.#stillGood(newest, settings)) return null
+    const keys = this.#parts.keys()
+    const tokenId = keys.newTokenId(random(28))
+    return sharedWith(newest, offer, {
+      location: settings.macaroonLocation,
+      tokenId,
+      rootKey: rootKeyOf(keys, tokenId)
+    })
+  }
+
   /**
-   * Looks for this client's open invoices. This comes before the provider is asked, so that a database that is away
-   * costs no invoice.
+   * Asks the store about a client's open invoices. This comes before the provider is asked, so that a database that is
+   * away costs no invoice.
    */
-  async #outstanding(offer: Offer, client: string, binding: string, settings: ChallengeSettings): Promise<Outstanding> {
-    const now = this.#parts.clock.now()
-    const payable = Math.min(MIN_PAYABLE_SECONDS, payableSeconds(offer) / 2) * 1000
+  async #orUnavailable<T>(offer: Offer, ask: () => Promise<T>): Promise<T> {
     try {
-      return await this.#parts.store.outstanding({
-        clientKey: client,
-        place: offer.place,
-        binding,
-        requestLimit: settings.maxPerClient,
-        placeLimit: settings.maxPerPlace,
-        now,
-        payableUntil: now + payable
-      })
+      return await ask()
     } catch (error) {
       throw new Unavailable(
         'Payment challenges unavailable',
@@ -222,8 +256,7 @@ export class Mint {
     }
     const createdAt = clock.now()
     const tokenId = keys.newTokenId(random(28))
-    const rootKey = keys.rootKey(tokenId)
-    if (rootKey === null) throw new Error('The key ring does not know the generation of its own token id')
+    const rootKey = rootKeyOf(keys, tokenId)
     const tokenExpires = request.tokenExpires ?? Math.floor(createdAt / 1000) + offer.tokenValiditySeconds
     const row = {
       paymentHash: invoice.paymentHash,
@@ -337,6 +370,12 @@ export class Mint {
   }
 }
 
+function rootKeyOf(keys: TokenKeyRing, tokenId: Uint8Array): Uint8Array {
+  const rootKey = keys.rootKey(tokenId)
+  if (rootKey === null) throw new Error('The key ring does not know the generation of its own token id')
+  return rootKey
+}
+
 // Bits enough for one client's open invoices.
 const BINDING_CHARS = 22
 
@@ -360,5 +399,5 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
     ]),
     'base64url'
   )
-  return whole.slice(0, BINDING_CHARS)
+  return holder === undefined ? whole.slice(0, BINDING_CHARS) : HOLDER_MARK + whole.slice(0, BINDING_CHARS - 1)
 }

@@ -100,6 +100,9 @@ export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'me
   return !wildcard && meter === null
 }
 
+/** How the binding of a challenge begins that one browser alone may be handed again. */
+export const HOLDER_MARK = '~'
+
 /** What a request would buy, and everything that its challenge and its credential are bound to. */
 export type Offer = RequestOffer
 

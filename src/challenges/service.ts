@@ -38,6 +38,7 @@ import { Strangers } from './strangers.ts'
 import type { ChallengeSettings } from './settings.ts'
 import type { AmbiguousLease, Challenge, ChallengeStore, OnPaid, RevokedKind, SentChallenge } from './store.ts'
 import { SqlChallengeStore } from './store-sql.ts'
+import { presentedAgain } from './presented.ts'
 import { isForged, type Paid, type CredentialRefusal, type SaleRefusal, type CredentialVerdict } from './verdict.ts'
 import { Verifier } from './verify.ts'
 
@@ -315,6 +316,9 @@ export class Challenges {
   async answer(ctx: Context, offer: Offer, refusal: SaleRefusal, html = refusal.kind === 'used-up'): Promise<Reply> {
     if (refusal.kind === 'classic' && (offer.renewal === 'contract' || isForged(refusal)))
       return classicRefused(refusal)
+    const presented = await presentedAgain(ctx, offer, refusal, this.verifier.presented)
+    if (presented !== null)
+      return paymentRequired(presented.challenge, presented.refusal, ctx.headers, this.settings, offer.order)
     if (html && this.#paywall?.isForPerson(ctx, refusal) === true) return this.#paywall.answer(ctx, offer, refusal)
     const [challenge, deposit] = await this.#withDeposit(ctx, offer)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
@@ -458,13 +462,14 @@ export class Challenges {
   async #withDeposit(ctx: Context, offer: Offer): Promise<[SentChallenge, DepositChallenge | null]> {
     const { sessions } = offer
     if (sessions === null || placeOfSession(ctx.headers) === 'nowhere' || !this.settings.schemes.includes('payment'))
-      return [await this.challenge(ctx, offer), null]
+      return [(await this.#challenge(ctx, offer, undefined, true)).challenge, null]
     return await Promise.all([this.challenge(ctx, offer), this.#deposits.make(ctx, offer, sessions)])
   }
 
-  async #challenge(ctx: Context, offer: Offer, holder?: string): Promise<Minted> {
+  async #challenge(ctx: Context, offer: Offer, holder?: string, shares = false): Promise<Minted> {
     return this.#mint.mint(offer, {
       ...(holder === undefined ? {} : { holder }),
+      shares,
       clientKey: clientNetwork(ctx.clientAddress),
       digest: await this.#digest(ctx, offer)
     })

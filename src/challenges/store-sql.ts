@@ -2,7 +2,7 @@ import { Batch } from '../database/batch.ts'
 import type { Database, Sql } from '../database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../database/rows.ts'
 import { sharedLook } from '../database/shared-look.ts'
-import type { ChallengeSource } from './offer.ts'
+import { HOLDER_MARK, type ChallengeSource } from './offer.ts'
 import { Claiming, ToldClaiming } from './sql/claiming.ts'
 import { challengeRows, openRows, sales, type OpenRow } from './sql/rows.ts'
 import {
@@ -41,7 +41,8 @@ import {
   type OutstandingQuery,
   type Revocation,
   type RevokedKind,
-  type Sale
+  type Sale,
+  type ShareableQuery
 } from './store.ts'
 
 const ambiguousLeases: Records<AmbiguousLease> = records({
@@ -122,7 +123,8 @@ export class SqlChallengeStore implements ChallengeStore {
         (await FIND_CHALLENGES.one(database.sql, hashes)).map(row => (row === null ? null : challengeRows.read(row)))
     })
     this.#open = sharedLook({
-      key: ({ clientKey, place, now, placeLimit }) => JSON.stringify([clientKey, place, now, placeLimit]),
+      key: ({ clientKey, place, binding, now, since, placeLimit }) =>
+        JSON.stringify([clientKey, place, binding, now, since, placeLimit]),
       find: async queries => (await OPEN_INVOICES.all(database.sql, queries)).map(rows => rows.map(openRows.read))
     })
   }
@@ -143,17 +145,39 @@ export class SqlChallengeStore implements ChallengeStore {
   }
 
   async outstanding(query: OutstandingQuery): Promise<Outstanding> {
-    const open = await this.#open(query)
-    const firstExpiry = open.length === 0 ? null : Math.min(...open.map(({ expiresAt }) => expiresAt))
-    if (open.filter(({ binding }) => binding === query.binding).length < query.requestLimit)
-      return { open, firstExpiry, newest: null }
+    const { clientKey, place, binding } = query
+    const rows = await this.#open(query)
+    const numberOf = (counted: readonly OpenRow[]): number => counted.reduce((sum, { invoices }) => sum + invoices, 0)
+    const older = rows.filter(({ paymentHash }) => paymentHash === null)
+    const outstanding = {
+      inPlace: numberOf(older),
+      ofRequest: numberOf(older.filter(({ isBound }) => isBound)),
+      recent: rows.flatMap(({ paymentHash, isBound }) =>
+        paymentHash === null ? [] : [{ paymentHash, binding: isBound ? binding : '' }]
+      ),
+      firstExpiry: rows.length === 0 ? null : Math.min(...rows.map(({ firstExpiry }) => firstExpiry))
+    }
+    if (numberOf(rows.filter(({ isBound }) => isBound)) < query.requestLimit) return { ...outstanding, newest: null }
     const newest = await challengeRows.one(this.#database.sql`
       select * from challenges
-      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
-        and expires_at >= ${new Date(query.payableUntil)} and binding = ${query.binding}
+      where client_key = ${clientKey} and place = ${place} and num_nulls(scheme, settled_at) >= 2
+        and expires_at >= ${new Date(query.payableUntil)} and binding = ${binding}
       order by created_at desc, payment_hash
       limit 1`)
-    return { open, firstExpiry, newest }
+    return { ...outstanding, newest }
+  }
+
+  async shareable(query: ShareableQuery): Promise<Challenge | null> {
+    return await challengeRows.one(this.#database.sql`
+      select * from challenges
+      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
+        and expires_at >= ${new Date(query.payableUntil)}
+        and source = ${query.source} and service = ${query.service} and merchant_id is not distinct from ${query.merchantId}
+        and price is not distinct from ${query.price} and asked is not distinct from ${query.asked}
+        and (amount_sats = ${query.amountSats}::bigint or ${query.amountSats}::bigint is null)
+        and idempotency_key is null and binding not like ${`${HOLDER_MARK}%`}
+      order by created_at desc, payment_hash
+      limit 1`)
   }
 
   async claim(

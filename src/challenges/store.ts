@@ -116,6 +116,11 @@ export interface ClaimCondition {
   readonly tokenId: string
   /** What the token says of its price: a holder can add that, so the row must say the same. */
   readonly price: string | null
+  /**
+   * The path for which a genuine token was issued, which may be another one than its invoice was made for (decision
+   * 425): its claim makes the payment that token's. Null where only the row's own token will do.
+   */
+  readonly issuedPath?: string | null
   /** What was issued up to then is revoked, in milliseconds since the epoch; null for nothing. */
   readonly issuedAfter: number | null
 }
@@ -205,8 +210,11 @@ export interface OpenInvoice {
 
 /** The open invoices of one client in one place, and the newest that could be handed out again. */
 export interface Outstanding {
-  /** Those that expire first, at most as many as the place's limit. */
-  readonly open: readonly OpenInvoice[]
+  /** How many were made before `since`, in the place and of the binding; at most the place's limit is counted. */
+  readonly inPlace: number
+  readonly ofRequest: number
+  /** Those made since, one by one. */
+  readonly recent: readonly OpenInvoice[]
   /** When the first of them expires, in milliseconds since the epoch; null without any. */
   readonly firstExpiry: number | null
   /** Of the binding; looked for only where as many of it are open as its limit says. */
@@ -222,8 +230,19 @@ export interface OutstandingQuery {
   readonly requestLimit: number
   readonly placeLimit: number
   readonly now: number
+  /** What was made before is only counted. */
+  readonly since: number
   /** The newest must be payable until at least then. */
   readonly payableUntil: number
+}
+
+/** Which invoice of a client can buy another request too; moments in milliseconds since the epoch. */
+export interface ShareableQuery
+  extends
+    Pick<OutstandingQuery, 'clientKey' | 'place' | 'payableUntil'>,
+    Pick<NewChallenge, 'source' | 'service' | 'merchantId' | 'price' | 'asked'> {
+  /** Null where the price is `price`. */
+  readonly amountSats: number | null
 }
 
 /**
@@ -263,6 +282,8 @@ export interface ChallengeStore {
    * for one more.
    */
   outstanding(query: OutstandingQuery): Promise<Outstanding>
+  /** The newest unpaid challenge of a client that was made at this price and is not one browser's; null without any. */
+  shareable(query: ShareableQuery): Promise<Challenge | null>
   /**
    * Claims the payment for `l402` or `payment-legacy`, which do not use it up, or for the balance that a `payment`
    * credential is the key to. Atomic: null when another scheme has it,

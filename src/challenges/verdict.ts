@@ -120,12 +120,14 @@ export function caveatRefused(failure: CaveatFailure): ClassicRefused {
   return { kind: 'classic', status: 403, detail: printable(message), body, reason: caveat }
 }
 
+const FORGED: ReadonlySet<string> = new Set(['malformed', 'macaroon', 'preimage', 'signature'])
+
 /**
- * Whether a classic credential never was one of ours: a wrong preimage or signature, on which nothing is sold anew
- * (decision 177).
+ * Whether a classic credential never was one of ours: it cannot be read, or its preimage or signature is wrong. Nothing
+ * is sold anew on it (decision 177): a client that cannot show what it has paid for would pay again.
  */
 export function isForged({ reason }: ClassicRefused): boolean {
-  return reason === 'preimage' || reason === 'signature'
+  return FORGED.has(reason)
 }
 
 /** 402 with the problem `slug`. */

@@ -7,6 +7,7 @@ import type { Offer } from './offer.ts'
 import { PassClaims } from './paywall/pass-claims.ts'
 import { PaymentCredentials } from './payment-credentials.ts'
 import { PaymentFit } from './payment-fit.ts'
+import type { PresentedParts } from './presented.ts'
 import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.ts'
 import { badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
 import type { VerifyParts } from './verify-parts.ts'
@@ -27,6 +28,8 @@ export class Verifier {
   readonly payments: PaymentCredentials
   /** Judges passes of browsers. */
   readonly passClaims: PassClaims
+  /** What finds the challenge of a credential that cannot be read. */
+  readonly presented: PresentedParts
   readonly #counters: ChallengeCounters
   readonly #known = new TokenCache()
 
@@ -35,6 +38,8 @@ export class Verifier {
     this.fit = new PaymentFit(parts.revocations, parts.clock)
     this.tokens = new ClassicTokens(parts, this.fit, this.#known)
     this.payments = new PaymentCredentials(parts, this.fit, this.#known)
+    const { claims, clock, keys } = parts
+    this.presented = { claims, clock, keys, tokens: this.tokens, fit: this.fit }
     this.passClaims = new PassClaims(parts, this.fit, this.tokens)
   }
 

@@ -122,6 +122,37 @@ t.test('all held leases are extended with one statement', async t => {
   t.equal(g.watched.calls.filter(call => call === 'extend').length, 1, 'no heartbeat without leases')
 })
 
+t.test(
+  'a lease is kept while its response is under way, and spent at its end however late that is written',
+  async t => {
+    const f = await fixture(t)
+    const [g, other] = [gateway(t, f, 'streams'), gateway(t, f, 'elsewhere')]
+    const challenge = await paid(f)
+    const lease = held(await g.take(challenge))
+    t.equal(g.leases.confirm(lease), undefined, 'the head waits for nothing')
+    for (let seconds = 0; seconds < 120; seconds += 5) {
+      const beats = g.watched.calls.filter(call => call === 'extend').length
+      f.clock.advance(5_000)
+      await until(() => g.watched.calls.filter(call => call === 'extend').length > beats)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    t.equal(await stateOf(f, challenge), 'leased')
+    t.equal(await other.take(challenge), null)
+    t.notOk(g.watched.calls.includes('spend'))
+    g.watched.broken.add('extend').add('spend')
+    f.clock.advance(26_000)
+    t.equal(await g.take(challenge), null, 'not for another request of ours, though it has lapsed')
+    g.leases.settle(lease)
+    await until(() => g.watched.calls.includes('spend'))
+    g.watched.broken.clear()
+    await until(() => {
+      f.clock.advance(5_000)
+      return lease.state === 'spent'
+    })
+    t.equal(await stateOf(f, challenge), 'spent')
+  }
+)
+
 t.test('a spend that cannot be written is repeated until it is, and counts meanwhile', async t => {
   const f = await fixture(t)
   const g = gateway(t, f, 'stubborn')

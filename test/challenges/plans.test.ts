@@ -12,7 +12,15 @@ await eachDatabase(
     await database.transaction(async tx => {
       // PostgreSQL keeps a plan for all values from the sixth time on.
       for (let time = 0; time < 12; time++) {
-        const open = { clientKey: '10.0.0.1', place: 'a', now: NOW, placeLimit: 5, binding: 'b', requestLimit: 1 }
+        const open = {
+          clientKey: '10.0.0.1',
+          place: 'a',
+          now: NOW,
+          since: NOW,
+          placeLimit: 5,
+          binding: 'b',
+          requestLimit: 1
+        }
         await OPEN_INVOICES.all(tx, [{ ...open, payableUntil: NOW }])
         await OPEN_INVOICES.all(
           tx,

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
 import { SqlChallengeStore } from '../../src/challenges/store-sql.ts'
-import type { NewChallenge, Outstanding } from '../../src/challenges/store.ts'
+import type { NewChallenge } from '../../src/challenges/store.ts'
 import { claimRows, FIND_CHALLENGES, INSERT_CHALLENGES, WHOLE_ROW } from '../../src/challenges/sql/statements.ts'
 import { isUniqueViolation } from '../../src/database/database.ts'
 import { eachDatabase, withSql } from '../support/database.ts'
@@ -255,22 +255,26 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
     requestLimit: 3,
     placeLimit: 100,
     now: NOW,
+    since: NOW + 10,
     payableUntil: NOW + 120_000
   }
-  const open = [newest, soon, plain].map(row => row.paymentHash).sort()
-  const of = (found: Outstanding, binding: string): string[] =>
-    found.open
-      .filter(one => one.binding === binding)
-      .map(one => one.paymentHash)
-      .sort()
-  const found = await store.outstanding(query)
-  t.match(found, { firstExpiry: NOW + 119_000, newest: { paymentHash: newest.paymentHash } })
-  t.same(of(found, 'b'), open)
-  t.equal(of(found, 'other').length, 1, 'of the same client in the same place')
-  t.equal(found.open.length, 4, 'and nothing of another client or place')
+  t.match(await store.outstanding(query), {
+    inPlace: 4,
+    ofRequest: 3,
+    recent: [],
+    firstExpiry: NOW + 119_000,
+    newest: { paymentHash: newest.paymentHash }
+  })
+  const since = await store.outstanding({ ...query, since: NOW + 1 })
+  t.match(since, { inPlace: 2, ofRequest: 1, firstExpiry: NOW + 119_000, newest: { paymentHash: newest.paymentHash } })
+  t.same(
+    since.recent.map(({ paymentHash, binding }) => [paymentHash, binding]).sort(),
+    [newest, soon].map(({ paymentHash }) => [paymentHash, 'b']).sort(),
+    'those made since, one by one'
+  )
   t.match(await store.outstanding({ ...query, requestLimit: 4 }), { newest: null })
-  t.match(await store.outstanding({ ...query, placeLimit: 2 }), { open: { length: 2 }, firstExpiry: NOW + 119_000 })
-  t.match(await store.outstanding({ ...query, clientKey: 'nobody' }), { open: [], firstExpiry: null, newest: null })
+  t.match(await store.outstanding({ ...query, placeLimit: 2 }), { inPlace: 2, firstExpiry: NOW + 119_000 })
+  t.match(await store.outstanding({ ...query, clientKey: 'nobody' }), { inPlace: 0, firstExpiry: null, newest: null })
 })
 
 await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {

@@ -229,7 +229,7 @@ t.test('parallel requests of one client share an invoice only above ten', async 
 t.test(
   'a client with too many open invoices in a place is answered 429, it alone, until one of them expires (decision 175)',
   async t => {
-    const s = await shop(t, { maxPerPlace: 3 })
+    const s = await shop(t, { maxPerPlace: 3, schemes: ['payment'] })
     const results = await Promise.all(
       Array.from({ length: 5 }, (_none, index) => s.ask({ target: `/v1/quote?q=${index}` }))
     )
@@ -257,7 +257,7 @@ t.test(
 )
 
 t.test('the addresses of one IPv6 /64 are one client', async t => {
-  const s = await shop(t, { maxPerPlace: 2 })
+  const s = await shop(t, { maxPerPlace: 2, schemes: ['payment'] })
   for (const host of ['::1', '::2'])
     t.equal((await s.ask({ target: `/v1/quote?h=${host}`, peerAddress: `2001:db8:7:7${host}` })).status, 402)
   t.equal((await s.ask({ target: '/v1/quote?h=3', peerAddress: '2001:db8:7:7:ffff::3' })).status, 429)

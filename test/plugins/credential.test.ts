@@ -14,6 +14,7 @@ import {
   type HarnessResult
 } from '../../src/index.ts'
 import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/macaroon.ts'
+import { decodeInvoice } from '../../src/lightning/bolt11.ts'
 import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
 import { paymentHashOf } from '../../src/lightning/preimage.ts'
 import { decodeReceipt } from '../../src/lightning/receipt.ts'
@@ -99,6 +100,14 @@ async function gate(
   return gate
 }
 
+const METER: Offer['meter'] = {
+  bundle: 10,
+  unit: 'request',
+  prices: 1000,
+  per: 1,
+  usage: 'requests',
+  estimate: { else: 1 }
+}
 const auth = (value: string): HarnessRequest => ({ headers: { Authorization: value } })
 const merchantOffer = (changes: Partial<Offer> = {}): HarnessRequest => ({
   prepare: ctx => {
@@ -715,3 +724,164 @@ t.test(
     t.same(g.watched.calls.slice(0, 3), ['lease', 'find', 'outstanding'], 'the third is of the fresh challenge')
   }
 )
+
+t.test('a client that surveys more paths than it may hold invoices shares them; one payment buys one path', async t => {
+  const g = await gate(t, { settings: { maxPerPlace: 4 } })
+  const asked = await Promise.all(Array.from({ length: 100 }, (_none, at) => g.send({ target: `/v1/item/${at}` })))
+  t.ok(asked.every(({ status }) => status === 402))
+  t.equal(g.payee.requests.length, 4, 'sellers make no more invoices than before')
+  const offers = asked.map(({ headers }, at) => ({ at, lines: headers.all('www-authenticate') }))
+  t.equal(new Set(offers.map(({ lines }) => l402Parameters(lines).macaroon)).size, 100, 'a token for each path')
+  const own = offers.filter(({ lines }) => lines.some(line => line.startsWith('Payment ')))
+  t.equal(own.length, 4, 'the Payment challenge is bound to the request that its invoice was made for')
+  const later = await g.send({ target: '/v1/item/later' })
+  const { invoice } = l402Parameters(later.headers.all('www-authenticate'))
+  const sharing = offers.filter(({ lines }) => l402Parameters(lines).invoice === invoice)
+  t.match(later.json(), { l402: { invoice, payment_hash: decodeInvoice(invoice).paymentHash } })
+  t.ok(own.some(({ lines }) => l402Parameters(lines).invoice === invoice))
+  const preimage = g.payee.pay(invoice)
+  const classic = (lines: readonly string[]): string => `L402 ${l402Parameters([...lines]).macaroon}:${preimage}`
+  const tries = [...sharing, { at: 'later', lines: later.headers.all('www-authenticate') }]
+  const chosen = tries.at(-1)
+  const first = await g.send({ target: `/v1/item/${chosen?.at}`, ...auth(classic(chosen?.lines ?? [])) })
+  t.equal(first.status, 200)
+  for (const { at, lines } of tries.slice(0, -1)) {
+    const answer = await g.send({ target: `/v1/item/${at}`, ...auth(classic(lines)) })
+    t.equal(answer.status, 401)
+    t.match(answer.json(), { detail: 'The invoice was already used for another request' })
+  }
+  const first402 = own.find(({ lines }) => l402Parameters(lines).invoice === invoice)
+  const modernTry = modern(first402?.lines ?? [], preimage)
+  t.equal((await g.send({ target: `/v1/item/${first402?.at}`, ...auth(modernTry) })).status, 402)
+  t.equal(
+    (await g.send({ target: `/v1/item/${chosen?.at}`, ...auth(classic(chosen?.lines ?? [])) })).status,
+    200,
+    'again'
+  )
+  t.match(await g.challenges.find(decodeInvoice(invoice).paymentHash), {
+    scheme: 'l402',
+    resource: '/v1/item/later',
+    path: '/v1/item/later'
+  })
+})
+
+t.test('of an invoice that several paths share the first credential has the payment, whatever its scheme', async t => {
+  const g = await gate(t, { settings: { maxPerPlace: 1 } })
+  const lines = async (target: string): Promise<string[]> => (await g.send({ target })).headers.all('www-authenticate')
+  const [first, second] = [await lines('/v1/a'), await lines('/v1/b')]
+  const preimage = g.payee.pay(l402Parameters(second).invoice)
+  t.equal(l402Parameters(second).invoice, l402Parameters(first).invoice)
+  t.equal(
+    (await g.send({ target: '/v1/b', ...auth(`L402 ${l402Parameters(first).macaroon}:${preimage}`) })).status,
+    403
+  )
+  t.equal((await g.send({ target: '/v1/a', ...auth(modern(first, preimage)) })).status, 200)
+  const late = await g.send({ target: '/v1/b', ...auth(`L402 ${l402Parameters(second).macaroon}:${preimage}`) })
+  t.equal(late.status, 401)
+  t.match(late.json(), { detail: /already used with the Payment scheme/ })
+})
+
+t.test('an invoice is not shared with another price, service, place, or client', async t => {
+  const g = await gate(t, { settings: { maxPerPlace: 1 } })
+  const ask = (changes: Partial<Offer>, more: HarnessRequest = {}): Promise<HarnessResult> =>
+    g.send({ target: '/v1/b', ...merchantOffer({ path: '/v1/b', tokenPath: '/v1/b', ...changes }), ...more })
+  t.equal((await ask({ path: '/v1/a', tokenPath: '/v1/a' })).status, 402)
+  t.equal((await ask({})).status, 402, 'the same price')
+  t.equal((await ask({ amountSats: 11 })).status, 429)
+  t.equal((await ask({ amountSats: 9 })).status, 429)
+  t.equal((await ask({ amountSats: null, fiat: 'USD 0.01' })).status, 429)
+  t.equal((await ask({ service: 'boltgate:1' })).status, 429)
+  t.equal((await ask({ merchantId: '7' })).status, 429)
+  t.equal((await ask({ asked: 'server' })).status, 429)
+  t.equal(g.payee.requests.length, 1)
+  t.equal((await ask({ amountSats: 11 }, { peerAddress: freshAddress() })).status, 402)
+})
+
+t.test('a client whose credential cannot be read is sent the challenge that it has paid, never another', async t => {
+  const g = await gate(t, { route: { renewal: 402 } })
+  const { macaroon, preimage, paymentHash, lines } = await g.buy()
+  const bytes = Buffer.from(preimage, 'hex')
+  const token = modern(lines, preimage).slice('Payment '.length)
+  const inUpperCase = Buffer.from(
+    Buffer.from(token, 'base64url').toString().replace(preimage, preimage.toUpperCase())
+  ).toString('base64url')
+  const unread: ReadonlyArray<readonly [name: string, headers: Record<string, string>]> = [
+    ['no scheme', { Authorization: `${macaroon}:${preimage}` }],
+    ['the whole in quotes', { Authorization: `"L402 ${macaroon}:${preimage}"` }],
+    ['each in quotes', { Authorization: `"${macaroon}":"${preimage}"` }],
+    ['another scheme', { Authorization: `Bearer ${macaroon}:${preimage}` }],
+    ['a scheme that is none', { Authorization: `L402: ${macaroon}:${preimage}` }],
+    ['Basic', { Authorization: `Basic ${Buffer.from(`${macaroon}:${preimage}`).toString('base64')}` }],
+    ['the preimage alone', { Authorization: preimage }],
+    ['the preimage in base64', { Authorization: `Bearer ${bytes.toString('base64')}` }],
+    ['another field', { 'X-L402': `${macaroon}:${preimage}` }],
+    ['a proxy credential', { 'Proxy-Authorization': `L402 ${macaroon}:${preimage}` }],
+    ['a field of its own', { 'X-Preimage': preimage.toUpperCase() }],
+    ['a bare preimage as a Payment token', { Authorization: `Payment ${preimage}` }],
+    ['a Payment token with an upper-case preimage', { Authorization: `Payment ${inUpperCase}` }],
+    ['a legacy credential with 0x', { Authorization: `Payment method="lightning", preimage="0x${preimage}"` }]
+  ]
+  const made = g.payee.requests.length
+  for (const [name, headers] of unread) {
+    const answer = await g.send({ headers })
+    t.equal(answer.status, 402, name)
+    const again = answer.headers.all('www-authenticate')
+    t.equal(l402Parameters(again).macaroon, macaroon, name)
+    t.same([...again].sort(), [...lines].sort(), `${name}: both lines`)
+    t.match(answer.text, /paid: do not pay again/, name)
+  }
+  const malformed: readonly string[] = [
+    `L402 ${macaroon}:${preimage.toUpperCase()}`,
+    `L402 ${macaroon}:0x${preimage}`,
+    `L402 "${macaroon}:${preimage}"`,
+    `L402 ${macaroon}`,
+    `L402 ${macaroon}:${bytes.toString('base64')}`
+  ]
+  for (const value of malformed) {
+    const answer = await g.send(auth(value))
+    t.equal(answer.status, 400, 'whatever `renewal` says')
+    t.ok(answer.headers.has('x-l402-error'))
+  }
+  t.equal((await g.send(auth(`L402 AgE=:${preimage}`))).status, 401, 'a macaroon that cannot be read')
+  t.equal(g.payee.requests.length, made, 'no invoice was made')
+  t.equal((await g.send(auth(`L402 ${macaroon}:${preimage}`))).status, 200)
+  t.match(await g.challenges.find(paymentHash), { scheme: 'l402' })
+  t.match((await g.send(auth(`${macaroon}:${preimage}`))).json(), { l402: { macaroon } }, 'also once it was used')
+})
+
+t.test('only a payment of this offer is sent again', async t => {
+  const g = await gate(t)
+  const { macaroon, preimage, lines } = await g.buy()
+  const invoiceOf = async (request: HarnessRequest): Promise<string> =>
+    l402Parameters((await g.send(request)).headers.all('www-authenticate')).invoice
+  const { invoice } = l402Parameters(lines)
+  t.equal(await invoiceOf(auth(`${macaroon}:${'ab'.repeat(32)}`)), invoice, 'an invoice that can still be paid')
+  t.not(await invoiceOf({ target: '/v1/other', ...auth(`${macaroon}:${preimage}`) }), invoice, 'another path')
+  t.not(
+    await invoiceOf({ ...auth(preimage), peerAddress: freshAddress() }),
+    invoice,
+    'a preimage that anybody may know'
+  )
+  t.equal(await invoiceOf({ ...auth(`${macaroon}:`), peerAddress: freshAddress() }), invoice, 'a macaroon of ours')
+  t.not(await invoiceOf(auth(`${narrowed(macaroon, 'x=y').slice(0, -4)}AAAA:${preimage}`.slice(0, 90))), invoice)
+  t.not(await invoiceOf(auth('Bearer sk-0123456789abcdef')), invoice, 'a credential of the upstream')
+  t.not(await invoiceOf({}), invoice, 'no credential')
+  t.equal((await g.send(auth(modern(lines, preimage)))).status, 200)
+  t.not(await invoiceOf(auth(preimage)), invoice, 'what was used up is sold anew')
+})
+
+t.test('the key to a balance is good for every request of its place, and for its own path elsewhere', async t => {
+  const g = await gate(t)
+  const at = (place: string, path: string): HarnessRequest => ({
+    target: path,
+    ...merchantOffer({ service: 'boltgate:1', bindsDigest: false, place, path, tokenPath: path, meter: METER })
+  })
+  const { lines, preimage } = await g.buy(at('route:a', '/v1/a'))
+  const value = modern(lines, preimage)
+  t.equal((await g.send({ ...at('route:a', '/v1/a'), ...auth(value) })).status, 200)
+  t.equal((await g.send({ ...at('route:a', '/v1/b'), ...auth(value) })).status, 200, 'another path of the place')
+  t.equal((await g.send({ ...at('route:b', '/v1/a'), ...auth(value) })).status, 200, 'the same path elsewhere')
+  const elsewhere = await g.send({ ...at('route:b', '/v1/b'), ...auth(value) })
+  t.equal(elsewhere.status, 402)
+  t.match(elsewhere.json(), { type: /verification-failed$/, detail: 'The challenge was made for another path' })
+})

@@ -11,7 +11,7 @@ import {
   type Records
 } from '../../database/rows.ts'
 import type { ChallengeSource } from '../offer.ts'
-import type { Challenge, ClaimScheme, KeptWording, OpenInvoice, RemadeWording, Sale, Wording } from '../store.ts'
+import type { Challenge, ClaimScheme, KeptWording, RemadeWording, Sale, Wording } from '../store.ts'
 
 const saleColumns = {
   source: text<ChallengeSource>(),
@@ -78,6 +78,16 @@ export const challengeRows: Records<Challenge> = records({
 /** How often a payment was claimed, and given back for a client that left. */
 export const claimCounts = records({ verifications: integer(), returns: integer('client_gone') })
 
-/** An invoice that can still be paid, and until when. */
-export type OpenRow = OpenInvoice & { readonly expiresAt: number }
-export const openRows: Records<OpenRow> = records({ paymentHash: text(), binding: text(), expiresAt: moment() })
+/** Invoices that can still be paid: a recent one by itself, older ones as their number. */
+export interface OpenRow {
+  readonly paymentHash: string | null
+  readonly isBound: boolean
+  readonly invoices: number
+  readonly firstExpiry: number
+}
+export const openRows: Records<OpenRow> = records({
+  paymentHash: optional(text()),
+  isBound: flag('is_bound'),
+  invoices: integer(),
+  firstExpiry: moment()
+})

@@ -44,13 +44,20 @@ export const claimRows = (columns: string): OverRows<ClaimRow> =>
       charge: ['text', row => row.condition?.chargeId ?? null],
       token: ['text', row => row.condition?.tokenId ?? null],
       sold_at: ['text', row => row.condition?.price ?? null],
+      issued: ['text', row => row.condition?.issuedPath ?? null],
       issued_after: ['timestamptz', row => row.condition?.issuedAfter ?? null]
     },
     given => `
-      update challenges set scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1
+      update challenges set scheme = given.by, paid_at = coalesce(paid_at, given.at), verifications = verifications + 1,
+        token_id = coalesce(given.token, token_id),
+        resource = case when token_id <> given.token then given.issued else resource end,
+        path = case when token_id <> given.token then given.issued else path end,
+        caveat_path = case when token_id <> given.token then null else caveat_path end
       from ${given}
       where payment_hash = given.hash and (scheme is null or scheme = given.by)
-        and (given.charge is null or charge_id = given.charge) and (given.token is null or (token_id = given.token and price is not distinct from given.sold_at))
+        and (given.charge is null or charge_id = given.charge)
+        and (given.token is null or (price is not distinct from given.sold_at
+          and (token_id = given.token or (scheme is null and given.issued is not null))))
         and (given.issued_after is null or created_at > given.issued_after)
       returning given.nth, ${columns}`,
     { locks: true }
@@ -205,13 +212,19 @@ export const OPEN_INVOICES = overRows<OutstandingQuery>(
   {
     client: ['text', query => query.clientKey],
     spot: ['text', query => query.place],
+    bound: ['text', query => query.binding],
     at: ['timestamptz', query => query.now],
+    since: ['timestamptz', query => query.since],
     most: ['integer', query => query.placeLimit]
   },
   given => `
     select given.nth, open.* from ${given} cross join lateral (
-      select payment_hash, binding, expires_at from challenges
-      where client_key = given.client and place = given.spot and num_nulls(scheme, settled_at) >= 2 and expires_at > given.at
-      order by expires_at
-      limit given.most) as open`
+      select case when created_at >= given.since then payment_hash end as payment_hash, binding = given.bound as is_bound,
+        count(*)::integer as invoices, min(expires_at) as first_expiry
+      from (
+        select payment_hash, binding, created_at, expires_at from challenges
+        where client_key = given.client and place = given.spot and num_nulls(scheme, settled_at) >= 2 and expires_at > given.at
+        order by expires_at
+        limit given.most) as invoice
+      group by 1, 2) as open`
 )
