@@ -55,6 +55,7 @@ export default definePlugin({
     }
 
     const decideOn = (ctx: Context, offer: RequestOffer, observes: boolean): HookResult => {
+      if (!observes) challenges.requireSellable(ctx)
       const verdict = challenges.verify(ctx, offer)
       return 'then' in verdict
         ? verdict.then(later => judge(ctx, offer, later, observes))

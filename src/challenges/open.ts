@@ -1,5 +1,6 @@
 import type { GatewayConfig } from '../config/schema.ts'
 import type { Database } from '../database/database.ts'
+import type { Context } from '../gateway/context.ts'
 import type { TokenKeyRing } from '../lightning/root-key.ts'
 import type { Prices } from '../money/prices.ts'
 import type { InvoiceNews } from '../providers/invoice-news.ts'
@@ -37,6 +38,8 @@ export interface OpenChallengesParts
   /** How people are asked. */
   readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
+  /** Refuses what cannot be delivered; see `Challenges.requireSellable`. */
+  requireSellable(ctx: Context): void
   config(): GatewayConfig
   publicUrl(): string
 }
@@ -59,7 +62,10 @@ export function openChallenges(parts: OpenChallengesParts) {
     },
     counters: challengeCounters(metrics),
     settings: challengeSettings(config()),
-    keys
+    keys,
+    requireSellable: ctx => {
+      parts.requireSellable(ctx)
+    }
   })
   metrics.sampled('boltgate_invoices_ahead', 'Invoices that were made ahead and lie ready.', [], async () => [
     { labels: {}, value: challenges.invoicesAhead }

@@ -11,6 +11,8 @@ import { badCredential, type SaleRefusal } from './verdict.ts'
 import type { VerifyParts } from './verify-parts.ts'
 import { sentAgain } from './wording.ts'
 
+/** Reasons of refusals that say nothing about whether the client has paid. */
+const UNREAD: ReadonlySet<string> = new Set(['malformed', 'macaroon'])
 const PAID = 'The invoice of this challenge is paid: do not pay again.'
 const HOW = 'Send Authorization: L402 <macaroon>:<preimage>, with the preimage as 64 lower-case hex characters.'
 
@@ -37,8 +39,7 @@ export async function presentedAgain(
   refused: SaleRefusal,
   parts: PresentedParts
 ): Promise<Presented | null> {
-  const isUnread = refused.kind === 'none' || ('reason' in refused && refused.reason === 'malformed')
-  if (!isUnread) return null
+  if (refused.kind !== 'none' && !('reason' in refused && UNREAD.has(refused.reason))) return null
   const { macaroons, preimages } = tracesOf(ctx.headers.pairs)
   const proven = new Set(preimages.map(paymentHashOf))
   const signed = new Set(macaroons.map(macaroon => parts.tokens.issuedFor(macaroon)).filter(hash => hash !== null))
@@ -65,5 +66,7 @@ function isGood(challenge: Challenge, offer: Offer, isPaid: boolean, { clock, fi
 function unread(refused: SaleRefusal, isPaid: boolean): SaleRefusal {
   const paid = isPaid ? [PAID] : []
   if (refused.kind === 'none') return badCredential(['The credential could not be read.', ...paid, HOW].join(' '))
-  return 'detail' in refused ? { ...refused, detail: [`${refused.detail}.`, ...paid].join(' ') } : refused
+  if (!('detail' in refused)) return refused
+  const detail = [`${refused.detail}.`, ...paid].join(' ')
+  return refused.kind === 'classic' ? { ...refused, detail, body: { ...refused.body, detail } } : { ...refused, detail }
 }

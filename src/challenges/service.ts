@@ -74,6 +74,8 @@ export interface ChallengeParts extends ChallengeRules {
   readonly random?: Random
   /** The rows, where they are not the database's own: tests put faults here. */
   readonly store?: ChallengeStore
+  /** Refuses what cannot be delivered before it is sold; nothing is refused where it is left out. */
+  readonly requireSellable?: (ctx: Context) => void
   /** Name of this process in its leases; random unless a test fixes it. */
   readonly gateway?: string
 }
@@ -106,6 +108,11 @@ export class Challenges {
   readonly paidResponses: PaidResponses
   readonly counters: ChallengeCounters
   readonly prices: OfferedPrices
+  /**
+   * Refuses a request whose upstream keeps failing, before its credential is taken or an invoice is made.
+   * @throws Unavailable 503 with Retry-After
+   */
+  readonly requireSellable: (ctx: Context) => void
   /** Whether lapsed leases of all times have been looked for. */
   #lapsedLooked = false
   readonly #invoicing: Invoicing
@@ -129,6 +136,7 @@ export class Challenges {
     this.#clock = clock
     this.#log = log
     this.counters = counters
+    this.requireSellable = parts.requireSellable ?? (() => undefined)
     this.store = parts.store ?? new SqlChallengeStore(database)
     const rules = { keys: () => this.#rules.keys, settings: () => this.#rules.settings }
     const gateway = parts.gateway === undefined ? {} : { gateway: parts.gateway }

@@ -120,11 +120,11 @@ export function caveatRefused(failure: CaveatFailure): ClassicRefused {
   return { kind: 'classic', status: 403, detail: printable(message), body, reason: caveat }
 }
 
-const FORGED: ReadonlySet<string> = new Set(['malformed', 'macaroon', 'preimage', 'signature'])
+const FORGED: ReadonlySet<string> = new Set(['malformed', 'preimage', 'signature'])
 
 /**
- * Whether a classic credential never was one of ours: it cannot be read, or its preimage or signature is wrong. Nothing
- * is sold anew on it (decision 177): a client that cannot show what it has paid for would pay again.
+ * Whether a classic credential never was one of ours: it is malformed, or its preimage or signature is wrong. Nothing is
+ * sold anew on it (decision 177): a client that cannot show what it has paid for would pay again.
  */
 export function isForged({ reason }: ClassicRefused): boolean {
   return FORGED.has(reason)

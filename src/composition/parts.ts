@@ -154,6 +154,9 @@ export async function openParts(running: Running, around: Surroundings, closers:
       keys: secrets.macaroonKeys,
       charged: accounts.charged,
       paid: webhooks.challengesPaid,
+      requireSellable: ctx => {
+        forwarder.breakers.requireSellable(ctx)
+      },
       countProxies: async (tx, merchantId) => (await countProxies(tx, merchantId)).count,
       ownerOf: proxyId => ownerOfProxy(database.sql, proxyId)
     })

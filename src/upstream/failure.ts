@@ -53,6 +53,13 @@ export function faultCode(error: Error): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** Whether there was no connection to the upstream, which is so whatever the request was. */
+export function isUnreachable(error: Error): boolean {
+  if (error instanceof AddressRefused || error instanceof NameUnresolved) return true
+  const code = faultCode(error)
+  return code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT' || DETAILS[code]?.[0] === UNREACHABLE
+}
+
 /**
  * Any fault on the way to the upstream as the error that the contract answers. Errors of the gateway's own pass as they
  * are.

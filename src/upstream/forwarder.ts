@@ -10,8 +10,9 @@ import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import type { Clock } from '../system/clock.ts'
 import type { UpstreamTls } from './connector.ts'
+import { UpstreamBreakers } from './breakers.ts'
 import { Deadlines } from './deadlines.ts'
-import { badGateway, upstreamFailure } from './failure.ts'
+import { badGateway, isUnreachable, upstreamFailure } from './failure.ts'
 import { AddressGuard, type ResolveName } from './guard.ts'
 import { circular, refusedByClient, requestHeaders } from './header-policy.ts'
 import { Pools, type PoolSettings, type Upstream } from './pool.ts'
@@ -64,6 +65,8 @@ export interface RouteUpstream {
 export class Forwarder {
   /** Checks addresses that users give; also for calls other than forwarding. */
   readonly guard: AddressGuard
+  /** Knows which upstreams keep failing. */
+  readonly breakers: UpstreamBreakers
   readonly #pools: Pools
   readonly #deadlines: Deadlines
 
@@ -72,6 +75,7 @@ export class Forwarder {
       production: options.production,
       ...(options.resolve === undefined ? {} : { resolve: options.resolve })
     })
+    this.breakers = new UpstreamBreakers(options.clock)
     this.#pools = new Pools(this.guard, {
       cap: options.poolCap ?? 1000,
       idle: Deadlines.ticks(options.poolIdle ?? 60_000)
@@ -238,7 +242,8 @@ export class Forwarder {
     const { path } = out
     if (out.body !== undefined) describe(out.body, headers)
     refuseUnsendable(path, headers, target)
-    if (ctx.upgrade !== null) return this.#tunnel(responder, target, upstream, path, headers)
+    this.breakers.enter(ctx, target)
+    if (ctx.upgrade !== null) return this.#tunnel(ctx, responder, target, upstream, path, headers)
     this.#dispatch(ctx, responder, target, upstream, path, headers, out.body ?? body)
   }
 
@@ -253,10 +258,12 @@ export class Forwarder {
   ): void {
     const body = other ?? bodyOf(ctx)
     const request: UpstreamCall = { method: ctx.method, path, headers: headers.pairs, body }
-    new Sink(ctx, responder, target, upstream, this.#deadlines, request, isStream(body) ? body : null).start()
+    const stream = isStream(body) ? body : null
+    new Sink(ctx, responder, target, upstream, this.#deadlines, request, stream, this.breakers).start()
   }
 
   async #tunnel(
+    ctx: Context,
     responder: Responder,
     target: UpstreamTarget,
     upstream: Upstream,
@@ -268,10 +275,14 @@ export class Forwarder {
       try {
         address = (await this.guard.connectable(upstream.origin))[0] ?? null
       } catch (error) {
+        this.breakers.failed(ctx, target, true)
         throw upstreamFailure(error instanceof Error ? error : new Error(String(error)), target)
       }
     }
-    if (responder.gone) return
+    if (responder.gone) {
+      this.breakers.left(ctx, target)
+      return
+    }
     await responder.tunnel(
       {
         origin: target.origin,
@@ -282,7 +293,7 @@ export class Forwarder {
         timeout: target.timeout,
         responseLimit: target.responseLimit
       },
-      new UpgradePolicy(target)
+      new UpgradePolicy(ctx, target, this.breakers)
     )
   }
 }
@@ -298,13 +309,18 @@ function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTar
 
 /** The header policy and the error bodies of a target, for the response to an upgrade. */
 class UpgradePolicy implements TunnelPolicy {
+  readonly #ctx: Context
   readonly #target: UpstreamTarget
+  readonly #breakers: UpstreamBreakers
 
-  constructor(target: UpstreamTarget) {
+  constructor(ctx: Context, target: UpstreamTarget, breakers: UpstreamBreakers) {
+    this.#ctx = ctx
     this.#target = target
+    this.#breakers = breakers
   }
 
   headers(status: number, raw: readonly string[]): HeaderList {
+    this.#breakers.answered(this.#ctx, this.#target)
     const headers = new HeaderList(responseHeaders(raw, status, this.#target.untrusted).pairs)
     const set = this.#target.responseHeaders
     for (let at = 0; at < set.length; at += 2) headers.set(set[at] ?? '', set[at + 1] ?? '')
@@ -312,7 +328,9 @@ class UpgradePolicy implements TunnelPolicy {
   }
 
   failure(error: Error): Error {
+    this.#breakers.left(this.#ctx, this.#target)
     if (error instanceof LongError && (error.status === 502 || error.status === 504)) {
+      this.#breakers.failed(this.#ctx, this.#target, error.cause instanceof Error && isUnreachable(error.cause))
       if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
       return new LongError(
         error.status,

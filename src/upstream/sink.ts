@@ -6,7 +6,8 @@ import type { Responder } from '../gateway/responder.ts'
 import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import { Deadlines, type Waiting } from './deadlines.ts'
-import { badGateway, faultCode, gatewayTimeout, upstreamFailure } from './failure.ts'
+import type { UpstreamBreakers } from './breakers.ts'
+import { badGateway, faultCode, gatewayTimeout, isUnreachable, upstreamFailure } from './failure.ts'
 import { responseHeaders, responseTrailers } from './response-policy.ts'
 import type { CallController, CallHandler } from './connection.ts'
 import type { Upstream } from './pool.ts'
@@ -24,6 +25,7 @@ const LONG_PAUSE = 10
 const LONG_PAUSES = 50
 /** Largest announced body of a paid response that is held until it is whole, so that a failure of it is answered. */
 const HELD_BODY = 16 * 1024
+const STILL_GOOD = 'The payment is still good: send the request again with the same credential.'
 /** Requests that may be sent twice (RFC 9110 9.2.2). */
 export const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
 /** Faults of a connection that the upstream has closed. */
@@ -42,6 +44,7 @@ export class Sink implements CallHandler, Waiting {
   readonly #target: UpstreamTarget
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
+  readonly #breakers: UpstreamBreakers | null
   /** What is sent; null once it is answered, for a long response would keep its headers and its body as long. */
   #request: UpstreamCall | null
   /** The body of the request, while it is streamed. */
@@ -77,13 +80,15 @@ export class Sink implements CallHandler, Waiting {
     upstream: Upstream,
     deadlines: Deadlines,
     request: UpstreamCall,
-    body: Readable | null
+    body: Readable | null,
+    breakers: UpstreamBreakers | null = null
   ) {
     this.#ctx = ctx
     this.#responder = responder
     this.#target = target
     this.#upstream = upstream
     this.#deadlines = deadlines
+    this.#breakers = breakers
     this.#request = request
     this.#body = body
     this.touched = deadlines.tick
@@ -172,6 +177,7 @@ export class Sink implements CallHandler, Waiting {
       return
     }
     this.#headSeen = true
+    this.#breakers?.answered(this.#ctx, this.#target)
     this.touched = this.#deadlines.tick
     if (head.undecodable) {
       this.#stop(
@@ -337,8 +343,20 @@ export class Sink implements CallHandler, Waiting {
     const isBreak = this.#headSeen && this.#heldHead === null
     const isOfClient = this.#responder.gone || (isBreak && this.#heldUp(isOfSize))
     this.#leave()
-    this.#responder.fail(isOfClient ? new ClientGone(error) : upstreamFailure(error, this.#target))
+    const failure = isOfClient ? new ClientGone(error) : this.#failure(error)
+    if (!this.#headSeen)
+      if (failure.status >= 500) this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
+      else this.#breakers?.left(this.#ctx, this.#target)
+    this.#responder.fail(failure)
     this.#controller?.abort()
+  }
+
+  /** What the client is answered; that of a request that was paid for says what becomes of the payment. */
+  #failure(error: Error): GatewayError {
+    const failure = upstreamFailure(error, this.#target)
+    if (this.#ctx.payment === null || !(failure instanceof LongError) || failure.status < 500) return failure
+    const { status, error: title, message, more, headers, cause } = failure
+    return new LongError(status, title, `${message} ${STILL_GOOD}`, more, headers, cause)
   }
 
   /**
@@ -354,6 +372,7 @@ export class Sink implements CallHandler, Waiting {
   /** The client's side is over. */
   #close(): void {
     if (this.#over) return
+    if (!this.#headSeen) this.#breakers?.left(this.#ctx, this.#target)
     this.#leave()
     this.#controller?.abort()
   }

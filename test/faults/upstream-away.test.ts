@@ -1,0 +1,79 @@
+/** An upstream that keeps failing is left alone before anybody pays for it. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test as T } from 'tap'
+import { openShop, shopYaml } from '../security/shop.ts'
+import { buy, type Answer } from '../support/gateway.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+/** An upstream that can be away, at one address. */
+async function comingAndGoing(t: T): Promise<{ readonly origin: string; come(): Promise<void>; go(): Promise<void> }> {
+  let server: Server | null = null
+  let port = 0
+  const come = async (): Promise<void> => {
+    const next = createServer((_req, res) => {
+      res.end('sold')
+    })
+    await new Promise<void>(resolve => {
+      next.listen(port, '127.0.0.1', resolve)
+    })
+    port = (next.address() as AddressInfo).port // a server on TCP has an address object
+    server = next
+  }
+  const go = async (): Promise<void> => {
+    server?.closeAllConnections()
+    await new Promise(resolve => server?.close(resolve))
+    server = null
+  }
+  await come()
+  t.teardown(() => {
+    server?.closeAllConnections()
+    server?.close()
+  })
+  return { origin: `http://127.0.0.1:${port}`, come, go }
+}
+
+for (const where of ['a route', "a merchant's proxy"] as const)
+  t.test(`${where} whose upstream keeps failing is 503 before the 402, and nothing is used up`, async t => {
+    const clock = new ManualClock()
+    const upstream = await comingAndGoing(t)
+    const free = `  - match: { path: /free/* }\n    chain: paid\n    price: 0\n    upstream: { url: "${upstream.origin}" }\n`
+    const { gateway, proxy } = await openShop(t, { yaml: shopYaml(upstream.origin, { route: free }), clock })
+    const path = where === 'a route' ? '/paid/item' : `${(await proxy({ targetBaseUrl: upstream.origin })).path}/item`
+    const modern = await buy(gateway, path, 'payment')
+    const classic = await buy(gateway, path)
+    const ask = (authorization?: string): Promise<Answer> =>
+      gateway.send('GET', path, authorization === undefined ? {} : { headers: { authorization } })
+    const invoices = async (): Promise<number> => (await gateway.database.sql`select 1 from challenges`).length
+    await upstream.go()
+    for (let failure = 0; failure < 5; failure++) {
+      const answer = await ask(failure % 2 === 0 ? modern : classic)
+      t.equal(answer.status, 502)
+      t.match(answer.json(), { error: 'Bad gateway', message: /payment is still good/ })
+    }
+    const made = await invoices()
+    for (const authorization of [undefined, modern, classic, 'L402 AgE=:00', 'Payment abc']) {
+      const answer = await ask(authorization)
+      t.equal(answer.status, 503, authorization ?? 'without a credential')
+      t.equal(answer.headers['retry-after'], '5')
+      t.equal(answer.headers['www-authenticate'], undefined)
+    }
+    t.equal(await invoices(), made, 'no invoice was made')
+    if (where === 'a route') t.equal((await gateway.send('GET', '/free/item')).status, 502, 'a route of its own')
+    clock.advance(5_000)
+    t.equal((await ask()).status, 402, 'one buyer may try')
+    t.equal((await ask()).status, 503)
+    t.equal((await ask(modern)).status, 502, 'a payer tries the upstream')
+    t.equal((await ask(classic)).headers['retry-after'], '10')
+    await upstream.come()
+    clock.advance(10_000)
+    t.equal((await ask(modern)).text, 'sold', 'the payment was not used up')
+    t.equal((await ask(classic)).text, 'sold')
+    t.equal((await ask()).status, 402)
+    t.equal((await ask(modern)).status, 402)
+    if (where !== 'a route') return
+    t.equal((await gateway.send('GET', '/free/item')).text, 'sold')
+    await upstream.go()
+    for (let failure = 0; failure < 5; failure++) t.equal((await gateway.send('GET', '/free/item')).status, 502)
+    t.equal((await gateway.send('GET', '/free/item')).status, 503, 'what is free too')
+  })
