@@ -31,10 +31,12 @@ export default definePlugin({
         forward: (ctx, responder, body) => forwarder.forwardTo(ctx, responder, own, body)
       })
       return {
-        handle: (ctx, responder) =>
-          sale.handle(ctx, responder, begun => {
+        handle(ctx, responder) {
+          challenges.requireSellable(ctx)
+          return sale.handle(ctx, responder, begun => {
             ctx.set(underWay, begun)
-          }),
+          })
+        },
         done(ctx, outcome) {
           const begun = ctx.get(underWay)
           if (begun !== undefined) endRpc(begun, outcome)

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { callPlace } from '../config/call-prices.ts'
 import type { MeterConfig } from '../config/meter.ts'
 import { MAX_PRICE_SATS } from '../config/price.ts'
+import { isCaveatPath } from '../config/route-checks.ts'
 import type { RouteConfig } from '../config/schema.ts'
 import type { SessionsConfig } from '../config/sessions.ts'
 import { parseUnit } from '../config/units.ts'
@@ -318,14 +319,13 @@ function addressOf({ match }: RouteConfig, publicHost: string): string {
 }
 
 /**
- * The path caveat of a route that sells its whole pattern. Null when the pattern is one that a caveat cannot say (a
- * named segment, or several paths): such a route's tokens are good for the request's own path.
+ * The path caveat of a route that sells its whole pattern. Null when a caveat cannot say it (`checkTokenPath` refuses
+ * such a file): the route's tokens are good for the request's own path.
  */
 function patternOf(route: RouteConfig): string | null {
   const [only, ...more] = route.match.path
   if (only === undefined || more.length > 0) return null
-  const body = only.endsWith('/*') ? only.slice(0, -2) : only
-  return /[:*()]/.test(body) ? null : only
+  return isCaveatPath(only) ? only : null
 }
 
 /**

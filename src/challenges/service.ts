@@ -328,7 +328,9 @@ export class Challenges {
     if (presented !== null)
       return paymentRequired(presented.challenge, presented.refusal, ctx.headers, this.settings, offer.order)
     if (html && this.#paywall?.isForPerson(ctx, refusal) === true) return this.#paywall.answer(ctx, offer, refusal)
-    const [challenge, deposit] = await this.#withDeposit(ctx, offer)
+    // Who pays with the Payment scheme could not use an invoice that is shared by L402 tokens.
+    const shares = refusal.kind === 'none' || refusal.kind === 'classic'
+    const [challenge, deposit] = await this.#withDeposit(ctx, offer, shares)
     return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
   }
 
@@ -467,10 +469,10 @@ export class Challenges {
   }
 
   /** The challenge of a 402, with that of a session's deposit where its route sells sessions. */
-  async #withDeposit(ctx: Context, offer: Offer): Promise<[SentChallenge, DepositChallenge | null]> {
+  async #withDeposit(ctx: Context, offer: Offer, shares: boolean): Promise<[SentChallenge, DepositChallenge | null]> {
     const { sessions } = offer
     if (sessions === null || placeOfSession(ctx.headers) === 'nowhere' || !this.settings.schemes.includes('payment'))
-      return [(await this.#challenge(ctx, offer, undefined, true)).challenge, null]
+      return [(await this.#challenge(ctx, offer, undefined, shares)).challenge, null]
     return await Promise.all([this.challenge(ctx, offer), this.#deposits.make(ctx, offer, sessions)])
   }
 

@@ -11,6 +11,7 @@ import {
   checkChain,
   checkDuplicates,
   checkMeterAlone,
+  checkTokenPath,
   checkReferences,
   checkRoute,
   checkUpstream
@@ -338,7 +339,10 @@ function readRoutes(
   for (const [index, route] of (config.routes ?? []).entries()) {
     const path: Path = ['routes', index]
     checkUpstream(valueAt(raw, [...path, 'upstream']), [...path, 'upstream'], findings)
-    if (findings.isSound(path)) checkMeterAlone(route, path, findings)
+    if (findings.isSound(path)) {
+      checkMeterAlone(route, path, findings)
+      checkTokenPath(route, path, findings)
+    }
     if (!findings.isSound(path)) continue
     const { name, match, upstream: given, meter, ...rest } = route
     const upstream = resolveUpstream(given, folder, upstreams)

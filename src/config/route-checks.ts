@@ -80,6 +80,28 @@ export function checkMeterAlone(
     )
 }
 
+/** Whether a token can be sold for a whole pattern: its path says one prefix, and no named segment. */
+export function isCaveatPath(pattern: string): boolean {
+  return !/[:*()]/.test(pattern.endsWith('/*') ? pattern.slice(0, -2) : pattern)
+}
+
+/** A token for the whole pattern of a route must be able to say it; else it would be for one path, without a word. */
+export function checkTokenPath(
+  { tokenPath, match }: { readonly tokenPath: string; readonly match: { readonly path: readonly string[] } },
+  path: Path,
+  findings: Findings
+): void {
+  if (tokenPath !== 'pattern') return
+  const unsaid = match.path.find(pattern => !isCaveatPath(pattern))
+  const found = match.path.length > 1 ? `${match.path.length} paths` : unsaid && `the path ${quote(unsaid)}`
+  if (found !== undefined)
+    findings.report(
+      'BG_ROUTE_MISMATCH',
+      [...path, 'tokenPath'],
+      `found pattern beside ${found}; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact`
+    )
+}
+
 /** Two routes for the same host, method and path; parameters with other names match the same requests. */
 export function checkDuplicates(
   routes: readonly { readonly route: RouteConfig; readonly index: number }[],

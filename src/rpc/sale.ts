@@ -97,7 +97,6 @@ export class RpcSale {
     const { protocol, toolErrors, messageLimit } = prices
     const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
     begun({ calls, responder: null })
-    challenges.requireSellable(ctx)
     const judged = new Map<RpcMessage, Answered>()
     // All of them, also where one fails: a payment that was leased after the end of its request would never come back.
     const judging = await Promise.allSettled(

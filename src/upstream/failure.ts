@@ -53,6 +53,11 @@ export function faultCode(error: Error): string {
   return typeof code === 'string' ? code : ''
 }
 
+/** Whether a fault is the upstream's: it could not be connected to, or did not answer as it should. */
+export function isOfUpstream(error: Error): boolean {
+  return error instanceof GatewayError ? error.status === 504 : isUnreachable(error) || faultCode(error) in DETAILS
+}
+
 /** Whether there was no connection to the upstream, which is so whatever the request was. */
 export function isUnreachable(error: Error): boolean {
   if (error instanceof AddressRefused || error instanceof NameUnresolved) return true

@@ -7,7 +7,7 @@ import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
 import { Deadlines, type Waiting } from './deadlines.ts'
 import type { UpstreamBreakers } from './breakers.ts'
-import { badGateway, faultCode, gatewayTimeout, isUnreachable, upstreamFailure } from './failure.ts'
+import { badGateway, faultCode, gatewayTimeout, isOfUpstream, isUnreachable, upstreamFailure } from './failure.ts'
 import { responseHeaders, responseTrailers } from './response-policy.ts'
 import type { CallController, CallHandler } from './connection.ts'
 import type { Upstream } from './pool.ts'
@@ -345,7 +345,7 @@ export class Sink implements CallHandler, Waiting {
     this.#leave()
     const failure = isOfClient ? new ClientGone(error) : this.#failure(error)
     if (!this.#headSeen)
-      if (failure.status >= 500) this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
+      if (!isOfClient && isOfUpstream(error)) this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
       else this.#breakers?.left(this.#ctx, this.#target)
     this.#responder.fail(failure)
     this.#controller?.abort()

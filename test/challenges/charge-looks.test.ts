@@ -22,7 +22,8 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
     }
   })
   // Only these members are read.
-  const challenge = (paymentHash: string): Challenge => ({ paymentHash, createdAt: clock.now() }) as Challenge
+  const challenge = (paymentHash: string, clientKey = '203.0.113.1'): Challenge =>
+    ({ paymentHash, clientKey, createdAt: clock.now() }) as Challenge
   return { clock, looks, settled, challenge, asked: () => asked }
 }
 
@@ -52,6 +53,16 @@ t.test('one charge is asked for every three seconds in its first minute, and eve
     clock.advance(1000)
   }
   t.equal(asked(), 26)
+})
+
+t.test('one network cannot use up the polls of the others', async t => {
+  const { looks, challenge, asked } = fixture(async () => null)
+  for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`charge ${at}`))
+  t.equal(asked(), 60)
+  for (let at = 0; at < 20; at++) await looks.isPaid(challenge(`other ${at}`, '198.51.100.1'))
+  t.equal(asked(), 70)
+  for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`many ${at}`, `192.0.2.${at}`))
+  t.equal(asked(), 90, 'all together')
 })
 
 t.test('all readers together ask sixty times in a minute', async t => {

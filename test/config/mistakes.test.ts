@@ -67,6 +67,18 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_ROUTE_MISMATCH]'
   },
   {
+    name: 'tokens for a pattern with a named segment',
+    from: 'path: /v1/* }',
+    to: 'path: "/v1/:id" }\n    tokenPath: pattern',
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'tokens for several patterns',
+    from: 'path: /v1/* }',
+    to: 'path: [/v1/*, /v2/*] }\n    tokenPath: pattern',
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+  },
+  {
     name: 'a meter that nothing in the chain reads',
     from: '    price: 10 sats\n',
     to: '    meter: { bundle: 100 sats, prices: 1 msat }\n',

@@ -19,8 +19,13 @@ const SECOND = 1000
 const OFTEN = 3 * SECOND
 const SELDOM = 10 * SECOND
 const MINUTE = 60 * SECOND
-/** Looks of one process in a minute, for all readers: providers count them, and invoices must still be made. */
+/**
+ * Polls of one process in a minute: providers count them, and invoices must still be made. A network that polled less
+ * than `LIGHT` times may go on to `MOST`, or one that follows a few unpaid pages would leave nothing to the others.
+ */
 const PER_MINUTE = 60
+const LIGHT = 10
+const MOST = 90
 /** A reader waits no longer for a provider. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
@@ -34,6 +39,8 @@ export class ChargeLooks {
   readonly #askedAt = new LRUCache<string, number>({ max: REMEMBERED })
   #minute = 0
   #inMinute = 0
+  /** The same by client network. */
+  readonly #byNetwork = new Map<string, number>()
 
   constructor(parts: ChargeLooksParts) {
     this.#parts = parts
@@ -56,7 +63,7 @@ export class ChargeLooks {
     return isPaid
   }
 
-  #mayAsk({ paymentHash, createdAt }: Challenge): boolean {
+  #mayAsk({ paymentHash, createdAt, clientKey }: Challenge): boolean {
     const now = this.#parts.clock.now()
     const before = this.#askedAt.get(paymentHash)
     if (before !== undefined && now - before < (now - createdAt < MINUTE ? OFTEN : SELDOM)) return false
@@ -64,9 +71,12 @@ export class ChargeLooks {
     if (minute !== this.#minute) {
       this.#minute = minute
       this.#inMinute = 0
+      this.#byNetwork.clear()
     }
-    if (this.#inMinute >= PER_MINUTE) return false
+    const ofNetwork = this.#byNetwork.get(clientKey) ?? 0
+    if (this.#inMinute >= (ofNetwork < LIGHT ? MOST : PER_MINUTE)) return false
     this.#inMinute++
+    this.#byNetwork.set(clientKey, ofNetwork + 1)
     this.#askedAt.set(paymentHash, now)
     return true
   }
