@@ -5,7 +5,7 @@ import type { FiatCurrency } from '../money/currencies.ts'
 import type { Decimal } from '../money/decimal.ts'
 import type { Quotes } from '../money/prices.ts'
 import { fiatMillisatoshis, fiatOf } from '../prices/fiat.ts'
-import { readField, readMember, unreadable } from '../prices/request-field.ts'
+import { readField, readItems, unreadable } from '../prices/request-field.ts'
 import { FieldChoice } from '../prices/table.ts'
 import type { Maybe } from '../state/state.ts'
 import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
@@ -115,15 +115,16 @@ export class Meter {
   /** Reads how many responses a request asks for by lists. */
   async #lists(ctx: Context): Promise<Lists> {
     if (this.config.usage !== 'openai') return NO_LISTS
-    const prompt = await readMember('prompt', ctx)
-    const input = await readMember('input', ctx)
+    const prompt = await readItems('prompt', ctx)
+    const input = await readItems('input', ctx)
     // vLLM takes prompts as embeddings, too, beside those in `prompt`.
-    const embeds = await readMember('prompt_embeds', ctx)
+    const embeds = await readItems('prompt_embeds', ctx)
+    // A list of texts, or of lists of token ids, has a response to each; a list of token ids or messages has one.
     return {
-      prompts: responsesTo(prompt) + (Array.isArray(embeds) ? embeds.length : 0),
-      inputs: responsesTo(input),
-      hasInput: input !== undefined && input !== null,
-      hasIds: hasIds(prompt) || hasIds(input)
+      prompts: Math.max(1, prompt?.inputs ?? 0) + (embeds?.inputs ?? 0),
+      inputs: Math.max(1, input?.inputs ?? 0),
+      hasInput: input !== null,
+      hasIds: prompt?.hasIds === true || input?.hasIds === true
     }
   }
 
@@ -166,19 +167,6 @@ interface Lists {
 }
 
 const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false }
-
-/** A list of texts, or of lists of token ids, has a response to each; token ids and messages have one. */
-function responsesTo(value: unknown): number {
-  if (!Array.isArray(value)) return 1
-  return Math.max(1, value.filter(each => typeof each === 'string' || Array.isArray(each)).length)
-}
-
-function hasIds(value: unknown): boolean {
-  return (
-    Array.isArray(value) &&
-    value.some(each => typeof each === 'number' || (Array.isArray(each) && typeof each[0] === 'number'))
-  )
-}
 
 /** The largest of some members of the body that count units; null where none does. */
 async function largestOf(ctx: Context, names: readonly string[]): Promise<number | null> {

@@ -2,6 +2,8 @@ import { afterSpace, JsonError, nameAt, Scan, syntax, type JsonLimits, type Span
 
 /** Most members that a request may have where they are looked at: 32,768 take less than 20 ms of CPU in any form. */
 export const MAX_MEMBERS = 32_768
+const QUOTE = 0x22
+const COMMA = 0x2c
 const NO_PLACES: readonly number[] = []
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
@@ -122,6 +124,36 @@ export function outlineAt(text: string, span: Span, members: number): Outline {
   const places: number[] = []
   new Scan(text, { depth: Number.POSITIVE_INFINITY, members, names: null }).value(span.start, places)
   return new Outline(text, span, places)
+}
+
+/**
+ * Calls `visit` with the place of each item of a list in a text that has been read. It notes nothing, so that a list may
+ * have any number of items.
+ */
+export function eachItem(text: string, { start, end }: Span, visit: (at: number) => void): void {
+  let depth = 0
+  let isNext = true
+  for (let at = start + 1; at < end - 1; at++) {
+    const code = text.charCodeAt(at)
+    if (code === COMMA) {
+      if (depth === 0) isNext = true
+      continue
+    }
+    if (code <= 0x20) continue
+    if (isNext) {
+      isNext = false
+      visit(at)
+    }
+    if (code === QUOTE) at = closingQuote(text, at + 1)
+    else if (code === 0x5b || code === 0x7b) depth++
+    else if (code === 0x5d || code === 0x7d) depth--
+  }
+}
+
+function closingQuote(text: string, from: number): number {
+  let at = from
+  for (; text.charCodeAt(at) !== QUOTE; at++) if (text.charCodeAt(at) === 0x5c) at++
+  return at
 }
 
 /** Deepest nesting of a JSON body of which values are built. */

@@ -1,5 +1,5 @@
-import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../gateway/json-reader.ts'
-import { JsonError, type Span } from '../gateway/json-scan.ts'
+import { eachItem, MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../gateway/json-reader.ts'
+import { afterSpace, JsonError, type Span } from '../gateway/json-scan.ts'
 
 /** Tools of models are described by schemas of many levels. */
 const LIMITS = { depth: 128, members: MAX_MEMBERS, names: null }
@@ -9,6 +9,15 @@ export type Scalar = string | number | boolean
 
 /** The value of a request's field, nothing (missing or null), or what is wrong with it, in words. */
 export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
+
+/** What a member such as `prompt` asks for. */
+export interface RequestItems {
+  readonly kind: 'items'
+  /** Texts and lists among its items; 0 where it is no list. */
+  readonly inputs: number
+  /** An item, or the first of an item that is a list, is a number: a token id. */
+  readonly hasIds: boolean
+}
 
 /** Why there is no value. */
 type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
@@ -53,6 +62,23 @@ export class JsonText {
     return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
   }
 
+  /** What a member asks for by its items. */
+  items(name: string): RequestItems | NothingRead {
+    const at = this.#lead([name])
+    if ('kind' in at) return at
+    const { text } = this.#root
+    if (text.startsWith('null', at.start)) return MISSING
+    let inputs = 0
+    let hasIds = false
+    if (text[at.start] === '[')
+      eachItem(text, at, item => {
+        const isList = text[item] === '['
+        if (isList || text[item] === '"') inputs++
+        hasIds ||= isNumber(text, isList ? afterSpace(text, item + 1) : item)
+      })
+    return { kind: 'items', inputs, hasIds }
+  }
+
   #textOf({ start, end }: Span): string {
     return this.#root.text.slice(start, end)
   }
@@ -93,6 +119,11 @@ export class JsonText {
     if (/^(?:-?[1-9][0-9]{0,14}|0)$/.test(text)) return { kind: 'value', value: Number(text) }
     return fault(`${show(names)} must be a text, a whole number, or true or false`)
   }
+}
+
+function isNumber(text: string, at: number): boolean {
+  const code = text.charCodeAt(at)
+  return code === 0x2d || (code >= 0x30 && code <= 0x39)
 }
 
 /** The value of the only member of this name. */

@@ -5,7 +5,7 @@ import { otherCharset, requireJson } from '../gateway/json-type.ts'
 import { readUnpaidBody } from '../gateway/unpaid-body.ts'
 import type { Maybe } from '../state/state.ts'
 import { headerValue } from './header-value.ts'
-import { JsonText, type FieldRead, type Scalar } from './json-text.ts'
+import { JsonText, type FieldRead, type RequestItems, type Scalar } from './json-text.ts'
 import { pathParameter } from './path-text.ts'
 import { queryParameter } from './query-text.ts'
 
@@ -33,15 +33,14 @@ export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | nu
 }
 
 /**
- * Reads a member of the JSON body, of whatever type; undefined where it is missing.
+ * Reads what a member of the JSON body asks for by its items; null where it is missing.
  * @throws as `readField`
  */
-export async function readMember(name: string, ctx: Context): Promise<unknown> {
-  const read = await ofBody(name, ctx, text => text.raw(name))
-  if (read === null || read.kind === 'missing') return undefined
+export async function readItems(name: string, ctx: Context): Promise<RequestItems | null> {
+  const read = await ofBody(name, ctx, text => text.items(name))
+  if (read === null || read.kind === 'missing') return null
   if (read.kind === 'fault') throw unreadable(read.message)
-  // The body was parsed before.
-  return JSON.parse(read.text) as unknown
+  return read
 }
 
 function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {

@@ -85,3 +85,40 @@ t.test('a body of 2 MiB is read once, and the last of many keys is found', async
   t.equal(JsonText.of(bytes), first, 'whoever asks next gets the same text')
   t.strictSame(typeof first === 'string' ? first : first.member(['model']), { kind: 'value', value: 'large' })
 })
+
+t.test('json text: the items of a member are counted as JSON.parse would build them', async t => {
+  const values: unknown[] = [
+    'text',
+    null,
+    7,
+    [],
+    ['a', 'b'],
+    [1, 2, 3],
+    [[1, 2], [3]],
+    [['a'], [-1]],
+    [[], {}],
+    [{ content: ['x', '],[', 'y\\"'] }, 'z,[', [[1, 'w']]],
+    { a: [1, 'b'] },
+    [true, null, 'x'],
+    ['\\', '\\"', ',', '[']
+  ]
+  for (const value of values) {
+    for (const space of [0, 2]) {
+      const text = JsonText.of(Buffer.from(JSON.stringify({ other: ['x'], prompt: value }, null, space)))
+      if (typeof text === 'string') throw new TypeError(text)
+      const list = Array.isArray(value) ? (value as unknown[]) : []
+      const first = list.map(each => (Array.isArray(each) ? (each as unknown[])[0] : each))
+      t.same(
+        text.items('prompt'),
+        value === null
+          ? { kind: 'missing' }
+          : {
+              kind: 'items',
+              inputs: list.filter(each => typeof each === 'string' || Array.isArray(each)).length,
+              hasIds: first.some(each => typeof each === 'number')
+            },
+        JSON.stringify(value)
+      )
+    }
+  }
+})
