@@ -85,7 +85,8 @@ export interface Jobs {
   declare(jobs: readonly JobDeclaration[]): void
   /**
    * Adds a job: it stands or falls with the transaction of `sql`, or is there at once with `database.sql`.
-   * @throws JobsNotStarted before `start` has succeeded; isConnectionFault knows it
+   * Before `start` has succeeded, waits up to 5 s for it; not in a transaction, whose connection `start` may need.
+   * @throws JobsNotStarted when it has not; isConnectionFault knows it
    */
   enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
   /** The same for several, of which none is delayed, in one statement. */

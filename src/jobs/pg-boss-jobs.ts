@@ -35,6 +35,8 @@ const KEEP_PERIODIC = 60 * 60
 /** Seconds that failures are kept, longer than what went well: someone must see them. */
 const KEEP_FAILED = 14 * 24 * 60 * 60
 const DAY = 24 * 60 * 60
+/** Milliseconds that `enqueue` waits for the start: longer than a start takes, less than senders of notifications wait. */
+const START_WAIT = 5_000
 /** Milliseconds within which jobs that another process has added are found, unless a queue wants it sooner. */
 const POLL = 2_000
 /** The same where there is no other process: what is left are jobs that were lost with a killed one. */
@@ -57,6 +59,8 @@ export class PgBossJobs implements Jobs {
   #looks: JobLooks | null = null
   readonly #runs
   #starting: Promise<void> | null = null
+  /** Resolves once jobs can be added, or never will. */
+  readonly #opened = Promise.withResolvers<void>()
   #boss: PgBoss | null = null
   #renewal: NodeJS.Timeout | null = null
   #renewing: Promise<void> | null = null
@@ -82,7 +86,7 @@ export class PgBossJobs implements Jobs {
     data: JsonObject,
     options: EnqueueOptions = {}
   ): Promise<void> {
-    await this.#send(this.#started(name), sql, name, data, options)
+    await this.#send(await this.#started(name, sql), sql, name, data, options)
   }
 
   async enqueueAll(
@@ -96,18 +100,27 @@ export class PgBossJobs implements Jobs {
     }>
   ): Promise<void> {
     const rows = jobs.map(({ data, group, pace, key }) => ({ data, ...placed(group, pace), singletonKey: key }))
-    await this.#started(name).insert(name, rows, { db: bossHandle(sql) })
+    const boss = await this.#started(name, sql)
+    await boss.insert(name, rows, { db: bossHandle(sql) })
   }
 
   async setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void> {
     await this.#table.rank(sql, name, group, PRIORITY[pace], tierOf(pace))
   }
 
-  #started(name: string): PgBoss {
-    const boss = this.#boss
+  /** Waits for the start while the gateway begins to serve, unless it would hold a transaction's connection. */
+  async #started(name: string, sql: TransactionSql | Sql): Promise<PgBoss> {
     if (!this.#declared.has(name)) throw new TypeError(`There is no queue ${name}`)
-    if (boss === null) throw new JobsNotStarted()
-    return boss
+    const { database, clock } = this.#parts
+    if (this.#boss === null && !this.#closed && sql === database.sql) {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const timer = clock.after(START_WAIT, resolve)
+      void this.#opened.promise.then(resolve)
+      await promise
+      timer.cancel()
+    }
+    if (this.#boss === null) throw new JobsNotStarted()
+    return this.#boss
   }
 
   async #send(
@@ -140,6 +153,7 @@ export class PgBossJobs implements Jobs {
 
   async close(): Promise<void> {
     this.#closed = true
+    this.#opened.resolve()
     await this.#starting?.catch(() => {})
     await this.#looks?.close()
     const patience = this.#parts.patience ?? 10_000
@@ -239,6 +253,7 @@ export class PgBossJobs implements Jobs {
       throw error
     }
     this.#boss = boss
+    this.#opened.resolve()
     const names = [...this.#declared.keys()]
     const polls = [...this.#declared.values()].map(({ options }) => options.poll ?? POLL)
     const looks = (this.#looks = new JobLooks({

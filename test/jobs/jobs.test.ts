@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { Sql } from '../../src/database/database.ts'
+import { ManualClock } from '../support/manual-clock.ts'
 import { eachDatabase, withSql } from '../support/database.ts'
 import { eventually } from '../support/gateway-process.ts'
 import { declareQueue, Notes, openJobs, plain, type Numbered } from './jobs.ts'
@@ -168,6 +169,35 @@ await eachDatabase(
   }
 )
 
+await eachDatabase(t, 'jobs: a job added before the start waits for it, outside transactions', async (t, database) => {
+  const clock = new ManualClock()
+  const jobs = openJobs(t, database, { clock })
+  const notes = new Notes()
+  declareQueue<Numbered>(jobs, 'numbers', plain, async ({ data }) => {
+    notes.note(String(data.n))
+  })
+  const late = t.rejects(jobs.enqueue(database.sql, 'numbers', { n: 1 }), { name: 'JobsNotStarted' })
+  clock.advance(5_000)
+  await late
+  await t.rejects(
+    database.transaction(tx => jobs.enqueue(tx, 'numbers', { n: 2 })),
+    { name: 'JobsNotStarted' }
+  )
+  const added = jobs.enqueue(database.sql, 'numbers', { n: 3 })
+  await jobs.start()
+  await added
+  await notes.until(1)
+  t.same(notes.ran, ['3'])
+})
+
+await eachDatabase(t, 'jobs: a job that waits for the start fails once the gateway closes', async (t, database) => {
+  const jobs = openJobs(t, database)
+  declareQueue(jobs, 'numbers', plain, async () => {})
+  const waiting = t.rejects(jobs.enqueue(database.sql, 'numbers', {}), { name: 'JobsNotStarted' })
+  await jobs.close()
+  await waiting
+})
+
 await eachDatabase(t, 'mistakes of the program are told', async (t, database) => {
   const jobs = openJobs(t, database)
   declareQueue(jobs, 'numbers', plain, async () => {})
@@ -177,7 +207,6 @@ await eachDatabase(t, 'mistakes of the program are told', async (t, database) =>
   t.throws(() => {
     declareQueue(jobs, 'quick', { ...plain, expiry: 999 }, async () => {})
   }, /at least a second/)
-  await t.rejects(jobs.enqueue(database.sql, 'numbers', {}), { name: 'JobsNotStarted' })
   await t.rejects(jobs.enqueue(database.sql, 'letters', {}), /no queue letters/)
   t.match(await jobs.queues(), [{ name: 'numbers', waiting: 0 }], 'before the start the tables may not be there')
   await Promise.all([jobs.start(), jobs.start()])
