@@ -697,7 +697,7 @@ t.test("list: holds the producer's challenges only (decision 108)", async t => {
 
 t.test('an operation without auth in its chain fails closed', async t => {
   const f = await producer(t)
-  t.equal((await f.call(null, 'POST', CHALLENGES, quote)).status, 500)
+  t.equal((await f.call(null, 'POST', CHALLENGES, quote)).status, 404)
 })
 
 t.test('OpenAPI: every operation names its answers, and create its idempotency headers', async t => {

@@ -74,6 +74,7 @@ for (const [name, vectors] of Object.entries(groups)) {
                 'Date',
                 'Content-Type',
                 'Content-Length',
+                'Cache-Control',
                 'X-API-Version',
                 'X-Correlation-Id',
                 'Connection',

@@ -86,6 +86,8 @@ async function startUpstream(t: T): Promise<Upstream> {
       return
     }
     response.setHeader('content-type', 'application/json')
+    // On a kept connection the gateway would retry an idempotent request that dies (RFC 9112, 9.3.1).
+    response.shouldKeepAlive = false
     // Without a length, in pieces.
     if (request.url?.includes('pieces') === true) response.write(' ')
     response.end(JSON.stringify({ method: request.method, body }))
