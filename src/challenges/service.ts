@@ -30,6 +30,7 @@ import { Invoicing } from './invoicing.ts'
 import { Mint, type Minted, type MintRequest } from './mint.ts'
 import { OfferedPrices } from './offered-prices.ts'
 import { hasBoundBody, routePlace, RouteOffers, type ChallengeSource, type Offer } from './offer.ts'
+import { largeHead } from '../lightning/challenge-size.ts'
 import { classicRefused, offeredSchemes, paymentRequired, placeOfSession, type DepositChallenge } from './replies.ts'
 import type { FindPayee } from './payee.ts'
 import { Paywall, type PaywallSurroundings } from './paywall/paywall.ts'
@@ -89,6 +90,8 @@ export type OnSettled = (challenge: Challenge) => Promise<void>
 const PURGE_UNPAID = 86_400_000
 const PURGE_PAID = 30 * 86_400_000
 const PURGE_BATCH = 1_000
+/** Places that are remembered so that each is logged once. */
+const MAX_LARGE_PLACES = 1_000
 /**
  * Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first look of a process goes
  * back without end.
@@ -126,6 +129,7 @@ export class Challenges {
   readonly #revocations: Revocations
   readonly #clock: Clock
   readonly #log: Log
+  readonly #largePlaces = new Set<string>()
   readonly #onSettled = new Map<ChallengeSource, OnSettled>()
   #rules: ChallengeRules
 
@@ -331,7 +335,20 @@ export class Challenges {
     // Who pays with the Payment scheme could not use an invoice that is shared by L402 tokens.
     const shares = refusal.kind === 'none' || refusal.kind === 'classic'
     const [challenge, deposit] = await this.#withDeposit(ctx, offer, shares)
-    return paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
+    const reply = paymentRequired(challenge, refusal, ctx.headers, this.settings, offer.order, deposit)
+    this.#measure(reply, offer.place)
+    return reply
+  }
+
+  /** Logs once for each place that its 402 is too large for proxies with default buffers: there nothing would be sold. */
+  #measure({ headers }: Reply, place: string): void {
+    const bytes = largeHead(headers)
+    if (bytes === null || this.#largePlaces.has(place) || this.#largePlaces.size >= MAX_LARGE_PLACES) return
+    this.#largePlaces.add(place)
+    this.#log.warn(
+      { place, bytes },
+      'The head of this 402 is above 3.5 KB. nginx answers 502 for heads above 4 KB unless proxy_buffer_size is raised, for example to 16k.'
+    )
   }
 
   /**

@@ -27,6 +27,7 @@ import {
 import {
   checkBilling,
   checkDatabase,
+  checkLargeHeads,
   checkProduction,
   checkSettings,
   checkProxyUrl,
@@ -154,6 +155,7 @@ export async function loadConfigText(
   if (findings.isSound(['database'])) checkDatabase(config, findings)
   if (findings.isSound(['state'])) checkState(config, findings)
   if (findings.isSound(['server'])) checkProxyUrl(config, findings)
+  if (['server', 'routes'].every(key => findings.isSound([key]))) checkLargeHeads(config, findings)
   checkSettings(config, findings)
   checkBilling(config, findings)
   if (

@@ -51,6 +51,22 @@ export function checkDatabase({ database }: FileConfig, findings: Findings): voi
     )
 }
 
+/**
+ * Warns of 402s that nginx and ingress-nginx refuse with their default buffers of 4 KB: two challenge lines and one for a
+ * session do not fit.
+ */
+export function checkLargeHeads({ server, routes }: FileConfig, findings: Findings): void {
+  if (server.trustedProxies.length === 0) return
+  for (const [index, { sessions }] of routes.entries())
+    if (sessions !== undefined)
+      findings.warn(
+        'BG_CONFIG_CONFLICT',
+        ['routes', index, 'sessions'],
+        'found sessions behind a proxy: the head of this 402 is about 4.5 KB; nginx needs proxy_buffer_size 16k',
+        'key'
+      )
+}
+
 /** Cookies ignore the port, so that another origin of the same host would separate nothing. */
 export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileConfig, findings: Findings): void {
   if (proxyUrl === '') return
