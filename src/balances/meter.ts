@@ -105,7 +105,7 @@ export class Meter {
     let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
     // Without a limit a list of inputs is for embeddings, which have no output.
     output *= lists.prompts * (limit === null ? 1 : lists.inputs)
-    if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of'])) ?? 1
+    if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of', 'n_cmpl'])) ?? 1
     if (!this.#hasInput) return { input: 0, output }
     if (estimate.input !== undefined) return { input: estimate.input, output }
     const bytes = ctx.body.collected?.byteLength ?? ctx.body.length ?? (await ctx.body.bytes()).byteLength
@@ -115,13 +115,15 @@ export class Meter {
   /** Reads how many responses a request asks for by lists. */
   async #lists(ctx: Context): Promise<Lists> {
     if (this.config.usage !== 'openai') return NO_LISTS
+    for (const name of ['stream', 'stream_options.include_usage']) await requireFlag(ctx, name)
     const prompt = await readItems('prompt', ctx)
     const input = await readItems('input', ctx)
     // vLLM takes prompts as embeddings, too, beside those in `prompt`.
     const embeds = await readItems('prompt_embeds', ctx)
     // A list of texts, or of lists of token ids, has a response to each; a list of token ids or messages has one.
+    // Objects in `prompt` are prompts of llama.cpp, which has a name of its own for `n`, too.
     return {
-      prompts: Math.max(1, prompt?.inputs ?? 0) + (embeds?.inputs ?? 0),
+      prompts: Math.max(1, (prompt?.inputs ?? 0) + (prompt?.objects ?? 0)) + (embeds?.inputs ?? 0),
       inputs: Math.max(1, input?.inputs ?? 0),
       hasInput: input !== null,
       hasIds: prompt?.hasIds === true || input?.hasIds === true
@@ -176,6 +178,12 @@ async function largestOf(ctx: Context, names: readonly string[]): Promise<number
     if (count !== null) most = Math.max(count, most ?? 0)
   }
   return most
+}
+
+/** Requires true, false or null: a server that takes 1 for true would stream without its usage. */
+async function requireFlag(ctx: Context, name: string): Promise<void> {
+  const value = await readField({ json: name }, ctx)
+  if (value !== null && typeof value !== 'boolean') throw unreadable(`${JSON.stringify(name)} must be true or false`)
 }
 
 /** A member of the body that counts units; null where it is missing, or 0 or -1, which mean that there is no limit. */

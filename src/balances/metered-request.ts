@@ -1,6 +1,6 @@
 import type { UsageConfig } from '../config/meter.ts'
 import type { Context } from '../gateway/context.ts'
-import { ClientGone, type LongError } from '../gateway/errors.ts'
+import { ClientGone, ResponseTooLarge, type LongError } from '../gateway/errors.ts'
 import type { UpstreamRequest } from '../gateway/plugin.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'
 import type { Clock, Timer } from '../system/clock.ts'
@@ -88,6 +88,8 @@ export class MeteredRequest {
     const { clock, ctx, usage } = this.#parts
     this.#forwardedAt = clock.monotonic()
     if (readsBody(this.#parts)) out.headers.set('Accept-Encoding', 'identity')
+    // A part of a response leaves out its usage.
+    if (this.#parts.form !== null) out.headers.delete('range')
     const { collected } = ctx.body
     const body = usage === 'openai' && collected !== null ? askingForUsage(collected) : null
     if (body === null) return
@@ -295,14 +297,17 @@ export class MeteredRequest {
   /** The event behind the last of a stream; null where the response is none, or the charge is not known at once. */
   last(): Uint8Array | null {
     if (this.#isSettled || this.#isHeld) return null
+    // Behind an event without its blank line ours would become a part of it.
+    const isWhole = this.#isBetweenEvents()
     const settled = this.#settleRead(true)
-    if (!this.#isStream || settled instanceof Promise) return null
+    if (!this.#isStream || !isWhole || settled instanceof Promise) return null
     return balanceEvent({ charged_msat: settled.chargedMsat, balance_msat: Math.max(0, settled.leftMsat) })
   }
 
   /**
-   * The request is over. An upstream that failed is not paid for what it would have said at its end; a client that left
-   * is charged what was reserved where the upstream has its request, for the work is done (decision 259).
+   * The request is over. An upstream that failed is not paid for what it would have said at its end. A client that left,
+   * or asked for more than the gateway passes on, is charged what was reserved where the upstream has its request: the
+   * work is done (decision 259).
    */
   done({ delivered, source, error }: Outcome): void {
     if (this.#isSettled) return
@@ -310,7 +315,8 @@ export class MeteredRequest {
       void this.#settle(this.#paid, this.#paidMsat, 'usage')
       return
     }
-    const isAbandoned = error instanceof ClientGone && this.#forwardedAt !== null
+    const isOfClient = error instanceof ClientGone || (source !== 'error' && error instanceof ResponseTooLarge)
+    const isAbandoned = isOfClient && this.#forwardedAt !== null
     if (delivered && source !== 'error') void this.#settleRead(true)
     else if (isAbandoned || (this.#isCounted && this.#received > 0)) void this.#settleRead(false)
     else void this.#settle(null, 0, 'usage')

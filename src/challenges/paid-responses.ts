@@ -1,4 +1,4 @@
-import { ClientGone, GatewayError } from '../gateway/errors.ts'
+import { ClientGone, GatewayError, ResponseTooLarge } from '../gateway/errors.ts'
 import type { Head, Outcome } from '../gateway/reply.ts'
 import { encodeReceipt } from '../lightning/receipt.ts'
 import type { Clock } from '../system/clock.ts'
@@ -8,6 +8,9 @@ import type { Lease, Leases } from './leases.ts'
 import type { Offer } from './offer.ts'
 import { isDelivered, keepPrivate } from './paid-head.ts'
 import type { Paid } from './verdict.ts'
+
+/** How often a payment comes back for a response that broke off because it was too large. */
+const MOST_TOO_LARGE = 3
 
 /** What the end of a paid request is decided with. */
 export interface PaidResponseParts {
@@ -51,7 +54,11 @@ export class PaidResponses {
    */
   end(lease: Lease, offer: Offer, outcome: Outcome): void {
     if (!outcome.headSent && outcome.error instanceof ClientGone) this.clientGone(lease, offer)
-    else if (!outcome.headSent || isBrokenByUs(outcome)) void this.#parts.leases.release(lease)
+    else if (outcome.headSent && outcome.error instanceof ResponseTooLarge && outcome.source !== 'error') {
+      // The client has all that was passed on, and can ask for a large response again and again.
+      if (lease.returns < MOST_TOO_LARGE) void this.#parts.leases.release(lease, true)
+      else this.#parts.leases.settle(lease)
+    } else if (!outcome.headSent || isBrokenByUs(outcome)) void this.#parts.leases.release(lease)
     // A tunnel's lease is spent by now.
     else this.#parts.leases.settle(lease)
   }

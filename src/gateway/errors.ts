@@ -113,6 +113,18 @@ export class PayloadTooLarge extends LongError {
   }
 }
 
+/**
+ * The upstream's response is larger than the gateway passes on: 502 (contract, Errors: Proxy). A class of its own since
+ * requests can cause it: what was delivered of it is not free each time.
+ */
+export class ResponseTooLarge extends LongError {
+  /** `limit` in bytes. */
+  constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
+    const details = `its body is larger than ${limit} bytes`
+    super(502, 'Bad gateway', 'The answer of the upstream is too large.', { ...more, details })
+  }
+}
+
 /** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
 export class MalformedBody extends LongError {
   constructor(status: number, message: string) {

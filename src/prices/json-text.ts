@@ -15,6 +15,8 @@ export interface RequestItems {
   readonly kind: 'items'
   /** Texts and lists among its items; 0 where it is no list. */
   readonly inputs: number
+  /** Objects among its items. */
+  readonly objects: number
   /** An item, or the first of an item that is a list, is a number: a token id. */
   readonly hasIds: boolean
 }
@@ -68,15 +70,16 @@ export class JsonText {
     if ('kind' in at) return at
     const { text } = this.#root
     if (text.startsWith('null', at.start)) return MISSING
-    let inputs = 0
+    let [inputs, objects] = [0, 0]
     let hasIds = false
     if (text[at.start] === '[')
       eachItem(text, at, item => {
         const isList = text[item] === '['
         if (isList || text[item] === '"') inputs++
+        else if (text[item] === '{') objects++
         hasIds ||= isNumber(text, isList ? afterSpace(text, item + 1) : item)
       })
-    return { kind: 'items', inputs, hasIds }
+    return { kind: 'items', inputs, objects, hasIds }
   }
 
   #textOf({ start, end }: Span): string {

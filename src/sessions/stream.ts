@@ -85,9 +85,10 @@ export class SessionStream implements BodyFilter {
   }
 
   async end(): Promise<void> {
-    this.#piece = Buffer.alloc(0)
+    // Behind an event without its blank line the receipt would become a part of it.
+    this.#piece = Buffer.from(this.#reader.isBetween ? '' : '\n\n')
     this.#from = 0
-    this.#reader.end()
+    this.#reader.feed(this.#piece)
     if (this.#size > 0) this.#take('none')
     await this.#run()
     if (!this.#isOver) await this.#finish(true)

@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Context } from '../gateway/context.ts'
 import { clientNetwork } from '../gateway/addresses.ts'
-import { ClientGone, GatewayError, LongError } from '../gateway/errors.ts'
+import { ClientGone, GatewayError, LongError, ResponseTooLarge } from '../gateway/errors.ts'
 import type { Responder } from '../gateway/responder.ts'
 import { HeaderList } from '../gateway/headers.ts'
 import type { UpstreamTarget } from '../gateway/target.ts'
@@ -191,7 +191,7 @@ export class Sink implements CallHandler, Waiting {
     }
     const limit = this.#target.responseLimit
     if (head.length > limit && this.#ctx.method !== 'HEAD' && status !== 304) {
-      this.#stop(this.#tooLarge(), true)
+      this.#stop(this.#tooLarge())
       return
     }
     const headers = new HeaderList(head.pairs)
@@ -231,11 +231,7 @@ export class Sink implements CallHandler, Waiting {
   }
 
   #tooLarge(): GatewayError {
-    return badGateway(
-      this.#target,
-      'The answer of the upstream is too large.',
-      `its body is larger than ${this.#target.responseLimit} bytes`
-    )
+    return new ResponseTooLarge(this.#target.responseLimit, this.#target.errorMembers)
   }
 
   /** `controller`: null where the response has ended. */
@@ -268,7 +264,7 @@ export class Sink implements CallHandler, Waiting {
     this.touched = this.#deadlines.tick
     this.#received += piece.byteLength
     if (this.#received > this.#target.responseLimit) {
-      this.#stop(this.#tooLarge(), true)
+      this.#stop(this.#tooLarge())
       return
     }
     if (this.#waiting || this.#heldHead !== null) this.#held.push(piece)
@@ -329,11 +325,8 @@ export class Sink implements CallHandler, Waiting {
     else this.#stop(error)
   }
 
-  /**
-   * Ends both sides with an error: before the head the client gets it as a response, after it as a break. `isOfSize`: the
-   * body is too large.
-   */
-  #stop(error: Error, isOfSize = false): void {
+  /** Ends both sides with an error: before the head the client gets it as a response, after it as a break. */
+  #stop(error: Error): void {
     if (this.#over) return
     if (this.#waiting) {
       // The head is on its way up the chain and cannot be replaced; the break comes behind it.
@@ -341,9 +334,13 @@ export class Sink implements CallHandler, Waiting {
       return
     }
     const isBreak = this.#headSeen && this.#heldHead === null
-    const isOfClient = this.#responder.gone || (isBreak && this.#heldUp(isOfSize))
+    const isOfClient = this.#responder.gone || (isBreak && this.#heldUp(error))
     this.#leave()
-    const failure = isOfClient ? new ClientGone(error) : this.#failure(error)
+    const failure = isOfClient
+      ? new ClientGone(error)
+      : isBreak
+        ? upstreamFailure(error, this.#target)
+        : this.#failure(error)
     if (!this.#headSeen)
       if (!isOfClient && isOfUpstream(error)) this.#breakers?.failed(this.#ctx, this.#target, isUnreachable(error))
       else this.#breakers?.left(this.#ctx, this.#target)
@@ -361,12 +358,13 @@ export class Sink implements CallHandler, Waiting {
 
   /**
    * Whether the client can have caused its response to break: it has not sent all of its request, or it let the upstream
-   * wait. Giving the payment back would hand it the rest for nothing. No client causes a body that is too large.
+   * wait. Giving the payment back would hand it the rest for nothing. What a body that is too large costs is decided by
+   * its error.
    */
-  #heldUp(isOfSize: boolean): boolean {
+  #heldUp(error: Error): boolean {
     if (this.#body !== null && !this.#sent) return true
     if (this.#paused) this.#endPause()
-    return !isOfSize && (this.#longestPause >= LONG_PAUSE || this.#pauses >= LONG_PAUSES)
+    return !(error instanceof ResponseTooLarge) && (this.#longestPause >= LONG_PAUSE || this.#pauses >= LONG_PAUSES)
   }
 
   /** The client's side is over. */

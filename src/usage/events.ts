@@ -22,6 +22,7 @@ export class EventUsage implements UsageReader, EventVisitor {
   /** The last event of its kind of stream came: many clients leave on it. */
   #isOver = false
   #hasFailed = false
+  #hasEvents = false
   /** Since the last total. */
   #events = 0
   /** Events with content. */
@@ -58,6 +59,7 @@ export class EventUsage implements UsageReader, EventVisitor {
 
   read(isWhole: boolean): Usage | null {
     if (isWhole) this.#reader.end()
+    if (isWhole && !this.#hasEvents) return { input: 0, output: 0 }
     if (!isWhole && !this.#isOver) return null
     const { input, output } = this.#totals.usage
     if (this.#hasFailed) {
@@ -80,6 +82,7 @@ export class EventUsage implements UsageReader, EventVisitor {
   boundary(end: number, kind: Boundary): void {
     if (kind === 'done') this.#isOver = true
     else if (kind === 'data') {
+      this.#hasEvents = true
       this.#events = this.#isNewOutput ? 0 : this.#events + 1
       if (this.#hasContent) this.#delivered++
     }

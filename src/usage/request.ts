@@ -5,6 +5,8 @@ const NAMES = ['stream', 'messages', 'prompt', 'stream_options', 'stream_options
 const [STREAM, MESSAGES, PROMPT, OPTIONS, INCLUDE] = [0, 1, 2, 3, 4] as const
 const WANTED = new WantedMembers(NAMES)
 const MARK = Buffer.from('"stream"')
+/** Begins a letter that is written as an escape. */
+const ESCAPED = Buffer.from('\\u00')
 const ASKED = '"include_usage":true'
 
 /**
@@ -13,7 +15,7 @@ const ASKED = '"include_usage":true'
  */
 export function askingForUsage(body: Uint8Array): Buffer | null {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength)
-  if (!bytes.includes(MARK)) return null
+  if (!bytes.includes(MARK) && !bytes.includes(ESCAPED)) return null
   let changed: Buffer | null = null
   const scan = new JsonScan(WANTED, () => {
     changed = changedBody(bytes, scan)

@@ -7,7 +7,7 @@ import { SqlBalanceStore } from '../../src/balances/store-sql.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
 
-async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void) {
+async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '') {
   let calls = 0
   const upstream = createServer((request, response) => {
     calls++
@@ -23,7 +23,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   })
   // It listens on a port.
   const { port } = upstream.address() as AddressInfo
-  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n`
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
   const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
@@ -77,6 +77,15 @@ for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
       [{ prompt: ids, max_tokens: 7 }, 7],
       [{ prompt: [ids, ids, ids], max_tokens: 7, best_of: 2 }, 42],
       [{ prompt: [], max_tokens: 7 }, 7],
+      [{ prompt: [{ prompt_string: 'a' }, { prompt_string: 'b' }, 'c'], max_tokens: 7 }, 21],
+      [{ prompt: 'a', max_tokens: 7, n_cmpl: 3 }, 21],
+      [{ ...chat, stream: 1 }, 400],
+      [{ ...chat, stream: 'true' }, 400],
+      [{ ...chat, Stream: true }, 400],
+      [{ ...chat, stream: true, stream_options: { include_usage: 0 } }, 400],
+      [{ ...chat, stream: true, stream_options: { include_usage: 'false' } }, 400],
+      [{ ...chat, stream: true, stream_options: [] }, 400],
+      [{ ...chat, stream: false, stream_options: null, max_tokens: 7 }, 7],
       [{ prompt_embeds: ['e', 'e'], max_tokens: 7 }, 21],
       [{ input: 'a', max_output_tokens: 7 }, 7],
       [{ input: 'a', max_tokens: 1 }, 100],
@@ -138,6 +147,40 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
   t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others are asked for another balance')
   const [one] = await shop.store.list({ skip: 0, take: 1 })
   t.ok((one?.spentMsat ?? 0) <= 200_000)
+})
+
+t.test('a stream that is larger than the gateway passes on: costs its reservation', async t => {
+  const event = `data: {"choices":[{"delta":{"content":"${'x'.repeat(500)}"}}]}\n\n`
+  const read = Promise.withResolvers<void>()
+  const shop = await openShop(
+    t,
+    '{ bundle: 200 sats, prices: 1 sat, usage: openai, estimate: { else: 9 } }',
+    response => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(event)
+      void read.promise.then(() => response.end(event.repeat(40)))
+    },
+    ', responseLimit: 4000'
+  )
+  const { authorization, gateway } = shop
+  const sent = httpRequest(`${gateway.url}/v1/a`, {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json' }
+  })
+  const broken = new Promise(resolve => {
+    sent.on('error', resolve)
+    sent.on('response', response => {
+      response.on('data', () => {
+        read.resolve()
+      })
+      response.on('error', resolve)
+    })
+  })
+  sent.end(JSON.stringify({ ...chat, stream: true }))
+  await broken
+  await eventually('it is charged', async () => {
+    const [one] = await shop.store.list({ skip: 0, take: 1 })
+    return (one?.spentMsat ?? 0) >= 9_000 ? one : null
+  })
 })
 
 t.test('a client that leaves while its request waits: gives its reservation back', async t => {

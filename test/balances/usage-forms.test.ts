@@ -1,6 +1,6 @@
 /** Each way in which an upstream says what was used, as `usage` of a meter names it, and what it is charged then. */
 import { once } from 'node:events'
-import { createServer } from 'node:http'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
@@ -18,7 +18,9 @@ const STREAM = { 'content-type': 'text/event-stream' }
 /** Sells `/v1/*` with this meter; `charged` tells what a response cost in millisatoshis, and what is left behind it. */
 async function metered(t: T, meter: string) {
   let says: Said = { body: '' }
-  const upstream = createServer((_request, response) => {
+  let received: IncomingHttpHeaders = {}
+  const upstream = createServer((request, response) => {
+    received = request.headers
     response.writeHead(says.status ?? 200, { ...JSON_TYPE, ...says.headers }).end(says.body)
   })
   upstream.listen(0, '127.0.0.1')
@@ -33,14 +35,14 @@ async function metered(t: T, meter: string) {
   const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
   const challenge = challengeOf(await gateway.send('GET', '/v1/a'), 'l402')
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
-  const ask = async (next: Said): Promise<Answer> => {
+  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}): Promise<Answer> => {
     says = next
-    return await gateway.send('GET', '/v1/a', { headers: { authorization } })
+    return await gateway.send('GET', '/v1/a', { headers: { authorization, ...headers } })
   }
   const left = async (): Promise<number> =>
     ((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as { balanceMsat: number })
       .balanceMsat
-  return { ask, left }
+  return { ask, left, headers: () => received }
 }
 
 /** What the last event of a stream says that it cost. */
@@ -142,6 +144,37 @@ t.test('a long event, and lines that end in CR, are read', async t => {
       charged_msat: 970,
       balance_msat: 100_000 - 970 * (time + 1)
     })
+})
+
+t.test(
+  'a stream whose last event has no blank line: gets no event of ours, which would become a part of it',
+  async t => {
+    const { ask } = await metered(
+      t,
+      '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+    )
+    const body = 'data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":5,"completion_tokens":7}}'
+    for (const end of ['', '\n', '\r\n']) t.equal((await ask({ headers: STREAM, body: body + end })).text, body + end)
+    t.same(streamed(await ask({ headers: STREAM, body: `${body}\n\n` })), { charged_msat: 75, balance_msat: 99_700 })
+  }
+)
+
+t.test('a stream without an event costs nothing', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+  )
+  for (const body of [': PROCESSING\n\n: PROCESSING\n\n', ': PROCESSING\n\ndata: [DONE]\n\n', 'event: x\n\n'])
+    t.match(streamed(await ask({ headers: STREAM, body })), { charged_msat: 0 })
+})
+
+t.test('a part of a response is not asked for where the whole of it reports its usage', async t => {
+  const { ask, headers } = await metered(
+    t,
+    '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 1 } }'
+  )
+  await ask({ body: '{"usage":{"total":7}}' }, { range: 'bytes=0-5' })
+  t.equal(headers().range, undefined)
 })
 
 t.test('a compressed stream is charged its reservation, and gets no event of ours', async t => {

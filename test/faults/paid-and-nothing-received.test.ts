@@ -137,6 +137,25 @@ t.test('a response that breaks gives the payment back each time, and is spent on
     }
 })
 
+t.test(
+  'a response that is too large gives the payment back three times: a client can ask for one each time',
+  async t => {
+    const upstream = await bareUpstream(t)
+    upstream.say = breaks['a body over the limit']?.say ?? []
+    const limited = `  - match: { path: /limited/* }
+    price: 7 sats
+    chain: paid
+    upstream: { url: "${upstream.origin}", responseLimit: 4000 }\n`
+    const { gateway } = await openShop(t, { yaml: shopYaml(upstream.origin, { route: limited }) })
+    const credential = await buy(gateway, '/limited/item', 'payment')
+    for (const status of [200, 200, 200, 200, 402, 402]) {
+      const more = status === 402 ? 'Connection: close\r\n' : ''
+      t.match(await receive(gateway, credential, more, '/limited/item'), new RegExp(`^HTTP/1.1 ${status} `))
+      await settled(gateway)
+    }
+  }
+)
+
 t.test("a merchant's proxy: a body over 10 MiB without a length gives the payment back", async t => {
   let size = 11 * 1024 * 1024
   const upstream = await countingUpstream(t, (_req, res) => {

@@ -115,6 +115,7 @@ t.test('json text: the items of a member are counted as JSON.parse would build t
           : {
               kind: 'items',
               inputs: list.filter(each => typeof each === 'string' || Array.isArray(each)).length,
+              objects: list.filter(each => typeof each === 'object' && each !== null && !Array.isArray(each)).length,
               hasIds: first.some(each => typeof each === 'number')
             },
         JSON.stringify(value)

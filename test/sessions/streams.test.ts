@@ -90,6 +90,20 @@ t.test("events of ours in a stream of chat chunks have the member that OpenAI's 
   )
 })
 
+t.test('a last event without a blank line: is ended before the receipt', async t => {
+  const upstream = await startUpstream(t)
+  const shop = await openShop(t, undefined, { upstream })
+  const session = await shop.deposit()
+  for (const [time, end] of ['', '\n', '\r'].entries()) {
+    upstream.answer = (_request, response) => {
+      response.setHeader('content-type', 'text/event-stream')
+      response.end(`data: {"n":1}\n\ndata: {"n":2}${end}`)
+    }
+    const { text } = await shop.get(time === 0 ? session.open : session.bearer)
+    t.match(text, /data: \{"n":2\}\r?\n\n+event: payment-receipt\ndata: .*"units":2/, JSON.stringify(end))
+  }
+})
+
 t.test('a session of a metered model: pays for the usage, which its client is not sent', async t => {
   const upstream = await startUpstream(t)
   upstream.answer = (request, response) => {

@@ -23,6 +23,11 @@ t.test('a request for a stream: asks for usage where its client does not', async
       const body = { ...base, ...kind, ...(options === undefined ? {} : { stream_options: options }) }
       t.same(asked(body), { ...body, stream_options: wanted }, JSON.stringify(options))
     }
+  t.same(asked('{"messages":[],"str\\u0065am":true}'), {
+    messages: [],
+    stream: true,
+    stream_options: { include_usage: true }
+  })
 })
 
 t.test('other requests: go on as they are', async t => {
