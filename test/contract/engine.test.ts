@@ -258,11 +258,11 @@ const echo = defineOperation({
 t.test('an operation is not open because a route forgot to authenticate', async t => {
   const upstream = new InternalUpstream([secret])
   const chain = await harness([], { answer: ctx => upstream.handle(ctx), mode: 'production' })
-  t.equal((await chain.run({ target: '/secret' })).status, 500)
+  t.equal((await chain.run({ target: '/secret' })).status, 404)
   t.equal(
     (await chain.run({ target: '/secret', principal: { kind: 'merchant', id: '1' } as never /* of another kind */ }))
       .status,
-    500
+    404
   )
   const admin = await chain.run({ target: '/secret', principal: { kind: 'admin', id: 'admin' } })
   t.equal(admin.status, 200)
