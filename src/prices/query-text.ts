@@ -1,12 +1,17 @@
 import { folded } from '../gateway/json-reader.ts'
 import type { FieldRead } from './json-text.ts'
 
+/** Servers commonly read this many parameters and ignore or refuse the rest, as PHP, Django and Express do. */
+const MAX_PARAMETERS = 1000
+
 /**
  * One parameter of a raw query. It is a fault where it stands twice, in a spelling that some servers take for the
  * same, as a list (`name[]`), or behind a semicolon, which some servers take for an ampersand.
  */
 export function queryParameter(query: string, name: string): FieldRead {
   const called = JSON.stringify(name)
+  if (query.split(/[&;]/, MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
+    return { kind: 'fault', message: `the query has more than ${MAX_PARAMETERS} parameters` }
   let raw: string | null = null
   for (const part of query.split('&')) {
     if (part.includes(';') && part.split(';').some(piece => names(piece, name)))

@@ -20,6 +20,16 @@ t.test('a parameter of the query is read once decoded', async t => {
     t.strictSame(queryParameter(query, 'size'), { kind: 'missing' })
 })
 
+t.test('a query: more parameters than servers commonly read are a fault', async t => {
+  for (const other of ['&', ';', '%&', '%ff;', 'a=1&'])
+    for (const [count, kind] of [
+      [998, 'value'],
+      [1000, 'fault'],
+      [35_000, 'fault']
+    ] as const)
+      t.equal(queryParameter(`${other.repeat(count)}&size=small`, 'size').kind, kind, `${count} times ${other}`)
+})
+
 t.test('a parameter that somebody may read otherwise is a fault', async t => {
   for (const query of [
     'size=small&size=large',
