@@ -14,7 +14,8 @@ export function isDelivered(head: Head, releaseOn: Offer['releaseOn']): boolean 
   return head.status < 400 || !releaseOn.includes('4xx')
 }
 
-const SHARED = /^(?:public|s-maxage|private)\b/i
+/** `must-understand` is among them because caches that know it ignore `no-store` (RFC 9111 5.2.2.3). */
+const SHARED = /^(?:public|s-maxage|private|must-understand)\b/i
 
 /**
  * Fields that shared caches go by before Cache-Control: those of CDNs (RFC 9213) and of proxies of one's own, which would

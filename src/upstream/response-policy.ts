@@ -6,7 +6,7 @@ import type { ProxyScope } from '../gateway/proxy-scope.ts'
 import { HOP_BY_HOP, OURS_ON_RESPONSES, stripListed, VIA } from './header-policy.ts'
 
 /** What a field of a response is to the policy. */
-type Fate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'link' | 'trusted' | 'keep'
+type Fate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'challenge' | 'link' | 'trusted' | 'keep'
 
 const STRIPPED: ReadonlySet<string> = new Set([
   ...HOP_BY_HOP,
@@ -69,12 +69,20 @@ const RESPONSE = new NameTable<Fate>(name => {
       return 'length'
     case 'set-cookie':
       return 'cookie'
+    case 'www-authenticate':
+      return 'challenge'
     case 'link':
       return 'link'
     default:
       return 'keep'
   }
 })
+
+/**
+ * A payment challenge anywhere in a line of WWW-Authenticate. A client that pays an upstream's own challenge loses its
+ * money: no payment credential is ever forwarded, and the gateway does not know the invoice.
+ */
+const PAYMENT_CHALLENGE = /(?:^|,)[ \t]*(?:l402|lsat|payment)(?:[ \t,]|$)/i
 
 /**
  * Gives a document of an untrusted upstream an opaque origin (CSP Level 3, 6.3.2), so that its scripts cannot use the
@@ -129,6 +137,9 @@ export function responseHeaders(
         if (cookie !== null) out.push(name, cookie)
         break
       }
+      case 'challenge':
+        if (!PAYMENT_CHALLENGE.test(value)) out.push(name, value)
+        break
       case 'connection':
         listed = listed === '' ? value : `${listed},${value}`
         break

@@ -238,6 +238,7 @@ t.test('paid answers are kept out of shared caches', async t => {
     ['s-maxage=600, max-age=60', 'private, max-age=60'],
     ['no-store', 'no-store'],
     ['public, no-store', 'no-store'],
+    ['must-understand, no-store, max-age=60', 'no-store, max-age=60'],
     ['private="set-cookie, x", max-age=1', 'private, max-age=1'],
     ['private', 'private'],
     ['no-cache="a, b"', 'private, no-cache="a, b"']

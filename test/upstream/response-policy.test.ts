@@ -125,6 +125,25 @@ t.test('upstreams: headers of the gateway about payments, balances, free calls a
   t.same(responseTrailers([...said, 'X-Kept', '1']), ['X-Kept', '1'])
 })
 
+t.test('upstreams: payment challenges are dropped, since no credential for them is forwarded', async t => {
+  const payable = [
+    'L402 macaroon="AA", invoice="lnbc1"',
+    'lsat macaroon="AA"',
+    'PAYMENT',
+    'Payment\tid="a"',
+    '\t, Payment id="a"',
+    'Basic realm="a", L402 macaroon="AA"',
+    'Negotiate,L402'
+  ]
+  const others = ['Basic realm="L402"', 'Bearer realm="a", error="payment"', 'Payments id="a"', 'DPoP algs="ES256"']
+  const lines = (values: readonly string[]) => values.flatMap(value => ['www-authenticate', value])
+  for (const scope of [null, SCOPE])
+    for (const status of [101, 200, 401, 402]) {
+      const { pairs } = responseHeaders(lines([...payable, ...others]), status, scope)
+      t.same(new HeaderList([...pairs]).all('www-authenticate'), others, `${status}`)
+    }
+})
+
 t.test('Via names the version of the response (RFC 9110 7.6.3)', async t => {
   t.same(responseHeaders([], 200, null, '1.0').pairs, ['Via', '1.0 boltgate'])
   t.same(responseHeaders([], 200, null, '1.1').pairs, ['Via', '1.1 boltgate'])
