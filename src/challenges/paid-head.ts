@@ -18,13 +18,11 @@ export function isDelivered(head: Head, releaseOn: Offer['releaseOn']): boolean 
 const SHARED = /^(?:public|s-maxage|private|must-understand)\b/i
 
 /**
- * Fields that shared caches go by before Cache-Control: those of CDNs (RFC 9213) and of proxies of one's own, which would
- * show one client's paid response to all.
+ * Fields that shared caches prefer to Cache-Control: targeted ones, which end in `-Cache-Control` by convention (RFC 9213
+ * 2), and those of reverse proxies. They would show one client's paid response to all.
  */
 const OF_SHARED_CACHES = new NameTable(name =>
-  /^(?:(?:[\w-]+-)?cdn-cache-control|surrogate-control|edge-control|x-accel-expires|x-litespeed-cache-control)$/i.test(
-    name
-  )
+  /^(?:[\w-]+-cache-control|surrogate-control|edge-control|x-accel-expires)$/i.test(name)
 )
 
 /**

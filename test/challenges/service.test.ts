@@ -263,6 +263,8 @@ t.test('what only shared caches are told leaves a paid response, since they go b
     'public, max-age=600',
     'Cloudflare-CDN-Cache-Control',
     'max-age=600',
+    'Akamai-Cache-Control',
+    'max-age=600',
     'surrogate-control',
     'max-age=600',
     'Edge-Control',
