@@ -3,6 +3,7 @@ import {
   clientNetwork,
   ConfigurationMissing,
   definePlugin,
+  isCrossSite,
   LongError,
   principalOfKey,
   Type,
@@ -60,7 +61,7 @@ function presentedKey(ctx: Context): string | null {
 export default definePlugin({
   name: 'auth',
   description:
-    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. While the shared state is away each process counts failures by itself. A key that only reads is refused with 403 by everything but GET. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
+    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. Requests without a key that a browser sends for a page of another site do not count. While the shared state is away each process counts failures by itself. A key that only reads is refused with 403 by everything but GET. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
   config: Type.Object(
     {
       as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
@@ -103,7 +104,8 @@ export default definePlugin({
       const blocked = await authThrottle.blockedFor(address)
       if (blocked > 0) throw new AuthThrottled(blocked / 1000)
       if (config.as === 'admin' && !adminKey.configured) throw new ConfigurationMissing('the admin key')
-      if (key === null) return fail(address, keyMissing())
+      // A page of another site must not lock its visitor's address out. Without a key there is nothing to guess.
+      if (key === null) return isCrossSite(ctx) ? Promise.reject(keyMissing()) : fail(address, keyMissing())
       const principal = await find(key)
       if (principal === null) return fail(address, keyInvalid())
       ctx.principal = principal

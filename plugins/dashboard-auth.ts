@@ -3,6 +3,7 @@ import {
   clientNetwork,
   ConfigurationMissing,
   definePlugin,
+  isCrossSite,
   LongError,
   Type,
   type AdminPrincipal,
@@ -132,6 +133,8 @@ export default definePlugin({
             return
           }
         }
+        // A page of another site must not lock its visitor's address out.
+        if (shown === null && isCrossSite(ctx)) throw keyMissing()
         if (shown === null || !holds(shown, ctx.now)) {
           if (shown?.how === 'query') await signInRecord.failed(ctx, SIGN_IN, 401)
           const wait = await authThrottle.failed(address)

@@ -29,6 +29,7 @@ export type {
   HarnessResult
 } from './gateway/harness.ts'
 export { clientNetwork } from './gateway/addresses.ts'
+export { isCrossSite } from './gateway/cross-site.ts'
 export { Duration, FineMoney, Money, Price, Size } from './config/units.ts'
 export { RequestField, TableBy } from './config/price.ts'
 export type { FieldSelector, FieldTable } from './config/price.ts'

@@ -170,6 +170,24 @@ t.test(
   }
 )
 
+t.test('auth: keyless requests of other sites do not lock their visitor out, wrong keys of theirs do', async t => {
+  for (const as of ['merchant', 'admin'] as const) {
+    const { chain } = await setUp({ as })
+    const right = withKey(as === 'merchant' ? goodKey : adminText)
+    for (const headers of [
+      { 'Sec-Fetch-Site': 'cross-site' },
+      { 'Sec-Fetch-Site': 'same-site', Origin: 'https://other.example.com' },
+      { Origin: 'http://evil.example' },
+      { Origin: 'null' }
+    ])
+      for (let i = 0; i < 25; i++) t.equal((await chain.run({ headers })).status, 401)
+    t.equal((await chain.run(right)).status, 200)
+    for (let i = 0; i < 21; i++)
+      t.equal((await chain.run({ headers: { 'Sec-Fetch-Site': 'cross-site', 'X-API-Key': 'wrong' } })).status, 401)
+    t.equal((await chain.run(right)).status, 429)
+  }
+})
+
 t.test('right keys do not count as failures', async t => {
   const { chain } = await setUp({ as: 'merchant' })
   for (let n = 0; n < 40; n++) t.equal((await chain.run(withKey(goodKey))).status, 200)

@@ -58,3 +58,22 @@ t.test("nothing that shows the admin key goes on to an upstream of the operator'
     /"a=1; b=2"/
   )
 })
+
+t.test('dashboard-auth: keyless requests of other sites do not lock their visitor out', async t => {
+  const clock = new ManualClock()
+  const chain = await harness([{ plugin: dashboardAuth, config: {} }], {
+    services: {
+      clock,
+      adminKey: new AdminKey(new Secret(KEY)),
+      authThrottle: new AuthThrottle(new MemoryState(clock), clock),
+      sessions: { tokenOf: () => null } as unknown as Sessions,
+      signInRecord: {} as Services['signInRecord']
+    }
+  })
+  const get = async (headers: Readonly<Record<string, string>>): Promise<number> =>
+    (await chain.run({ target: '/jobs', headers })).status
+  for (let i = 0; i < 25; i++) t.equal(await get({ 'Sec-Fetch-Site': 'cross-site' }), 401)
+  t.equal(await get({ 'X-Admin-Key': KEY }), 200)
+  for (let i = 0; i < 21; i++) t.equal(await get({}), 401)
+  t.equal(await get({ 'X-Admin-Key': KEY }), 429)
+})
