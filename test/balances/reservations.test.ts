@@ -29,7 +29,18 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   const send = (body: object | string): Promise<Answer> =>
     gateway.send('POST', '/v1/a', { headers: { authorization, 'content-type': 'application/json' }, body })
-  return { gateway, authorization, send, store: new SqlBalanceStore(gateway.database), calls: () => calls }
+  const reservedMsat = async (): Promise<number> => {
+    const answer = await gateway.send('GET', '/l402/balance', { headers: { authorization } })
+    return (answer.json() as { reservedMsat: number }).reservedMsat
+  }
+  return {
+    gateway,
+    authorization,
+    send,
+    store: new SqlBalanceStore(gateway.database),
+    calls: () => calls,
+    reservedMsat
+  }
 }
 
 /** What requests reserve, in units: their upstream reports nothing, so that the reservation is charged. */
@@ -138,7 +149,10 @@ t.test('requests that cost more than they reserve: no more than 16 of one balanc
     }
   )
   const answers = Array.from({ length: 60 }, () => shop.send({ ...chat, max_tokens: 1 }))
-  await eventually('16 are under way', async () => (shop.calls() >= 16 ? true : null))
+  // All of them have reserved, so that the first response leaves too little for the next.
+  await eventually('16 are under way', async () =>
+    shop.calls() >= 16 && (await shop.reservedMsat()) === 60_000 ? true : null
+  )
   gate.resolve()
   const statuses = (await Promise.all(answers)).map(({ status }) => status)
   const served = statuses.filter(status => status === 200).length
@@ -198,11 +212,7 @@ t.test('a client that leaves while its request waits: gives its reservation back
   )
   const answers = Array.from({ length: 16 }, () => shop.send(chat))
   await eventually('16 are under way', async () => (shop.calls() >= 16 ? true : null))
-  const reservedMsat = async (): Promise<number> => {
-    const headers = { authorization: shop.authorization }
-    const answer = await shop.gateway.send('GET', '/l402/balance', { headers })
-    return (answer.json() as { reservedMsat: number }).reservedMsat
-  }
+  const { reservedMsat } = shop
   const leaving = httpRequest(`${shop.gateway.url}/v1/a`, {
     method: 'POST',
     agent: false,
