@@ -102,7 +102,8 @@ t.test('the policies of the contract are built in, and the file may replace one 
       webhook: [100, 60, 4, 'principal'],
       'l402-proxy': [100, 60, 0, 'address'],
       'magic-link': [3, 900, 0, 'address'],
-      passkey: [20, 900, 0, 'address']
+      passkey: [20, 900, 0, 'address'],
+      console: [600, 60, 0, 'principal']
     }
   )
 })

@@ -226,7 +226,7 @@ const mistakes: readonly Mistake[] = [
     name: 'an unknown policy',
     from: 'policy: burst',
     to: 'policy: brust',
-    line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, global, l402-proxy, magic-link, passkey, payment-create, read, webhook, write. Did you mean "burst"? [BG_CONFIG_REFERENCE]'
+    line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, console, global, l402-proxy, magic-link, passkey, payment-create, read, webhook, write. Did you mean "burst"? [BG_CONFIG_REFERENCE]'
   },
   {
     name: 'an unknown chain',

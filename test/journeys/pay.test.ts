@@ -85,7 +85,7 @@ t.test('a merchant sells a plain HTTP server over a proxy', async t => {
   })
   t.equal(created.status, 201, created.text)
   const { proxyId } = created.json() as { proxyId: string }
-  t.match(proxyId, /^my-api-[0-9a-f]{6}$/)
+  t.match(proxyId, /^my-api-[0-9a-f]{8}$/)
   t.notMatch(created.text, 's3cret')
   const path = `/l402/proxy/${proxyId}/a%2Fb?x=1`
   const credential = await buy(gateway, path)

@@ -436,7 +436,7 @@ t.test('tokens of one seller at another', async t => {
   ]
   for (const [name, path, expected] of rows) {
     await t.test(
-      `the token ${name} at ${path.replace(/-[0-9a-f]{6}/, '')} is refused: ${expected.l402Error}`,
+      `the token ${name} at ${path.replace(/-[0-9a-f]{8}/, '')} is refused: ${expected.l402Error}`,
       async t => {
         const before = upstream.hits.length
         refused(
