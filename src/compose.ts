@@ -6,10 +6,12 @@ import type { GatewayConfig } from './config/schema.ts'
 import { compile } from './gateway/compile.ts'
 import { Gateway } from './gateway/gateway.ts'
 import { InternalUpstream } from './gateway/internal.ts'
+import { Load } from './gateway/load.ts'
 import type { AnyOperation } from './gateway/operation.ts'
 import type { Plugin } from './gateway/plugin.ts'
 import type { Snapshot } from './gateway/snapshot.ts'
 import { createListener, type Listener } from './http/listener.ts'
+import { hasPaymentCredential } from './lightning/payment-headers.ts'
 import { freshId } from './system/ids.ts'
 
 /**
@@ -51,6 +53,23 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     ((warning: Problem): void => {
       log.warn({ code: warning.code }, formatProblem(warning))
     })
+  const shed = parts.services.metrics.counter(
+    'boltgate_requests_shed_total',
+    'Requests that were answered with 503 because the gateway was overloaded.'
+  )
+  const load = closers.add(
+    new Load({
+      clock,
+      isPaid: ({ headers }) => hasPaymentCredential(headers),
+      probe: () => around.database.sql`select 1`,
+      shed: () => {
+        shed.inc({})
+      }
+    }),
+    part => {
+      part.stop()
+    }
+  )
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
     return await compile(next, {
@@ -58,6 +77,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
       plugins,
       internals,
       generation,
+      load,
       warn
     })
   }
@@ -91,6 +111,7 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     parts,
     closers,
     gateway,
+    load,
     listener,
     compile: compileFor
   })
@@ -104,6 +125,7 @@ interface AppParts {
   readonly parts: Parts
   readonly closers: Closers
   readonly gateway: Gateway
+  readonly load: Load
   readonly listener: Listener
   readonly compile: Compile
 }
@@ -130,6 +152,7 @@ export class App {
   async listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#parts.running.config.server.listen
     await this.#parts.listener.listen(host, port)
+    this.#parts.load.start()
     return this.#parts.listener.address ?? { host, port }
   }
 

@@ -1,5 +1,6 @@
 import type { Context } from './context.ts'
 import type { Hooks, HookResult, UpstreamRequest } from './plugin.ts'
+import { RouteQueue } from './load.ts'
 import type { Head, Outcome, Reply } from './reply.ts'
 import type { Responder } from './responder.ts'
 
@@ -28,6 +29,7 @@ function thenable(step: Reply | Promise<void | Reply>): step is Promise<void | R
  */
 export class Chain {
   readonly slotCount: number
+  readonly queue = new RouteQueue()
   /** Slots without a value; a copy for each request costs a quarter of what making them one by one does. */
   readonly emptySlots: readonly unknown[]
   /** Some plugin of the route may have a last word. */

@@ -12,6 +12,7 @@ import { Router } from './router.ts'
 import { asksAlways, requireMetering, requirePayment } from './sale.ts'
 import type { Services } from './services.ts'
 import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
+import type { Load } from './load.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
 /** What a configuration is compiled with. */
@@ -22,6 +23,8 @@ export interface CompileOptions {
   /** Internal upstreams by the name that routes use. */
   readonly internals: ReadonlyMap<string, InternalUpstream>
   readonly generation: number
+  /** What sheds requests of an overloaded gateway; nothing does by default. */
+  readonly load?: Load
   /** Told of what is allowed and probably not meant. */
   warn?(warning: Problem): void
 }
@@ -91,7 +94,8 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
     apart,
     chains: built.map(({ compiled }) => compiled.chain),
     clock,
-    log
+    log,
+    load: around.load ?? null
   })
 }
 

@@ -3,6 +3,7 @@ import type { Chain, ChainProgress } from './chain.ts'
 import type { BodyFilter, Context, RunningResponse } from './context.ts'
 import { asGatewayError, ClientGone, errorReply, PayloadTooLarge, Unavailable, type GatewayError } from './errors.ts'
 import { HeaderList } from './headers.ts'
+import type { Load } from './load.ts'
 import type { UpstreamRequest } from './plugin.ts'
 import { ReplyStream } from './reply-stream.ts'
 import {
@@ -76,6 +77,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   /** Asynchronous steps under way. */
   #working = 0
   #settled = false
+  #isQueued = false
   #error: Error | null = null
   #tunnelled: TunnelResult | null = null
   #stream: ReplyStream | null = null
@@ -94,6 +96,24 @@ export class Exchange implements Responder, RunningResponse, WireListener {
 
   get gone(): boolean {
     return this.#closed || this.#wire.gone
+  }
+
+  /** Answers without running anything, and without a fault: the load reports what it sheds. */
+  shed(error: GatewayError): void {
+    this.#error = error
+    this.#reply(this.#bytes(error), 'error')
+  }
+
+  /** Counts the request into its route's queue until it is answered or forwarded. */
+  enter(load: Load): void {
+    this.#isQueued = true
+    load.enter(this.#chain.queue)
+  }
+
+  #leaveQueue(): void {
+    if (!this.#isQueued) return
+    this.#isQueued = false
+    this.#chain.queue.leave()
   }
 
   /** Runs the request. Never throws. */
@@ -139,6 +159,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   forwarding(out: UpstreamRequest): void {
+    this.#leaveQueue()
     this.#chain.forwarding(this.ctx, out)
   }
 
@@ -351,6 +372,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #settle(): void {
     if (this.#settled || this.#working > 0) return
     this.#settled = true
+    this.#leaveQueue()
     // A head that never left this process sold nothing: its payment must come back (decision 124).
     const headSent = this.#headSent && this.#wire.begun
     const delivered = this.#complete && headSent
@@ -487,6 +509,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   /** Writes the head, unless an error was answered while hooks still worked on it. */
   #write(head: Head): void {
     if (this.#closed || this.#headSent) return
+    this.#leaveQueue()
     this.#stamp(head)
     this.#source = head.source
     this.#status = head.status

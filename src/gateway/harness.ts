@@ -300,6 +300,7 @@ class FakeBody implements RequestBody {
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0
+  readonly unfinished = false
   limit = Infinity
   readonly #pieces: AsyncIterable<Uint8Array>
   #bytes: Promise<Uint8Array> | null = null

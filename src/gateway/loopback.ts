@@ -84,6 +84,7 @@ class KnownBody implements RequestBody {
   readonly length: number
   readonly collected: Uint8Array
   readonly received: number
+  readonly unfinished = false
   limit = Infinity
   ofStranger = false
 

@@ -3,6 +3,7 @@ import type { Context } from './context.ts'
 import { methodNotAllowed, notFound } from './errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
+import { type Load, OVERLOADED } from './load.ts'
 import { announcedMethod } from './preflight.ts'
 import { hostName, type Match, type Router } from './router.ts'
 import type { Clock } from '../system/clock.ts'
@@ -31,6 +32,8 @@ export interface SnapshotParts {
   readonly chains: readonly Chain[]
   readonly clock: Clock
   readonly log: Log
+  /** Null sheds nothing. */
+  readonly load: Load | null
 }
 
 /**
@@ -72,6 +75,7 @@ export class Snapshot implements ExchangeEvents {
   readonly #withoutRoute: Chain
   readonly #clock: Clock
   readonly #log: Log
+  readonly #load: Load | null
   #active = 0
   #retired = false
   readonly #closed = Promise.withResolvers<void>()
@@ -85,6 +89,7 @@ export class Snapshot implements ExchangeEvents {
     this.#withoutRoute = withoutRoute(host => this.#routerOf(host))
     this.#clock = parts.clock
     this.#log = parts.log
+    this.#load = parts.load
   }
 
   /** Requests under way. */
@@ -98,14 +103,24 @@ export class Snapshot implements ExchangeEvents {
     const found = this.#find(ctx)
     if (found === null) {
       ctx.route = NO_ROUTE
-      new Exchange(ctx, wire, this.#withoutRoute, this).start()
+      this.#run(ctx, wire, this.#withoutRoute)
       return
     }
     const { info, chain } = found.value
     ctx.route = info
     ctx.params = found.params
     if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
-    new Exchange(ctx, wire, chain, this).start()
+    this.#run(ctx, wire, chain)
+  }
+
+  #run(ctx: Context, wire: Wire, chain: Chain): void {
+    const exchange = new Exchange(ctx, wire, chain, this)
+    if (this.#load?.sheds(ctx, chain.queue) === true) exchange.shed(OVERLOADED)
+    else {
+      // A client that still sends its body keeps nothing of ours busy.
+      if (this.#load !== null && !ctx.body.unfinished) exchange.enter(this.#load)
+      exchange.start()
+    }
   }
 
   /**

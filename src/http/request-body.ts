@@ -36,8 +36,6 @@ export interface Inviter {
 export interface WireBody extends RequestBody {
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
   readonly waiting: boolean
-  /** The client still has to send some of it. */
-  readonly unfinished: boolean
   /** The client was told nothing yet about whether to send. */
   readonly unasked: boolean
   /** Ends the reading with an error. */

@@ -45,6 +45,17 @@ export function paymentScheme(value: string): PaymentScheme | null {
   return null
 }
 
+/** Whether a request has a payment credential, valid or not. */
+export function hasPaymentCredential(headers: {
+  has(name: string): boolean
+  all(name: string): readonly string[]
+}): boolean {
+  return (
+    MACAROON_FIELDS.some(name => headers.has(name)) ||
+    headers.all('authorization').some(value => paymentScheme(value) !== null)
+  )
+}
+
 /** What stands after the scheme's name, without the white space around it. */
 export function schemeValue(value: string, scheme: PaymentScheme): string {
   return value.slice(afterBlanks(value) + scheme.length).trim()

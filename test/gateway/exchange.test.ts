@@ -606,6 +606,7 @@ function play(
     length: 0,
     collected: null,
     received: 0,
+    unfinished: false,
     limit: Infinity,
     ofStranger: false,
     bytes: () => Promise.reject(new Error('none')),
