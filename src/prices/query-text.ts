@@ -1,3 +1,4 @@
+import { unescape } from 'node:querystring'
 import { folded } from '../gateway/json-reader.ts'
 import type { FieldRead } from './json-text.ts'
 
@@ -17,14 +18,14 @@ export function queryParameter(query: string, name: string): FieldRead {
     if (part.includes(';') && part.split(';').some(piece => names(piece, name)))
       return { kind: 'fault', message: `a semicolon stands beside ${called} in the query; write it as %3B` }
     if (!names(part, name)) continue
-    const key = decoded(keyOf(part))
+    const key = keyOf(part)
     if (key !== name)
       return {
         kind: 'fault',
         message: `${JSON.stringify(key)} stands in the query; ${called} must be written as it is here`
       }
     if (raw !== null) return { kind: 'fault', message: `${called} stands twice in the query` }
-    raw = part.slice(keyOf(part).length + 1)
+    raw = part.slice(rawKey(part).length + 1)
   }
   if (raw === null) return { kind: 'missing' }
   const value = decoded(raw)
@@ -33,15 +34,19 @@ export function queryParameter(query: string, name: string): FieldRead {
     : { kind: 'value', value }
 }
 
+/** Decoded as lenient servers do: `size%00%zz` is `size` to PHP. */
 function keyOf(part: string): string {
+  return unescape(rawKey(part).replaceAll('+', ' '))
+}
+
+function rawKey(part: string): string {
   const equals = part.indexOf('=')
   return equals < 0 ? part : part.slice(0, equals)
 }
 
 /** Whether somebody may read this part as the parameter. */
 function names(part: string, name: string): boolean {
-  const key = decoded(keyOf(part))
-  if (key === null) return false
+  const key = keyOf(part)
   return folded(key) === folded(name) || (!name.includes('[') && spelling(key) === spelling(name))
 }
 

@@ -41,6 +41,10 @@ t.test('a parameter that somebody may read otherwise is a fault', async t => {
     'a=1;size=large',
     'size=small;size=large',
     'size=small&size%00x=large',
+    'size=small&size%00%zz=large',
+    'size=small&size%00%ff=large',
+    'size=small&size[%ff]=large',
+    'size=small;size%00%=large',
     'size=%ff',
     'size=%zz'
   ])
