@@ -36,6 +36,7 @@ const email = Type.String({
   minLength: 3,
   maxLength: MAX_EMAIL,
   pattern: EMAIL,
+  'x-email': true,
   'x-rule': 'Must be an email address, such as name@example.com.',
   description: 'Unique; compared and stored in lower case.'
 })

@@ -25,6 +25,7 @@ export const buyer = Object.freeze({
     minLength: 3,
     maxLength: MAX_EMAIL,
     pattern: EMAIL,
+    'x-email': true,
     'x-rule': 'Must be an email address, such as name@example.com.',
     description: 'Compared and stored in lower case.'
   }),
@@ -56,6 +57,7 @@ export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
 
 const address = (description: string) =>
   Type.String({
+    minLength: 1,
     maxLength: MAX_URL,
     'x-openapi': WEB_ADDRESS,
     description: `${description} An http or https address; https in production.`

@@ -3,6 +3,7 @@ import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { didYouMean, formatNames, nearest, quote } from '../config/diagnose.ts'
 import { ValidationError } from './errors.ts'
+import { asciiEmail } from '../system/ascii-email.ts'
 import { MAX_DEPTH, tooDeep } from './json-reader.ts'
 import { roundedMember } from './rounded-numbers.ts'
 
@@ -238,6 +239,12 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
   return new ValidationError(fields)
 }
 
+/** Whether a schema is that of an email address: by its format, or by the keyword beside a pattern. */
+function isEmail(schema: TSchema | undefined): boolean {
+  const { format, 'x-email': email } = (schema ?? {}) as { format?: unknown; 'x-email'?: unknown }
+  return format === 'email' || email === true
+}
+
 /** Whether a schema itself takes null, such as `type: ['string', 'null']`. */
 function takesNull(schema: TSchema | undefined): boolean {
   const { type, anyOf } = (schema ?? {}) as { type?: unknown; anyOf?: readonly TSchema[] }
@@ -264,9 +271,36 @@ function mayTake(schema: TSchema, kind: 'array' | 'object'): boolean {
   return type === kind || (Array.isArray(type) && type.includes(kind))
 }
 
+/** Whether a schema that takes text refuses an empty one; false where the operation judges the text itself. */
+function refusesEmpty(schema: TSchema): boolean {
+  const { anyOf, type, enum: values, minLength, pattern, format } = schema as Readonly<Record<string, unknown>>
+  if (Array.isArray(anyOf))
+    return anyOf.some(takesText) && !anyOf.some(branch => takesText(branch) && !refusesEmpty(branch))
+  if (Array.isArray(values)) return values.some(value => typeof value === 'string') && !values.includes('')
+  if (type === undefined || !takesText(schema)) return false
+  return (
+    (typeof minLength === 'number' && minLength > 0) ||
+    format !== undefined ||
+    (typeof pattern === 'string' && !new RegExp(pattern, 'u').test(''))
+  )
+}
+
+/** Whether a member may be left out. */
+function isOptional(schema: TSchema, name: string): boolean {
+  return !((schema as { required?: readonly string[] }).required ?? []).includes(name)
+}
+
+/** The one branch of a union that takes an object, or the schema itself. */
+function objectOf(schema: TSchema | undefined): TSchema | undefined {
+  const { anyOf } = (schema ?? {}) as { anyOf?: readonly TSchema[] }
+  const objects = anyOf?.filter(branch => mayTake(branch, 'object')) ?? []
+  return objects.length === 1 ? objects[0] : schema
+}
+
 /**
  * Makes the copy of one body that is checked. Null members mean the same as absent ones (decision 4), but stay where
- * the member's schema takes null: there they clear (decision 67). Members that the schema does not name are left out.
+ * the member's schema takes null: there they clear (decision 67). An empty text in an optional member whose schema
+ * refuses one means the same as null. Members that the schema does not name are left out.
  * It ends at the first list that is too long, and after so many values: whatever a stranger sends must not be walked to
  * its end.
  */
@@ -275,6 +309,7 @@ class Copying {
 
   copy(value: unknown, schema: TSchema | undefined, path: string): unknown {
     if (++this.#values > MAX_VALUES) throw invalidField('', `The body has more than ${MAX_VALUES} values.`)
+    if (typeof value === 'string' && isEmail(schema)) return asciiEmail(value)
     if (typeof value !== 'object' || value === null) return value
     if (Array.isArray(value)) {
       if (schema !== undefined && !mayTake(schema, 'array')) return []
@@ -286,11 +321,12 @@ class Copying {
     }
     if (schema !== undefined && !mayTake(schema, 'object')) return {}
     const members = value as Record<string, unknown> /* what JSON.parse made of an object */
-    const properties = schema === undefined ? {} : propertiesOf(schema)
+    const object = objectOf(schema)
+    const properties = object === undefined ? {} : propertiesOf(object)
     const copy: Record<string, unknown> = {}
-    for (const name of schema !== undefined && namesAll(schema) ? Object.keys(properties) : Object.keys(members)) {
+    for (const name of object !== undefined && namesAll(object) ? Object.keys(properties) : Object.keys(members)) {
       if (!Object.hasOwn(members, name)) continue
-      const member = members[name]
+      let member = members[name]
       if (name === '__proto__') {
         // A name like any other in a record, but nothing could keep it: set, it is no member. Left out, the rest would
         // be taken for the whole.
@@ -298,6 +334,14 @@ class Copying {
         continue
       }
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
+      if (
+        member === '' &&
+        object !== undefined &&
+        property !== undefined &&
+        isOptional(object, name) &&
+        refusesEmpty(property)
+      )
+        member = null
       if (member !== null || takesNull(property)) copy[name] = this.copy(member, property, `${path}/${name}`)
     }
     return copy

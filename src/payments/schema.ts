@@ -94,6 +94,7 @@ export const PaymentInput = Type.Object(
     customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
     successUrl: Type.Optional(
       Type.String({
+        minLength: 1,
         maxLength: 2048,
         'x-openapi': WEB_ADDRESS,
         description: 'Where the pay page leads once it is paid: an http or https address.'

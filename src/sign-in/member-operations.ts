@@ -31,6 +31,7 @@ const Invitation = Type.Object(
       maxLength: 254,
       'x-audit': true,
       pattern: EMAIL.source,
+      'x-email': true,
       'x-rule': 'Must be an email address, such as name@example.com.'
     }),
     role: Role

@@ -8,6 +8,7 @@ import { signInTexts } from './documented.ts'
 import { PageAssets } from '../pages/assets.ts'
 import { HTML_TYPE } from '../pages/document.ts'
 import { FORM_TYPE, sentForm } from '../pages/form.ts'
+import { asciiEmail } from '../system/ascii-email.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage } from './landing.ts'
 import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
@@ -124,7 +125,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         503: away
       },
       async handle({ ctx }) {
-        const email = ((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim()
+        const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
         if (email.length > 254 || !EMAIL.test(email))
           return asking(400, { email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
         await signIns.request(email)

@@ -14,6 +14,7 @@ export const LinkInput = Type.Object({
     minLength: 3,
     maxLength: 254,
     pattern: EMAIL.source,
+    'x-email': true,
     'x-rule': 'Must be an email address, such as name@example.com.'
   })
 })

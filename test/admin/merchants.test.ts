@@ -572,8 +572,8 @@ await eachDatabase(t, 'administration of merchants', async (t: T, database) => {
       ['a flag as text', { features: { refundsEnabled: 'true' } }],
       ['isActive as text', { isActive: 'false' }],
       ['planTier as a number', { planTier: 1 }],
-      ['an empty name', { name: '' }],
-      ['an empty email', { email: '' }],
+      ['a blank name', { name: ' ' }],
+      ['a blank email', { email: ' ' }],
       ['a body that is a list', []]
     ] as const) {
       await t.test(`400 problem: ${what}`, async t => {

@@ -511,15 +511,15 @@ const ajv = new Ajv2020({ strict: false })
 addFormats.default(ajv)
 const validators = new Map<string, ValidateFunction>()
 
-/** Null members mean absent ones (decision 4). No schema looks as deep as this stops. */
-function withoutNulls(value: unknown, depth = 0): unknown {
+/** The value without the members that mean absent ones (decision 4). No schema looks as deep as this stops. */
+function without(absent: readonly unknown[], value: unknown, depth = 0): unknown {
   if (depth > 100) return value
-  if (Array.isArray(value)) return value.map(item => withoutNulls(item, depth + 1))
+  if (Array.isArray(value)) return value.map(item => without(absent, item, depth + 1))
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(
     Object.entries(value)
-      .filter(([, inner]) => inner !== null)
-      .map(([name, inner]) => [name, withoutNulls(inner, depth + 1)])
+      .filter(([, inner]) => !absent.includes(inner))
+      .map(([name, inner]) => [name, without(absent, inner, depth + 1)])
   )
 }
 
@@ -536,8 +536,8 @@ export function isWrong({ target, body }: Malformed): boolean {
   if (value === null && target.optional) value = {}
   let validate = validators.get(target.id)
   if (validate === undefined) validators.set(target.id, (validate = ajv.compile(target.body)))
-  // Of members that may be null, null is kept; so it is only wrong when it is wrong both ways.
-  return !validate(value) && !validate(withoutNulls(value))
+  // Null and "" are kept where the schema takes them, so a body is wrong only when it is wrong in every reading.
+  return [[], [null], [''], [null, '']].every(absent => !validate(without(absent, value)))
 }
 
 /** What a target's requests are made with where it matters that they nearly fit. */

@@ -14,6 +14,7 @@ const COMPUTED: Readonly<Record<string, string>> = {
   'src/config/effective.ts': 'schemas, whose patterns are literals',
   'src/config/read.ts': 'schemas, whose patterns are literals',
   'src/config/units.ts': 'the literals of its table',
+  'src/gateway/validation.ts': 'schemas, whose patterns are literals',
   'src/gateway/openapi/openapi.ts': 'operations, whose patterns are literals',
   'src/proxies/pricing.ts': 'not an expression: the path of a price'
 }

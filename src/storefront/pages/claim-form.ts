@@ -1,6 +1,7 @@
 import { ShortError, type FieldErrors } from '../../gateway/errors.ts'
 import { fieldName, isStorable } from '../../gateway/validation.ts'
 import { isMailAddress } from '../../mail/mail.ts'
+import { asciiEmail } from '../../system/ascii-email.ts'
 import { addressRules, COUNTRIES, countryCode, countryName } from './countries.ts'
 import type { Order, ShippingAddress } from '../schema.ts'
 
@@ -109,7 +110,7 @@ function oneSpace(text: string): string {
 
 function valuesOf(value: (field: Field) => string): FormValues {
   return {
-    email: value('email'),
+    email: asciiEmail(value('email')),
     firstName: value('firstName'),
     lastName: value('lastName'),
     country: value('country'),

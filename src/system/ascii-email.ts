@@ -1,0 +1,14 @@
+import { domainToASCII } from 'node:url'
+
+/**
+ * Converts the domain of an email address to ASCII (RFC 5890), as SMTP and the patterns of addresses need it.
+ * Returns the text unchanged where the domain is ASCII already or is no domain.
+ */
+export function asciiEmail(text: string): string {
+  const at = text.lastIndexOf('@') + 1
+  const domain = text.slice(at)
+  // Other characters may separate a port, a path or a user from the host; the longest domain has 253.
+  if (at === 0 || domain.length > 253 || !/^[\p{L}\p{M}\p{N}.\u3002-]+$/u.test(domain) || /^[\x20-\x7e]*$/.test(domain))
+    return text
+  return text.slice(0, at) + (domainToASCII(domain) || domain)
+}
