@@ -94,8 +94,7 @@ async function commonRows(t: T, gateway: TestGateway): Promise<void> {
       7
     ])
       await wrong({ email }, 'Email')
-    for (const customerName of [' ', 'a\u0000b', 'a\nb', 'x'.repeat(201)])
-      await wrong({ customerName }, 'CustomerName')
+    for (const customerName of [' ', 'a\u0000b', 'a\nb', 'x'.repeat(201)]) await wrong({ customerName }, 'CustomerName')
     for (const url of [
       'example.com',
       'ftp://example.com',
