@@ -3,7 +3,7 @@ import { Settings } from 'typebox/system'
 import type { TSchema } from 'typebox'
 import { didYouMean, formatNames, nearest, quote } from '../config/diagnose.ts'
 import { ValidationError } from './errors.ts'
-import { asciiEmail } from '../system/ascii-email.ts'
+import { asciiEmail } from './ascii-email.ts'
 import { MAX_DEPTH, tooDeep } from './json-reader.ts'
 import { roundedMember } from './rounded-numbers.ts'
 

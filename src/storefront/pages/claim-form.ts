@@ -1,7 +1,7 @@
 import { ShortError, type FieldErrors } from '../../gateway/errors.ts'
 import { fieldName, isStorable } from '../../gateway/validation.ts'
 import { isMailAddress } from '../../mail/mail.ts'
-import { asciiEmail } from '../../system/ascii-email.ts'
+import { asciiEmail } from '../../gateway/ascii-email.ts'
 import { addressRules, COUNTRIES, countryCode, countryName } from './countries.ts'
 import type { Order, ShippingAddress } from '../schema.ts'
 
