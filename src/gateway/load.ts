@@ -17,7 +17,7 @@ const PAID = 1.6
 /** Milliseconds without a slow statement or a shed request until the queues are unlimited again. */
 const CALM = 2_000
 /** Requests that any route may have waiting. */
-const FLOOR = 128
+const FLOOR = 256
 /** Milliseconds over which completions are averaged. */
 const WINDOW = 500
 
