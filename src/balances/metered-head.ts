@@ -43,6 +43,11 @@ export function usageOfHead(head: Head, usage: UsageConfig | 'pieces', method: s
   return length === null ? null : { input: 0, output: length }
 }
 
+/** Whether a successful response has a body, which may break off. */
+export function hasBody({ status }: Head, method: string): boolean {
+  return status >= 200 && status <= 299 && status !== 204 && method !== 'HEAD'
+}
+
 export function isEventStream(head: Head): boolean {
   return /^\s*text\/event-stream\s*(?:;|$)/i.test(head.headers.get('content-type') ?? '')
 }

@@ -16,6 +16,7 @@ import {
   dropOurHeaders,
   LAST_CHARGED_HEADER,
   reportCharge,
+  hasBody,
   usageOfHead,
   usedUp
 } from './metered-head.ts'
@@ -67,6 +68,8 @@ export class MeteredRequest {
   #hidesUsage = false
   /** The body comes through a filter of ours. */
   #isFiltered = false
+  /** The usage as the head told it; charged once the response is over, which may break off. */
+  #known: Usage | null = null
   /** More is being asked for, or the response is being ended. */
   #asking: Promise<void> | null = null
   /** Nothing is left; an event stream goes on to the end of its event, for so many bytes at most. */
@@ -116,8 +119,16 @@ export class MeteredRequest {
 
   #head(head: Head, last: number | null, isSold: boolean, known: Usage | null): void | Promise<void> {
     const { usage, ctx, reservation, ledger } = this.#parts
+    const left = ledger.left(reservation.balanceId)
     if (!isSold || head.status >= 400 || known !== null) {
-      const settled = this.#settle(known, known === null ? 0 : this.#parts.metering.cost(known), 'usage')
+      const chargedMsat = known === null ? 0 : this.#parts.metering.cost(known)
+      if (hasBody(head, ctx.method) && left !== null && chargedMsat > 0 && chargedMsat <= reservation.msat) {
+        this.#known = known
+        if (usage === 'bytes') this.#body = this.#bodyOf(head)
+        reportCharge(head, { chargedMsat, leftMsat: left + reservation.msat - chargedMsat, unpaidMsat: 0 })
+        return
+      }
+      const settled = this.#settle(known, chargedMsat, 'usage')
       if (settled instanceof Promise) return settled.then(later => reportCharge(head, later))
       reportCharge(head, settled)
       return
@@ -125,7 +136,6 @@ export class MeteredRequest {
     if (ctx.method !== 'HEAD') this.#body = this.#bodyOf(head)
     this.#isHeld = this.#parts.isHeld && this.#isStream && this.#body?.hasUnits === true
     if (this.#hidesUsage && !this.#isHeld) this.#filter(head)
-    const left = ledger.left(reservation.balanceId)
     if (left !== null) head.headers.append(BALANCE_HEADER, String(Math.max(0, left)))
     if (last !== null) head.headers.append(LAST_CHARGED_HEADER, String(last))
     if (usage === 'seconds') this.#tick()
@@ -300,14 +310,13 @@ export class MeteredRequest {
     // Behind an event without its blank line ours would become a part of it.
     const isWhole = this.#isBetweenEvents()
     const settled = this.#settleRead(true)
-    if (!this.#isStream || !isWhole || settled instanceof Promise) return null
+    if (!this.#isStream || !isWhole || this.#known !== null || settled instanceof Promise) return null
     return balanceEvent({ charged_msat: settled.chargedMsat, balance_msat: Math.max(0, settled.leftMsat) })
   }
 
   /**
-   * The request is over. An upstream that failed is not paid for what it would have said at its end. A client that left,
-   * or asked for more than the gateway passes on, is charged what was reserved where the upstream has its request: the
-   * work is done (decision 259).
+   * Settles a request that is over. A failed upstream is paid nothing. A client that left, or asked for more than the
+   * gateway passes on, is charged where the upstream has its request: the work is done (decision 259).
    */
   done({ delivered, source, error }: Outcome): void {
     if (this.#isSettled) return
@@ -336,6 +345,8 @@ export class MeteredRequest {
 
   #read(isWhole: boolean): Usage | null {
     const { usage, clock } = this.#parts
+    // Of bytes that were announced those that came are charged where the rest does not.
+    if (this.#known !== null && (isWhole || !this.#isCounted)) return this.#known
     if (usage !== 'seconds') return this.#body?.read(isWhole) ?? null
     const since = this.#forwardedAt ?? clock.monotonic()
     return { input: 0, output: Math.ceil((clock.monotonic() - since) / 1000) }
@@ -358,14 +369,12 @@ export class MeteredRequest {
   }
 
   #noted(settled: Settled): Settled {
-    this.#parts.ended(settled.unpaidMsat > 0)
-    if (settled.unpaidMsat > 0)
+    const { unpaidMsat } = settled
+    const { reservation, ctx } = this.#parts
+    this.#parts.ended(unpaidMsat > 0)
+    if (unpaidMsat > 0)
       this.#parts.warn(
-        {
-          balance: this.#parts.reservation.balanceId,
-          unpaidMsat: settled.unpaidMsat,
-          route: this.#parts.ctx.route.name
-        },
+        { balance: reservation.balanceId, unpaidMsat, route: ctx.route.name },
         'A request used more than was left of its balance; the rest is lost'
       )
     return settled

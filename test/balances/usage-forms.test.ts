@@ -10,6 +10,8 @@ interface Said {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   readonly body: string
+  /** The connection closes behind the body. */
+  readonly isBroken?: boolean
 }
 
 const JSON_TYPE = { 'content-type': 'application/json' }
@@ -21,7 +23,9 @@ async function metered(t: T, meter: string) {
   let received: IncomingHttpHeaders = {}
   const upstream = createServer((request, response) => {
     received = request.headers
-    response.writeHead(says.status ?? 200, { ...JSON_TYPE, ...says.headers }).end(says.body)
+    response.writeHead(says.status ?? 200, { ...JSON_TYPE, ...says.headers })
+    if (says.isBroken === true) response.write(says.body, () => response.destroy())
+    else response.end(says.body)
   })
   upstream.listen(0, '127.0.0.1')
   await once(upstream, 'listening')
@@ -158,6 +162,23 @@ t.test(
     t.same(streamed(await ask({ headers: STREAM, body: `${body}\n\n` })), { charged_msat: 75, balance_msat: 99_700 })
   }
 )
+
+for (const [usage, left, what] of [
+  ['requests', 100_000, 'nothing'],
+  ['{ header: x-usage }', 100_000, 'nothing'],
+  ['bytes', 100_000 - 20_000, 'the bytes that came']
+] as const)
+  t.test(`usage ${usage}: a response that its upstream breaks off costs ${what}`, async t => {
+    const { ask, left: rest } = await metered(
+      t,
+      `{ bundle: 100 sats, prices: 1 msat, usage: ${usage}, estimate: { else: 1 } }`
+    )
+    const body = 'x'.repeat(20_000)
+    await t.rejects(ask({ headers: { 'content-length': '50000', 'x-usage': '1' }, body, isBroken: true }))
+    const charged = told(await ask({ status: 404, body: '{}' }))
+    t.equal(charged[1], String(left))
+    t.equal(await rest(), left)
+  })
 
 t.test('a stream without an event costs nothing', async t => {
   const { ask } = await metered(
