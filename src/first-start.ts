@@ -45,8 +45,17 @@ export async function prepare(parts: Preparation): Promise<void> {
   const merchant = await firstRunMerchant(
     merchants,
     known,
-    config.lightning.primary.every(({ kind }) => kind === 'sandbox')
+    config.lightning.primary.every(({ kind }) => kind === 'sandbox'),
+    // An embedded database lies in the data folder, so its keys.json was lost. A server may be shared with the gateway
+    // that has the key.
+    config.database.url.startsWith('pglite:')
   )
+  if (merchant === null) {
+    log.warn(
+      'The first merchant exists already, and this data folder does not hold its API key. Use the key in keys.json of the gateway that created it, or issue another with POST /api/admin/merchants/{merchantId}/regenerate-key, which invalidates that one.'
+    )
+    return
+  }
   if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
   if (config.storefront.kind !== 'sandbox') return
   const platform = openSandboxShop({ database, clock })

@@ -16,17 +16,19 @@ const email = 'first-run@boltgate.local'
  * Another kind of provider would refuse that key at every payment: there the merchant saves its own. `known` is what
  * the file names already, null without one.
  *
- * What is known and stands in the database is left alone, so that a key which was replaced or an account which was
- * deactivated on purpose stays so. Where the file was removed the account gets another key; where the database is a new
- * one the account is made again. Call it from one process.
+ * A known account is left alone, so that a replaced key or a deactivated account stays so. An account that exists but
+ * is not `known` gets a new key only with `mayReplaceKey`; else null is returned and its key keeps working. A new
+ * database gets the account anew. Call it from one process.
  */
 export async function firstRunMerchant(
   merchants: Merchants,
   known: FirstMerchant | null,
-  isSandbox: boolean
-): Promise<FirstMerchant> {
+  isSandbox: boolean,
+  mayReplaceKey: boolean
+): Promise<FirstMerchant | null> {
   const present = await merchants.byEmail(email)
   if (present !== null && known?.id === present.id) return known
+  if (present !== null && !mayReplaceKey) return null
   const issued = present === null ? null : await merchants.regenerateKey(present.id)
   const { merchant, apiKey } =
     issued ??

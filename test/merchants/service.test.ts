@@ -382,7 +382,7 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
   await t.test(
     'the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)',
     async t => {
-      const first = await firstRunMerchant(merchants, null, true)
+      const first = there(await firstRunMerchant(merchants, null, true, false))
       const merchant = there(await merchants.holderOf(first.apiKey.reveal())).merchant
       t.match(merchant, {
         id: first.id,
@@ -393,8 +393,12 @@ void eachDatabase(t, 'accounts', async (t: T, database) => {
       t.not(merchant.primaryKey, null)
       for (const feature of ['refunds', 'multi_currency', 'l402'] as const)
         t.equal(gate(merchant, feature, clock.now()), null, feature)
-      t.equal(await firstRunMerchant(merchants, first, true), first, 'what the keys file names is left alone')
-      const again = await firstRunMerchant(merchants, null, true)
+      t.equal(await firstRunMerchant(merchants, first, true, true), first, 'what the keys file names is left alone')
+      const elsewhere = { id: first.id + 1000, apiKey: first.apiKey }
+      for (const known of [null, elsewhere])
+        t.equal(await firstRunMerchant(merchants, known, true, false), null, 'another data folder gets no key')
+      t.equal(there(await merchants.holderOf(first.apiKey.reveal())).merchant.id, first.id, 'the key still works')
+      const again = there(await firstRunMerchant(merchants, null, true, true))
       t.equal(again.id, first.id, 'a lost keys file does not make a second account')
       t.equal(await merchants.holderOf(first.apiKey.reveal()), null)
       t.equal(there(await merchants.holderOf(again.apiKey.reveal())).merchant.id, first.id)
