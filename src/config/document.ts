@@ -207,6 +207,19 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
   ): Record<string, unknown> => {
     const result: Record<string, unknown> = {}
     const first = new Map<string, number>()
+    take(items, path, outside, result, first, false)
+    return result
+  }
+  /** Takes the members of a mapping, then those that its merge keys add. A key that is taken already wins. */
+  const take = (
+    items: readonly { key: unknown; value: unknown }[],
+    path: Path,
+    outside: number,
+    result: Record<string, unknown>,
+    first: Map<string, number>,
+    isMerged: boolean
+  ): void => {
+    const merges: Array<readonly [Node, number]> = []
     for (const item of items) {
       // The parser makes nodes of all keys and values; its type does not say so.
       const key = item.key as Node | null
@@ -222,7 +235,14 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
         continue
       }
       const name = String(plain)
+      const source = name === '<<' ? item.value : undefined
+      const isMerge = isAlias(source) || isMap(source) || isSeq(source)
+      if (isMerged && isMerge) {
+        merges.push([source, offset])
+        continue
+      }
       const earlier = first.get(name)
+      if (isMerged && earlier !== undefined) continue
       if (earlier !== undefined) {
         report(
           'BG_CONFIG_KEY_TWICE',
@@ -233,13 +253,8 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
         continue
       }
       first.set(name, offset)
-      if (name === '<<' && (isAlias(item.value) || isMap(item.value) || isSeq(item.value))) {
-        report(
-          'BG_CONFIG_SYNTAX',
-          offset,
-          path,
-          'found the merge key <<, which YAML 1.2 does not have; allowed: each key written out (an alias such as *name stands for one whole value)'
-        )
+      if (isMerge) {
+        merges.push([source, offset])
         continue
       }
       if (name === '__proto__') {
@@ -248,7 +263,30 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       }
       result[name] = walk(item.value as Node | null, [...path, name], offset, offset)
     }
-    return result
+    for (const [node, offset] of merges) mergeInto(node, path, offset, result, first)
+  }
+  const mergeInto = (
+    node: Node,
+    path: Path,
+    offset: number,
+    result: Record<string, unknown>,
+    first: Map<string, number>
+  ): void => {
+    // The items of a parsed list are nodes.
+    if (isSeq(node)) return node.items.forEach(item => mergeInto(item as Node, path, offset, result, first))
+    const target = isAlias(node) ? (++aliases > maxAliases ? undefined : node.resolve(parsed)) : node
+    if (!isMap(target) || open.has(target)) {
+      report(
+        'BG_CONFIG_SYNTAX',
+        node.range?.[0] ?? offset,
+        path,
+        'found a merge key << without a mapping; allowed: an alias of a mapping that is defined above, such as <<: *name, or a list of them'
+      )
+      return
+    }
+    open.add(target)
+    take(target.items, path, offset, result, first, true)
+    open.delete(target)
   }
   const walkList = (items: readonly unknown[], path: Path, outside: number): unknown[] => {
     const result: unknown[] = []

@@ -36,6 +36,8 @@ export function jsonSchema(plugins: Iterable<PluginFacts>, providers: readonly P
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'gateway.yaml',
     ...convert(keywordsOf(fileSchema(providers))),
+    // Extensions, which hold anchors.
+    patternProperties: { '^x-': {} },
     definitions: { entry }
   }
 }

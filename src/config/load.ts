@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from './chains.ts'
@@ -85,6 +86,28 @@ export async function loadConfig(file: string, env: Environment, options: LoadOp
         }
       ])
     text = bytes.toString('utf8')
+    if (!isUtf8(bytes)) {
+      // The first byte that decoding did not keep.
+      const again = Buffer.from(text)
+      const before = bytes
+        .subarray(
+          0,
+          bytes.findIndex((byte, index) => byte !== again[index])
+        )
+        .toString('utf8')
+      throw new ConfigError([
+        {
+          code: 'BG_CONFIG_SYNTAX',
+          file,
+          line: before.split('\n').length,
+          column: before.length - before.lastIndexOf('\n'),
+          path: '',
+          message:
+            'found bytes that are not UTF-8, such as Latin-1; allowed: YAML in UTF-8, as which any editor can save it'
+        }
+      ])
+    }
+    text = text.replace(/^\uFEFF/, '')
   } catch (error) {
     if (error instanceof ConfigError) throw error
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
@@ -119,6 +142,9 @@ export async function loadConfigText(
   const findings = new Findings(origin)
   findings.add(problems)
   if (value === undefined) throw new ConfigError(findings.problems)
+  // Extensions hold anchors for the rest of the file.
+  if (typeof value === 'object' && value !== null)
+    for (const name of Object.keys(value)) if (name.startsWith('x-')) Reflect.deleteProperty(value, name)
   // A file that says nothing of it is for where it runs: an image is production unless told otherwise.
   const mode = env['BOLTGATE_MODE']
   if (mode !== undefined && mode !== '' && typeof value === 'object' && value !== null && !('mode' in value))

@@ -115,12 +115,6 @@ const mistakes: readonly Mistake[] = [
     line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value that stands above it [BG_CONFIG_SYNTAX]'
   },
   {
-    name: 'a merge key',
-    from: '  burst: { limit: 5, window: 10s }\n',
-    to: '  burst: &burst { limit: 5, window: 10s }\n  more: { <<: *burst, limit: 6, window: 10s }\n',
-    line: 'gateway.yaml:10:11: policies.more: found the merge key <<, which YAML 1.2 does not have; allowed: each key written out (an alias such as *name stands for one whole value) [BG_CONFIG_SYNTAX]'
-  },
-  {
     name: 'a required setting that holds a variable which is not set',
     from: 'path: /v1/*',
     to: 'path: "${PATHS}"',
