@@ -11,6 +11,7 @@ import type { Environment } from './interpolate.ts'
 import {
   checkChain,
   checkDuplicates,
+  checkFreeSiblings,
   checkMeterAlone,
   checkTokenPath,
   checkReferences,
@@ -204,6 +205,10 @@ export async function loadConfigText(
     const chain = findings.isSound(['chains', route.chain]) ? chains.get(route.chain) : undefined
     checkRoute(route, index, chain, options.internals, findings)
   }
+  checkFreeSiblings(
+    routes.map(({ route, index }) => ({ route, index, isSold: sells(route, chains.get(route.chain) ?? []) })),
+    findings
+  )
   if (findings.isSound(['lightning'])) {
     const placed = placedProviders(config, value)
     checkNames(

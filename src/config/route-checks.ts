@@ -137,6 +137,37 @@ export function checkDuplicates(
 }
 
 /**
+ * Warns of a free `/*` beside a priced literal path of the same upstream: upstreams commonly read another spelling of
+ * that path as the same resource, and the free route forwards it.
+ */
+export function checkFreeSiblings(
+  routes: readonly { readonly route: RouteConfig; readonly index: number; readonly isSold: boolean }[],
+  findings: Findings
+): void {
+  for (const { route: free, index, isSold } of routes) {
+    if (isSold || free.upstream.kind !== 'url') continue
+    for (const { route: sold } of routes.filter(other => other.isSold)) {
+      if (sold.upstream.kind !== 'url' || sold.upstream.url !== free.upstream.url) continue
+      const [host, other] = [free.match.host, sold.match.host]
+      if (host !== undefined && other !== undefined && host.toLowerCase() !== other.toLowerCase()) continue
+      const methods = sold.match.method
+      if (free.match.method?.some(method => methods?.includes(method) ?? true) === false) continue
+      const wide = free.match.path.filter(path => path.endsWith('/*'))
+      const literal = sold.match.path.find(
+        path => !/[:*()]/.test(path) && wide.some(pattern => path.startsWith(pattern.slice(0, -1)))
+      )
+      if (literal === undefined) continue
+      findings.warn(
+        'BG_ROUTE_MISMATCH',
+        ['routes', index, 'match'],
+        `found a free route beside the priced path ${quote(literal)} (line ${sold.at.line}) of the same upstream. Other spellings, such as ${quote(`${literal}/`)}, ${quote(literal.toUpperCase())}, ";x=1", "//" or "%2F", reach the free route, and the upstream may serve them as the priced path; allowed: free paths that are listed one by one, or a price for the wide route`
+      )
+      break
+    }
+  }
+}
+
+/**
  * What only concerns one route: the parameter of a proxy, TLS beside plain HTTP, a price that nothing would ask for.
  */
 export function checkRoute(
