@@ -175,9 +175,10 @@ export function textAt(text: string, { start, end }: Span): string | null {
   return text[start] === '"' ? nameAt(text, start, end, text.slice(start, end).includes('\\')) : null
 }
 
-/** One spelling for all that a server may take for the same name: `MODEL`, and `ſ` for `s`. */
+/** One spelling for all that a server may take for the same name: `MODEL`, `ſ` for `s`, and a C string's end at NUL. */
 export function folded(name: string): string {
-  return name.toUpperCase().toLowerCase()
+  const end = name.indexOf('\0')
+  return (end < 0 ? name : name.slice(0, end)).toUpperCase().toLowerCase()
 }
 
 /** Whether ASCII letters from `at` on are `wanted`, which is in small letters. */

@@ -73,7 +73,11 @@ function requireUtf8(ctx: Context): void {
 
 function taken(read: FieldRead): Scalar | null {
   if (read.kind === 'fault') throw unreadable(read.message)
-  return read.kind === 'missing' ? null : read.value
+  if (read.kind === 'missing') return null
+  // Readers of C strings would take `large\0` for `large`.
+  if (typeof read.value === 'string' && read.value.includes('\0'))
+    throw unreadable('its value contains a NUL character')
+  return read.value
 }
 
 /** 400: what the request costs cannot be told, and why. */

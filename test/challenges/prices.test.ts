@@ -215,6 +215,7 @@ t.test('what names its model twice, not at all, or unreadably is never sold at t
   t.equal(bought(s, await rest.ask(json(model('huge')))).sats, 60)
   t.equal(bought(s, await rest.ask(json('{"prompt":"hi"}'))).sats, 60, 'also what names none')
   t.equal((await rest.ask(json('{"model":"small","model":"large"}'))).status, 400)
+  t.equal((await rest.ask(json('{"model":"large\\u0000"}'))).status, 400, 'C strings end at NUL')
 })
 
 t.test('a body of 2 MiB is read up to the limit of the chain', async t => {

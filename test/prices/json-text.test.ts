@@ -52,6 +52,7 @@ t.test('a key that stands twice is a fault on every step of the way, also in esc
   // encoding/json of Go and others take any spelling for the same member.
   t.match(fault('{"model":"small","Model":"large"}', 'model'), /"Model" stands in the body/)
   t.match(fault('{"MODEL":"large"}', 'model'), /must be written as it is here/)
+  t.match(fault('{"model\\u0000x":"large","model":"small"}', 'model'), /must be written as it is here/)
   t.match(fault('{"speed":"a","\\u017fpeed":"b"}', 'speed'), /must be written/)
   t.match(fault('{"key":"a","\\u212aey":"b"}', 'key'), /must be written/)
 })
