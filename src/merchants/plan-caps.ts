@@ -1,16 +1,15 @@
-import { ProblemError } from '../gateway/errors.ts'
+import { GateError, ProblemError } from '../gateway/errors.ts'
 import { currentPlan, type PlanCaps } from './plans.ts'
 import type { Merchant } from './schema.ts'
 
 /** Which cap of a plan was reached (decision 102). */
-export type PlanCap = 'price' | 'monthly' | 'endpoint' | 'webhook'
+export type PlanCap = 'price' | 'monthly' | 'endpoint'
 
 const caps: Readonly<Record<PlanCap, { readonly of: keyof PlanCaps; readonly title: string; readonly noun: string }>> =
   Object.freeze({
     price: { of: 'maxPriceSats', title: 'Plan price limit reached', noun: 'satoshis for one challenge' },
     monthly: { of: 'challengesPerMonth', title: 'Plan monthly limit reached', noun: 'challenges a month' },
-    endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' },
-    webhook: { of: 'webhookEndpoints', title: 'Plan webhook limit reached', noun: 'webhook endpoints' }
+    endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' }
   })
 
 /** What is measured against a cap. */
@@ -47,9 +46,30 @@ export function overCap(
       current: use.current,
       requested: use.requested,
       current_plan: currentPlan(merchant.storedTier),
-      // The next plan that is sold; the highest has none above it.
-      required_plan: merchant.tier === 'free' ? 'individual' : merchant.tier === 'individual' ? 'l402' : null,
+      required_plan: nextPlan(merchant),
       action_required: 'upgrade_plan'
     }
   )
+}
+
+/**
+ * 403 for a further webhook endpoint than the plan allows: 402 is never used for settings (contract, Errors: Status
+ * codes). `limit`: the plan's.
+ */
+export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateError {
+  return new GateError(
+    'Feature not available',
+    `This plan allows ${limit} webhook ${limit === 1 ? 'endpoint' : 'endpoints'}; the webhook URL is one of them. Remove an endpoint, or upgrade the plan.`,
+    {
+      action_required: 'upgrade_plan',
+      current_plan: currentPlan(merchant.storedTier),
+      required_plan: nextPlan(merchant),
+      feature: 'webhook_endpoints'
+    }
+  )
+}
+
+/** The next plan that is sold; null above the highest. */
+function nextPlan({ tier }: Merchant): 'individual' | 'l402' | null {
+  return tier === 'free' ? 'individual' : tier === 'individual' ? 'l402' : null
 }

@@ -95,7 +95,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       responses: {
         201: { description: 'It is told of what happens from now on.', schema: NewEndpoint },
         400: refused,
-        402: { description: 'The plan allows no more endpoints.' }
+        403: { description: 'The plan allows no more endpoints.' }
       },
       handle: async ({ ctx, body }) => {
         const { endpoint, secret } = await endpoints.create(merchantOf(ctx), {

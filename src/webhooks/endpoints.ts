@@ -1,8 +1,8 @@
 import type { Database, Sql, TransactionSql } from '../database/database.ts'
 import { column, flag, integer, moment, records, text, type Records } from '../database/rows.ts'
-import { ProblemError, ShortError } from '../gateway/errors.ts'
+import { ShortError } from '../gateway/errors.ts'
 import type { Secret, SealedPlace, Sealer } from '../keys/secrets.ts'
-import { overCap } from '../merchants/plan-caps.ts'
+import { webhookEndpointsUsedUp } from '../merchants/plan-caps.ts'
 import type { Merchant } from '../merchants/schema.ts'
 import { newWebhookSecret, type Merchants } from '../merchants/service.ts'
 import { webhookAddress } from '../merchants/webhook-address.ts'
@@ -44,7 +44,6 @@ export interface WebhookEndpointsParts {
   readonly random: Random
   /** Whether addresses within the network are refused. */
   readonly production: boolean
-  publicUrl(): string
 }
 
 /** Why an endpoint is told nothing more, in words for the merchant. */
@@ -98,10 +97,10 @@ export class WebhookEndpoints {
 
   /**
    * Makes a further endpoint.
-   * @throws ProblemError 402 where the plan allows no more; ShortError 400 for an address that is refused
+   * @throws GateError 403 where the plan allows no more; ShortError 400 for an address that is refused
    */
   async create(merchant: Merchant, choice: EndpointChoice): Promise<IssuedEndpoint> {
-    const { clock, database, merchants, production, publicUrl, random } = this.#parts
+    const { clock, database, merchants, production, random } = this.#parts
     const createdAt = clock.now()
     const id = rowId(createdAt, random)
     const { secret, sealed } = this.#newSecret(id)
@@ -114,15 +113,8 @@ export class WebhookEndpoints {
         Array<{ held: number }>
       >`select count(*)::int as held from webhook_endpoints where merchant_id = ${merchant.id}`
       // The first one has its place whether or not it is set (decision 346).
-      const use = { current: (row?.held ?? 0) + 1, requested: 1 }
-      const refusal: ProblemError | null = overCap(
-        'webhook',
-        merchant,
-        merchants.caps(merchant),
-        use,
-        `${publicUrl()}/problems`
-      )
-      if (refusal !== null) throw refusal
+      const limit = merchants.caps(merchant).webhookEndpoints
+      if (limit !== null && (row?.held ?? 0) + 1 >= limit) throw webhookEndpointsUsedUp(merchant, limit)
       await sql`insert into webhook_endpoints ${sql(endpointRows.write(sql, endpoint))}`
     })
     return { endpoint, secret }

@@ -36,8 +36,7 @@ export function endpointsOf(database: Database, clock: Clock, production = false
     sealer,
     clock,
     random: systemRandom,
-    production,
-    publicUrl: () => 'https://pay.example.com'
+    production
   })
 }
 

@@ -209,12 +209,12 @@ await t.test("a plan's number is kept, also by many at once; the first one has i
   const made = await Promise.all(
     Array.from({ length: 6 }, () => f.call(account, 'POST', ENDPOINTS, { url: 'https://a.example.com/' }))
   )
-  t.same(made.map(({ status }) => status).sort(), [201, 201, 201, 201, 402, 402])
-  t.match(made.find(({ status }) => status === 402)?.data, {
-    error: 'Plan webhook limit reached',
-    limit: 5,
-    current: 5,
-    requested: 1,
+  t.same(made.map(({ status }) => status).sort(), [201, 201, 201, 201, 403, 403])
+  t.match(made.find(({ status }) => status === 403)?.data, {
+    error: 'Feature not available',
+    message: /^This plan allows 5 webhook endpoints/,
+    action_required: 'upgrade_plan',
+    feature: 'webhook_endpoints',
     required_plan: 'individual'
   })
 })

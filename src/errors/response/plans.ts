@@ -29,7 +29,7 @@ export const planErrors = {
   BG_FEATURE_NOT_AVAILABLE: {
     status: 403,
     error: 'Feature not available',
-    cause: 'The account has not this feature.',
+    cause: 'The account does not have this feature, or its plan allows no more webhook endpoints.',
     cure: 'Do what `action_required` says; an operator sets the flags of an account.'
   },
   BG_PLAN_PRICE_LIMIT: {
@@ -49,13 +49,6 @@ export const planErrors = {
     error: 'Plan endpoint limit reached',
     cause: "The plan's endpoints are used up.",
     cure: 'Retire one with `POST /api/l402/endpoints/retire`, or take a larger plan.'
-  },
-  BG_PLAN_WEBHOOK_LIMIT: {
-    status: 402,
-    error: 'Plan webhook limit reached',
-    cause:
-      'The account has as many webhook endpoints as its plan allows; the webhook URL counts, also where none is set.',
-    cure: 'Remove one with `DELETE /api/merchant/webhooks/endpoints/{endpointId}`, or take a larger plan.'
   },
   BG_BALANCE_USED_UP: {
     status: 402,
