@@ -2,11 +2,8 @@ import type { Database } from '../database/database.ts'
 import { integer, json, moment, optional, records, text, type Records } from '../database/rows.ts'
 import type { KeysetPage, TimeSpan } from '../gateway/keyset.ts'
 
-/**
- * Who made a change: an API key by its hint, a member or an operator by the email address, or the admin key. Unknown for a
- * failed sign-in.
- */
-export type ActorKind = 'key' | 'member' | 'admin' | 'operator' | 'unknown'
+/** Who made a change: an API key by its hint, a member by the address, the admin key, or an operator by the address. */
+export type ActorKind = 'key' | 'member' | 'admin' | 'operator'
 
 /** One change. Times in milliseconds since the epoch. */
 export interface AuditEntry {

@@ -263,7 +263,6 @@ export async function openParts(running: Running, around: Surroundings, closers:
     payees,
     proxies: proxies.admission,
     sessions: signIn.sessions,
-    signInRecord: signIn.record,
     prepaidSessions: sessions.prepaid,
     state,
     subscriptionGate: gate

@@ -4,11 +4,10 @@ import type { AnyOperation } from './operation.ts'
 
 /** A change that is about to be made by an operation. */
 export interface Change {
-  /** Null for a failed sign-in, whose actor is unknown. */
-  readonly principal: Principal | null
+  readonly principal: Principal
   /** The operation's id. */
   readonly operation: string
-  /** Path parameters; for sign-ins the client's network, as `address`. */
+  /** Path parameters. */
   readonly target: Readonly<Record<string, string>>
   /** What was asked for, without texts that may be secret: see `shownOf`. */
   readonly asked: unknown

@@ -5,7 +5,6 @@ import { isoTime } from '../gateway/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../gateway/operation.ts'
 import { sessionCookie } from './cookie.ts'
 import { sessionTexts } from './documented.ts'
-import type { SignInRecord } from './record.ts'
 import { SessionView, sessionView } from './schema.ts'
 import type { Sessions } from './sessions.ts'
 import { signedIn, type OpenSession } from './signed-in.ts'
@@ -13,7 +12,6 @@ import { signedIn, type OpenSession } from './signed-in.ts'
 /** What the operations of sessions need. */
 export interface SessionOperationParts {
   readonly sessions: Sessions
-  readonly record: SignInRecord
   /** Without a slash at the end. */
   publicUrl(): string
 }
@@ -41,7 +39,7 @@ const reading = { use: 'pages', chain: 'session' } as const
 const changing = { use: 'pages', chain: 'session-write' } as const
 
 /** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
-export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {
+export function sessionOperations({ sessions, publicUrl }: SessionOperationParts): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 
   return documented(sessionTexts, [
@@ -100,9 +98,8 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         503: away
       },
       async handle({ ctx, params }) {
-        const { token, session } = await signedInAs(ctx)
+        const { token } = await signedInAs(ctx)
         if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
-        await record.session(ctx, 'endSession', session, 204)
         return { status: 204, body: null, headers: noStore }
       }
     }),
@@ -125,9 +122,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         const { token } = await signedInAs(ctx)
         const opened = await sessions.goTo(token, body.merchantId)
         if (opened === null) throw new ShortError(404, 'Account not found')
-        const next = opened.token.reveal()
-        await record.session(ctx, 'goToAccount', await sessions.current(next), 204)
-        const cookie = sessionCookie(next, publicUrl().startsWith('https:'))
+        const cookie = sessionCookie(opened.token.reveal(), publicUrl().startsWith('https:'))
         return { status: 204, body: null, headers: ['Set-Cookie', cookie, ...noStore] }
       }
     })

@@ -67,8 +67,7 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
     adminKey: new AdminKey(new Secret(ADMIN_KEY)),
     authThrottle: new AuthThrottle(state, clock),
     // Nobody is signed in.
-    sessions: { tokenOf: () => null } as unknown as Services['sessions'],
-    signInRecord: { principal: async () => {}, failed: async () => {} } as unknown as Services['signInRecord']
+    sessions: { tokenOf: () => null } as unknown as Services['sessions']
   }
   const api = new InternalUpstream([...dashboardOperations({ jobs, clock }), ...new PageAssets().operations()])
   // The plugins of these chains use no other service.

@@ -1,6 +1,6 @@
 import t from 'tap'
 import dashboardAuth from '../../plugins/dashboard-auth.ts'
-import { harness, MemoryState, type HarnessRequest, type Services, type Sessions } from '../../src/index.ts'
+import { harness, MemoryState, type HarnessRequest, type Sessions } from '../../src/index.ts'
 import { AdminKey } from '../../src/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
 import { Secret } from '../../src/keys/secrets.ts'
@@ -17,9 +17,7 @@ t.test("nothing that shows the admin key goes on to an upstream of the operator'
       adminKey,
       authThrottle: new AuthThrottle(new MemoryState(clock), clock),
       // Nobody is signed in.
-      sessions: { tokenOf: () => null } as unknown as Sessions,
-      // Requests here open no session.
-      signInRecord: {} as Services['signInRecord']
+      sessions: { tokenOf: () => null } as unknown as Sessions
     }
   })
   const encoded = encodeURIComponent(KEY)

@@ -55,7 +55,6 @@ import { webhookPaces } from './0076-webhook-paces.ts'
 import { choiceByKey } from './0077-choice-by-key.ts'
 import { providerStreams } from './0078-provider-streams.ts'
 import { masterCheck } from './0079-master-check.ts'
-import { failedSignIns } from './0083-failed-sign-ins.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -117,6 +116,5 @@ export const migrations: readonly Migration[] = [
   webhookPaces,
   choiceByKey,
   providerStreams,
-  masterCheck,
-  failedSignIns
+  masterCheck
 ]
