@@ -15,7 +15,7 @@ interface MemberItem {
 
 const ROLES = [
   ['viewer', 'viewer: reads'],
-  ['editor', 'editor: also changes'],
+  ['editor', 'editor: also changes, and sends refunds to any invoice'],
   ['owner', 'owner: also has keys, members and the plan']
 ] as const
 
