@@ -122,7 +122,7 @@ t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
     const others = await gateway.merchantSend('GET', '/api/merchant/subscription/invoices')
     t.same(others.json(), { invoices: [] }, 'nobody else sees them')
     await gateway.database.sql`
-      update bitcoin_invoices set expires_at = now() - interval '1 minute' where invoice_id = ${next.invoiceId}`
+      update bitcoin_invoices set expires_at = now() - interval '16 minutes' where invoice_id = ${next.invoiceId}`
     const plan = await asPerson(gateway, await sessionOf(gateway, apiKey), '/console/plan')
     t.match(
       plan.text,
