@@ -64,8 +64,7 @@ t.test('dashboard-auth: keyless requests of other sites do not lock their visito
       clock,
       adminKey: new AdminKey(new Secret(KEY)),
       authThrottle: new AuthThrottle(new MemoryState(clock), clock),
-      sessions: { tokenOf: () => null } as unknown as Sessions,
-      signInRecord: {} as Services['signInRecord']
+      sessions: { tokenOf: () => null } as unknown as Sessions
     }
   })
   const get = async (headers: Readonly<Record<string, string>>): Promise<number> =>
