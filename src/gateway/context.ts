@@ -64,8 +64,6 @@ export interface RequestFacts {
   readonly correlationId: string
   readonly now: number
   readonly startedAt: number
-  /** Of `askWithin` alone; what comes over a connection never has it. */
-  readonly internal?: true
 }
 
 const NO_PARAMS: Readonly<Record<string, string>> = Object.freeze(Object.create(null) as Record<string, string>)
@@ -131,8 +129,6 @@ export class Context {
   readonly now: number
   /** Monotonic milliseconds when the head was accepted. */
   readonly startedAt: number
-  /** A page of this gateway asks, within the process: its own request was counted and logged. */
-  readonly internal: boolean
 
   route: RouteInfo
   /** Route parameters, decoded; for identifiers only. */
@@ -181,7 +177,6 @@ export class Context {
     this.correlationId = facts.correlationId
     this.now = facts.now
     this.startedAt = facts.startedAt
-    this.internal = facts.internal === true
     this.route = noRoute
     this.params = NO_PARAMS
     this.preflight = null
@@ -196,6 +191,11 @@ export class Context {
     this.bodyLimits = NO_LIMITS
     this.bodyUnits = null
     this.slots = NO_SLOTS
+  }
+
+  /** Whether a page of this gateway asks, within the process (`InternalContext`): its own request was counted and logged. */
+  get internal(): boolean {
+    return false
   }
 
   /** The value of a plugin's slot, or undefined when it was not set for this request. */

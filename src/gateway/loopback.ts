@@ -44,7 +44,7 @@ export function askWithin(
     throw new TypeError(`a page that is only read asks for ${method} ${target}`)
   const bytes = body === undefined ? null : Buffer.from(JSON.stringify(body))
   const cookie = page.headers.all('cookie').flatMap(value => ['Cookie', value])
-  const ctx = new Context(
+  const ctx = new InternalContext(
     {
       method,
       target,
@@ -69,14 +69,20 @@ export function askWithin(
       expectsContinue: false,
       correlationId: page.correlationId,
       now: page.now,
-      startedAt: page.startedAt,
-      internal: true
+      startedAt: page.startedAt
     },
     NO_ROUTE
   )
   return new Promise((resolve, reject) => {
     handle(ctx, new CollectingWire(resolve, reject))
   })
+}
+
+/** The context of a page's own request; a connection's is never one. */
+class InternalContext extends Context {
+  override get internal(): boolean {
+    return true
+  }
 }
 
 /** A body that is all there. */
