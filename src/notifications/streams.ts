@@ -131,8 +131,9 @@ export class Streams {
           )
         })
     }
+    let renewing = Promise.resolve()
     const renewal = clock.every(RENEW_EVERY, () => {
-      void this.#renew(account, followed, key, over)
+      renewing = renewing.then(() => (over.signal.aborted ? undefined : this.#renew(account, followed, key, over)))
     })
     try {
       await provider.follow?.(key, AbortSignal.any([end.signal, over.signal]), charge => {
@@ -144,6 +145,9 @@ export class Streams {
       renewal.cancel()
       ;(timer as Timer | null)?.cancel()
       if (gathered.size > 0) observe()
+      // A renewal that is still under way would take the lease again after it was given back.
+      over.abort()
+      await renewing
       await observing
     }
   }

@@ -288,7 +288,7 @@ t.test('a further webhook endpoint: of two tabs the second is told, and its secr
   const add = { do: 'add', url: 'https://ledger.example.com/' }
   const refused = await asPerson(gateway, cookie, '/console/webhooks', add)
   t.equal(refused.status, 422)
-  t.match(refused.text, /This plan allows 1 webhook endpoints/)
+  t.match(refused.text, /This plan allows 1 webhook endpoint;/)
   t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'what was typed stays')
   await gateway.database.sql`update merchants set plan_tier = 'individual'`
   t.match((await asPerson(gateway, cookie, '/console/webhooks', add)).text, /whsec_/)
