@@ -140,7 +140,7 @@ export default definePlugin({
         if (ctx.preflight === 'strange' || !permit(ctx, headers) || ctx.preflight !== null) return
         if (any && theirs !== null && theirs.origins.some(origin => origin.trim() !== '*')) {
           const [origin = ''] = theirs.origins
-          // Browsers refuse several; none is what they would make of them.
+          // Browsers refuse several values; sending no header has the same effect.
           if (theirs.origins.length === 1) headers.set('Access-Control-Allow-Origin', origin)
           else headers.delete(ALLOW_ORIGIN)
           headers.addToken('Vary', 'Origin')

@@ -36,7 +36,7 @@ export class MeteredBody {
   /** Finds the boundaries of an event stream that is charged by bytes or seconds. */
   readonly #reader: EventReader | null = null
 
-  /** `unreadable` is told of a coding that the upstream was asked not to use. */
+  /** Calls `unreadable` with a content coding that the upstream was asked not to use. */
   constructor(head: Head, { usage, form, input }: ReadParts, unreadable: (coding: string) => void) {
     const coding = codingOf(head)
     const reads = readsBody({ usage, form })
