@@ -47,9 +47,6 @@ export interface InvoicingParts {
 /** Whose prices stand before anybody asks; the others' invoices are for one cart, month or resource. */
 const FIXED: ReadonlySet<ChallengeSource> = new Set(['route', 'proxy', 'ping'])
 
-/** Of invoices with any path that leaves the description whole. */
-const WHOLE_DESCRIPTION = descriptionRoom(0)
-
 // Providers end their calls by themselves; one that does not must not hold its payers for ever.
 const PROVIDER_MS = 20_000
 /** After a provider refused to make one ahead, which it may make with a shorter life. */
@@ -120,11 +117,9 @@ export class Invoicing {
     const { ahead = null } = payee
     if (ahead === null || !FIXED.has(offer.source)) return null
     const payable = payableSeconds(offer)
-    const { amountSats, tokenValiditySeconds, tokenPath, description, fiat } = offer
+    const { amountSats, tokenValiditySeconds, description } = offer
     // It is made for twice as long, and must not outlive the token (decision 217).
-    if (2 * payable > tokenValiditySeconds) return null
-    // What is cut for a long path is the request's, not the route's.
-    if (roomBeside(tokenPath, fiat) < WHOLE_DESCRIPTION || ahead.isLeftAlone()) return null
+    if (2 * payable > tokenValiditySeconds || ahead.isLeftAlone()) return null
     return this.#stock.take({
       key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${description}`,
       maker: ahead.account,

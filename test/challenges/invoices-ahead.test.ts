@@ -147,10 +147,9 @@ t.test('an invoice serves its own price, description, times and account alone', 
   t.equal(s.challenges.invoicesAhead, 3)
 })
 
-t.test('nothing is made ahead where it could outlive its token, is cut for a path, or has no fixed price', async t => {
+t.test('nothing is made ahead where it could outlive its token, or has no fixed price', async t => {
   const cases: Array<[string, Partial<Offer>]> = [
     ['a token that ends first', { tokenValiditySeconds: 1199 }],
-    ['a long path', { path: `/${'a'.repeat(1000)}`, tokenPath: `/${'a'.repeat(1000)}` }],
     ['a cart', { source: 'storefront' }],
     ['a month', { source: 'subscription' }],
     ["a producer's resource", { source: 'producer' }]
