@@ -108,15 +108,15 @@ function workOf(run: () => void): { readonly looks: number; readonly built: numb
   const { parse } = JSON
   let [looks, built] = [0, 0]
   Object.assign(String.prototype, {
-    charCodeAt(this: string, at: number) {
+    charCodeAt(this: string, at = 0) {
       looks++
       return charCodeAt.call(this, at)
     },
-    startsWith(this: string, text: string, at: number) {
+    startsWith(this: string, text: string, at = 0) {
       looks += text.length
       return startsWith.call(this, text, at)
     },
-    indexOf(this: string, text: string, at: number) {
+    indexOf(this: string, text: string, at = 0) {
       const found = indexOf.call(this, text, at)
       looks += (found < 0 ? this.length : found) - at + 1
       return found
