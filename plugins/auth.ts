@@ -61,10 +61,10 @@ function presentedKey(ctx: Context): string | null {
 export default definePlugin({
   name: 'auth',
   description:
-    "Asks for an API key in X-API-Key, of a merchant or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures of one client address (IPv6 by /64) within 60 seconds, every request of that address that needs a key is answered 429 until the window ends, before the key is looked up. Requests without a key that a browser sends for a page of another site do not count. While the shared state is away each process counts failures by itself. A key that only reads is refused with 403 by everything but GET. Keys are looked up in the database for every request; when it is away the response is 503, never 401. The key is not sent on to the upstream. Without a key, a session of somebody who is signed in to an account, or as an operator, stands in its place; what it changes must be asked for by a page of this gateway, else the response is 403.",
+    "Requires an API key in X-API-Key, a merchant's or the admin key, and sets the principal. A missing or invalid key is 401; a deactivated account's key is indistinguishable from an invalid one. After more than 20 failures from one client address (IPv6 by /64) within 60 seconds, every request from that address that needs a key is 429 until the window ends, before the key is looked up. Requests without a key that a browser sends for a page of another site do not count. While the shared state is unavailable each process counts failures separately. A read-only key is 403 for every method but GET. Keys are looked up in the database for every request; when it is unavailable the response is 503, never 401. The key is not forwarded to the upstream. Without a key, the session of a signed-in member or operator is used instead; its changes must come from a page of this gateway, else the response is 403.",
   config: Type.Object(
     {
-      as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is asked for.' }),
+      as: Type.Union([Type.Literal('merchant'), Type.Literal('admin')], { description: 'Whose key is required.' }),
       optional: Type.Boolean({
         default: false,
         description: 'Let requests without a key pass, without a principal. A wrong key is refused all the same.'

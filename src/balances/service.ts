@@ -47,10 +47,11 @@ export class Balances {
   }
 
   /**
-   * Reserves what a paid request of a metered route may use. A reply where the balance cannot bear it: 402, with a fresh
-   * challenge; null where the request buys something else than a balance, or was not paid for. At once where this
-   * gateway has a slice of the balance and the request says what it may use without its body.
-   * @throws LongError 400, 413, 415 where that cannot be read, is more than a balance holds, or an upgrade cannot be metered, 429 where too many requests are under way; Unavailable when the database or a rate is away
+   * Reserves what a paid request of a metered route may use. Returns a 402 with a fresh challenge when the balance is too
+   * low, and null for a request that is unpaid or does not buy a balance. Synchronous when this gateway holds a slice of
+   * the balance and the reservation does not depend on the body.
+   * @throws LongError 400, 413 or 415 for a request that cannot be read, costs more than a balance holds, or is an upgrade
+   *   that cannot be metered; 429 when too many requests of the balance are in flight. Unavailable without database or rate.
    */
   begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
     const { offer, payment } = ctx

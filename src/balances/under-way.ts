@@ -1,7 +1,7 @@
 import { LongError } from '../gateway/errors.ts'
 import type { Clock } from '../system/clock.ts'
 
-/** Requests of one balance that are forwarded at once, and that wait for their turn. */
+/** Maximum concurrent requests of one balance, and maximum requests that wait for a place. */
 const MOST = 16
 const MOST_WAITING = 64
 /** Milliseconds. */
@@ -29,8 +29,8 @@ export class RequestsUnderWay {
   }
 
   /**
-   * Takes a place, or waits for one. Null: taken at once. Resolves with false, without a place, where a request before it
-   * cost more than the balance had.
+   * Takes a place, or waits for one. Returns null when a place is free. Resolves with false, without a place, when an
+   * earlier request cost more than the balance had.
    * @throws LongError 429 when there is no place within 30 seconds, or 64 requests wait already
    */
   enter(balanceId: string): Promise<boolean> | null {

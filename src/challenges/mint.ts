@@ -195,10 +195,10 @@ export class Mint {
     const payableUntil = clock.now() + leastPayable(offer)
     const query = { clientKey, place, source, service, merchantId, amountSats, price, asked, payableUntil }
     let newest = await this.#orUnavailable(offer, () => store.shareable(query))
-    // A burst has its first invoices still in the making, where no row tells of them.
+    // In a burst the first invoices are still being created and have no row yet.
     for (const { made, binding } of newest === null ? this.#makings.running(client) : []) {
       if (binding.startsWith(HOLDER_MARK)) continue
-      // Its own request is told why it failed.
+      // The request that creates it reports the error.
       const challenge = await made.catch(() => null)
       if (challenge !== null && isSoldAlike(challenge, offer)) newest = challenge
       if (newest !== null) break

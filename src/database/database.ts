@@ -113,7 +113,7 @@ export interface DatabaseOptions {
    * making one takes. It must be where nobody else can write. Null, or a database that exists: not used.
    */
   image?: string | null
-  /** Called when the embedded database ends by itself: every statement fails from then on. */
+  /** Called when the embedded database exits unexpectedly. Every later statement fails. */
   onStopped?: (reason: DatabaseStopped) => void
 }
 

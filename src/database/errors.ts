@@ -111,8 +111,8 @@ export function isRefused(error: unknown): boolean {
 }
 
 /**
- * Whether the database is away or out of resources, so that the same statement may work later: the answer is 503 (gateway/errors.ts), never
- * 500 or 4xx.
+ * Whether the database is unavailable or out of resources, so that a retry may succeed: the response is 503
+ * (gateway/errors.ts), never 500 or 4xx.
  */
 export function isConnectionFault(error: unknown): boolean {
   const code = codeOf(error)

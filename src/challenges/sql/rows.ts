@@ -78,7 +78,7 @@ export const challengeRows: Records<Challenge> = records({
 /** How often a payment was claimed, and given back for a client that left. */
 export const claimCounts = records({ verifications: integer(), returns: integer('client_gone') })
 
-/** Invoices that can still be paid: a recent one by itself, older ones as their number. */
+/** Open invoices: one row for each recent one, one row with the count of the older ones. */
 export interface OpenRow {
   readonly paymentHash: string | null
   readonly isBound: boolean
