@@ -19,7 +19,7 @@ COPY --from=build /app/dist dist
 COPY package.json gateway.yaml ./
 # What comes with the package is a trial; here the environment decides.
 RUN sed -i '/^mode: development/d' gateway.yaml && ! grep -q '^mode:' gateway.yaml
-COPY src/cli/boltgate.mjs src/cli/boltgate.mjs
+COPY src/app/cli/boltgate.mjs src/app/cli/boltgate.mjs
 RUN mkdir /data && chown 10001:10001 /data
 USER 10001:10001
 VOLUME /data
@@ -28,5 +28,5 @@ STOPSIGNAL SIGTERM
 HEALTHCHECK --interval=10s --timeout=3s --start-period=20s \
   CMD ["node", "-e", "fetch('http://127.0.0.1:' + (process.env.PORT || 8080) + '/ready').then(r => process.exit(r.ok ? 0 : 1), () => process.exit(1))"]
 # A smaller young generation than Node's keeps 24 MB; one of 4 has requests that wait for a database outlive it.
-ENTRYPOINT ["node", "--disable-sigusr1", "--max-semi-space-size=8", "src/cli/boltgate.mjs"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--max-semi-space-size=8", "src/app/cli/boltgate.mjs"]
 CMD ["start"]

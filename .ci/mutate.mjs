@@ -1,11 +1,11 @@
 // `npm run mutate -- <file or room>…`: changes the code one expression at a time (Stryker) and reports each change that
 // no test notices. Tests are those of the file's room in test/; `--contract` adds the contract's.
 //
-//   npm run mutate -- src/balances/meter.ts              one file: minutes on a quiet machine
-//   npm run mutate -- src/balances --contract            a room: hours, for the night
-//   npm run mutate -- src/balances --sample 60           60 random lines of a room: an estimate within minutes
-//   npm run mutate -- src/http/front-door.ts:180-220     some lines of a file
-//   npm run mutate -- src/balances/meter.ts --tests test/balances/usage-forms.test.ts
+//   npm run mutate -- src/selling/balances/meter.ts      one file: minutes on a quiet machine
+//   npm run mutate -- src/selling/balances --contract    a room: hours, for the night
+//   npm run mutate -- src/selling/balances --sample 60   60 random lines of a room: an estimate within minutes
+//   npm run mutate -- src/engine/listener/front-door.ts:180-220   some lines of a file
+//   npm run mutate -- src/selling/balances/meter.ts --tests test/selling/balances/usage-forms.test.ts
 //
 // Exits 1 when fewer than 90% of the mutants are killed (`--least N` asks for another share).
 import { spawnSync } from 'node:child_process'
@@ -34,7 +34,7 @@ function fail(message) {
 function toMutate(each) {
   const path = each.replace(/:\d+-\d+$/, '')
   if (!existsSync(path))
-    fail(`${path} does not exist. Give files or folders of src/, for example src/balances/meter.ts.`)
+    fail(`${path} does not exist. Give files or folders of src/, for example src/selling/balances/meter.ts.`)
   return statSync(path).isDirectory() ? `${path.replace(/\/$/, '')}/**/*.ts` : each
 }
 
@@ -55,8 +55,20 @@ if (positionals.length === 0)
 const least = Number(values.least)
 if (!(least >= 0 && least <= 100)) fail(`--least ${values.least}: give a percentage from 0 to 100.`)
 
-const rooms = new Set(positionals.map(each => /^src\/([^/:]+)/.exec(each)?.[1]))
-const globs = values.tests ?? [...rooms].map(room => `test/${room}/**/*.test.ts`)
+/** The tests of a folder of src: those of the same folder in test/, and of the folders that share its fixtures. */
+const SHARED = {
+  'selling/minting': 'selling/challenges',
+  'selling/verifying': 'selling/challenges',
+  'selling/holding': 'selling/challenges',
+  'selling/offers': 'selling/challenges',
+  'selling/paywall': 'selling/challenges',
+  'lightning/l402': 'lightning/codecs',
+  'lightning/payment-scheme': 'lightning/codecs',
+  'engine/lane': 'engine/listener'
+}
+const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))
+const globs =
+  values.tests ?? [...rooms].flatMap(room => [room, SHARED[room] ?? room]).map(room => `test/${room}/**/*.test.ts`)
 const tests = globSync([...globs, ...(values.contract ? ['test/contract/*.test.ts'] : [])]).sort()
 if (tests.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
 

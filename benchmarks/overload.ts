@@ -24,7 +24,7 @@ writeFileSync(
     .replace('mode: development', `${limits}\nmode: development`)
     .replace('server:\n', 'server:\n  limits: { connectionsPerAddress: 50000 }\n  trustedProxies: [ 127.0.0.1 ]\n')
 )
-const gateway = spawn(process.execPath, ['src/cli/boltgate.mjs', 'start', '--config', file], {
+const gateway = spawn(process.execPath, ['src/app/cli/boltgate.mjs', 'start', '--config', file], {
   cwd: new URL('..', import.meta.url),
   env: { ...process.env, NODE_OPTIONS: '', PORT: '0', HOST: '127.0.0.1', BOLTGATE_DATA: join(folder, 'data') },
   stdio: ['ignore', 'pipe', 'inherit']

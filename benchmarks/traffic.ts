@@ -1,14 +1,14 @@
 import { tmpdir } from 'node:os'
-import { openDatabase } from '../src/database/database.ts'
-import { migrate } from '../src/database/migrations.ts'
-import { migrations } from '../src/database/migrations/list.ts'
+import { openDatabase } from '../src/platform/database/database.ts'
+import { migrate } from '../src/platform/database/migrations.ts'
+import { migrations } from '../src/platform/database/migrations/list.ts'
 import { fillMerchants } from './growth/rows.ts'
-import { systemClock } from '../src/system/clock.ts'
-import { silentLog } from '../src/telemetry/log.ts'
-import { nothingMeasured, type MeasuredStep } from '../src/traffic/measured.ts'
-import { GRAINS, TrafficStore } from '../src/traffic/store.ts'
-import { ProxyTraffic } from '../src/traffic/proxy-traffic.ts'
-import { Traffic } from '../src/traffic/traffic.ts'
+import { systemClock } from '../src/platform/system/clock.ts'
+import { silentLog } from '../src/platform/telemetry/log.ts'
+import { nothingMeasured, type MeasuredStep } from '../src/payments/traffic/measured.ts'
+import { GRAINS, TrafficStore } from '../src/payments/traffic/store.ts'
+import { ProxyTraffic } from '../src/payments/traffic/proxy-traffic.ts'
+import { Traffic } from '../src/payments/traffic/traffic.ts'
 
 // node benchmarks/traffic.ts URL [DAYS]: what 20 routes of 4 processes that are busy in every minute take in an empty
 // database traffic_DAYS of the PostgreSQL at URL, how long a process takes to write its minute, and the operator's

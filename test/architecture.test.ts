@@ -4,11 +4,11 @@ import t from 'tap'
 
 const root = resolve(import.meta.dirname, '..')
 
-/** Room of a file: its folder under src, `plugins`, or the file itself for those that stand alone. */
-function roomOf(file: string): string {
-  const [top = '', second = ''] = file.split('/')
-  if (top === 'plugins') return 'plugins'
-  return second.endsWith('.ts') || second.endsWith('.mjs') ? `${top}/${second}` : second
+/** Room and sub-room of a file: `selling` and `balances` of src/selling/balances/meter.ts. */
+function placeOf(file: string): { readonly room: string; readonly part: string } {
+  const [top = '', room = '', part = ''] = file.split('/')
+  if (top === 'plugins') return { room: 'plugins', part: '' }
+  return { room, part: part.endsWith('.ts') ? '' : part }
 }
 
 interface Import {
@@ -41,86 +41,60 @@ function importsOf(file: string): Import[] {
 const files = globSync(['src/**/*.ts', 'plugins/*.ts'], { cwd: root }).sort()
 const imports = files.flatMap(importsOf)
 
-/** What each room may import, besides itself. Types alone are looser: they vanish when the program runs. */
-const BELOW = ['database', 'jobs', 'state', 'keys', 'telemetry', 'system']
-const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
-  system: [],
-  telemetry: ['system'],
-  keys: ['system'],
-  state: ['telemetry', 'system'],
-  database: ['telemetry', 'system'],
-  jobs: ['database', 'telemetry', 'system'],
-  lightning: [],
-  errors: [],
-  config: ['lightning', 'errors', 'system'],
-  gateway: ['config', 'database', 'errors'],
-  http: ['gateway', 'system'],
-  upstream: ['gateway', 'config', 'system'],
-  providers: ['lightning', 'money', 'upstream', 'gateway', ...BELOW],
-  money: ['gateway', ...BELOW],
-  prices: ['money', 'gateway', 'config', ...BELOW],
-  merchants: ['providers', 'upstream', 'gateway', ...BELOW],
-  payments: ['money', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
-  refunds: ['payments', 'lightning', 'providers', 'merchants', 'gateway', ...BELOW],
-  audit: ['merchants', 'gateway', ...BELOW],
-  admin: ['merchants', 'pages', 'providers', 'traffic', 'config', 'gateway', ...BELOW],
-  traffic: ['merchants', 'gateway', ...BELOW],
-  pages: ['payments', 'prices', 'money', 'config', 'lightning', 'gateway', ...BELOW],
-  webhooks: ['money', 'payments', 'challenges', 'merchants', 'upstream', 'gateway', ...BELOW],
-  notifications: ['payments', 'refunds', 'challenges', 'merchants', 'providers', 'gateway', ...BELOW],
-  mail: ['payments', 'money', 'merchants', 'pages', 'config', 'gateway', ...BELOW],
-  challenges: ['lightning', 'prices', 'money', 'providers', 'merchants', 'gateway', 'config', ...BELOW],
-  sales: ['challenges', 'merchants', 'gateway', ...BELOW],
-  rpc: ['challenges', 'prices', 'lightning', 'gateway', 'config', 'system'],
-  usage: ['gateway'],
-  balances: ['challenges', 'prices', 'usage', 'money', 'merchants', 'config', 'gateway', ...BELOW],
-  proxies: ['config', 'prices', 'challenges', 'merchants', 'providers', 'lightning', 'upstream', 'gateway', ...BELOW],
-  sessions: ['balances', 'challenges', 'refunds', 'lightning', 'providers', 'config', 'gateway', ...BELOW],
-  console: ['pages', 'payments', 'sign-in', 'gateway', ...BELOW],
-  storefront: [
-    'challenges',
-    'lightning',
-    'money',
-    'merchants',
-    'mail',
-    'pages',
-    'providers',
-    'refunds',
-    'upstream',
-    'gateway',
-    'config',
-    ...BELOW
+/**
+ * The rooms of src from the highest to the lowest: each imports lower rooms only. A row lists a room's sub-rooms in the
+ * same way; those in brackets share a level. `*` stands for a room whose own files use its sub-rooms and the other way
+ * round.
+ */
+const ROOMS: Readonly<Record<string, ReadonlyArray<string | readonly string[]>>> = {
+  app: ['*'],
+  shop: ['*'],
+  plans: ['*'],
+  web: ['pay', 'console', 'sign-in', 'mail', 'admin', 'kit'],
+  payments: ['webhooks', 'traffic', 'refunds', 'proxies', 'notifications', 'payments'],
+  selling: [
+    'sessions',
+    'sales',
+    'rpc',
+    'balances',
+    ['paywall', 'minting', 'challenges', 'holding', 'offers', 'verifying'],
+    'usage',
+    'prices'
   ],
-  billing: [
-    'challenges',
-    'lightning',
-    'money',
-    'merchants',
-    'admin',
-    'mail',
-    'pages',
-    'payments',
-    'providers',
+  accounts: ['audit', 'merchants'],
+  lightning: ['providers', 'kinds', 'money', 'provider-calls', ['payment-scheme', 'l402', 'codecs']],
+  engine: [
     'upstream',
-    'gateway',
-    'config',
-    ...BELOW
+    'openapi',
+    ['listener', 'lane'],
+    'pipeline',
+    ['message', 'operations', 'formats'],
+    'errors',
+    ['sections', 'config', 'checks']
   ],
-  'sign-in': ['merchants', 'mail', 'pages', 'gateway', ...BELOW],
-  discovery: ['gateway', 'config'],
-  demo: ['gateway'],
-  plugins: ['src/index.ts']
+  platform: ['jobs', 'database', 'state', 'keys', 'telemetry', 'system']
 }
-
-/** What a payment credential is known by, for those who pass on what is none: it imports nothing itself. */
-const PAYMENT_HEADERS = 'src/lightning/payment-headers.ts'
-const mayKnowPaymentHeaders = ({ from, to }: Import): boolean =>
-  to === PAYMENT_HEADERS && ['http', 'upstream'].includes(roomOf(from))
+const ORDER = Object.keys(ROOMS)
+const between = imports.filter(({ from, to }) => to.startsWith('src/') && placeOf(from).room !== placeOf(to).room)
 
 t.test('every folder of src has its row', async t => {
-  const known = new Set([...Object.keys(MAY_IMPORT), 'cli', 'composition'])
+  t.same([...new Set(files.map(file => placeOf(file).room))].sort(), [...ORDER, 'index.ts', 'plugins'].sort())
+  for (const [room, row] of Object.entries(ROOMS).filter(([, row]) => !row.includes('*'))) {
+    const parts = files.map(placeOf).filter(place => place.room === room)
+    t.same([...new Set(parts.map(({ part }) => part))].sort(), row.flat().sort(), room)
+  }
+})
+
+t.test('a room has at most 12 sub-rooms, and each folder at most 20 files', async t => {
+  for (const room of ORDER) {
+    const parts = new Set(files.map(placeOf).flatMap(place => (place.room === room && place.part ? [place.part] : [])))
+    t.ok(parts.size <= 12, `${room} has ${parts.size}`)
+  }
+  const folders = Map.groupBy(files, file => dirname(file))
+  // Migrations are a numbered list, which only grows.
+  folders.delete('src/platform/database/migrations')
   t.same(
-    [...new Set(files.map(roomOf))].filter(room => !room.includes('/') && !known.has(room)),
+    [...folders].filter(([, list]) => list.length > 20).map(([folder, list]) => `${folder} has ${list.length}`),
     []
   )
 })
@@ -130,94 +104,55 @@ t.test('the reader of imports finds them', async t => {
   t.ok(imports.some(({ from, to }) => from === 'plugins/throttle.ts' && to === 'src/index.ts'))
   t.ok(
     imports.some(
-      ({ from, to, typeOnly }) => from === 'src/gateway/gateway.ts' && to === 'src/gateway/snapshot.ts' && typeOnly
+      ({ from, to, typeOnly }) =>
+        from === 'src/engine/pipeline/gateway.ts' && to === 'src/engine/pipeline/snapshot.ts' && typeOnly
     )
   )
 })
 
-for (const [room, allowed] of Object.entries(MAY_IMPORT)) {
-  t.test(`${room} imports nothing but ${['itself', ...allowed].join(', ')}`, async t => {
-    const wrong = imports
-      .filter(found => !mayKnowPaymentHeaders(found))
-      .filter(
-        ({ from, to, typeOnly }) =>
-          roomOf(from) === room && !typeOnly && roomOf(to) !== room && !allowed.includes(roomOf(to))
-      )
-    t.same(
-      wrong.map(({ from, to }) => `${from} → ${to}`),
-      []
-    )
-  })
-}
-
-t.test('the engine, the listener and the forwarder know no domain, not even its types', async t => {
-  const domains = new Set([
-    'lightning',
-    'money',
-    'prices',
-    'challenges',
-    'balances',
-    'sessions',
-    'usage',
-    'providers',
-    'merchants',
-    'proxies',
-    'payments',
-    'refunds',
-    'audit',
-    'admin',
-    'pages',
-    'webhooks',
-    'notifications',
-    'mail',
-    'storefront',
-    'billing',
-    'sign-in',
-    'discovery',
-    'demo'
-  ])
-  const wrong = imports
+t.test('rooms import lower rooms only, types too', async t => {
+  const wrong = between
+    .filter(({ from }) => from !== 'src/index.ts' && !from.startsWith('plugins/'))
+    .filter(({ from, to }) => ORDER.indexOf(placeOf(from).room) > ORDER.indexOf(placeOf(to).room))
+    // The console shows what the API of a higher room returns, and asks it in-process.
     .filter(
-      ({ from, to }) => ['gateway', 'http', 'upstream', 'config'].includes(roomOf(from)) && domains.has(roomOf(to))
+      ({ from, to, typeOnly }) => !(typeOnly && from.startsWith('src/web/console/') && /^src\/(shop|plans)\//.test(to))
     )
-    // The configuration checks realms with the scheme's own rule.
-    .filter(({ from, to }) => !(roomOf(from) === 'config' && roomOf(to) === 'lightning'))
-    // What is admitted as a payment and what is kept back from upstreams is one definition.
-    .filter(found => !mayKnowPaymentHeaders(found))
   t.same(
     wrong.map(({ from, to }) => `${from} → ${to}`),
     []
   )
-  t.same(
-    imports.filter(({ from }) => from === PAYMENT_HEADERS),
-    [],
-    'the one file of a domain that they know brings no other with it'
-  )
 })
 
-t.test('only the composition knows every domain', async t => {
-  const rooms = new Map<string, Set<string>>()
-  for (const { from, to } of imports) {
-    if (!from.startsWith('src/')) continue
-    const list = rooms.get(from) ?? new Set()
-    rooms.set(from, list.add(roomOf(to)))
+t.test('sub-rooms import sub-rooms of their level or below', async t => {
+  const level = (file: string): number => {
+    const { room, part } = placeOf(file)
+    return ROOMS[room]?.findIndex(entry => entry === '*' || entry === part || entry.includes(part)) ?? -1
   }
-  const knowAll = [...rooms]
-    .filter(([, list]) => ['challenges', 'merchants', 'proxies', 'payments', 'refunds'].every(room => list.has(room)))
-    .map(([file]) => file)
-  t.same(knowAll, ['src/composition/parts.ts'])
+  const wrong = imports
+    .filter(({ from, to, typeOnly }) => !typeOnly && placeOf(from).room === placeOf(to).room)
+    .filter(({ from, to }) => level(from) > level(to))
+  t.same(
+    wrong.map(({ from, to }) => `${from} → ${to}`),
+    []
+  )
 })
 
-t.test('composition knows of a domain what its open.ts gives', async t => {
-  const domains = new Set(Object.keys(MAY_IMPORT).filter(room => files.includes(`src/${room}/open.ts`)))
-  for (const room of ['merchants', 'payments', 'storefront', 'demo']) t.ok(domains.has(room), room)
-  const wrong = imports.filter(
-    ({ from, to, typeOnly }) =>
-      (roomOf(from) === 'composition' || from === 'src/compose.ts') &&
-      !typeOnly &&
-      domains.has(roomOf(to)) &&
-      to !== `src/${roomOf(to)}/open.ts`
+t.test('plugins import the public API only', async t => {
+  const wrong = imports.filter(({ from, to }) => from.startsWith('plugins/') && to !== 'src/index.ts')
+  t.same(
+    wrong.filter(({ to }) => !to.startsWith('plugins/')).map(({ from, to }) => `${from} → ${to}`),
+    []
   )
+})
+
+t.test('the composition imports only the open.ts of a domain', async t => {
+  const fronts = new Map(files.filter(file => file.endsWith('/open.ts')).map(file => [dirname(file), file]))
+  for (const folder of ['src/accounts/merchants', 'src/shop', 'src/app/demo']) t.ok(fronts.has(folder), folder)
+  const wrong = imports.filter(({ from, to, typeOnly }) => {
+    const front = fronts.get(dirname(to))
+    return /^src\/app\/(composition\/|compose\.ts)/.test(from) && !typeOnly && front !== undefined && front !== to
+  })
   t.same(
     wrong.map(({ from, to }) => `${from} → ${to}`),
     []
@@ -265,14 +200,16 @@ function exportsOf(file: string): string[] {
 t.test('the database client is made in one place, and its inside is known to its mends alone', async t => {
   const makes = files.filter(file => / postgres\(/.test(readFileSync(resolve(root, file), 'utf8')))
   // arrays.ts makes one that connects to nothing, to ask it how values travel.
-  t.same(makes, ['src/database/postgres/arrays.ts', 'src/database/postgres/client.ts'])
-  const reach = imports.filter(({ to }) => to === 'src/database/postgres/inside.ts').map(({ from }) => dirname(from))
-  t.same([...new Set(reach)], ['src/database/postgres'])
+  t.same(makes, ['src/platform/database/postgres/arrays.ts', 'src/platform/database/postgres/client.ts'])
+  const reach = imports
+    .filter(({ to }) => to === 'src/platform/database/postgres/inside.ts')
+    .map(({ from }) => dirname(from))
+  t.same([...new Set(reach)], ['src/platform/database/postgres'])
 })
 
 t.test('an HTTP response is called one: what is named an answer comes from a provider (docs/glossary.md)', async t => {
   const named = files
-    .filter(file => file.startsWith('src/') && !file.startsWith('src/providers/'))
+    .filter(file => file.startsWith('src/') && !/^src\/lightning\/(kinds|provider-calls|providers)\//.test(file))
     .flatMap(exportsOf)
     .filter(name => /Answer/.test(name))
   // Plugins of others are tested with this name.

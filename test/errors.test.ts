@@ -1,14 +1,16 @@
 import { globSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
-import { errorTable, responseCode } from '../src/errors/codes.ts'
-import type { ResponseEntry } from '../src/errors/entry.ts'
-import { errorsPage } from '../src/errors/page.ts'
-import { responseErrors } from '../src/errors/response.ts'
-import { LongError, ShortError } from '../src/gateway/errors.ts'
+import { errorTable, responseCode } from '../src/engine/errors/codes.ts'
+import type { ResponseEntry } from '../src/engine/errors/entry.ts'
+import { errorsPage } from '../src/engine/errors/page.ts'
+import { responseErrors } from '../src/engine/errors/response.ts'
+import { LongError, ShortError } from '../src/engine/operations/errors.ts'
 
 const root = resolve(import.meta.dirname, '..')
-const sources = globSync(['src/**/*.ts', 'plugins/*.ts'], { cwd: root }).filter(file => !file.startsWith('src/errors/'))
+const sources = globSync(['src/**/*.ts', 'plugins/*.ts'], { cwd: root }).filter(
+  file => !file.startsWith('src/engine/errors/')
+)
 const texts = sources.map(file => ({ file, text: readFileSync(resolve(root, file), 'utf8') }))
 const whole = texts.map(({ text }) => text).join('\n')
 const entries = Object.entries<ResponseEntry>(responseErrors)
@@ -58,7 +60,9 @@ t.test('a refusal whose text differs from case to case names its code', async t 
 })
 
 t.test('no code stands twice, in one file or in two', async t => {
-  const tables = globSync('src/errors/**/*.ts', { cwd: root }).map(file => readFileSync(resolve(root, file), 'utf8'))
+  const tables = globSync('src/engine/errors/**/*.ts', { cwd: root }).map(file =>
+    readFileSync(resolve(root, file), 'utf8')
+  )
   const codes = tables.flatMap(text => [...text.matchAll(/^  (BG_[A-Z\d_]+): \{/gm)].map(([, code]) => code))
   t.same(codes.toSorted(), Object.keys(errorTable).toSorted())
 })

@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
-import type { NewChallenge } from '../../src/challenges/store.ts'
-import { openDatabase, type Database } from '../../src/database/database.ts'
-import { migrate } from '../../src/database/migrations.ts'
-import { migrations } from '../../src/database/migrations/list.ts'
-import { systemClock } from '../../src/system/clock.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import type { NewChallenge } from '../../src/selling/challenges/store.ts'
+import { openDatabase, type Database } from '../../src/platform/database/database.ts'
+import { migrate } from '../../src/platform/database/migrations.ts'
+import { migrations } from '../../src/platform/database/migrations/list.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { fill, fillMerchants, FILLINGS } from './rows.ts'
 
 const options = { clock: systemClock, log: silentLog }

@@ -1,4 +1,4 @@
-import type { Sql } from '../../src/database/database.ts'
+import type { Sql } from '../../src/platform/database/database.ts'
 
 /** Rows that a gateway at work would have, made by SQL. Sizes are those of the sandbox; times are before `now`. */
 export interface Filling {

@@ -1,15 +1,15 @@
-import type { RequestBody } from '../../src/gateway/body.ts'
-import { Chain } from '../../src/gateway/chain.ts'
-import { Context } from '../../src/gateway/context.ts'
-import { HeaderList } from '../../src/gateway/headers.ts'
-import { InternalUpstream } from '../../src/gateway/internal.ts'
-import { defineOperation } from '../../src/gateway/operation.ts'
-import type { Head, Outcome } from '../../src/gateway/reply.ts'
-import { NO_ROUTE } from '../../src/gateway/route.ts'
-import { admit } from '../../src/http/front-door.ts'
-import { decodeInvoice, encodeInvoice, type InvoiceTerms } from '../../src/lightning/bolt11.ts'
-import { checkGrant, issueCaveats, readGrant } from '../../src/lightning/caveats.ts'
-import { readAuthorization } from '../../src/lightning/credential.ts'
+import type { RequestBody } from '../../src/engine/message/body.ts'
+import { Chain } from '../../src/engine/pipeline/chain.ts'
+import { Context } from '../../src/engine/message/context.ts'
+import { HeaderList } from '../../src/engine/message/headers.ts'
+import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
+import { defineOperation } from '../../src/engine/operations/operation.ts'
+import type { Head, Outcome } from '../../src/engine/message/reply.ts'
+import { NO_ROUTE } from '../../src/engine/pipeline/route.ts'
+import { admit } from '../../src/engine/listener/front-door.ts'
+import { decodeInvoice, encodeInvoice, type InvoiceTerms } from '../../src/lightning/codecs/bolt11.ts'
+import { checkGrant, issueCaveats, readGrant } from '../../src/lightning/l402/caveats.ts'
+import { readAuthorization } from '../../src/lightning/codecs/credential.ts'
 import {
   decodeIdentifier,
   decodeMacaroonBase64,
@@ -17,13 +17,13 @@ import {
   macaroonToBase64,
   mintMacaroon,
   verifySignature
-} from '../../src/lightning/macaroon.ts'
-import { paymentChallenge } from '../../src/lightning/payment-challenge.ts'
-import { paymentHashOf, preimageMatches } from '../../src/lightning/preimage.ts'
-import { Secret } from '../../src/keys/secrets.ts'
-import { KeyRing as Masters } from '../../src/keys/secrets.ts'
-import { requestHeaders } from '../../src/upstream/header-policy.ts'
-import { responseHeaders } from '../../src/upstream/response-policy.ts'
+} from '../../src/lightning/l402/macaroon.ts'
+import { paymentChallenge } from '../../src/lightning/payment-scheme/payment-challenge.ts'
+import { paymentHashOf, preimageMatches } from '../../src/lightning/codecs/preimage.ts'
+import { Secret } from '../../src/platform/keys/secrets.ts'
+import { KeyRing as Masters } from '../../src/platform/keys/secrets.ts'
+import { requestHeaders } from '../../src/engine/upstream/header-policy.ts'
+import { responseHeaders } from '../../src/engine/upstream/response-policy.ts'
 import { Type } from 'typebox'
 
 /** One small piece of a request's way. */

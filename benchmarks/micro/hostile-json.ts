@@ -13,11 +13,11 @@ const PRICES = { protocol: 'mcp', tools: { small: 5 }, toolErrors: 'sold', messa
 async function readersOf(checkout: string): Promise<Readonly<Record<'fields' | 'messages', Reads>>> {
   // The shapes of this checkout, which another one has had for long.
   const { JsonText } = (await import(
-    resolve(checkout, 'src/prices/json-text.ts')
-  )) as typeof import('../../src/prices/json-text.ts')
+    resolve(checkout, 'src/selling/prices/json-text.ts')
+  )) as typeof import('../../src/selling/prices/json-text.ts')
   const { readMessages } = (await import(
-    resolve(checkout, 'src/rpc/message.ts')
-  )) as typeof import('../../src/rpc/message.ts')
+    resolve(checkout, 'src/selling/rpc/message.ts')
+  )) as typeof import('../../src/selling/rpc/message.ts')
   return {
     fields(bytes) {
       const text = JsonText.of(bytes)

@@ -9,7 +9,7 @@ import type { Place, Target } from './target.ts'
 
 const run = promisify(execFile)
 const here = fileURLToPath(new URL('../..', import.meta.url))
-const cli = join(here, 'src/cli/boltgate.mjs')
+const cli = join(here, 'src/app/cli/boltgate.mjs')
 
 /** The version in the checkout's package.json. */
 export function boltgateVersion(): string {
@@ -120,7 +120,7 @@ export async function startBoltgate(
       '--max-semi-space-size=8',
       ...flags,
       ...imports,
-      join(checkout, 'src/cli/boltgate.mjs'),
+      join(checkout, 'src/app/cli/boltgate.mjs'),
       'start',
       '--config',
       file

@@ -1,5 +1,5 @@
 import { mintCredentials, type GatewayTarget } from '../peers/boltgate.ts'
-import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/macaroon.ts'
+import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../src/lightning/l402/macaroon.ts'
 
 /** Seconds for which paid tokens are shared among scenarios. */
 const FRESH = 300

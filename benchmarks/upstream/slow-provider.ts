@@ -4,8 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
-import { encodeInvoice } from '../../src/lightning/bolt11.ts'
-import { paymentHashOf } from '../../src/lightning/preimage.ts'
+import { encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 
 const wait = Number(process.argv[2])
 const privateKey = randomBytes(32)

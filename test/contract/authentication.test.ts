@@ -1,8 +1,8 @@
 import t, { type Test as T } from 'tap'
-import { InternalUpstream } from '../../src/gateway/internal.ts'
-import { harness } from '../../src/gateway/harness.ts'
-import { healthOperations } from '../../src/discovery/health.ts'
-import type { Database, Health } from '../../src/database/database.ts'
+import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
+import { harness } from '../../src/engine/pipeline/harness.ts'
+import { healthOperations } from '../../src/app/discovery/health.ts'
+import type { Database, Health } from '../../src/platform/database/database.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 

@@ -1,14 +1,14 @@
 import { hash, randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { SqlAdminStore } from '../../src/admin/store.ts'
-import { readChallengeLine } from '../../src/cli/challenge-lines.ts'
-import { Merchants } from '../../src/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import type { Access, AnyOperation } from '../../src/gateway/operation.ts'
-import { isRoleEnough, neededRole, ROLES, type Role } from '../../src/gateway/roles.ts'
-import { systemClock } from '../../src/system/clock.ts'
-import type { Database } from '../../src/database/database.ts'
-import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
+import { SqlAdminStore } from '../../src/web/admin/store.ts'
+import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
+import { Merchants } from '../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import type { Access, AnyOperation } from '../../src/engine/operations/operation.ts'
+import { isRoleEnough, neededRole, ROLES, type Role } from '../../src/engine/operations/roles.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import type { Database } from '../../src/platform/database/database.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import { flaky } from '../faults/flaky-database.ts'
 import { openAnyDatabase } from '../support/database.ts'
 import { credentialOf, defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
@@ -512,7 +512,7 @@ const rows: Readonly<Record<string, Row>> = {
     body: { outcome: 'sent', providerRefundId: 'x', settledBy: 'Ada', reason: 'the dashboard shows it' }
   })),
 
-  // The owner's proxy has sold nothing; test/sales shows whose is whose.
+  // The owner's proxy has sold nothing; test/selling/sales shows whose is whose.
   listSales: plain(merchant(200), '/api/merchant/sales'),
   getEarnings: plain(merchant(200), '/api/merchant/earnings'),
   getTraffic: plain(merchant(200), '/api/merchant/traffic'),
@@ -696,7 +696,7 @@ t.test(
   "the authorisation matrix: every operation × no key, wrong key, an inactive merchant's, another merchant's, the admin's and the right key",
   async t => {
     const { gateway, operations: all, ask, account } = await open(t)
-    // Pages of the consoles take no keys, but sessions alone (test/console/access.test.ts).
+    // Pages of the consoles take no keys, but sessions alone (test/web/console/access.test.ts).
     const operations = all.filter(({ path }) => !/^\/(console|operator)(\/|$)/.test(path))
     t.same(
       operations.map(({ id }) => id).sort(),

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { SqlAdminStore } from '../../src/admin/store.ts'
-import { mailedLinks } from '../sign-in/mails.ts'
+import { SqlAdminStore } from '../../src/web/admin/store.ts'
+import { mailedLinks } from '../web/sign-in/mails.ts'
 import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
 import { isWrong, malformed, sweep, targetsOf, type Known, type Malformed } from './malformed.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Type } from 'typebox'
-import { openApiDocument } from '../../src/gateway/openapi/openapi.ts'
-import { defineOperation } from '../../src/gateway/operation.ts'
+import { openApiDocument } from '../../src/engine/openapi/openapi.ts'
+import { defineOperation } from '../../src/engine/operations/operation.ts'
 import { OpenApiCheck, type Answered } from '../support/openapi-check.ts'
 import { startGateway } from '../support/gateway.ts'
 

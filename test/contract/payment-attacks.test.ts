@@ -1,6 +1,6 @@
 import { createServer, request as plainRequest } from 'node:http'
 import t from 'tap'
-import { challengeBytes, MAX_CHALLENGE_BYTES } from '../../src/lightning/challenge-size.ts'
+import { challengeBytes, MAX_CHALLENGE_BYTES } from '../../src/lightning/codecs/challenge-size.ts'
 import { buy, challengeOf, credentialOf, type Answer } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { openShop, shopYaml, countingUpstream } from '../security/shop.ts'

@@ -1,9 +1,9 @@
 import t from 'tap'
-import { loadWithPlugins } from '../../src/cli/configuration.ts'
-import type { ChainEntryConfig, GatewayConfig } from '../../src/config/schema.ts'
-import { rehearse } from '../../src/cli/rehearse.ts'
-import type { AnyOperation } from '../../src/gateway/operation.ts'
-import { Router } from '../../src/gateway/router.ts'
+import { loadWithPlugins } from '../../src/app/cli/configuration.ts'
+import type { ChainEntryConfig, GatewayConfig } from '../../src/engine/config/schema.ts'
+import { rehearse } from '../../src/app/cli/rehearse.ts'
+import type { AnyOperation } from '../../src/engine/operations/operation.ts'
+import { Router } from '../../src/engine/pipeline/router.ts'
 import { rootFolder, startGateway } from '../support/gateway.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { buildSchema, graphqlSync, GraphQLError, parse, validate, type GraphQLSchema } from 'graphql'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
 import { NodeWallet, type WalletInvoice, type WalletPayment } from './node-wallet.ts'
 

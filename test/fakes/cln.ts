@@ -1,5 +1,5 @@
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
 import { NodeWallet, type WalletInvoice, type WalletPayment } from './node-wallet.ts'

@@ -1,6 +1,6 @@
 import { hash, randomBytes } from 'node:crypto'
-import { decodeInvoice, encodeInvoice } from '../../src/lightning/bolt11.ts'
-import type { Clock } from '../../src/system/clock.ts'
+import { decodeInvoice, encodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** An error as lnd gives it: a gRPC code and a message. */
 export class LndError extends Error {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
 import { LndError, LndWallet, type HeldInvoice, type HeldPayment } from './lnd-wallet.ts'
 

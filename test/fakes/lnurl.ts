@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
 import { NodeWallet } from './node-wallet.ts'
 

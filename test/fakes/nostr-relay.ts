@@ -5,7 +5,7 @@ import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { schnorr } from '@noble/curves/secp256k1.js'
 import { WebSocketServer, type RawData, type WebSocket } from 'ws'
-import { isGenuine, type NostrEvent } from '../../src/providers/nwc/event.ts'
+import { isGenuine, type NostrEvent } from '../../src/lightning/kinds/nwc/event.ts'
 
 /** A filter of NIP-01, as far as clients of wallets use them. */
 interface Filter {

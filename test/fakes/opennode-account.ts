@@ -1,15 +1,15 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { bech32 } from '@scure/base'
-import { AddressError, readAddress } from '../../src/lightning/address.ts'
+import { AddressError, readAddress } from '../../src/lightning/codecs/address.ts'
 import {
   decodeInvoice,
   encodeInvoice,
   InvoiceError,
   type Invoice,
   type InvoiceNetwork
-} from '../../src/lightning/bolt11.ts'
-import { paymentHashOf } from '../../src/lightning/preimage.ts'
-import type { Clock } from '../../src/system/clock.ts'
+} from '../../src/lightning/codecs/bolt11.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** What a charge can be. */
 export type ChargeStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'refunded' | 'expired'

@@ -1,8 +1,8 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { InvoiceNetwork } from '../../src/lightning/bolt11.ts'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import type { InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { FakeAccount, Refusal, type HeldCharge, type HeldWithdrawal } from './opennode-account.ts'
 import { chargeForm, chargeView, withdrawalForm, withdrawalView } from './opennode-views.ts'
 

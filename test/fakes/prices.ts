@@ -1,9 +1,9 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import type { FiatCurrency } from '../../src/money/currencies.ts'
-import type { SourceName } from '../../src/money/sources.ts'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import type { FiatCurrency } from '../../src/lightning/money/currencies.ts'
+import type { SourceName } from '../../src/lightning/money/sources.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 
 /** What goes wrong with a source's answers. `odd pair` answers about another pair than it was asked for. */
 export type PriceFault =

@@ -1,5 +1,5 @@
 import { createInterface } from 'node:readline'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { startFakeBlink } from './blink.ts'
 import { startFakeBtcpay } from './btcpay.ts'
 import { startFakeCln } from './cln.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/system/clock.ts'
+import type { Clock } from '../../src/platform/system/clock.ts'
 
 /** A variant and what is left of it. Amounts in cents. */
 export interface FakeVariant {

@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto'
-import { readAddress } from '../../src/lightning/address.ts'
-import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/bolt11.ts'
-import type { Clock } from '../../src/system/clock.ts'
+import { readAddress } from '../../src/lightning/codecs/address.ts'
+import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../src/lightning/codecs/bolt11.ts'
+import type { Clock } from '../../src/platform/system/clock.ts'
 import { btc, form, invalid, money, satsOf, StrikeRefusal, text, type Json, type Money } from './strike-forms.ts'
 
 /** What one bitcoin costs; the fake converts at these. */

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { Stripe } from 'stripe'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 
 /** What goes wrong with a request. `lost` has acted when the connection breaks. */
 export type Fault = 'lost' | 'server error' | 'rate limit' | 'html'

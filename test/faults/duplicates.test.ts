@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
-import { readKeys } from '../../src/keys/keyfile.ts'
+import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'
 import { freshPostgres, freshRedis, spawnGateway } from '../support/gateway-process.ts'

@@ -1,4 +1,4 @@
-import type { Database, Sql } from '../../src/database/database.ts'
+import type { Database, Sql } from '../../src/platform/database/database.ts'
 
 /** A database that a test can take away. */
 export interface FlakyDatabase extends Database {

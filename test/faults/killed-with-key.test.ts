@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import t from 'tap'
-import { readKeys } from '../../src/keys/keyfile.ts'
+import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { defaultYaml } from '../support/gateway.ts'
 import { eventually, freshPostgres, freshRedis, spawnGateway } from '../support/gateway-process.ts'

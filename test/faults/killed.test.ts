@@ -1,5 +1,5 @@
 import t, { type Test as T } from 'tap'
-import { readKeys } from '../../src/keys/keyfile.ts'
+import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
 import { serversOnly, temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'

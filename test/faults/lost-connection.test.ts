@@ -6,9 +6,14 @@ import { createServer, connect, type Socket } from 'node:net'
 import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import t, { type Test as T } from 'tap'
-import { systemClock } from '../../src/system/clock.ts'
-import { isConnectionFault, openDatabase, type Database, type TransactionSql } from '../../src/database/database.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import {
+  isConnectionFault,
+  openDatabase,
+  type Database,
+  type TransactionSql
+} from '../../src/platform/database/database.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
 import { openGate, type TcpGate } from './tcp-gate.ts'
 

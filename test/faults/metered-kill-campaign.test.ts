@@ -6,8 +6,8 @@
  *   METERED_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/metered-kill-campaign.test.ts
  */
 import t from 'tap'
-import { EACH_ENTRY } from '../../src/balances/statements.ts'
-import { SLICES } from '../../src/balances/store.ts'
+import { EACH_ENTRY } from '../../src/selling/balances/statements.ts'
+import { SLICES } from '../../src/selling/balances/store.ts'
 import postgres from 'postgres'
 import { startModelServer } from '../fakes/model.ts'
 import { temporaryFolder } from '../support/database.ts'

@@ -5,16 +5,16 @@ import { fileURLToPath } from 'node:url'
 import { hmac } from '@noble/hashes/hmac.js'
 import { sha256 } from '@noble/hashes/sha2.js'
 import t, { type Test as T } from 'tap'
-import { systemClock as clock } from '../../src/system/clock.ts'
-import { openDatabase, type Database } from '../../src/database/database.ts'
-import { silentLog as log } from '../../src/telemetry/log.ts'
-import { migrate } from '../../src/database/migrations.ts'
-import { migrations } from '../../src/database/migrations/list.ts'
+import { systemClock as clock } from '../../src/platform/system/clock.ts'
+import { openDatabase, type Database } from '../../src/platform/database/database.ts'
+import { silentLog as log } from '../../src/platform/telemetry/log.ts'
+import { migrate } from '../../src/platform/database/migrations.ts'
+import { migrations } from '../../src/platform/database/migrations/list.ts'
 import { startReceiver, type Received, type ReceiverAnswer } from '../fakes/receiver.ts'
 import { serversOnly, temporaryFolder, testImage } from '../support/database.ts'
 import { freshPostgres } from '../support/gateway-process.ts'
-import { accountsOf, anAccount, secretText } from '../webhooks/accounts.ts'
-import { insertPayment, type DeliveryRow } from '../webhooks/fixture.ts'
+import { accountsOf, anAccount, secretText } from '../payments/webhooks/accounts.ts'
+import { insertPayment, type DeliveryRow } from '../payments/webhooks/fixture.ts'
 
 /*
  * The whole campaign is BOLTGATE_WEBHOOK_EVENTS=10000 BOLTGATE_WEBHOOK_KILLS=20, with tap's --timeout raised; what runs
@@ -34,7 +34,7 @@ function start(t: T, url: string, data: string, acknowledged: Set<string>) {
       '-u',
       'NODE_OPTIONS',
       process.execPath,
-      fileURLToPath(new URL('../webhooks/worker.ts', import.meta.url)),
+      fileURLToPath(new URL('../payments/webhooks/worker.ts', import.meta.url)),
       url,
       data
     ],

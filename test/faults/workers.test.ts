@@ -6,11 +6,11 @@ import { join } from 'node:path'
 import postgres from 'postgres'
 import t, { type Test as T } from 'tap'
 import { buy, challengeOf, rootFolder } from '../support/gateway.ts'
-import { systemClock } from '../../src/system/clock.ts'
-import { openDatabase } from '../../src/database/database.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { migrate } from '../../src/database/migrations.ts'
-import { migrations } from '../../src/database/migrations/list.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import { openDatabase } from '../../src/platform/database/database.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { migrate } from '../../src/platform/database/migrations.ts'
+import { migrations } from '../../src/platform/database/migrations/list.ts'
 import { temporaryFolder } from '../support/database.ts'
 import { eventually, freshPostgres, freshRedis, spawnGateway, type GatewayProcess } from '../support/gateway-process.ts'
 import { openGate } from './tcp-gate.ts'
@@ -326,7 +326,7 @@ t.test('workers that cannot listen are not tried for ever: one clear line, and e
   writeFileSync(file, shopYaml('http://127.0.0.1:9', { replace: [['server:\n', 'server:\n  workers: 2\n']] }))
   const child = spawn(
     'env',
-    ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/cli/boltgate.mjs'), 'start', '--config', file],
+    ['-u', 'NODE_OPTIONS', process.execPath, join(rootFolder, 'src/app/cli/boltgate.mjs'), 'start', '--config', file],
     {
       cwd: rootFolder,
       env: {

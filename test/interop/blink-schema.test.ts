@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { buildSchema, getNamedType, isInputObjectType, isInterfaceType, isObjectType, parse, validate } from 'graphql'
 import t from 'tap'
-import * as documents from '../../src/providers/blink/documents.ts'
+import * as documents from '../../src/lightning/kinds/blink/documents.ts'
 import { BLINK_SCHEMA } from '../fakes/blink.ts'
 
 const file = process.env['BOLTGATE_BLINK_SCHEMA']

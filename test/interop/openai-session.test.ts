@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { openShop, startUpstream } from '../sessions/fixture.ts'
+import { openShop, startUpstream } from '../selling/sessions/fixture.ts'
 
 interface Chunk {
   readonly choices: readonly { readonly delta: { readonly content?: string } }[]

@@ -1,6 +1,6 @@
 /** What SDKs of other hands for sessions of the Payment scheme have in common, and the life of a session with them. */
 import type { Test as T } from 'tap'
-import { returnInvoice, type Shop } from '../sessions/fixture.ts'
+import { returnInvoice, type Shop } from '../selling/sessions/fixture.ts'
 
 /** As mppx gives it. */
 export type Fetch = (input: string, init?: RequestInit) => Promise<Response>

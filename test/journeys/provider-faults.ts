@@ -1,6 +1,6 @@
 import type { Test as T } from 'tap'
 import type { Answer } from '../support/gateway.ts'
-import { addressOf, invoiceOf } from '../refunds/fixture.ts'
+import { addressOf, invoiceOf } from '../payments/refunds/fixture.ts'
 import { paidOrNull, randomHash, settle } from './provider-journey.ts'
 import { json, PATIENCE, type Json, type ShopFront } from './shop-front.ts'
 

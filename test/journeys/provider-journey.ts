@@ -1,6 +1,6 @@
 import type { Test as T } from 'tap'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import { addressOf, invoiceOf } from '../refunds/fixture.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { addressOf, invoiceOf } from '../payments/refunds/fixture.ts'
 import { countingUpstream } from '../security/shop.ts'
 import { challengeOf, credentialOf } from '../support/gateway.ts'
 import { isWebhook, json, type Json, type ShopFront } from './shop-front.ts'

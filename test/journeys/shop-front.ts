@@ -1,6 +1,6 @@
 import type { Test as T } from 'tap'
-import { silentLog } from '../../src/telemetry/log.ts'
-import { JobTable } from '../../src/jobs/table.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { JobTable } from '../../src/platform/jobs/table.ts'
 import { pricesYaml, startFakePrices } from '../fakes/prices.ts'
 import { isAuthentic, startReceiver, type Received, type Receiver } from '../fakes/receiver.ts'
 import { defaultYaml, startGateway, type Answer, type TestGateway } from '../support/gateway.ts'

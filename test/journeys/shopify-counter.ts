@@ -1,5 +1,5 @@
 import type { Test as T } from 'tap'
-import { JobTable } from '../../src/jobs/table.ts'
+import { JobTable } from '../../src/platform/jobs/table.ts'
 import { startFakeShopify, type FakeShopify } from '../fakes/shopify.ts'
 import type { FakeOrder } from '../fakes/shopify-shop.ts'
 import {

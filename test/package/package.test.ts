@@ -65,7 +65,7 @@ function layOut(built: string, app: string): void {
 }
 
 t.test('a plugin as the guide writes it runs on the classes of the gateway in a checkout', async t => {
-  await runsPluginOfGuide(t, temporaryFolder(t), join(rootFolder, 'src/cli/boltgate.mjs'))
+  await runsPluginOfGuide(t, temporaryFolder(t), join(rootFolder, 'src/app/cli/boltgate.mjs'))
 })
 
 t.test('a plugin that is read as CommonJS is refused with what would do', async t => {
@@ -73,7 +73,7 @@ t.test('a plugin that is read as CommonJS is refused with what would do', async 
   writeFileSync(join(folder, 'package.json'), '{ "type": "commonjs" }')
   writeFileSync(join(folder, 'own.js'), readFileSync(join(rootFolder, 'docs/examples/hello-header.ts'), 'utf8'))
   writeFileSync(join(folder, 'gateway.yaml'), 'chains: { a: [ ./own.js ] }\n')
-  const failed: unknown = await execute(process.execPath, [join(rootFolder, 'src/cli/boltgate.mjs'), 'check'], {
+  const failed: unknown = await execute(process.execPath, [join(rootFolder, 'src/app/cli/boltgate.mjs'), 'check'], {
     cwd: folder
   }).catch((error: unknown) => error)
   t.match(failed, {
@@ -113,11 +113,11 @@ t.test('the packed package starts and sells from what was built', async t => {
   const installed = join(target, 'node_modules/boltgate')
   mkdirSync(installed, { recursive: true })
   await execute('tar', ['xzf', join(target, tarball), '-C', installed, '--strip-components=1'])
-  t.notOk(existsSync(join(installed, 'src/main.ts')), 'no sources are shipped')
+  t.notOk(existsSync(join(installed, 'src/app/main.ts')), 'no sources are shipped')
   t.notOk(existsSync(join(installed, 'test')))
   symlinkSync(join(rootFolder, 'node_modules'), join(installed, 'node_modules'))
 
-  const bin = join(installed, 'src/cli/boltgate.mjs')
+  const bin = join(installed, 'src/app/cli/boltgate.mjs')
   const check = await execute(process.execPath, [bin, 'check', '--config', join(installed, 'gateway.yaml')], {
     cwd: target,
     env
@@ -158,7 +158,7 @@ t.test('the packed package starts and sells from what was built', async t => {
   await t.test('and in the image, beside its gateway.yaml and elsewhere', async t => {
     const app = join(temporaryFolder(t), 'app')
     layOut(installed, app)
-    await runsPluginOfGuide(t, app, join(app, 'src/cli/boltgate.mjs'))
-    await runsPluginOfGuide(t, temporaryFolder(t), join(app, 'src/cli/boltgate.mjs'))
+    await runsPluginOfGuide(t, app, join(app, 'src/app/cli/boltgate.mjs'))
+    await runsPluginOfGuide(t, temporaryFolder(t), join(app, 'src/app/cli/boltgate.mjs'))
   })
 })

@@ -1,6 +1,6 @@
 import t from 'tap'
 import accessLog from '../../plugins/access-log.ts'
-import { createLog } from '../../src/telemetry/log.ts'
+import { createLog } from '../../src/platform/telemetry/log.ts'
 import { harness, LongError, type Context, type Harness, type HarnessOptions } from '../../src/index.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 

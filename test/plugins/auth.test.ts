@@ -10,13 +10,13 @@ import {
   type Sessions,
   type State
 } from '../../src/index.ts'
-import { AdminKey } from '../../src/merchants/admin-key.ts'
-import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
-import { Unavailable } from '../../src/gateway/errors.ts'
-import { Secret } from '../../src/keys/secrets.ts'
-import { aMerchant } from '../merchants/a-merchant.ts'
+import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
+import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
+import { Unavailable } from '../../src/engine/operations/errors.ts'
+import { Secret } from '../../src/platform/keys/secrets.ts'
+import { aMerchant } from '../accounts/merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { principalOfKey } from '../../src/merchants/principal.ts'
+import { principalOfKey } from '../../src/accounts/merchants/principal.ts'
 
 const goodKey = 'the right merchant key'
 const readingKey = 'a key that only reads'

@@ -1,8 +1,8 @@
 import t from 'tap'
 import bodyLimit from '../../plugins/body-limit.ts'
 import { harness, type Context, type UpstreamTarget } from '../../src/index.ts'
-import { ProxyScope } from '../../src/gateway/proxy-scope.ts'
-import type { RouteConfig } from '../../src/config/schema.ts'
+import { ProxyScope } from '../../src/engine/message/proxy-scope.ts'
+import type { RouteConfig } from '../../src/engine/config/schema.ts'
 
 const target: UpstreamTarget = {
   origin: 'https://shop.example',

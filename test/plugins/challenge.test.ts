@@ -1,13 +1,13 @@
 import t, { type Test as T } from 'tap'
 import challenge from '../../plugins/challenge.ts'
-import type { ChallengeSettings } from '../../src/challenges/settings.ts'
-import { boundQuery, type Offer } from '../../src/challenges/offer.ts'
-import { sentAgain } from '../../src/challenges/wording.ts'
-import type { RouteConfig } from '../../src/config/schema.ts'
+import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
+import { boundQuery, type Offer } from '../../src/selling/offers/offer.ts'
+import { sentAgain } from '../../src/selling/minting/wording.ts'
+import type { RouteConfig } from '../../src/engine/config/schema.ts'
 import { ConfigurationMissing, harness, type HarnessRequest, type HarnessResult } from '../../src/index.ts'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import { contentDigest } from '../../src/lightning/content-digest.ts'
-import { ProviderKeyRequired, ProviderUnavailable } from '../../src/providers/errors.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { contentDigest } from '../../src/lightning/payment-scheme/content-digest.ts'
+import { ProviderKeyRequired, ProviderUnavailable } from '../../src/lightning/provider-calls/errors.ts'
 import {
   fixture,
   freshAddress,
@@ -16,7 +16,7 @@ import {
   paymentParameters,
   route,
   type Fixture
-} from '../challenges/fixture.ts'
+} from '../selling/challenges/fixture.ts'
 
 interface Shop extends Fixture {
   ask(request?: HarnessRequest): Promise<HarnessResult>

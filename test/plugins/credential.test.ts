@@ -1,8 +1,8 @@
 import t, { type Test as T } from 'tap'
 import challenge from '../../plugins/challenge.ts'
 import credential from '../../plugins/credential.ts'
-import type { Offer } from '../../src/challenges/offer.ts'
-import type { RouteConfig } from '../../src/config/schema.ts'
+import type { Offer } from '../../src/selling/offers/offer.ts'
+import type { RouteConfig } from '../../src/engine/config/schema.ts'
 import {
   ClientGone,
   HeaderList,
@@ -13,13 +13,13 @@ import {
   type HarnessRequest,
   type HarnessResult
 } from '../../src/index.ts'
-import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/macaroon.ts'
-import { decodeInvoice } from '../../src/lightning/bolt11.ts'
-import { encodePaymentToken } from '../../src/lightning/payment-credential.ts'
-import { paymentHashOf } from '../../src/lightning/preimage.ts'
-import { decodeReceipt } from '../../src/lightning/receipt.ts'
-import { TokenKeyRing } from '../../src/lightning/root-key.ts'
-import type { ChallengeSettings } from '../../src/challenges/settings.ts'
+import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../src/lightning/l402/macaroon.ts'
+import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
+import { encodePaymentToken } from '../../src/lightning/payment-scheme/payment-credential.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
+import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
+import { TokenKeyRing } from '../../src/lightning/l402/root-key.ts'
+import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
 import {
   fixture,
   freshAddress,
@@ -30,7 +30,7 @@ import {
   paymentParameters,
   route,
   type Fixture
-} from '../challenges/fixture.ts'
+} from '../selling/challenges/fixture.ts'
 
 interface Gate extends Fixture {
   readonly chain: Harness

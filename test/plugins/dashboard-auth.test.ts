@@ -1,9 +1,9 @@
 import t from 'tap'
 import dashboardAuth from '../../plugins/dashboard-auth.ts'
 import { harness, MemoryState, type HarnessRequest, type Sessions } from '../../src/index.ts'
-import { AdminKey } from '../../src/merchants/admin-key.ts'
-import { AuthThrottle } from '../../src/merchants/auth-throttle.ts'
-import { Secret } from '../../src/keys/secrets.ts'
+import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
+import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
+import { Secret } from '../../src/platform/keys/secrets.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const KEY = 'the admin key'

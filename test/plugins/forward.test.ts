@@ -1,12 +1,12 @@
 import t from 'tap'
 import forward from '../../plugins/forward.ts'
-import type { RouteConfig } from '../../src/config/schema.ts'
-import type { UpstreamConfig } from '../../src/config/sections/upstream.ts'
-import type { Scope } from '../../src/gateway/plugin.ts'
-import { systemClock } from '../../src/system/clock.ts'
-import { Forwarder } from '../../src/upstream/forwarder.ts'
+import type { RouteConfig } from '../../src/engine/config/schema.ts'
+import type { UpstreamConfig } from '../../src/engine/sections/upstream.ts'
+import type { Scope } from '../../src/engine/pipeline/plugin.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import { Forwarder } from '../../src/engine/upstream/forwarder.ts'
 import { RawUpstream } from '../support/raw-upstream.ts'
-import { contextOf, RecordingResponder, targetOf, upstreamConfig } from '../upstream/harness.ts'
+import { contextOf, RecordingResponder, targetOf, upstreamConfig } from '../engine/upstream/harness.ts'
 
 /** The scope of a route with this upstream; the plugin reads nothing else of the route. */
 function scopeOf(forwarder: Forwarder, upstream: UpstreamConfig): Scope<'forwarder'> {

@@ -1,11 +1,11 @@
 import t from 'tap'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
 import { harness, type Principal, type SubscriptionGate } from '../../src/index.ts'
-import { gate, type GatedFeature } from '../../src/merchants/gate.ts'
-import type { Merchant } from '../../src/merchants/schema.ts'
-import { aMerchant } from '../merchants/a-merchant.ts'
+import { gate, type GatedFeature } from '../../src/accounts/merchants/gate.ts'
+import type { Merchant } from '../../src/accounts/merchants/schema.ts'
+import { aMerchant } from '../accounts/merchants/a-merchant.ts'
 import { ManualClock } from '../support/manual-clock.ts'
-import { principalOfKey } from '../../src/merchants/principal.ts'
+import { principalOfKey } from '../../src/accounts/merchants/principal.ts'
 
 function principal(merchant: Merchant): Principal {
   return principalOfKey(merchant)

@@ -10,7 +10,7 @@ import {
   type Reply,
   type State
 } from '../../src/index.ts'
-import { builtInPolicies } from '../../src/config/sections/policy.ts'
+import { builtInPolicies } from '../../src/engine/sections/policy.ts'
 import { merchant, testServices, type TestServices } from '../support/plugin-harness.ts'
 
 async function build(

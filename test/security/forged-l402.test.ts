@@ -8,8 +8,8 @@ import {
   macaroonToBase64,
   mintMacaroon,
   type Macaroon
-} from '../../src/lightning/macaroon.ts'
-import { paymentHashOf } from '../../src/lightning/preimage.ts'
+} from '../../src/lightning/l402/macaroon.ts'
+import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 import { buy } from '../support/gateway.ts'
 import { openShop, refused, shopYaml, type Expected } from './shop.ts'

@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
-import { noBrowser, openBrowser } from '../pages/browser.ts'
-import type { Tab } from '../pages/firefox.ts'
+import { noBrowser, openBrowser } from '../web/pay/browser.ts'
+import type { Tab } from '../web/pay/firefox.ts'
 import { visitHostilePages } from './hostile-pages.ts'
 
 async function openChromium(t: T): Promise<Tab> {

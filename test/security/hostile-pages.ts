@@ -1,7 +1,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
-import type { Tab } from '../pages/firefox.ts'
+import type { Tab } from '../web/pay/firefox.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 

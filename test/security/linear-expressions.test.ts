@@ -4,19 +4,19 @@ import t from 'tap'
 
 /** Expressions that may be slow, each with the reason why no input reaches them. */
 const OURS: Readonly<Record<string, string>> = {
-  'src/database/migrations.ts': 'reads the source of our own migrations',
-  'src/rpc/json-text.ts': 'reads JSON numbers, which hold no line end to fail at'
+  'src/platform/database/migrations.ts': 'reads the source of our own migrations',
+  'src/selling/rpc/json-text.ts': 'reads JSON numbers, which hold no line end to fail at'
 }
 
 /** Patterns that are computed, each with the place where the check finds what they are computed from. */
 const COMPUTED: Readonly<Record<string, string>> = {
-  'src/config/allowed.ts': 'schemas, whose patterns are literals',
-  'src/config/effective.ts': 'schemas, whose patterns are literals',
-  'src/config/read.ts': 'schemas, whose patterns are literals',
-  'src/config/units.ts': 'the literals of its table',
-  'src/gateway/validation.ts': 'schemas, whose patterns are literals',
-  'src/gateway/openapi/openapi.ts': 'operations, whose patterns are literals',
-  'src/proxies/pricing.ts': 'not an expression: the path of a price'
+  'src/engine/config/allowed.ts': 'schemas, whose patterns are literals',
+  'src/engine/config/effective.ts': 'schemas, whose patterns are literals',
+  'src/engine/config/read.ts': 'schemas, whose patterns are literals',
+  'src/engine/config/units.ts': 'the literals of its table',
+  'src/engine/operations/validation.ts': 'schemas, whose patterns are literals',
+  'src/engine/openapi/openapi.ts': 'operations, whose patterns are literals',
+  'src/payments/proxies/pricing.ts': 'not an expression: the path of a price'
 }
 
 interface Report {

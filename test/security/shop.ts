@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { createServer, type IncomingMessage, type RequestListener } from 'node:http'
 import type { Test as T } from 'tap'
-import { Merchants } from '../../src/merchants/service.ts'
-import { SqlMerchantStore } from '../../src/merchants/store.ts'
-import { TokenKeyRing } from '../../src/lightning/root-key.ts'
-import { systemClock } from '../../src/system/clock.ts'
-import { KeyRing, Sealer, Secret } from '../../src/keys/secrets.ts'
+import { Merchants } from '../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import { TokenKeyRing } from '../../src/lightning/l402/root-key.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
 import {
   defaultYaml,
   startGateway,

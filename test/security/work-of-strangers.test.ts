@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { TSchema } from 'typebox'
-import { bodyLimitOf } from '../../src/gateway/internal.ts'
-import type { AnyOperation } from '../../src/gateway/operation.ts'
-import { bodyReader } from '../../src/gateway/validation.ts'
+import { bodyLimitOf } from '../../src/engine/pipeline/internal.ts'
+import type { AnyOperation } from '../../src/engine/operations/operation.ts'
+import { bodyReader } from '../../src/engine/operations/validation.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 import { RawClient } from '../support/raw-client.ts'
 

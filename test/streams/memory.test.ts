@@ -64,8 +64,8 @@ async function built(t: T): Promise<string> {
   const folder = temporaryFolder(t)
   symlinkSync(join(rootFolder, 'node_modules'), join(folder, 'node_modules'))
   cpSync(join(rootFolder, 'package.json'), join(folder, 'package.json'))
-  const launcher = join(folder, 'src/cli/boltgate.mjs')
-  cpSync(join(rootFolder, 'src/cli/boltgate.mjs'), launcher)
+  const launcher = join(folder, 'src/app/cli/boltgate.mjs')
+  cpSync(join(rootFolder, 'src/app/cli/boltgate.mjs'), launcher)
   // tap puts its loaders into NODE_OPTIONS, which the compiler cannot bear.
   await promisify(execFile)('env', [
     '-u',
@@ -77,8 +77,8 @@ async function built(t: T): Promise<string> {
     '--outDir',
     join(folder, 'dist')
   ])
-  cpSync(join(rootFolder, 'src/pages/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
-  cpSync(join(rootFolder, 'src/presets'), join(folder, 'dist/src/presets'), { recursive: true })
+  cpSync(join(rootFolder, 'src/web/kit/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
+  cpSync(join(rootFolder, 'src/app/presets'), join(folder, 'dist/src/presets'), { recursive: true })
   return launcher
 }
 

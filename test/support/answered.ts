@@ -1,4 +1,4 @@
-import { asGatewayError } from '../../src/gateway/errors.ts'
+import { asGatewayError } from '../../src/engine/operations/errors.ts'
 
 /**
  * What a service's rejection is answered with: errors become replies in one place, so services throw a lost database as

@@ -7,10 +7,10 @@ import { randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
 import postgres from 'postgres'
 import type { Test as T } from 'tap'
-import { databaseOn, openDatabase, type Database, type DatabaseOptions } from '../../src/database/database.ts'
-import { PgliteServer } from '../../src/database/pglite/pglite.ts'
-import { systemClock, type Clock } from '../../src/system/clock.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { databaseOn, openDatabase, type Database, type DatabaseOptions } from '../../src/platform/database/database.ts'
+import { PgliteServer } from '../../src/platform/database/pglite/pglite.ts'
+import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
 
 /** A database that only one test has at a time. */
 interface Place {

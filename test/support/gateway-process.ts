@@ -8,8 +8,8 @@ import postgres from 'postgres'
 import { Redis } from 'ioredis'
 import { Agent, request } from 'undici'
 import type { Test as T } from 'tap'
-import { makeImage } from '../../src/image-making.ts'
-import { readKeys } from '../../src/keys/keyfile.ts'
+import { makeImage } from '../../src/app/image-making.ts'
+import { readKeys } from '../../src/platform/keys/keyfile.ts'
 import { rootFolder, sender, type Answer, type Look, type TestGateway } from './gateway.ts'
 import { temporaryFolder } from './database.ts'
 import { OpenApiCheck } from './openapi-check.ts'
@@ -87,7 +87,7 @@ export async function spawnGateway(t: T, options: GatewayProcessOptions): Promis
       'NODE_OPTIONS',
       process.execPath,
       ...(options.nodeArgs ?? []),
-      options.program ?? join(rootFolder, 'src/cli/boltgate.mjs'),
+      options.program ?? join(rootFolder, 'src/app/cli/boltgate.mjs'),
       'start',
       '--config',
       file

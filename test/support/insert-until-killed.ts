@@ -4,9 +4,9 @@
  * it prints the id of the database's process and keeps that one busy for a second or more.
  */
 import { readFileSync } from 'node:fs'
-import { systemClock } from '../../src/system/clock.ts'
-import { openDatabase } from '../../src/database/database.ts'
-import { silentLog } from '../../src/telemetry/log.ts'
+import { systemClock } from '../../src/platform/system/clock.ts'
+import { openDatabase } from '../../src/platform/database/database.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { testImage } from './database.ts'
 
 const [, , dataDir, mode] = process.argv

@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../src/system/clock.ts'
+import type { Clock, Timer } from '../../src/platform/system/clock.ts'
 
 interface Pending {
   at: number

@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
-import { comparablePath } from '../../src/gateway/path.ts'
+import { comparablePath } from '../../src/engine/message/path.ts'
 
 type Json = Record<string, unknown>
 

@@ -1,7 +1,7 @@
 import type { Principal, Services } from '../../src/index.ts'
-import { builtInPolicies } from '../../src/config/sections/policy.ts'
-import { Metrics } from '../../src/telemetry/metrics.ts'
-import { MemoryState } from '../../src/state/memory.ts'
+import { builtInPolicies } from '../../src/engine/sections/policy.ts'
+import { Metrics } from '../../src/platform/telemetry/metrics.ts'
+import { MemoryState } from '../../src/platform/state/memory.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** One line that a plugin logged. */

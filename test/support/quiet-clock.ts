@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import type { Timer } from '../../src/system/clock.ts'
+import type { Timer } from '../../src/platform/system/clock.ts'
 import { ManualClock } from './manual-clock.ts'
 
 /** Turns of the event loop that count as quiet: what was sent on loopback has come by then. */

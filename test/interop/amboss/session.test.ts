@@ -7,7 +7,7 @@ import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { openShop } from '../../sessions/fixture.ts'
+import { openShop } from '../../selling/sessions/fixture.ts'
 import { SDK_ROUTE, sdkWallet, sessionLife, type SdkMppx, type SdkSession } from '../session-sdk.ts'
 
 const folder = process.env['BOLTGATE_AMBOSS']

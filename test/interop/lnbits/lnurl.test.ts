@@ -1,9 +1,9 @@
 /** A Lightning address of a real LNbits, whose own addresses do not say what was paid: all of it is read, and it is refused for that alone. */
 import t from 'tap'
-import { Secret } from '../../../src/keys/secrets.ts'
-import { LnurlProvider } from '../../../src/providers/lnurl/lnurl.ts'
-import { systemClock } from '../../../src/system/clock.ts'
-import { AddressGuard } from '../../../src/upstream/guard.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { LnurlProvider } from '../../../src/lightning/kinds/lnurl/lnurl.ts'
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { openTestDatabase } from '../../support/database.ts'
 import { findLnbits, startLnbits } from './instance.ts'
 

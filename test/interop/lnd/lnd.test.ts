@@ -1,15 +1,15 @@
 /** The gateway before real lnd nodes: one that the gateway asks for invoices, one that pays them. */
 import { createHash } from 'node:crypto'
 import t from 'tap'
-import { Secret } from '../../../src/keys/secrets.ts'
-import { systemClock } from '../../../src/system/clock.ts'
-import { LndProvider } from '../../../src/providers/lnd/lnd.ts'
-import { AddressGuard } from '../../../src/upstream/guard.ts'
-import { decodeInvoice } from '../../../src/lightning/bolt11.ts'
-import type { PayoutRequest } from '../../../src/providers/provider.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import type { PayoutRequest } from '../../../src/lightning/providers/provider.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { errorLike } from '../../support/error-like.ts'
-import { listed } from '../../providers/listed.ts'
+import { listed } from '../../lightning/providers/listed.ts'
 import { findPrograms, openChannel, startChain, startNode, until, type Json } from './nodes.ts'
 
 const programs = findPrograms()

@@ -6,9 +6,9 @@ import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Stripe } from 'stripe'
 import t from 'tap'
-import { StripeBilling } from '../../../src/billing/stripe/stripe.ts'
-import { systemClock } from '../../../src/system/clock.ts'
-import { Secret } from '../../../src/keys/secrets.ts'
+import { StripeBilling } from '../../../src/plans/stripe/stripe.ts'
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { errorLike } from '../../support/error-like.ts'
 
 const program = findProgram()

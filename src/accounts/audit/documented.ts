@@ -1,0 +1,27 @@
+import type { OperationText } from '../../engine/operations/operation.ts'
+
+const entries = [
+  {
+    id: '01a1ff70-dd2e-711d-b419-983214ef9bd0',
+    at: '2026-11-22T10:15:00.000Z',
+    merchantId: 7,
+    by: { kind: 'member', name: 'editor@example.com' },
+    operation: 'updateProxy',
+    target: { proxyId: '482910375516204' },
+    change: { name: '…', defaultPriceSats: 12 },
+    status: 200
+  }
+]
+
+/** What OpenAPI says of the audit trail. */
+export const auditTexts: Readonly<Record<string, OperationText>> = {
+  listAudit: {
+    description:
+      'Every request to change the account, by its keys, its members and the operator, those that were refused too; not its sales. Kept for a year.',
+    example: { responses: { 200: { entries, next: null } } }
+  },
+  adminListAudit: {
+    description: 'What merchants and operators asked to change. Kept for a year.',
+    example: { responses: { 200: { entries, next: null } } }
+  }
+}

@@ -1,0 +1,23 @@
+import type { Database } from '../../platform/database/database.ts'
+import { periodic } from '../../platform/jobs/jobs.ts'
+import { auditOperations } from './operations.ts'
+import { SqlAuditStore } from './store.ts'
+import { AuditTrail, type AuditTrailParts } from './trail.ts'
+
+const DAY = 24 * 3_600_000
+const KEPT = 366 * DAY
+
+/** Opens the audit trail. */
+export function openAudit(parts: Omit<AuditTrailParts, 'store'> & { readonly database: Database }) {
+  const store = new SqlAuditStore(parts.database)
+  return {
+    trail: new AuditTrail({ ...parts, store }),
+    operations: auditOperations(store),
+    jobs: [
+      periodic('audit-purge', DAY, 'Deletes what the audit trail has kept for a year', () =>
+        store.purge(parts.clock.now() - KEPT)
+      )
+    ],
+    close: () => {}
+  }
+}

@@ -1,0 +1,116 @@
+import { Type, type Static } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
+import { listed, listingHeaders } from '../../engine/operations/listing.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { merchantOf } from '../merchants/principal.ts'
+import { auditTexts } from './documented.ts'
+import type { AuditEntry, SqlAuditStore } from './store.ts'
+
+const Entry = Type.Object(
+  {
+    id: Type.String(),
+    at: isoTime('When it was asked for.'),
+    merchantId: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: 'Null for what is of no account.'
+    }),
+    by: Type.Object({
+      kind: Type.Enum(['key', 'member', 'admin', 'operator']),
+      name: Type.String({ description: 'The hint of the key, or the address.' })
+    }),
+    operation: Type.String({ description: 'Its operationId in this document.' }),
+    target: Type.Unsafe<object>({
+      type: 'object',
+      additionalProperties: true,
+      description: 'Ids of what was changed.'
+    }),
+    change: Type.Unsafe<object>({
+      type: 'object',
+      additionalProperties: true,
+      description: 'What was asked for; texts that may be secret are "…".'
+    }),
+    status: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: 'What it was answered; below 400 it was done. Null where the gateway stopped in between.'
+    })
+  },
+  { title: 'AuditEntry' }
+)
+const Page = Type.Object({ entries: Type.Array(Entry), next: nextPage })
+const query = Type.Object({
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'Stands in who made it, in the operation or in an id, in upper or lower case.'
+    })
+  ),
+  ...keysetQuery
+})
+type Query = Static<typeof query>
+const responses = { 200: { description: 'A page, newest first.', schema: Page, also: CSV } }
+
+const columns: CsvColumns<AuditEntry> = {
+  at: ({ at }) => new Date(at).toISOString(),
+  merchantId: ({ merchantId }) => merchantId,
+  by: ({ actorKind }) => actorKind,
+  name: ({ actor }) => actor,
+  operation: ({ operation }) => operation,
+  target: ({ target }) => JSON.stringify(target),
+  change: ({ change }) => JSON.stringify(change),
+  status: ({ status }) => status,
+  id: ({ id }) => id
+}
+
+/** `GET /api/merchant/audit` and `GET /api/admin/audit` (decision 323). */
+export function auditOperations(store: SqlAuditStore): AnyOperation[] {
+  const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
+    const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }
+    return listed(ctx, asked, {
+      name: 'entries',
+      file: 'changes',
+      columns,
+      read: wanted => store.list(filter, wanted),
+      keyOf: entry => entry,
+      view
+    })
+  }
+  return documented(auditTexts, [
+    defineOperation({
+      id: 'listAudit',
+      method: 'GET',
+      path: '/api/merchant/audit',
+      tag: 'Merchant',
+      access: 'merchant',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'Who changed what in the account, as a page or as CSV',
+      headers: listingHeaders,
+      query,
+      responses,
+      handle: ({ ctx, query: asked }) => page(ctx, merchantOf(ctx).id, asked)
+    }),
+    defineOperation({
+      id: 'adminListAudit',
+      method: 'GET',
+      path: '/api/admin/audit',
+      tag: 'Admin',
+      access: 'admin',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'Who changed what, in all accounts or one, as a page or as CSV',
+      headers: listingHeaders,
+      query: Type.Object({
+        ...query.properties,
+        merchantId: Type.Optional(Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }))
+      }),
+      responses,
+      handle: ({ ctx, query: { merchantId, ...asked } }) => page(ctx, merchantId ?? null, asked)
+    })
+  ])
+}
+
+function view({ id, at, merchantId, actorKind, actor, operation, target, change, status }: AuditEntry): object {
+  const by = { kind: actorKind, name: actor }
+  return { id, at: new Date(at).toISOString(), merchantId, by, operation, target, change, status }
+}

@@ -1,0 +1,206 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { planFeatures, planNames, subscriptionLimits } from './plans.ts'
+import type { Merchant } from './schema.ts'
+
+const nullableText = (description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], ...(description === undefined ? {} : { description }) })
+
+const planTier = Type.String({
+  description: 'free, individual or l402; retired ids are resolved. Take an unknown value for free.'
+})
+
+/** `features` of an account (contract, Merchant account). */
+export const FeaturesView = Type.Object(
+  {
+    refundsEnabled: Type.Boolean(),
+    multiCurrencyEnabled: Type.Boolean(),
+    analyticsEnabled: Type.Boolean(),
+    prioritySupport: Type.Boolean(),
+    customBrandingEnabled: Type.Boolean(),
+    maxWebhookEndpoints: Type.Integer({ description: 'Most webhook endpoints, the webhook URL among them.' }),
+    l402Enabled: Type.Boolean({ description: 'False whenever the account is inactive.' })
+  },
+  { title: 'MerchantFeatures' }
+)
+export type FeaturesView = Static<typeof FeaturesView>
+
+/** `onboarding` of an account (contract, Merchant account; decision 73). */
+const OnboardingView = Type.Object(
+  {
+    hasPaymentProviderKey: Type.Boolean(),
+    hasWebhookUrl: Type.Boolean(),
+    hasActiveProxy: Type.Boolean(),
+    proxyCount: Type.Integer({ description: 'Proxies that are not deleted.' }),
+    isFullyConfigured: Type.Boolean({ description: 'A provider key and a webhook URL are there.' })
+  },
+  { title: 'MerchantOnboarding' }
+)
+export type OnboardingView = Static<typeof OnboardingView>
+
+/**
+ * Response of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members to it (decision 156).
+ */
+export const AccountView = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    name: Type.String(),
+    email: Type.String(),
+    planTier,
+    subscriptionStatus: nullableText('Null on a paid plan without a subscription on file.'),
+    isActive: Type.Boolean(),
+    createdAt: isoTime(),
+    features: FeaturesView,
+    onboarding: OnboardingView
+  },
+  { title: 'MerchantAccount' }
+)
+export type AccountView = Static<typeof AccountView>
+
+/** Response of `GET /api/merchant/l402-status` (contract, L402 license status). */
+export const LicenseView = Type.Object(
+  {
+    l402Enabled: Type.Boolean(),
+    planTier,
+    subscriptionStatus: nullableText(),
+    isActive: Type.Boolean()
+  },
+  { title: 'L402License' }
+)
+export type LicenseView = Static<typeof LicenseView>
+
+/** Response of `GET /api/merchant/subscription` (contract, Subscription; decision 81). */
+export const SubscriptionView = Type.Object(
+  {
+    planTier,
+    planName: Type.String(),
+    status: nullableText('active, trialing, past_due or canceled; null on a paid plan without a subscription on file.'),
+    billingCustomerId: nullableText(),
+    limits: Type.Object({
+      maxMerchants: Type.Integer(),
+      maxEnvironments: Type.Integer(),
+      maxWebhookEndpoints: Type.Integer()
+    })
+  },
+  { title: 'Subscription' }
+)
+export type SubscriptionView = Static<typeof SubscriptionView>
+
+/** Response of `GET /api/merchant/api-key-info` (decision 65). */
+export const KeyInfoView = Type.Object(
+  {
+    createdAt: isoTime('When the account got its first key.'),
+    lastRotatedAt: isoTimeOrNull('When the key was last regenerated; null when it never was.'),
+    keyHint: Type.String({ description: 'The part of the key that is no secret, to tell keys apart.' })
+  },
+  { title: 'ApiKeyInfo' }
+)
+export type KeyInfoView = Static<typeof KeyInfoView>
+
+/** How many proxies an account has that are not deleted, and how many of them are active. */
+export interface ProxyCounts {
+  readonly count: number
+  readonly active: number
+}
+
+/**
+ * The status that an account shows. The free plan has no subscription and is active by itself, whatever an earlier one
+ * left behind (decisions 81 and 82); null where a paid plan has none on file.
+ */
+export function shownStatus(merchant: Pick<Merchant, 'tier' | 'subscriptionStatus'>): string | null {
+  if (merchant.tier === 'free') return 'active'
+  return merchant.subscriptionStatus === '' ? null : merchant.subscriptionStatus
+}
+
+/**
+ * `status` of the subscription object, which knows four values where errors know seven (contract, Subscription): those
+ * that must be renewed to go on read `canceled`, as the gate treats them.
+ */
+function subscriptionStatus(merchant: Merchant): string | null {
+  const status = shownStatus(merchant)
+  return status === null || status === 'active' || status === 'trialing' || status === 'past_due' ? status : 'canceled'
+}
+
+/** Whether a key is saved in either slot; the key itself is never shown (contract, Validation rules). */
+function hasProviderKey(merchant: Merchant): boolean {
+  return merchant.primaryKey !== null || merchant.alternateKey !== null
+}
+
+/** `features`: three flags of the account, the others by its plan (decision 79). */
+function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): FeaturesView {
+  const { analyticsEnabled, prioritySupport, customBrandingEnabled } = planFeatures[merchant.tier]
+  const { refundsEnabled, multiCurrencyEnabled, l402Enabled } = merchant.flags
+  return {
+    refundsEnabled,
+    multiCurrencyEnabled,
+    analyticsEnabled,
+    prioritySupport,
+    customBrandingEnabled,
+    maxWebhookEndpoints: plans[merchant.tier].webhookEndpoints,
+    l402Enabled: l402Enabled && merchant.isActive
+  }
+}
+
+/** What its merchant and the operator are both shown of an account. */
+export function accountHead(
+  merchant: Pick<Merchant, 'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'>
+) {
+  return {
+    merchantId: merchant.id,
+    name: merchant.name,
+    email: merchant.email,
+    planTier: merchant.tier,
+    subscriptionStatus: shownStatus(merchant),
+    isActive: merchant.isActive,
+    createdAt: time(merchant.createdAt)
+  }
+}
+
+/** The account as its merchant sees it: `me`. */
+export function accountView(merchant: Merchant, plans: GatewayConfig['plans'], proxies: ProxyCounts): AccountView {
+  const hasPaymentProviderKey = hasProviderKey(merchant)
+  const hasWebhookUrl = merchant.webhookUrl !== null
+  return {
+    ...accountHead(merchant),
+    features: featuresView(merchant, plans),
+    onboarding: {
+      hasPaymentProviderKey,
+      hasWebhookUrl,
+      hasActiveProxy: proxies.active > 0,
+      proxyCount: proxies.count,
+      isFullyConfigured: hasPaymentProviderKey && hasWebhookUrl
+    }
+  }
+}
+
+export function licenseView(merchant: Merchant): LicenseView {
+  return {
+    l402Enabled: merchant.flags.l402Enabled && merchant.isActive,
+    planTier: merchant.tier,
+    subscriptionStatus: shownStatus(merchant),
+    isActive: merchant.isActive
+  }
+}
+
+export function subscriptionView(merchant: Merchant, plans: GatewayConfig['plans']): SubscriptionView {
+  return {
+    planTier: merchant.tier,
+    planName: planNames[merchant.tier],
+    status: subscriptionStatus(merchant),
+    billingCustomerId: merchant.tier === 'free' ? null : merchant.billingCustomerId,
+    limits: subscriptionLimits(plans, merchant.tier)
+  }
+}
+
+export function keyInfoView(merchant: Merchant): KeyInfoView {
+  return {
+    createdAt: time(merchant.keyCreatedAt),
+    lastRotatedAt: merchant.keyRotatedAt === null ? null : time(merchant.keyRotatedAt),
+    keyHint: merchant.keyId
+  }
+}
+
+function time(at: number): string {
+  return new Date(at).toISOString()
+}

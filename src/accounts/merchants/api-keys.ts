@@ -1,0 +1,230 @@
+import { Batch } from '../../platform/database/batch.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { overRows } from '../../platform/database/given-rows.ts'
+import { flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { generateApiKey, type NewApiKey } from '../../platform/keys/api-key.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { systemRandom, type Random } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { endReplacedKeys, merchantsChannel } from './store.ts'
+
+/** An API key of an account, without the key. Times in milliseconds since the epoch. */
+export interface ApiKeyFacts {
+  /** The part that is no secret; it names the key. */
+  readonly keyId: string
+  readonly name: string
+  /** The contract's one key, which every account has. */
+  readonly isFirst: boolean
+  readonly isReadOnly: boolean
+  readonly createdAt: number
+  /** To a minute; null for never. */
+  readonly usedAt: number | null
+  /** When it ends by itself; null for never. */
+  readonly endsAt: number | null
+}
+
+/** A key with the secret, which is shown this once. */
+export interface IssuedKey {
+  readonly key: ApiKeyFacts
+  readonly apiKey: Secret<string>
+}
+
+/** Most keys of an account beside the first. */
+export const MAX_KEYS = 20
+/** Longest time for which a key that was replaced may go on, in seconds. */
+export const MAX_OVERLAP = 7 * 86_400
+/** Milliseconds between two notes of one key's use. */
+const NOTED = 60_000
+
+const keyRows: Records<ApiKeyFacts> = records({
+  keyId: text(),
+  name: text(),
+  isFirst: flag(),
+  isReadOnly: flag(),
+  createdAt: moment(),
+  usedAt: optional(moment()),
+  endsAt: optional(moment())
+})
+
+const NOTE = overRows<{ readonly keyId: string; readonly at: number }>(
+  { key_id: ['text', row => row.keyId], used_at: ['timestamptz', row => row.at] },
+  given => `
+    insert into api_key_uses as held (key_id, used_at) select key_id, used_at from ${given}
+    on conflict (key_id) do update set used_at = greatest(held.used_at, excluded.used_at)`
+)
+
+/** When keys were last used, noted once a minute for each, so that a busy key does not write with every request. */
+export class KeyUses {
+  readonly #noted = new Map<string, number>()
+  readonly #batch: Batch<{ readonly keyId: string; readonly at: number }, null>
+  readonly #clock: Clock
+  readonly #log: Log
+
+  constructor({ database, clock, log }: { readonly database: Database; readonly clock: Clock; readonly log: Log }) {
+    this.#clock = clock
+    this.#log = log
+    this.#batch = new Batch({
+      key: ({ keyId }) => keyId,
+      write: async rows => {
+        await NOTE.run(database.sql, rows)
+        return rows.map(() => null)
+      }
+    })
+  }
+
+  /** Answers at once and never throws: a use that cannot be noted is noted with the next one. */
+  note(keyId: string): void {
+    const at = this.#clock.now()
+    const last = this.#noted.get(keyId)
+    if (last !== undefined && at - last < NOTED && at >= last) return
+    // Of keys that exist only; accounts that are gone for a minute are forgotten with the rest.
+    if (this.#noted.size > 10_000) this.#noted.clear()
+    this.#noted.set(keyId, at)
+    this.#batch.add({ keyId, at }).catch((error: unknown) => {
+      this.#noted.delete(keyId)
+      this.#log.debug({ keyId, err: error }, 'the use of an API key could not be noted')
+    })
+  }
+
+  drained(): Promise<void> {
+    return this.#batch.drained()
+  }
+}
+
+/** The API keys of accounts. Nothing is cached: what one node removes, the next request on any node is refused with. */
+export class ApiKeys {
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #random: Random
+
+  constructor({
+    database,
+    clock,
+    random = systemRandom
+  }: {
+    readonly database: Database
+    readonly clock: Clock
+    readonly random?: Random
+  }) {
+    this.#database = database
+    this.#clock = clock
+    this.#random = random
+  }
+
+  /** The account's keys, the first one first, then by age. @throws Unavailable when the database is away */
+  async list(merchantId: number): Promise<ApiKeyFacts[]> {
+    return await keyRows.all(this.#database.sql`
+      select * from (
+        select key_id, 'First key' as name, true as is_first, false as is_read_only,
+          coalesce(key_rotated_at, key_created_at) as created_at, null::timestamptz as ends_at
+        from merchants where id = ${merchantId}
+        union all
+        select key_id, name, false, is_read_only, created_at, ends_at from api_keys
+        where merchant_id = ${merchantId} and (ends_at is null or ends_at > ${new Date(this.#clock.now())})
+      ) as keys left join api_key_uses using (key_id)
+      order by is_first desc, created_at, key_id`)
+  }
+
+  /** Makes a further key. @throws ShortError 409 for more than 20 */
+  create(merchantId: number, { name, isReadOnly }: Pick<ApiKeyFacts, 'name' | 'isReadOnly'>): Promise<IssuedKey> {
+    return this.#database.transaction(async tx => {
+      await this.#lock(tx, merchantId)
+      await this.#requireRoom(tx, merchantId)
+      return await this.#insert(tx, merchantId, generateApiKey(this.#random), { name, isReadOnly })
+    })
+  }
+
+  /**
+   * Replaces a key with one of the same name and rights. The old key stays valid for `overlap` milliseconds. Replacing
+   * the first key without an overlap also ends earlier overlaps, as regenerating it does.
+   * @throws ShortError 404 for one that the account does not have; 409 where there is no room for the old one
+   */
+  rotate(merchantId: number, keyId: string, overlap: number): Promise<IssuedKey> {
+    return this.#database.transaction(async tx => {
+      const firstId = await this.#lock(tx, merchantId)
+      const fresh = generateApiKey(this.#random)
+      const now = this.#clock.now()
+      const endsAt = new Date(now + overlap)
+      if (keyId === firstId) {
+        if (overlap === 0) await endReplacedKeys(tx, merchantId)
+        else {
+          await this.#requireRoom(tx, merchantId)
+          await tx`
+            insert into api_keys (key_id, merchant_id, key_digest, name, is_read_only, created_at, ends_at)
+            select key_id, id, key_digest, 'First key, replaced', false, coalesce(key_rotated_at, key_created_at), ${endsAt}
+            from merchants where id = ${merchantId}`
+        }
+        await tx`
+          update merchants set key_id = ${fresh.id}, key_digest = ${fresh.digest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
+          where id = ${merchantId} returning pg_notify(${merchantsChannel}, id::text)`
+        return {
+          key: {
+            keyId: fresh.id,
+            name: 'First key',
+            isFirst: true,
+            isReadOnly: false,
+            createdAt: now,
+            usedAt: null,
+            endsAt: null
+          },
+          apiKey: fresh.key
+        }
+      }
+      const old = await keyRows.one(tx`
+        select *, false as is_first, null::timestamptz as used_at from api_keys
+        where merchant_id = ${merchantId} and key_id = ${keyId} and ends_at is null`)
+      if (old === null) throw notFound()
+      if (overlap > 0) await this.#requireRoom(tx, merchantId)
+      await (overlap > 0
+        ? tx`update api_keys set ends_at = ${endsAt} where key_id = ${keyId}`
+        : tx`delete from api_keys where key_id = ${keyId}`)
+      return await this.#insert(tx, merchantId, fresh, old)
+    })
+  }
+
+  /** Removes a key at once. @throws ShortError 404 for one that the account does not have, 409 for the first */
+  async remove(merchantId: number, keyId: string): Promise<void> {
+    await this.#database.transaction(async tx => {
+      if ((await this.#lock(tx, merchantId)) === keyId)
+        throw new ShortError(409, 'The first key cannot be removed; replace it', [], 'BG_API_KEY_FIRST')
+      const gone = await tx`delete from api_keys where merchant_id = ${merchantId} and key_id = ${keyId}`
+      if (gone.count === 0) throw notFound()
+      await tx`delete from api_key_uses where key_id = ${keyId}`
+    })
+  }
+
+  /** Id of the first key; the account's row is locked. Keys that have ended are gone after this. */
+  async #lock(tx: TransactionSql, merchantId: number): Promise<string> {
+    const [row] = await tx<Array<{ key_id: string }>>`select key_id from merchants where id = ${merchantId} for update`
+    if (row === undefined) throw notFound()
+    await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at <= ${new Date(this.#clock.now())}`
+    return row.key_id
+  }
+
+  async #requireRoom(tx: TransactionSql, merchantId: number): Promise<void> {
+    const [row] = await tx<
+      Array<{ held: number }>
+    >`select count(*)::int as held from api_keys where merchant_id = ${merchantId}`
+    if ((row?.held ?? 0) >= MAX_KEYS)
+      throw new ShortError(409, `An account has at most ${MAX_KEYS} further keys`, [], 'BG_API_KEYS_FULL')
+  }
+
+  async #insert(
+    tx: TransactionSql,
+    merchantId: number,
+    { id, digest, key: apiKey }: NewApiKey,
+    { name, isReadOnly }: Pick<ApiKeyFacts, 'name' | 'isReadOnly'>
+  ): Promise<IssuedKey> {
+    const createdAt = this.#clock.now()
+    await tx`
+      insert into api_keys (key_id, merchant_id, key_digest, name, is_read_only, created_at)
+      values (${id}, ${merchantId}, ${digest}, ${name}, ${isReadOnly}, ${new Date(createdAt)})`
+    return { key: { keyId: id, name, isFirst: false, isReadOnly, createdAt, usedAt: null, endsAt: null }, apiKey }
+  }
+}
+
+function notFound(): ShortError {
+  return new ShortError(404, 'API key not found')
+}

@@ -1,0 +1,145 @@
+import { GateError } from '../../engine/operations/errors.ts'
+import { currentPlan } from './plans.ts'
+import type { Merchant, MerchantFlags } from './schema.ts'
+
+/** Features behind a flag of the account, as the errors name them. */
+export type GatedFeature = 'refunds' | 'multi_currency' | 'l402'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly subscriptionGate: SubscriptionGate
+  }
+}
+
+/** Says who may go on, by what is known of the account now. */
+export interface SubscriptionGate {
+  /** Why the account may not go on, or null. `now` in milliseconds. */
+  refusal(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null>
+}
+
+/**
+ * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is
+ * known. It must not reject. It writes by itself, since only it knows in which order looks at the provider were taken.
+ */
+export type RecheckAccount = (merchant: Merchant) => Promise<Merchant | null>
+
+const flagOf: Readonly<Record<GatedFeature, keyof MerchantFlags>> = Object.freeze({
+  refunds: 'refundsEnabled',
+  multi_currency: 'multiCurrencyEnabled',
+  l402: 'l402Enabled'
+})
+
+const featureNames: Readonly<Record<GatedFeature, string>> = Object.freeze({
+  refunds: 'Refunds are',
+  multi_currency: 'Multi-currency payments are',
+  l402: 'Pay-per-request is'
+})
+
+/**
+ * The subscription gate: why this account may not go on, or null (contract, Errors: 403; decisions 82, 83 and 86). In
+ * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
+ * `now` in milliseconds; a period is over once its end has passed, so not at that very millisecond.
+ */
+export function gate(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null {
+  if (!merchant.isActive) {
+    return new GateError('Account inactive', 'This account has been deactivated. Please contact support.', {
+      action_required: 'contact_support'
+    })
+  }
+  const refusal = merchant.tier === 'free' ? null : gateSubscription(merchant, now)
+  if (refusal !== null) return refusal
+  return feature === null || merchant.flags[flagOf[feature]] ? null : gateFeature(merchant, feature)
+}
+
+/**
+ * The gate as the gateway asks it: billing, where there is any, is asked once more before a merchant is refused for an
+ * ended period (decision 83).
+ */
+export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGate {
+  return {
+    refusal(merchant, feature, now) {
+      const refused = gate(merchant, feature, now)
+      if (refused === null || recheck === null || !mayBeRenewed(refused)) return refused
+      return recheck(merchant).then(fresh => gate(fresh ?? merchant, feature, now))
+    }
+  }
+}
+
+/**
+ * Whether a refusal may be outdated news: the period has ended, but the renewal may not have been reported yet
+ * (decision 83).
+ */
+export function mayBeRenewed(refusal: GateError): boolean {
+  return refusal.error === 'Subscription period expired'
+}
+
+function gateSubscription(merchant: Merchant, now: number): GateError | null {
+  const { subscriptionStatus: status, currentPeriodEnd } = merchant
+  const current_plan = currentPlan(merchant.storedTier)
+  if (status === null || status === '') {
+    return new GateError(
+      'Subscription required',
+      'This plan needs a subscription, and none is on file for this account.',
+      {
+        action_required: 'subscribe',
+        current_plan,
+        subscription_status: null
+      }
+    )
+  }
+  if (status === 'past_due') {
+    return new GateError(
+      'Subscription not active',
+      'The last payment of the subscription failed. Update the payment method to go on.',
+      {
+        action_required: 'update_payment_method',
+        current_plan,
+        subscription_status: status
+      }
+    )
+  }
+  if (status !== 'active' && status !== 'trialing') {
+    return new GateError('Subscription not active', `The subscription is ${status}. Renew it to go on.`, {
+      action_required: 'renew_subscription',
+      current_plan,
+      subscription_status: status
+    })
+  }
+  if (currentPeriodEnd !== null && now > currentPeriodEnd) {
+    const ended = new Date(currentPeriodEnd).toISOString()
+    return new GateError(
+      'Subscription period expired',
+      `The paid period ended at ${ended}. Renew the subscription to go on.`,
+      {
+        action_required: 'renew_subscription',
+        current_plan,
+        subscription_status: status,
+        current_period_end: ended
+      }
+    )
+  }
+  return null
+}
+
+function gateFeature(merchant: Merchant, feature: GatedFeature): GateError {
+  const current_plan = currentPlan(merchant.storedTier)
+  const name = featureNames[feature]
+  if (feature === 'refunds') {
+    return new GateError('Feature not available', `${name} not enabled for this account. Please contact support.`, {
+      action_required: 'contact_support',
+      current_plan,
+      required_plan: null,
+      feature
+    })
+  }
+  const message =
+    merchant.tier !== 'free'
+      ? `${name} not enabled for this account although its plan includes it. Please contact support.`
+      : `${name} not enabled for this account; the individual plan includes it.`
+  return new GateError('Feature not available', message, {
+    action_required: 'upgrade_plan',
+    current_plan,
+    required_plan: 'individual',
+    feature
+  })
+}

@@ -1,0 +1,76 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Sealer, Secret } from '../../platform/keys/secrets.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { State } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { AdminKey } from './admin-key.ts'
+import { ApiKeys, KeyUses } from './api-keys.ts'
+import { AuthThrottle } from './auth-throttle.ts'
+import { apiKeyOperations } from './key-operations.ts'
+import { merchantOperations, type MerchantOperationParts } from './operations.ts'
+import { Merchants } from './service.ts'
+import { settingsOperation, type SlotFacts } from './settings-operation.ts'
+import { SqlMerchantStore } from './store.ts'
+
+/** What the accounts are opened with. */
+export interface OpenMerchantsParts extends Pick<
+  MerchantOperationParts,
+  'countProxies' | 'hasPaidPayment' | 'hasChallenge' | 'production' | 'publicUrl'
+> {
+  readonly adminKey: Secret<string>
+  readonly clock: Clock
+  readonly database: Database
+  readonly payees: Payees
+  readonly log: Log
+  readonly sealer: Sealer
+  readonly state: State
+  /** What is known of a slot without a key. */
+  slotFacts(slot: ProviderSlot): readonly SlotFacts[]
+  config(): Pick<GatewayConfig, 'plans'>
+  /** An account's key was saved or has proved good. It must not reject. */
+  keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>
+}
+
+/** Opens the accounts, what they do for themselves, and the keys that callers prove themselves with. */
+export function openMerchants(parts: OpenMerchantsParts) {
+  const { adminKey, clock, config, database, keyIsGood, payees, sealer, state } = parts
+  const plans = (): GatewayConfig['plans'] => config().plans
+  const uses = new KeyUses(parts)
+  const apiKeys = new ApiKeys({ database, clock })
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans,
+    keySaved: keyIsGood,
+    keyUsed: keyId => {
+      uses.note(keyId)
+    }
+  })
+  return {
+    merchants,
+    apiKeys,
+    adminKey: new AdminKey(adminKey),
+    authThrottle: new AuthThrottle(state, clock),
+    operations: [
+      ...merchantOperations({
+        ...parts,
+        merchants,
+        plans,
+        validate: async (merchant, slot) => {
+          const verdict = await payees.validate(merchant, slot)
+          if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
+          return verdict
+        },
+        validateKey: (key, slot) => payees.validateKey(key, slot)
+      }),
+      ...apiKeyOperations(apiKeys),
+      ...settingsOperation(slot => parts.slotFacts(slot))
+    ],
+    jobs: [],
+    close: () => uses.drained()
+  }
+}

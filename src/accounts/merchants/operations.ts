@@ -1,0 +1,464 @@
+import { Type } from 'typebox'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { ShortError, type GatewayError, type ValidationError } from '../../engine/operations/errors.ts'
+import {
+  defineOperation,
+  documented,
+  type OperationResponse,
+  type AnyOperation
+} from '../../engine/operations/operation.ts'
+import { merchantTexts } from './documented.ts'
+import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validation.ts'
+import { Secret } from '../../platform/keys/secrets.ts'
+import { providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
+import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import type { KeyVerdict } from '../../lightning/providers/provider.ts'
+import {
+  AccountView,
+  accountView,
+  KeyInfoView,
+  keyInfoView,
+  LicenseView,
+  licenseView,
+  SubscriptionView,
+  subscriptionView,
+  type ProxyCounts
+} from './account.ts'
+import { merchantOf } from './principal.ts'
+import { quickstart, QuickstartView } from './quickstart.ts'
+import type { Merchant } from './schema.ts'
+import type { Merchants } from './service.ts'
+import { checkWebhookSecret, invalidWebhookUrl, webhookAddress, webhookSecretLength } from './webhook-address.ts'
+
+/** What the operations of merchants' own accounts need. */
+export interface MerchantOperationParts {
+  readonly merchants: Merchants
+  /** Outside production webhooks may go to this machine (decision 162). */
+  readonly production: boolean
+  /** Asked each time, since a reload changes them. */
+  plans(): GatewayConfig['plans']
+  /** Without a slash at the end. */
+  publicUrl(): string
+  /**
+   * Tries the account's saved key of a slot; null when none is saved. Throws ProviderUnavailable when there is no
+   * verdict.
+   */
+  validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
+  /** The same for a key that is not saved yet. */
+  validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
+  countProxies(merchantId: number): Promise<ProxyCounts>
+  /** Whether a payment of the account was ever paid, demos too (decision 74). */
+  hasPaidPayment(merchantId: number): Promise<boolean>
+  /** Whether the account ever made a challenge through the producer API. */
+  hasChallenge(merchantId: number): Promise<boolean>
+}
+
+/** Longest provider key that is taken, in characters; one that carries a node's certificate has some thousands. */
+const MAX_KEY_CHARS = 8192
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
+const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
+
+const FieldProblem = Type.Object({
+  type: Type.String(),
+  title: Type.String(),
+  status: Type.Integer(),
+  errors: Type.Record(Type.String(), Type.Array(Type.String())),
+  traceId: Type.String()
+})
+
+/**
+ * A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision
+ * 1).
+ */
+function refused(description: string): OperationResponse {
+  return { description, schema: FieldProblem, mediaType: 'application/problem+json' }
+}
+
+const gone = { description: 'The account is not there any more.', schema: ErrorBody }
+const noStore = ['Cache-Control', 'no-store']
+const common = { tag: 'Merchant', access: 'merchant' } as const
+
+/** What a slot's key is called over HTTP. */
+const slots: Readonly<
+  Record<
+    ProviderSlot,
+    { readonly member: 'primaryApiKey' | 'alternateApiKey'; readonly field: string; readonly word: string }
+  >
+> = Object.freeze({
+  primary: { member: 'primaryApiKey', field: 'PrimaryApiKey', word: 'Primary' },
+  alternate: { member: 'alternateApiKey', field: 'AlternateApiKey', word: 'Alternate' }
+})
+
+/**
+ * `/api/merchant` in all its operations (contract, Merchant self-service; decisions 64 to 74). None has a subscription
+ * gate: it is what an account is repaired with (decision 36).
+ */
+export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
+  return documented(merchantTexts, [
+    ...accountReads(parts),
+    keyOperation(parts, 'primary'),
+    keyOperation(parts, 'alternate'),
+    removalOperation(parts, 'primary'),
+    removalOperation(parts, 'alternate'),
+    providerOperation(parts),
+    webhookOperation(parts),
+    colourOperation(parts),
+    validateOperation(parts, 'primary'),
+    validateOperation(parts, 'alternate'),
+    regenerateOperation(parts)
+  ])
+}
+
+function accountReads(parts: MerchantOperationParts): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'getMerchant',
+      method: 'GET',
+      path: '/api/merchant/me',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The account, without its keys',
+      responses: { 200: { description: 'The account.', schema: AccountView } },
+      handle: async ({ ctx }) => {
+        const merchant = merchantOf(ctx)
+        return { status: 200, body: accountView(merchant, parts.plans(), await parts.countProxies(merchant.id)) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getLicense',
+      method: 'GET',
+      path: '/api/merchant/l402-status',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'Whether the account may sell requests',
+      responses: { 200: { description: 'How it stands.', schema: LicenseView } },
+      handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getSubscription',
+      method: 'GET',
+      path: '/api/merchant/subscription',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The plan, and how its subscription stands',
+      responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
+      handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), parts.plans()) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getApiKeyInfo',
+      method: 'GET',
+      path: '/api/merchant/api-key-info',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'When the API key was made and last regenerated',
+      responses: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
+      handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getQuickstart',
+      method: 'GET',
+      path: '/api/merchant/quickstart',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The steps to the first payment, and which are done',
+      responses: { 200: { description: 'The steps.', schema: QuickstartView } },
+      handle: async ({ ctx }) => {
+        const merchant = merchantOf(ctx)
+        const [proxies, challenged, paid] = await Promise.all([
+          parts.countProxies(merchant.id),
+          parts.hasChallenge(merchant.id),
+          parts.hasPaidPayment(merchant.id)
+        ])
+        return {
+          status: 200,
+          body: quickstart(merchant, { paid, sells: challenged || proxies.count > 0 }, parts.publicUrl())
+        }
+      }
+    })
+  ]
+}
+
+/**
+ * `PUT …/primary-key` and `PUT …/alternate-key`: a key that is missing or blank is `{error}` and not a problem
+ * (decision 1).
+ */
+function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+  const { member, field, word } = slots[slot]
+  const refuse = (error: ValidationError): GatewayError => {
+    const missing =
+      error.errors[field]?.includes(FIELD_REQUIRED) === true || error.errors['$']?.includes(BODY_REQUIRED) === true
+    return missing ? new ProviderKeyRequired() : error
+  }
+  return defineOperation({
+    ...common,
+    id: `set${word}Key`,
+    role: 'owner',
+    method: 'PUT',
+    path: `/api/merchant/${slot}-key`,
+    mount: { use: 'merchant-api', chain: 'settings-keys' },
+    summary: `Save the key for the ${slot} provider`,
+    query: Type.Object({
+      test: Type.Optional(
+        Type.Enum(['true', 'false'], {
+          description:
+            'true: the key is tried first. One that does not work is 400 with the reason, and the saved key stays.'
+        })
+      )
+    }),
+    body: Type.Object({
+      [member]: Type.String({
+        maxLength: MAX_KEY_CHARS,
+        description: 'Stored encrypted and never returned. Space around it is dropped.'
+      })
+    }),
+    refuse,
+    responses: {
+      200: { description: 'Saved; tried only where `test` is true.', schema: Done },
+      400: refused(
+        'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.'
+      ),
+      404: gone
+    },
+    handle: async ({ ctx, body, query }) => {
+      // The schema has exactly this member, whose name is only known here.
+      const key = new Secret((body as Record<typeof member, string>)[member])
+      const isTested = query.test === 'true' && key.reveal().trim() !== ''
+      const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
+      if (tested?.isValid === false)
+        throw new ShortError(400, `The key was not saved. ${tested.message}`, [], 'BG_PROVIDER_KEY_TEST_FAILED')
+      there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
+      return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
+    }
+  })
+}
+
+/** `DELETE …/primary-key` and `DELETE …/alternate-key`. */
+function removalOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: `remove${slots[slot].word}Key`,
+    role: 'owner',
+    method: 'DELETE',
+    path: `/api/merchant/${slot}-key`,
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: `Remove the key for the ${slot} provider`,
+    responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx }) => {
+      const merchant = there(await parts.merchants.removeProviderKey(merchantOf(ctx).id, slot))
+      const isUsed = providerOf(merchant) === slot
+      return done(
+        `The key for the ${slot} provider was removed.${isUsed ? ' No invoices can be made until another is saved or chosen.' : ''}`
+      )
+    }
+  })
+}
+
+function providerOperation(parts: MerchantOperationParts): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setPaymentProvider',
+    role: 'owner',
+    method: 'PUT',
+    path: '/api/merchant/payment-provider',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Choose which provider makes the invoices',
+    body: Type.Object({
+      provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
+    }),
+    responses: { 200: { description: 'Chosen.', schema: Done }, 404: gone },
+    handle: async ({ ctx, body }) => {
+      const merchant = there(await parts.merchants.setProviderChoice(merchantOf(ctx).id, body.provider))
+      const hasKey = (body.provider === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
+      return done(
+        `Invoices are made by the ${body.provider} provider from now on.${hasKey ? '' : ' Its key is not saved yet.'}`
+      )
+    }
+  })
+}
+
+/** `PUT …/colour`: what people see who pay this merchant in a browser (decision 314). */
+function colourOperation(parts: MerchantOperationParts): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setColour',
+    method: 'PUT',
+    path: '/api/merchant/colour',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Set the colour of the pages on which people pay',
+    body: Type.Object({
+      colour: Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        pattern: '^#[0-9a-fA-F]{6}$',
+        description: 'Such as `#c2410c`; made darker or lighter until words in it can be read. Null for the usual one.'
+      })
+    }),
+    responses: { 200: { description: 'Saved.', schema: Done }, 404: gone },
+    handle: async ({ ctx, body }) => {
+      const { colour } = there(await parts.merchants.setColour(merchantOf(ctx).id, body.colour))
+      return done(
+        colour === null ? 'Pages have the usual colour from now on.' : `Pages have the colour ${colour} from now on.`
+      )
+    }
+  })
+}
+
+const WebhookChange = Type.Object(
+  {
+    // Its form is looked at by hand, because whatever is wrong with it has one shape of error.
+    webhookUrl: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: 'Left out it stays; null or empty clears it.'
+      })
+    ),
+    webhookSecret: Type.Optional(
+      Type.Unsafe<string | null>({
+        type: ['string', 'null'],
+        description: `${webhookSecretLength.min} to ${webhookSecretLength.max} characters. Left out it stays; null or empty clears it, and another is made while a URL is set.`
+      })
+    )
+  },
+  { title: 'WebhookChange' }
+)
+
+/**
+ * `PUT …/webhook-url`: each member left out stays, null or empty clears, and a URL never stands without a secret
+ * (decision 67).
+ */
+function webhookOperation(parts: MerchantOperationParts): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'setWebhook',
+    method: 'PUT',
+    path: '/api/merchant/webhook-url',
+    mount: { use: 'merchant-api', chain: 'settings-keys' },
+    summary: 'Set where webhooks go, and what signs them',
+    body: WebhookChange,
+    refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),
+    responses: {
+      200: {
+        description: 'Saved. A secret that was made here is shown this once.',
+        schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
+      },
+      400: refused(
+        'An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.'
+      ),
+      404: gone
+    },
+    handle: async ({ ctx, body }) => {
+      const { webhookUrl, webhookSecret } = body
+      if (webhookUrl === undefined && webhookSecret === undefined)
+        throw new ShortError(400, 'webhookUrl or webhookSecret is required')
+      const url = cleared(webhookUrl) ? null : webhookUrl === undefined ? undefined : webhookAddress(webhookUrl, parts)
+      if (!cleared(webhookSecret) && webhookSecret !== undefined) checkWebhookSecret(webhookSecret)
+      const secret = cleared(webhookSecret) ? null : webhookSecret === undefined ? undefined : new Secret(webhookSecret)
+      const { merchant, issued } = there(
+        await parts.merchants.changeWebhook(merchantOf(ctx).id, {
+          ...(url === undefined ? {} : { url }),
+          ...(secret === undefined ? {} : { secret })
+        })
+      )
+      const message =
+        merchant.webhookUrl === null
+          ? 'No webhooks are sent: there is no webhook URL.'
+          : 'Webhooks are sent to this address from now on.'
+      return {
+        status: 200,
+        body:
+          issued === null
+            ? { success: true, message }
+            : {
+                success: true,
+                message: `${message} Keep the secret: it is shown this once.`,
+                webhookSecret: issued.reveal()
+              },
+        headers: noStore
+      }
+    }
+  })
+}
+
+function cleared(value: string | null | undefined): value is null | '' {
+  return value === null || value === ''
+}
+
+/**
+ * `POST …/validate-primary` and `…/validate-alternate`: always 200; the body says whether the key works (contract,
+ * Validation rules).
+ */
+function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: `validate${slots[slot].word}Key`,
+    unaudited: true,
+    method: 'POST',
+    path: `/api/merchant/validate-${slot}`,
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: `Try the saved key for the ${slot} provider`,
+    responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
+    handle: async ({ ctx }) => ({
+      status: 200,
+      body: await verdictOf(slot, () => parts.validate(merchantOf(ctx), slot))
+    })
+  })
+}
+
+/** What trying a key says, also where its provider could not be asked. */
+async function verdictOf(slot: ProviderSlot, tried: () => Promise<KeyVerdict | null>): Promise<KeyVerdict> {
+  try {
+    return (await tried()) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
+  } catch (error) {
+    if (error instanceof ProviderUnavailable)
+      return {
+        isValid: false,
+        message: `The ${slot} provider could not be asked, so the key was not tried: ${error.message}`
+      }
+    if (error instanceof ProviderRefused) return { isValid: false, message: refusedMessage(error) }
+    throw error
+  }
+}
+
+function refusedMessage({ message, scope }: ProviderRefused): string {
+  return scope === null || message.includes(scope) ? message : `${message} The key lacks the scope ${scope}.`
+}
+
+function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
+  return defineOperation({
+    ...common,
+    id: 'regenerateKey',
+    role: 'owner',
+    method: 'POST',
+    path: '/api/merchant/regenerate-key',
+    mount: { use: 'merchant-api', chain: 'settings-write' },
+    summary: 'Replace the API key; the old one is invalid at once',
+    responses: {
+      200: {
+        description: 'The new key, shown this once.',
+        schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })
+      },
+      404: gone
+    },
+    handle: async ({ ctx }) => {
+      const { merchant, apiKey } = there(await parts.merchants.regenerateKey(merchantOf(ctx).id))
+      const at = merchant.keyRotatedAt ?? merchant.keyCreatedAt
+      return {
+        status: 200,
+        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() },
+        headers: noStore
+      }
+    }
+  })
+}
+
+function done(message: string): { status: number; body: { success: true; message: string } } {
+  return { status: 200, body: { success: true, message } }
+}
+
+/** What was written, unless the account vanished after the key had been checked. */
+function there<T>(written: T | null): T {
+  if (written === null) throw new ShortError(404, 'Merchant not found')
+  return written
+}

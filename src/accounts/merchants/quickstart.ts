@@ -1,0 +1,130 @@
+import { Type, type Static } from 'typebox'
+import { providerOf } from '../../lightning/providers/account.ts'
+import type { Merchant } from './schema.ts'
+
+const Step = Type.Object(
+  {
+    stepNumber: Type.Integer(),
+    title: Type.String(),
+    description: Type.String(),
+    endpoint: Type.String(),
+    exampleRequest: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'For a shell in which BOLTGATE_API_KEY holds the key.'
+    }),
+    isCompleted: Type.Boolean(),
+    isRequired: Type.Boolean()
+  },
+  { title: 'QuickstartStep' }
+)
+type Step = Static<typeof Step>
+
+/** Response of `GET /api/merchant/quickstart` (contract, Quickstart). */
+export const QuickstartView = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    merchantName: Type.String(),
+    completedSteps: Type.Integer(),
+    totalSteps: Type.Integer(),
+    requiredStepsCompleted: Type.Integer(),
+    requiredStepsTotal: Type.Integer(),
+    isReadyForProduction: Type.Boolean({ description: 'Every required step is done.' }),
+    steps: Type.Array(Step)
+  },
+  { title: 'Quickstart' }
+)
+export type QuickstartView = Static<typeof QuickstartView>
+
+/** What a merchant has done so far, besides what its account says. */
+export interface QuickstartProgress {
+  /** A payment of its was ever paid; a demo counts (decision 74). */
+  readonly paid: boolean
+  /** It has a proxy, or made a challenge. */
+  readonly sells: boolean
+}
+
+/**
+ * The way from an account to the first payment, with how far this one has come (decision 74). `publicUrl` has no slash
+ * at its end.
+ */
+export function quickstart(merchant: Merchant, progress: QuickstartProgress, publicUrl: string): QuickstartView {
+  const steps = stepsOf(merchant, progress, publicUrl)
+  const required = steps.filter(step => step.isRequired)
+  const requiredDone = required.filter(step => step.isCompleted)
+  return {
+    merchantId: merchant.id,
+    merchantName: merchant.name,
+    completedSteps: steps.filter(step => step.isCompleted).length,
+    totalSteps: steps.length,
+    requiredStepsCompleted: requiredDone.length,
+    requiredStepsTotal: required.length,
+    isReadyForProduction: requiredDone.length === required.length,
+    steps
+  }
+}
+
+function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: string): Step[] {
+  const slot = providerOf(merchant)
+  const member = slot === 'primary' ? 'primaryApiKey' : 'alternateApiKey'
+  const step = (
+    stepNumber: number,
+    title: string,
+    description: string,
+    endpoint: string,
+    body: object | null,
+    isCompleted: boolean,
+    isRequired = true
+  ): Step => ({
+    stepNumber,
+    title,
+    description,
+    endpoint,
+    exampleRequest: curl(publicUrl, endpoint, body),
+    isCompleted,
+    isRequired
+  })
+  return [
+    step(1, 'Create an account', 'The account stands and its API key works.', 'GET /api/merchant/me', null, true),
+    step(
+      2,
+      'Save a payment provider key',
+      `Invoices of this account are made by the ${slot} provider, with your own key there. It is stored encrypted and never shown.`,
+      `PUT /api/merchant/${slot}-key`,
+      { [member]: 'your-provider-key' },
+      // A key beside the chosen slot makes no invoice.
+      (slot === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
+    ),
+    step(
+      3,
+      'Set a webhook URL',
+      'Payments are reported there, signed with a secret that is shown once.',
+      'PUT /api/merchant/webhook-url',
+      { webhookUrl: 'https://shop.example.com/webhooks' },
+      merchant.webhookUrl !== null
+    ),
+    step(
+      4,
+      'Take a first payment',
+      'Create a payment and have it paid. One with the amount 0 is a demo that confirms itself.',
+      'POST /api/payments',
+      { orderId: 'first-order', amount: 0, currency: 'USD' },
+      progress.paid
+    ),
+    step(
+      5,
+      'Sell an API',
+      'Put a price on an API of yours, by a proxy or by challenges that you make.',
+      'POST /api/proxy',
+      { name: 'My API', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 10 },
+      progress.sells,
+      false
+    )
+  ]
+}
+
+/** A call for a shell. The bodies are our own and hold no apostrophe. */
+function curl(publicUrl: string, endpoint: string, body: object | null): string {
+  const [method, path] = endpoint.split(' ')
+  const call = `curl -X ${method ?? ''} '${publicUrl}${path ?? ''}' -H "X-API-Key: $BOLTGATE_API_KEY"`
+  return body === null ? call : `${call} -H 'Content-Type: application/json' -d '${JSON.stringify(body)}'`
+}

@@ -1,0 +1,120 @@
+import { createHash } from 'node:crypto'
+import { Type, type Static } from 'typebox'
+import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { resolveProvider, type ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KeyScope } from '../../lightning/kinds/kind.ts'
+import { settingsTexts } from './documented.ts'
+import { BITCOIN_PREFIX } from './plans.ts'
+import { merchantOf } from './principal.ts'
+import type { Merchant } from './schema.ts'
+
+/** What is known of a slot without a key. */
+export interface SlotFacts {
+  /** Name of the kind of provider that the operator put there. */
+  readonly kind: string
+  /** What a key needs; none where the kind's keys have no scopes. */
+  readonly scopes: readonly KeyScope[]
+}
+
+const SettingsView = Type.Object(
+  {
+    plan: Type.Object({
+      paidUntil: isoTimeOrNull('Null for the free plan, and where no end is known.'),
+      paidBy: Type.Unsafe<'card' | 'bitcoin' | null>({
+        enum: ['card', 'bitcoin', null],
+        description: 'How the last period was paid; null where nobody paid.'
+      })
+    }),
+    webhook: Type.Object({
+      url: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+      hasSecret: Type.Boolean()
+    }),
+    colour: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'Of the pages on which people pay; null for the usual one.'
+    }),
+    paymentProvider: Type.Object({
+      slot: Type.Enum(['primary', 'alternate'], { description: 'Makes the invoices.' }),
+      chosenBy: Type.Enum(['choice', 'only-key', 'default'], {
+        description:
+          'choice: you chose it, or saved a primary key first. only-key: no other key is saved. default: neither, so it is the primary.'
+      }),
+      isReady: Type.Boolean({ description: 'Its key is saved; whether it works POST …/validate-… tells.' })
+    }),
+    providers: Type.Array(
+      Type.Object({
+        slot: Type.Enum(['primary', 'alternate']),
+        kind: Type.String({ description: 'What the operator put there.' }),
+        hasKey: Type.Boolean({ description: 'Whether a key is saved for the slot.' }),
+        keyVersion: Type.Unsafe<string | null>({
+          type: ['string', 'null'],
+          description:
+            'Another one each time a key is saved for the slot; null without one. It tells nothing of the key.'
+        }),
+        scopes: Type.Array(
+          Type.Object({ scope: Type.String({ description: 'As the provider spells it.' }), purpose: Type.String() }),
+          { description: 'What a key needs; empty where its keys have no scopes.' }
+        )
+      })
+    )
+  },
+  { title: 'MerchantSettings' }
+)
+/** Response of `GET /api/merchant/settings`. */
+export type SettingsView = Static<typeof SettingsView>
+
+/** What an account has set, without any secret. */
+export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
+  const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
+  const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
+  const { providerChoice } = merchant
+  const slot = resolveProvider({ providerChoice, hasPrimaryKey: keyed.primary, hasAlternateKey: keyed.alternate })
+  const { billingSubscriptionId, currentPeriodEnd, tier } = merchant
+  const isPaid = tier !== 'free' && billingSubscriptionId !== null
+  return {
+    plan: {
+      paidUntil: tier === 'free' || currentPeriodEnd === null ? null : new Date(currentPeriodEnd).toISOString(),
+      paidBy: isPaid ? (billingSubscriptionId.startsWith(BITCOIN_PREFIX) ? 'bitcoin' : 'card') : null
+    } satisfies SettingsView['plan'],
+    webhook: { url: merchant.webhookUrl, hasSecret: merchant.webhookSecret !== null },
+    colour: merchant.colour,
+    paymentProvider: {
+      slot,
+      chosenBy:
+        providerChoice !== null ? 'choice' : keyed.primary !== keyed.alternate ? 'only-key' : ('default' as const),
+      isReady: keyed[slot]
+    },
+    providers: (['primary', 'alternate'] as const).flatMap(each =>
+      slotFacts(each).map(({ kind, scopes }) => ({
+        slot: each,
+        kind,
+        hasKey: keyed[each],
+        keyVersion: versions[each],
+        scopes
+      }))
+    )
+  }
+}
+
+/** Of the sealed text, which is another one each time that the same key is sealed (decision 353). */
+function versionOf(key: Merchant['primaryKey']): string | null {
+  return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
+}
+
+/** `GET /api/merchant/settings`. */
+export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]): AnyOperation[] {
+  return documented(settingsTexts, [
+    defineOperation({
+      id: 'getSettings',
+      method: 'GET',
+      path: '/api/merchant/settings',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What is set: where webhooks go, which provider makes the invoices and why, and what its key needs',
+      tag: 'Merchant',
+      access: 'merchant',
+      responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
+      handle: ({ ctx }) => ({ status: 200, body: merchantSettings(merchantOf(ctx), slotFacts) })
+    })
+  ])
+}

@@ -1,0 +1,350 @@
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
+import { overRows } from '../../platform/database/given-rows.ts'
+import { sharedLook } from '../../platform/database/shared-look.ts'
+import {
+  bytes,
+  column,
+  dateOrNull,
+  flag,
+  group,
+  integer,
+  ofRow,
+  optional,
+  records,
+  text,
+  moment,
+  type Column,
+  type Records,
+  type Row
+} from '../../platform/database/rows.ts'
+import type { ProviderSlot, SealedValue } from '../../lightning/providers/account.ts'
+import { resolveTier } from './plans.ts'
+import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
+
+/** Another account has this address. */
+export class EmailTaken extends Error {
+  override name = 'EmailTaken'
+}
+
+/** A new account. Times in milliseconds; ciphertexts are sealed for its id. */
+export interface NewMerchant {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly keyId: string
+  /** SHA-256 of the key, 32 bytes. */
+  readonly keyDigest: Uint8Array
+  readonly planTier: string
+  readonly subscription: SubscriptionFacts
+  readonly flags: MerchantFlags
+  readonly providerChoice: ProviderSlot | null
+  readonly primaryKey: string | null
+  readonly alternateKey: string | null
+  readonly webhookUrl: string | null
+  readonly webhookSecret: string | null
+  readonly now: number
+}
+
+/** Columns that change on their own; those left out stay. `null` clears where the column can be empty. */
+export interface MerchantChanges {
+  readonly name?: string
+  readonly email?: string
+  readonly planTier?: string
+  readonly subscriptionStatus?: string | null
+  readonly currentPeriodEnd?: number | null
+  readonly billingCustomerId?: string | null
+  readonly billingSubscriptionId?: string | null
+  readonly isActive?: boolean
+  readonly refundsEnabled?: boolean
+  readonly multiCurrencyEnabled?: boolean
+  readonly l402Enabled?: boolean
+  readonly providerChoice?: ProviderSlot
+  readonly colour?: string | null
+}
+
+/** What is written of an account's webhooks; undefined stays, null clears. Secrets are sealed. */
+export interface WebhookColumns {
+  readonly url: string | null | undefined
+  readonly secret: string | null | undefined
+  /** Taken where a URL would stand without a secret. */
+  readonly spare: string
+}
+
+/** An account with what a key of it is checked against. */
+export interface StoredMerchant {
+  readonly merchant: Merchant
+  /** 32 bytes. */
+  readonly keyDigest: Uint8Array
+  readonly isReadOnly: boolean
+  /** When the key ends, in milliseconds since the epoch; null for never. */
+  readonly endsAt: number | null
+}
+
+/**
+ * Where accounts are kept. Every method reads or writes the database itself, never a cache, and is atomic: the next
+ * request on any node sees what has resolved. Every write also tells the listeners of
+ * `merchantsChannel`. Methods that change an account answer null when there is none with that id.
+ */
+export interface MerchantStore {
+  /** The same accounts on a caller's transaction, which decides whether what is written stands, and when it is seen. */
+  within(sql: TransactionSql): MerchantStore
+  /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
+  nextId(): Promise<number>
+  /** @throws EmailTaken; of several at once with one address exactly one succeeds */
+  insert(merchant: NewMerchant): Promise<Merchant>
+  byId(id: number): Promise<Merchant | null>
+  /** Those of the ids that stand. */
+  byIds(ids: readonly number[]): Promise<Merchant[]>
+  byEmail(email: string): Promise<Merchant | null>
+  /** By the id part of any API key of it; whether the key is right is for the caller to check. */
+  byKeyId(keyId: string): Promise<StoredMerchant | null>
+  /**
+   * Replaces the first key and ends every replaced key that still had an overlap (contract, Authentication 1). Old keys
+   * are invalid once this resolves; of two concurrent calls the later one wins.
+   */
+  replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
+  /**
+   * Saves a slot's key, sealed. `choose` makes that slot the explicit choice where there is none, in the same
+   * statement, so that a choice made meanwhile is never overwritten.
+   */
+  setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
+  /** Removes a slot's key, with the choice of its provider if saving the key had made that. */
+  clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
+  /**
+   * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without
+   * one, so that of two at once both find the same secret.
+   */
+  setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
+  /** @throws EmailTaken */
+  update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
+}
+
+/** Ends every replaced API key of the account that is still in its overlap. Named keys that were not replaced stay. */
+export async function endReplacedKeys(tx: TransactionSql, merchantId: number): Promise<void> {
+  await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at is not null`
+}
+
+/** Notifications carry the id of the account that was written. */
+export const merchantsChannel = 'boltgate_merchants'
+
+/** The sealed columns of the table. */
+export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
+
+/** A ciphertext with its place in the table `merchants`. */
+export function sealedMerchantColumn(id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
+  return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
+}
+
+const sealed = (name: MerchantSealedColumn): Column<SealedValue | null> =>
+  ofRow(
+    name,
+    (ciphertext, id: number) => sealedMerchantColumn(id, name, ciphertext),
+    ({ ciphertext }) => ciphertext
+  )
+
+const merchantRows: Records<Merchant> = records({
+  id: integer(),
+  name: text(),
+  email: text(),
+  keyId: text(),
+  keyCreatedAt: moment(),
+  keyRotatedAt: optional(moment()),
+  storedTier: optional(text('plan_tier')),
+  tier: column('plan_tier', resolveTier, tier => tier),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(moment()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  isActive: flag(),
+  flags: group({
+    refundsEnabled: flag(),
+    multiCurrencyEnabled: flag(),
+    l402Enabled: { ...flag(), read: (row, name) => row[name] === true && row['is_active'] === true }
+  }),
+  providerChoice: optional(text<ProviderSlot>()),
+  primaryKey: sealed('primary_key'),
+  alternateKey: sealed('alternate_key'),
+  webhookUrl: optional(text()),
+  webhookSecret: sealed('webhook_secret'),
+  colour: optional(text()),
+  createdAt: moment()
+})
+
+const changeRows: Records<Required<MerchantChanges>> = records({
+  name: text(),
+  email: text(),
+  planTier: text(),
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(moment()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  isActive: flag(),
+  refundsEnabled: flag(),
+  multiCurrencyEnabled: flag(),
+  l402Enabled: flag(),
+  providerChoice: text<ProviderSlot>(),
+  colour: optional(text())
+})
+
+const usedKeyRows = records({
+  keyDigest: bytes('used_digest'),
+  isReadOnly: flag('used_read_only'),
+  endsAt: optional(moment('used_until'))
+})
+
+const BY_KEY_ID = overRows<string>(
+  { wanted: ['text', keyId => keyId] },
+  given => `
+    with asked as (select * from ${given})
+    select asked.nth, merchants.*, merchants.key_digest as used_digest, false as used_read_only, null::timestamptz as used_until
+    from asked join merchants on merchants.key_id = asked.wanted
+    union all
+    select asked.nth, merchants.*, api_keys.key_digest, api_keys.is_read_only, api_keys.ends_at
+    from asked join api_keys on api_keys.key_id = asked.wanted join merchants on merchants.id = api_keys.merchant_id`
+)
+
+/** Accounts in the database's table `merchants`. */
+export class SqlMerchantStore implements MerchantStore {
+  readonly #sql: Sql
+  readonly #byKeyId: (keyId: string) => Promise<StoredMerchant | null>
+
+  readonly #transaction: Database['transaction']
+
+  constructor(database: Pick<Database, 'sql' | 'transaction'>) {
+    const { sql } = database
+    this.#sql = sql
+    this.#transaction = (run, options) => database.transaction(run, options)
+    this.#byKeyId = sharedLook({
+      key: keyId => keyId,
+      find: async keyIds => (await BY_KEY_ID.one(sql, keyIds)).map(row => (row === null ? null : storedMerchant(row)))
+    })
+  }
+
+  within(sql: TransactionSql): MerchantStore {
+    return new SqlMerchantStore({ sql, transaction: run => run(sql) })
+  }
+
+  async nextId(): Promise<number> {
+    const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
+    // A select without a table answers exactly one row.
+    return Number(row!.id)
+  }
+
+  async insert(merchant: NewMerchant): Promise<Merchant> {
+    const now = new Date(merchant.now)
+    const { subscription, flags } = merchant
+    const row = await this.#write(this.#sql`
+      insert into merchants (
+        id, name, email, key_id, key_digest, key_created_at, plan_tier, subscription_status, current_period_end,
+        billing_customer_id, billing_subscription_id, is_active, refunds_enabled, multi_currency_enabled, l402_enabled,
+        provider_choice, choice_by_key, primary_key, alternate_key, webhook_url, webhook_secret, created_at, updated_at)
+      values (
+        ${merchant.id}, ${merchant.name}, ${merchant.email}, ${merchant.keyId}, ${merchant.keyDigest}, ${now}, ${merchant.planTier},
+        ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${subscription.billingCustomerId},
+        ${subscription.billingSubscriptionId}, true, ${flags.refundsEnabled}, ${flags.multiCurrencyEnabled}, ${flags.l402Enabled},
+        ${merchant.providerChoice}, ${merchant.providerChoice !== null}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
+        ${now}, ${now})
+      returning *, pg_notify(${merchantsChannel}, id::text)`)
+    // An insert answers its row or throws.
+    return row!
+  }
+
+  async byId(id: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    return await merchantRows.one(this.#sql`select * from merchants where id = ${id}`)
+  }
+
+  async byIds(ids: readonly number[]): Promise<Merchant[]> {
+    if (ids.length === 0) return []
+    return await merchantRows.all(this.#sql`select * from merchants where id in ${this.#sql(ids)}`)
+  }
+
+  async byEmail(email: string): Promise<Merchant | null> {
+    return await merchantRows.one(this.#sql`select * from merchants where email = ${email}`)
+  }
+
+  byKeyId(keyId: string): Promise<StoredMerchant | null> {
+    return this.#byKeyId(keyId)
+  }
+
+  async replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    return this.#transaction(async tx => {
+      const merchant = await merchantRows.one(tx`
+        update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
+        where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+      // After the update: it waited for a rotation under way, whose replaced key is visible now.
+      await endReplacedKeys(tx, id)
+      return merchant
+    })
+  }
+
+  async setKey(
+    id: number,
+    slot: ProviderSlot,
+    ciphertext: string,
+    choose: boolean,
+    now: number
+  ): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const column = this.#sql(`${slot}_key`)
+    return this.#write(this.#sql`
+      update merchants set ${column} = ${ciphertext}, updated_at = ${new Date(now)},
+        choice_by_key = choice_by_key or (provider_choice is null and ${choose}),
+        provider_choice = coalesce(provider_choice, ${choose ? slot : null})
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    return this.#write(this.#sql`
+      update merchants set ${this.#sql(`${slot}_key`)} = null, updated_at = ${new Date(now)},
+        provider_choice = case when choice_by_key and provider_choice = ${slot} then null else provider_choice end,
+        choice_by_key = choice_by_key and provider_choice <> ${slot}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const sql = this.#sql
+    const url = webhook.url === undefined ? sql`webhook_url` : sql`${webhook.url}::text`
+    const secret = webhook.secret === undefined ? sql`webhook_secret` : sql`${webhook.secret}::text`
+    return this.#write(sql`
+      update merchants set
+        webhook_url = ${url},
+        webhook_secret = case when ${url} is null then ${secret} else coalesce(${secret}, ${webhook.spare}) end,
+        updated_at = ${new Date(now)}
+      where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null> {
+    if (!isRowId(id)) return null
+    const columns = {
+      ...changeRows.write(this.#sql, changes),
+      ...(changes.providerChoice === undefined ? {} : { choice_by_key: false }),
+      updated_at: new Date(now)
+    }
+    return this.#write(this.#sql`
+      update merchants set ${this.#sql(columns)} where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
+  }
+
+  async #write(statement: PromiseLike<readonly Row[]>): Promise<Merchant | null> {
+    try {
+      return await merchantRows.one(statement)
+    } catch (error) {
+      if (isUniqueViolation(error, 'merchants_email'))
+        throw new EmailTaken('Another account has this email address', { cause: error })
+      throw error
+    }
+  }
+}
+
+// The column is an integer: a larger number from a path would be an error of the database in the place of "no such
+// account".
+function isRowId(id: number): boolean {
+  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}
+
+function storedMerchant(row: Row): StoredMerchant {
+  return { merchant: merchantRows.read(row), ...usedKeyRows.read(row) }
+}

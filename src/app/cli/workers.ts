@@ -1,0 +1,73 @@
+import cluster, { type Worker } from 'node:cluster'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { FirstWork } from '../commands/first-work.ts'
+
+/** A worker that ended by itself is replaced after this, so that one that cannot start does not spin. */
+const FIRST_REPLACE_MS = 1_000
+/** While replacements keep ending before they serve, the next ones wait twice as long each time, up to this. */
+const LAST_REPLACE_MS = 30_000
+
+/**
+ * Runs `server.workers` processes over one port, replaces those that die, passes SIGHUP on, and lets all of them finish
+ * on SIGTERM, SIGINT or SIGQUIT. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to
+ * listen, as with a port in use: trying again would not help, and whoever started us must hear of it.
+ */
+export async function superviseWorkers(config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
+  let ending: 'stopped' | 'failed' | null = null
+  let everListened = false
+  let replaceAfter = FIRST_REPLACE_MS
+  const { promise, resolve, reject } = Promise.withResolvers<number>()
+
+  const each = (run: (worker: Worker) => void): void => {
+    for (const worker of Object.values(cluster.workers ?? {})) if (worker !== undefined) run(worker)
+  }
+  const end = (why: 'stopped' | 'failed'): void => {
+    ending ??= why
+    each(worker => {
+      worker.process.kill('SIGTERM')
+    })
+    finish()
+  }
+  const finish = (): void => {
+    if (ending === null || Object.keys(cluster.workers ?? {}).length > 0) return
+    if (ending === 'stopped') resolve(0)
+    else reject(new Error('The workers ended before they could listen; giving up. Their own lines say why.'))
+  }
+  const fork = (): void => {
+    const worker = cluster.fork(firstWork.environment)
+    firstWork.tell(worker)
+    worker.on('listening', () => {
+      everListened = true
+      replaceAfter = FIRST_REPLACE_MS
+    })
+    worker.on('error', error => {
+      log.error({ err: error, worker: worker.id }, 'a worker could not be started')
+    })
+  }
+  cluster.on('exit', (worker: Worker, code: number, signal: string | null) => {
+    const ended = { worker: worker.id, pid: worker.process.pid, code, signal }
+    if (ending !== null) return finish()
+    if (!everListened && signal === null) {
+      log.error(ended, 'a worker ended before it could listen')
+      return end('failed')
+    }
+    log.error({ ...ended, replaceMs: replaceAfter }, 'a worker ended and is replaced')
+    setTimeout(() => {
+      if (ending === null) fork()
+    }, replaceAfter)
+    replaceAfter = Math.min(LAST_REPLACE_MS, replaceAfter * 2)
+  })
+  process.on('SIGHUP', () => {
+    each(worker => {
+      worker.process.kill('SIGHUP')
+    })
+  })
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const)
+    process.once(name, () => {
+      end('stopped')
+    })
+  for (let index = 0; index < config.server.workers; index++) fork()
+  log.info({ workers: config.server.workers, publicUrl: config.server.publicUrl }, 'workers started')
+  return await promise
+}

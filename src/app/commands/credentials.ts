@@ -1,0 +1,39 @@
+import type { Dispatcher } from 'undici'
+import { readChallengeLine, type ChallengeLine } from '../cli/challenge-lines.ts'
+import { CommandError } from '../cli/output.ts'
+
+/** The schemes of a 402, as the command line names them. */
+export type CliScheme = 'l402' | 'payment'
+
+/** Whether a text that somebody typed names a scheme. */
+export function isScheme(text: string): text is CliScheme {
+  return text === 'l402' || text === 'payment'
+}
+
+/** The challenge of one scheme among the WWW-Authenticate lines of a 402. @throws CommandError when it is not offered */
+export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine {
+  const lines = headers['www-authenticate'] ?? []
+  for (const line of Array.isArray(lines) ? lines : [lines]) {
+    const challenge = readChallengeLine(line)
+    if (challenge?.scheme === scheme) return challenge
+  }
+  throw new CommandError(
+    'BG_OTHER_RESPONSE',
+    `The 402 offers no ${scheme} challenge; the other one is --scheme ${scheme === 'l402' ? 'payment' : 'l402'}.`
+  )
+}
+
+const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
+
+/** Value of Authorization for a challenge whose invoice was paid. */
+export function credentialFor(challenge: ChallengeLine, preimage: string): string {
+  const { parameters } = challenge
+  if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`
+  const echoed = Object.fromEntries(
+    ECHOED.flatMap(name => {
+      const value = parameters.get(name)
+      return value === undefined ? [] : [[name, value]]
+    })
+  )
+  return `Payment ${Buffer.from(JSON.stringify({ challenge: echoed, payload: { preimage } })).toString('base64url')}`
+}

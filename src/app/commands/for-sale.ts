@@ -1,0 +1,55 @@
+import { isFree, priceWords } from '../../engine/checks/price.ts'
+import { takes } from '../../engine/config/presets.ts'
+import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
+
+/** Something that a gateway sells for its operator, as its start says it. */
+export interface ForSale {
+  /** Such as `/v1/* for 10 sats`. */
+  readonly line: string
+  /** What stands behind `boltgate pay` to buy it once. */
+  readonly order: string
+}
+
+/** What the routes of a configuration sell, in the order of the file. Proxies are their merchants' business. */
+export function forSale(config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
+  return config.routes.flatMap(route => {
+    const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
+    const price = route.price ?? (asks ? config.payment.defaultPrice : 0)
+    if (route.upstream.kind === 'proxy' || isFree(price)) return []
+    return [
+      {
+        line: `${route.match.host ?? ''}${route.match.path.join(', ')} for ${priceWords(price)}${route.meter === undefined ? '' : ' a balance'}`,
+        order: orderOf(route, publicUrl, operations)
+      }
+    ]
+  })
+}
+
+/** Whether `boltgate pay` can pay here: the sandbox makes the invoices, and its wallet is mounted. */
+export function hasWallet(config: GatewayConfig): boolean {
+  return (
+    config.mode === 'development' &&
+    config.lightning.primary[0]?.kind === 'sandbox' &&
+    config.routes.some(route => takes(route, 'POST', '/sandbox/pay'))
+  )
+}
+
+function orderOf(route: RouteConfig, publicUrl: string, operations: readonly AnyOperation[]): string {
+  const {
+    host,
+    method = ['GET'],
+    path: [pattern = '/']
+  } = route.match
+  const [verb = 'GET'] = method.includes('GET') ? ['GET'] : method
+  const operation =
+    route.upstream.kind === 'internal'
+      ? operations.find(({ method: its, path }) => its === verb && takes(route, its, path))
+      : undefined
+  const path = operation?.path ?? pattern.replace(/\*$/, '').replaceAll(/:[^/]+/g, '1')
+  return [
+    `${publicUrl}${path}`,
+    ...(verb === 'GET' ? [] : [`-X ${verb}`]),
+    ...(host === undefined || host === new URL(publicUrl).hostname ? [] : [`-H 'Host: ${host}'`])
+  ].join(' ')
+}

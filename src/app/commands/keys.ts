@@ -1,0 +1,85 @@
+import { parseArgs } from 'node:util'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { openDatabase } from '../../platform/database/database.ts'
+import { migrate } from '../../platform/database/migrations.ts'
+import { migrations } from '../../platform/database/migrations/list.ts'
+import { ownImage } from '../image.ts'
+import { keysPath, makeMaster, rotateMaster, writeKeys, readKeys } from '../../platform/keys/keyfile.ts'
+import { Sealer, Secret } from '../../platform/keys/secrets.ts'
+import { adoptMaster } from '../master-check.ts'
+import { loadSecrets } from '../secrets.ts'
+import { systemClock } from '../../platform/system/clock.ts'
+import { randomToken } from '../../platform/system/ids.ts'
+import { silentLog } from '../../platform/telemetry/log.ts'
+import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { UsageError, type Output } from '../cli/output.ts'
+
+export const keysUsage = `boltgate keys rotate|adopt [--admin] [--config FILE]
+
+rotate makes a new master secret and keeps the old one as a previous one, so that tokens and saved keys stay valid. If the
+secret comes from the configuration, it prints the new one and what to write. --admin makes a new admin key instead.
+A running gateway takes either at its next start.
+
+adopt accepts the present master secret for a database that was used with another, which is lost: without a master.key it
+makes one. Tokens sold and provider keys saved under the lost secret stay unusable. Stop the gateway first.`
+
+/** Rotates the master secret or the admin key, or adopts a new secret. Throws `UsageError`, `ConfigError`, `KeyFileError`. */
+export async function keys(args: readonly string[], out: Output): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: { config: { type: 'string', short: 'c' }, admin: { type: 'boolean', default: false } }
+  })
+  const [action] = positionals
+  if (positionals.length !== 1 || (action !== 'rotate' && (action !== 'adopt' || values.admin))) {
+    const given = positionals.length === 0 ? 'and there is nothing' : `not "${positionals.join(' ')}"`
+    throw new UsageError(`keys needs what to do, which is rotate or adopt, ${given}.\n\n${keysUsage}`)
+  }
+  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
+  if (action === 'adopt') return await adopt(config, out)
+  if (values.admin) {
+    const adminKey = new Secret(`bgadmin_${randomToken(32)}`)
+    if (config.secrets.adminKey !== '') {
+      out.print(
+        'The admin key comes from the configuration. Set secrets.adminKey to this new one and start the gateway again:'
+      )
+      out.print(adminKey.reveal())
+      return 0
+    }
+    writeKeys(config.data, { adminKey, merchant: readKeys(config.data)?.merchant ?? null })
+    out.print(`Wrote a new admin key to ${keysPath(config.data)}. Start the gateway again to use it.`)
+    return 0
+  }
+  if (config.secrets.master !== '') {
+    out.print(
+      'The master secret comes from the configuration. Set secrets.master to this new one, put the old one first under'
+    )
+    out.print('secrets.previous, and start the gateway again:')
+    out.print(randomToken(48))
+    return 0
+  }
+  const file = rotateMaster(config.data)
+  out.print(`Wrote a new master secret to ${file}; the old one stays below it. Start the gateway again to use it.`)
+  return 0
+}
+
+async function adopt(config: GatewayConfig, out: Output): Promise<number> {
+  if (config.secrets.master === '') makeMaster(config.data)
+  const { ring } = loadSecrets(config)
+  const database = await openDatabase({
+    ...config.database,
+    dataDir: config.data,
+    image: ownImage(),
+    log: silentLog,
+    clock: systemClock
+  })
+  try {
+    await database.verify()
+    await migrate(database, migrations, { clock: systemClock, log: silentLog })
+    await adoptMaster(database, new Sealer(ring))
+  } finally {
+    await database.close()
+  }
+  out.print('The database now belongs to the present master secret. Start the gateway again.')
+  return 0
+}

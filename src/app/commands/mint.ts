@@ -1,0 +1,104 @@
+import { parseArgs } from 'node:util'
+import type { Dispatcher } from 'undici'
+import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
+import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
+import { CommandError, UsageError, type Output } from '../cli/output.ts'
+import { addressOption, readMethod } from '../cli/request-options.ts'
+
+export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
+
+Prints N paid credentials for load tests, one value of Authorization a line: it asks the gateway at URL (by default
+http://127.0.0.1:8080) for PATH (by default /demo/quote), pays each invoice at its sandbox, and goes on when a throttle lets it.
+--parallel asks for so many at once (by default 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
+
+/** Longest wait that a throttle may ask for before the command gives up, in seconds. */
+const LONGEST_WAIT = 120
+const MOST_AT_ONCE = 256
+
+/** What is minted for. */
+interface Wanted {
+  readonly target: URL
+  readonly method: Dispatcher.HttpMethod
+  readonly body: string | null
+  readonly scheme: CliScheme
+}
+
+/** Mints credentials. Throws `UsageError`, and `CommandError` when the gateway does not give them. */
+export async function mint(args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      count: { type: 'string', short: 'n', default: '1' },
+      path: { type: 'string', default: '/demo/quote' },
+      url: { type: 'string', default: 'http://127.0.0.1:8080' },
+      request: { type: 'string', short: 'X' },
+      data: { type: 'string', short: 'd' },
+      scheme: { type: 'string', default: 'l402' },
+      parallel: { type: 'string', default: '1' }
+    }
+  })
+  const count = wholeNumber('count', values.count, 1_000_000)
+  const parallel = wholeNumber('parallel', values.parallel, MOST_AT_ONCE)
+  if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
+  addressOption('--url', values.url)
+  const body = values.data ?? null
+  const wanted: Wanted = {
+    target: addressOption('--path', values.path, values.url),
+    method: readMethod(values.request ?? (body === null ? 'GET' : 'POST')),
+    body,
+    scheme: values.scheme
+  }
+  let begun = 0
+  let made = 0
+  const work = async (): Promise<void> => {
+    while (begun < count) {
+      begun++
+      out.print(await one(wanted, out))
+      made++
+      if (made % 1000 === 0) out.complain(`${made} of ${count}`)
+    }
+  }
+  try {
+    await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
+  } finally {
+    // After a failure the others begin no more.
+    begun = count
+  }
+  return 0
+}
+
+function wholeNumber(name: string, text: string, most: number): number {
+  const value = Number(text)
+  if (!Number.isInteger(value) || value < 1 || value > most)
+    throw new UsageError(`--${name} is a whole number from 1 to ${most}, not "${text}".`)
+  return value
+}
+
+/** One paid credential. @throws CommandError when the gateway does not give it */
+async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string> {
+  for (;;) {
+    const headers: Record<string, string> = body === null ? {} : { 'content-type': 'application/json' }
+    const response = await callGateway(target, { method, headers, body })
+    if (response.status === 429) {
+      const seconds = Number(response.headers['retry-after'] ?? '1')
+      if (seconds > LONGEST_WAIT)
+        throw new CommandError(
+          'BG_OTHER_RESPONSE',
+          `The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`
+        )
+      out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
+      await new Promise(resolve => {
+        setTimeout(resolve, seconds * 1000)
+      })
+      continue
+    }
+    if (response.status !== 402)
+      throw new CommandError(
+        'BG_OTHER_RESPONSE',
+        `${target.href} answered ${response.status}, not 402: ${beginningOf(response.text)}`
+      )
+    const challenge = challengeIn(response.headers, scheme)
+    const preimage = await payAtSandbox(new URL('/sandbox/pay', target), challenge.parameters.get('invoice'))
+    return credentialFor(challenge, preimage)
+  }
+}

@@ -1,0 +1,103 @@
+import { parseArgs } from 'node:util'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { readAuthorization } from '../../lightning/codecs/credential.ts'
+import { decodeIdentifier, decodeMacaroonBase64, MacaroonError } from '../../lightning/l402/macaroon.ts'
+import { parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
+import { isHex32, paymentHashOf } from '../../lightning/codecs/preimage.ts'
+import { readKeys } from '../../platform/keys/keyfile.ts'
+import { callGateway, beginningOf } from '../cli/gateway-call.ts'
+import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { CommandError, UsageError, type Output } from '../cli/output.ts'
+import { addressOption } from '../cli/request-options.ts'
+
+export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
+
+Has a running gateway refuse what was sold: the credentials of one payment, by its hash or by a credential's whole text in quotes
+('L402 …' or 'Payment …'), or everything that was issued until now for a proxy or for a merchant. What is sold afterwards is good.
+It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
+
+/**
+ * Revokes over the administrator's operations. Throws `UsageError`, `ConfigError`, `KeyFileError`, and `CommandError`
+ * when the gateway refuses.
+ */
+export async function revoke(args: readonly string[], out: Output): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      proxy: { type: 'string' },
+      merchant: { type: 'string' },
+      url: { type: 'string' },
+      config: { type: 'string', short: 'c' }
+    }
+  })
+  const path = pathOf(positionals, values.proxy, values.merchant)
+  const given = values.url === undefined ? null : addressOption('--url', values.url).href
+  const { config } = await loadWithPlugins(configurationFile(values.config), process.env)
+  const adminKey = config.secrets.adminKey === '' ? readKeys(config.data)?.adminKey.reveal() : config.secrets.adminKey
+  if (adminKey === undefined)
+    throw new UsageError(
+      `There is no admin key in the configuration, and none in ${config.data}. Run this where the gateway runs, or set secrets.adminKey.`
+    )
+  const url = given ?? addressOf(config)
+  const { status, text } = await callGateway(new URL(path, url), {
+    method: 'DELETE',
+    headers: { 'x-api-key': adminKey },
+    body: null
+  })
+  if (status === 204) {
+    out.print('Revoked: every credential of this payment is refused.')
+    return 0
+  }
+  if (status === 200) {
+    // The operation's own response.
+    const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
+    out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
+    return 0
+  }
+  throw new CommandError('BG_OTHER_RESPONSE', `${url} answered ${status}: ${beginningOf(text)}`)
+}
+
+/** The operation that revokes what the command line names. */
+function pathOf(positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
+  const [what, ...more] = positionals
+  const named = [what, proxy, merchant].filter(name => name !== undefined)
+  if (named.length === 0)
+    throw new UsageError(`revoke needs a payment hash, a credential, --proxy or --merchant.\n\n${revokeUsage}`)
+  if (named.length > 1 || more.length > 0)
+    throw new UsageError(
+      `revoke takes one of a payment hash, a credential, --proxy and --merchant at a time; a credential has a space in it and stands in quotes.\n\n${revokeUsage}`
+    )
+  if (proxy !== undefined) return `/api/admin/proxies/${encodeURIComponent(proxy)}/tokens`
+  if (merchant !== undefined) return `/api/admin/merchants/${encodeURIComponent(merchant)}/tokens`
+  return `/api/admin/tokens/${hashOf(what ?? '')}`
+}
+
+/** The payment hash that a text is, or that a credential was paid with. */
+function hashOf(text: string): string {
+  const hash = text.trim().toLowerCase()
+  if (isHex32(hash)) return hash
+  const credential = readAuthorization(text.trim())
+  try {
+    if (credential.kind === 'classic')
+      return decodeIdentifier(decodeMacaroonBase64(credential.macaroon).identifier).paymentHash
+  } catch (error) {
+    if (error instanceof MacaroonError) throw new UsageError(`The macaroon cannot be read: ${error.message}`)
+    throw error
+  }
+  if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
+  if (credential.kind === 'modern') {
+    const parsed = parsePaymentToken(credential.token)
+    if (parsed.ok) return parsed.credential.charge.paymentHash
+    throw new UsageError(`The credential cannot be read: ${parsed.detail}`)
+  }
+  throw new UsageError(
+    `"${text.slice(0, 80)}" is neither a payment hash of 64 hex characters nor a credential such as 'L402 <macaroon>:<preimage>'.`
+  )
+}
+
+/** Where the gateway of this configuration listens, for whoever is on its machine. */
+function addressOf({ server: { listen } }: GatewayConfig): string {
+  const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
+  return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`
+}

@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs'
+import { parseArgs } from 'node:util'
+import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
+import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
+import { spelledOut } from '../../engine/config/spelled-out.ts'
+import { presets } from '../presets.ts'
+import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import type { Output } from '../cli/output.ts'
+
+export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
+
+Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to, and where it comes from: a
+line of the file, or a preset that \`use\` names. --as-yaml prints FILE with the chains and routes of its presets spelled out.`
+
+/** Prints the routes as a table, or the file with all of them in it. Throws `ConfigError` and `UsageError`. */
+export async function routes(args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } }
+  })
+  const file = configurationFile(values.config)
+  const { config } = await loadWithPlugins(file, process.env)
+  if (values['as-yaml'] === true) {
+    out.print(spelledOut(readFileSync(file, 'utf8'), config, presets).trimEnd())
+    return 0
+  }
+  const rows = [
+    ['METHOD', 'HOST', 'PATH', 'PRICE', 'UPSTREAM', 'FROM', 'CHAIN'],
+    ...config.routes.flatMap(route => rowsOf(config, route))
+  ]
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0))) ?? []
+  for (const row of rows)
+    out.print(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd()
+    )
+  return 0
+}
+
+function rowsOf(config: GatewayConfig, route: RouteConfig): string[][] {
+  const chain = (config.chains[route.chain] ?? [])
+    .filter(entry => !entry.disabled)
+    .map(entry => entry.plugin)
+    .join(' → ')
+  return route.match.path.map(path => [
+    route.match.method?.join(',') ?? 'any',
+    route.match.host ?? 'any',
+    path,
+    routePriceWords(config, route) ?? '-',
+    routeUpstreamWords(route),
+    routeOrigin(config, route),
+    `${route.chain}: ${chain}`
+  ])
+}

@@ -1,0 +1,285 @@
+import cluster from 'node:cluster'
+import { parseArgs } from 'node:util'
+import type { App } from '../compose.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { takes } from '../../engine/config/presets.ts'
+import { watchConfig } from '../../engine/config/watch.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
+import { ownImage } from '../image.ts'
+import { systemClock, type Clock } from '../../platform/system/clock.ts'
+import { BufferCollector, setCollectorFlags, youngCollector } from '../../platform/system/collector.ts'
+import {
+  isConnectionFault,
+  openDatabase,
+  type Database,
+  type DatabaseOptions
+} from '../../platform/database/database.ts'
+import { GrowthWatch } from '../../platform/database/growth.ts'
+import { keysPath } from '../../platform/keys/keyfile.ts'
+import { createLog, type Log } from '../../platform/telemetry/log.ts'
+import { loadSecrets, type Secrets } from '../secrets.ts'
+import { FIRST_STORE } from '../../shop/stores/first-store.ts'
+import { loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
+import { endAtLatest, endSoon } from '../cli/end.ts'
+import { logged } from './explain.ts'
+import { awaitsFirstWork, FirstWork } from './first-work.ts'
+import { forSale, hasWallet } from './for-sale.ts'
+import { needsRestart } from '../../engine/config/restart.ts'
+import type { Output } from '../cli/output.ts'
+import { superviseWorkers } from '../cli/workers.ts'
+
+export const startUsage = `boltgate start [--config FILE]
+
+Starts the gateway with FILE, ./gateway.yaml by default; where there is none, with the demo of the package, which it says.
+SIGHUP or a saved file reloads it. SIGTERM, SIGINT or SIGQUIT drains it and stops.`
+
+/** How often a database that was away at the start is tried again. */
+const RETRY_MS = 2_000
+
+/** Starts the gateway and stays until it has been stopped by a signal. Throws `ConfigError` and `UsageError`. */
+export async function start(args: readonly string[], out: Output): Promise<number> {
+  const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
+  setCollectorFlags()
+  try {
+    return await run(startFile(values.config), out)
+  } finally {
+    // A worker's channel to its supervisor would keep the process alive when all else has ended.
+    cluster.worker?.disconnect()
+  }
+}
+
+async function run(from: StartFile, out: Output): Promise<number> {
+  const loaded = await loadWithPlugins(from.file, process.env, from.folder)
+  if (from.folder !== undefined && cluster.isPrimary)
+    out.complain(
+      `There is no gateway.yaml here: this runs the demo of the package, with its data in ${loaded.config.data}. For an API of yours: npx boltgate init`
+    )
+  const log = createLog({ level: loaded.config.log.level })
+  try {
+    if (loaded.config.server.workers > 1 && cluster.isPrimary) {
+      const work = new FirstWork()
+      await prepareOnce(loaded.config, log, work)
+      return await superviseWorkers(loaded.config, log, work)
+    }
+    return await new Process(from, loaded, log, out).run()
+  } finally {
+    endSoon(log)
+  }
+}
+
+/**
+ * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start
+ * all the same and answer 503 (decision 22); this goes on trying beside them, and none is ready before it is done.
+ */
+async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
+  const secrets = loadSecrets(config)
+  const { prepare } = await import('../first-start.ts')
+  const database = await openDatabase({ ...databaseOf(config), log, clock: systemClock, connections: 1 })
+  try {
+    await prepare({ config, database, secrets, clock: systemClock, log, firstMerchant: true })
+    work.done()
+  } catch (error) {
+    if (!isConnectionFault(error)) throw error
+    log.error(logged(error), 'the database is away: workers start without it')
+    prepareLater(config, log, work)
+  } finally {
+    await database.close()
+  }
+}
+
+/** The database as a configuration has it. */
+function databaseOf(config: GatewayConfig): Omit<DatabaseOptions, 'log' | 'clock'> {
+  return { ...config.database, dataDir: config.data, image: ownImage() }
+}
+
+function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
+  systemClock.after(RETRY_MS, () => {
+    prepareOnce(config, log, work).catch((fault: unknown) => {
+      log.error(logged(fault), 'the database could not be prepared; trying again')
+      prepareLater(config, log, work)
+    })
+  })
+}
+
+/** One serving process: the only one, or a worker. */
+class Process {
+  readonly #from: StartFile
+  readonly #log: Log
+  readonly #out: Output
+  readonly #clock: Clock = systemClock
+  #config: GatewayConfig
+  #loaded: Loaded
+  #publicUrl = ''
+  #exitCode = 0
+  /** This process waits for its supervisor to prepare the database. */
+  #waits: boolean
+
+  constructor(from: StartFile, loaded: Loaded, log: Log, out: Output) {
+    this.#from = from
+    this.#loaded = loaded
+    this.#config = loaded.config
+    this.#log = log
+    this.#out = out
+    this.#waits = awaitsFirstWork(() => {
+      this.#waits = false
+    })
+  }
+
+  async run(): Promise<number> {
+    const config = this.#config
+    const secrets = loadSecrets(config)
+    const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
+    // The embedded database starts in its own process while this one reads the rest of the program.
+    const [database, { compose }] = await Promise.all([
+      openDatabase({
+        ...databaseOf(config),
+        log: this.#log,
+        clock: this.#clock,
+        onStopped: reason => {
+          // It holds the folder and all rows; a new process gets both, this one would answer 503 for good.
+          this.#log.error(logged(reason), 'the embedded database has ended: stopping, to be started again')
+          this.#exitCode = 1
+          stop()
+        }
+      }),
+      import('../compose.ts'),
+      import('../first-start.ts')
+    ])
+    onStopSignal(stop)
+    let app: App | null = null
+    const growth = database.kind === 'postgres' ? new GrowthWatch(database, this.#clock, this.#log) : null
+    const collecting = new BufferCollector(this.#clock, youngCollector(), () => app?.active ?? 0)
+    try {
+      this.#publicUrl = publicUrlOf(config, config.server.listen.port)
+      app = await compose(config, {
+        clock: this.#clock,
+        log: this.#log,
+        database,
+        secrets,
+        plugins: this.#loaded.plugins,
+        publicUrl: () => this.#publicUrl,
+        begun: () => {
+          collecting.begun()
+        }
+      })
+      const ready = await this.#prepared(database, secrets)
+      const address = await app.listen()
+      this.#publicUrl = publicUrlOf(config, address.port)
+      if (ready) await app.follow()
+      else void this.#keepTrying(app, database, secrets)
+      this.#announce(address, ready, app.operations)
+      const watch = await this.#watch(app)
+      await stopped
+      watch.close()
+      this.#log.info('stopping: requests under way are finished first')
+      endAtLatest(this.#config.server.limits.drainTimeout, this.#log)
+    } finally {
+      collecting.cancel()
+      await growth?.close()
+      await app?.close()
+      await database.close()
+    }
+    return this.#exitCode
+  }
+
+  /**
+   * False while the database is away or the supervisor has not done its work there; anything else that goes wrong stops
+   * the start.
+   */
+  async #prepared(database: Database, secrets: Secrets): Promise<boolean> {
+    const { prepare } = await import('../first-start.ts')
+    try {
+      await prepare({
+        config: this.#config,
+        database,
+        secrets,
+        clock: this.#clock,
+        log: this.#log,
+        firstMerchant: !cluster.isWorker
+      })
+      if (!this.#waits) return true
+      this.#log.info({ pid: process.pid }, 'the database is there; the supervisor prepares it')
+      return false
+    } catch (error) {
+      if (!isConnectionFault(error)) throw error
+      this.#log.error(logged(error), 'the database is away: answering 503 and trying again')
+      return false
+    }
+  }
+
+  async #keepTrying(app: App, database: Database, secrets: Secrets): Promise<void> {
+    for (;;) {
+      await new Promise<void>(resolve => {
+        this.#clock.after(RETRY_MS, resolve)
+      })
+      try {
+        if (!(await this.#prepared(database, secrets))) continue
+        await app.follow()
+        this.#log.info('the database is there; ready')
+        return
+      } catch (error) {
+        this.#log.error(logged(error), 'the database could not be prepared; trying again')
+      }
+    }
+  }
+
+  async #watch(app: App): Promise<{ close(): void }> {
+    return await watchConfig({
+      file: this.#from.file,
+      clock: this.#clock,
+      onChange: async () => {
+        try {
+          const next = await loadWithPlugins(this.#from.file, process.env, this.#from.folder)
+          for (const setting of needsRestart(this.#config, next.config))
+            this.#log.warn(`${setting} has changed; it takes effect after a restart`)
+          await app.reload(next.config, next.plugins)
+        } catch (error) {
+          const problem = error instanceof Error ? error.message : String(error)
+          app.refuse(problem)
+          const { code, err } = logged(error)
+          this.#log.error({ code, err }, `the changed configuration is not used, the old one stays:\n${problem}`)
+        }
+      },
+      onError: error => {
+        this.#log.error({ err: error }, 'the configuration could not be watched or reloaded')
+      }
+    })
+  }
+
+  #announce(address: { host: string; port: number }, ready: boolean, operations: readonly AnyOperation[]): void {
+    this.#log.info(
+      { ...address, publicUrl: this.#publicUrl, pid: process.pid },
+      ready ? 'ready' : 'listening without a database'
+    )
+    if (cluster.isWorker) return
+    this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
+    if (this.#config.mode === 'development' && ready) {
+      const [first, ...more] = forSale(this.#config, this.#publicUrl, operations)
+      if (first !== undefined) {
+        const named = this.#from.folder === undefined ? '' : ` --config ${this.#from.file}`
+        this.#out.print(
+          `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes${named})`}`
+        )
+        if (hasWallet(this.#config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
+      }
+      const sellsGoods =
+        this.#config.storefront.kind === 'sandbox' &&
+        this.#config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
+      if (sellsGoods) this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
+      this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
+    }
+  }
+}
+
+/** The address that clients use: as configured, else where we listen. */
+function publicUrlOf(config: GatewayConfig, port: number): string {
+  if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
+  const { host } = config.server.listen
+  const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
+  return `http://${name}:${port}`
+}
+
+function onStopSignal(stop: () => void): void {
+  for (const name of ['SIGTERM', 'SIGINT', 'SIGQUIT'] as const) process.once(name, stop)
+  if (cluster.isWorker) process.on('disconnect', stop)
+}

@@ -1,0 +1,199 @@
+import { Closers } from './composition/closers.ts'
+import { openParts, type Parts, type Running, type Surroundings } from './composition/parts.ts'
+import { formatProblem, type Problem } from '../engine/config/diagnose.ts'
+import { changesBetween, effective } from '../engine/config/effective.ts'
+import type { GatewayConfig } from '../engine/config/schema.ts'
+import { compile } from '../engine/pipeline/compile.ts'
+import { Gateway } from '../engine/pipeline/gateway.ts'
+import { InternalUpstream } from '../engine/pipeline/internal.ts'
+import { Load } from '../engine/pipeline/load.ts'
+import type { AnyOperation } from '../engine/operations/operation.ts'
+import type { Plugin } from '../engine/pipeline/plugin.ts'
+import type { Snapshot } from '../engine/pipeline/snapshot.ts'
+import { createListener, type Listener } from '../engine/listener/listener.ts'
+import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
+import { freshId } from '../platform/system/ids.ts'
+
+/**
+ * How long the plugins may take to close, and their hooks of requests that were cut to settle: as long as the database
+ * may take to answer the last of them.
+ */
+const PLUGINS_MS = 10_000
+
+/**
+ * Composes a gateway: opens every domain once, and compiles the first snapshot. When a part cannot be made, those made
+ * before are closed again.
+ */
+export async function compose(config: GatewayConfig, around: Surroundings): Promise<App> {
+  const closers = new Closers(around.log)
+  try {
+    return await build(config, around, closers)
+  } catch (error) {
+    await closers.close()
+    throw error
+  }
+}
+
+async function build(config: GatewayConfig, around: Surroundings, closers: Closers): Promise<App> {
+  const { clock, log } = around
+  const running: Running = {
+    config,
+    started: config,
+    plugins: around.plugins,
+    reload: null,
+    serving: false,
+    gateway: null
+  }
+  const parts = await openParts(running, around, closers)
+  const internals = new Map(
+    Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations, parts.trail)])
+  )
+  const warn =
+    around.warn ??
+    ((warning: Problem): void => {
+      log.warn({ code: warning.code }, formatProblem(warning))
+    })
+  const shed = parts.services.metrics.counter(
+    'boltgate_requests_shed_total',
+    'Requests that were answered with 503 because the gateway was overloaded.'
+  )
+  const load = closers.add(
+    new Load({
+      clock,
+      isPaid: ({ headers }) => hasPaymentCredential(headers),
+      probe: () => around.database.sql`select 1`,
+      shed: () => {
+        shed.inc({})
+      }
+    }),
+    part => {
+      part.stop()
+    }
+  )
+  const compileFor: Compile = async (next, plugins, generation) => {
+    for (const warning of next.warnings) warn(warning)
+    return await compile(next, {
+      services: { ...parts.services, policies: next.policies },
+      plugins,
+      internals,
+      generation,
+      load,
+      warn
+    })
+  }
+  const gateway = closers.add(
+    new Gateway(await compileFor(config, around.plugins, 1)),
+    part => part.close(),
+    PLUGINS_MS
+  )
+  running.gateway = gateway
+  parts.offer(config)
+  const listener = createListener({
+    limits: config.server.limits,
+    trustedProxies: config.server.trustedProxies,
+    clock,
+    freshId,
+    handle: (ctx, wire) => {
+      around.begun?.()
+      gateway.handle(ctx, wire)
+    },
+    takesAnySegment: (method, host, path) => gateway.answersItself(method, host, path),
+    refused: event => {
+      log.info(event, 'refused at the front door')
+    },
+    failed: error => {
+      log.error({ err: error }, 'a connection could not be accepted')
+    }
+  })
+  return new App({
+    running,
+    around,
+    parts,
+    closers,
+    gateway,
+    load,
+    listener,
+    compile: compileFor
+  })
+}
+
+type Compile = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>, generation: number) => Promise<Snapshot>
+
+interface AppParts {
+  readonly running: Running
+  readonly around: Surroundings
+  readonly parts: Parts
+  readonly closers: Closers
+  readonly gateway: Gateway
+  readonly load: Load
+  readonly listener: Listener
+  readonly compile: Compile
+}
+
+/** A composed gateway: listens, reloads, drains. */
+export class App {
+  readonly #parts: AppParts
+
+  constructor(parts: AppParts) {
+    this.#parts = parts
+  }
+
+  /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
+  get operations(): readonly AnyOperation[] {
+    return this.#parts.parts.operations
+  }
+
+  /** Requests under way. */
+  get active(): number {
+    return this.#parts.gateway.active
+  }
+
+  /** Opens the port. @throws ListenError */
+  async listen(): Promise<{ readonly host: string; readonly port: number }> {
+    const { host, port } = this.#parts.running.config.server.listen
+    await this.#parts.listener.listen(host, port)
+    this.#parts.load.start()
+    return this.#parts.listener.address ?? { host, port }
+  }
+
+  /**
+   * Begins to follow what other processes change, once the database has its tables; from here on the gateway is ready.
+   */
+  async follow(): Promise<void> {
+    await this.#parts.parts.start()
+    this.#parts.running.serving = true
+  }
+
+  /** Takes a new configuration for new requests. Throws, and changes nothing, when it cannot be compiled. */
+  async reload(config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
+    const { running, around, parts, gateway } = this.#parts
+    // Offers are made with the settings of now, while their route is compiled.
+    const takeBack = parts.configure(config)
+    try {
+      gateway.swap(await this.#parts.compile(config, plugins, gateway.generation + 1))
+    } catch (error) {
+      takeBack()
+      throw error
+    }
+    const changes = changesBetween(effective(running.config, running.plugins), effective(config, plugins))
+    running.reload = { at: around.clock.now(), changes, problem: null }
+    running.config = config
+    running.plugins = plugins
+    parts.offer(config)
+    around.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
+  }
+
+  /** Keeps in mind that a changed file was not used, for the operator. `problem` says why. */
+  refuse(problem: string): void {
+    const { around, running } = this.#parts
+    running.reload = { at: around.clock.now(), changes: [], problem }
+  }
+
+  /** Finishes what is under way, for at most the drain timeout, and ends everything but the database. */
+  async close(): Promise<void> {
+    const { running, listener, closers } = this.#parts
+    running.serving = false
+    await listener.drain(running.config.server.limits.drainTimeout)
+    await closers.close()
+  }
+}

@@ -1,0 +1,197 @@
+import { Type, type Static } from 'typebox'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, Health } from '../../platform/database/database.ts'
+
+const Status = Type.Enum(['Healthy', 'Degraded', 'Unhealthy'])
+const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+
+/** Health report (contract, Other resources). Durations are milliseconds. */
+const HealthReport = Type.Object(
+  {
+    status: Status,
+    totalDuration: Type.Number(),
+    checks: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        status: Status,
+        duration: Type.Number(),
+        description: NullableText,
+        exception: NullableText,
+        tags: Type.Array(Type.String())
+      })
+    )
+  },
+  { title: 'HealthReport' }
+)
+
+const STATUS = { healthy: 'Healthy', degraded: 'Degraded', unhealthy: 'Unhealthy' } as const
+
+const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
+  healthy: null,
+  degraded: 'The database answers slowly.',
+  unhealthy: 'The database does not answer, or cannot be written.'
+}
+
+/** Whether the gateway may be given traffic; false while it starts or drains. */
+export interface Readiness {
+  ready(): boolean
+  /** How the budgets of calls to payment providers stand; left out where there are none. */
+  budgets?(): Promise<readonly Budget[]>
+  /** Who makes the operator's invoices, in order; empty, or left out, where there is but one to do so. */
+  makers?(): ReadonlyArray<
+    Omit<Maker, 'since'> & { /** Milliseconds since the epoch. */ readonly since: number | null }
+  >
+}
+
+const Budget = Type.Object(
+  {
+    provider: Type.String(),
+    limit: Type.String({
+      description: 'A limit that the provider counts for our address, or `account` for those of single keys.'
+    }),
+    exhausted: Type.Boolean({
+      description: 'No invoice can be made for strangers at the moment; for accounts: of some key.'
+    }),
+    retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds until one can.' })
+  },
+  { title: 'ProviderBudget' }
+)
+type Budget = Static<typeof Budget>
+
+const Maker = Type.Object(
+  {
+    slot: Type.String(),
+    provider: Type.String(),
+    use: Type.Enum(['used', 'standby', 'passed over'], {
+      description: '`used`: the next invoice is asked of it; `standby`: it is asked where that fails.'
+    }),
+    reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Why it is passed over.' }),
+    since: Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time' })
+  },
+  { title: 'InvoiceMaker' }
+)
+type Maker = Static<typeof Maker>
+
+const Ready = Type.Object(
+  {
+    ready: Type.Boolean(),
+    providers: Type.Optional(
+      Type.Array(Budget, {
+        description:
+          'Budgets of calls to payment providers. One that is used up passes by itself and takes nothing from being ready.'
+      })
+    ),
+    makers: Type.Optional(
+      Type.Array(Maker, {
+        description:
+          "Who makes the operator's invoices, in order, where there are several. One that is passed over takes nothing from being ready."
+      })
+    )
+  },
+  { title: 'Readiness' }
+)
+
+/** `GET /health` (contract, Health; decision 22) and `GET /ready` for probes. */
+export function healthOperations(database: Database, clock: Clock, readiness: Readiness): AnyOperation[] {
+  const health = defineOperation({
+    id: 'getHealth',
+    method: 'GET',
+    path: '/health',
+    mount: { use: 'service', chain: 'service-public' },
+    summary: 'Health report',
+    description:
+      'For people and monitors: how the parts are that the gateway needs. Probes of an orchestrator ask /ready.',
+    example: {
+      responses: {
+        200: {
+          status: 'Healthy',
+          totalDuration: 1.84,
+          checks: [
+            {
+              name: 'database',
+              status: 'Healthy',
+              duration: 1.79,
+              description: null,
+              exception: null,
+              tags: ['db', 'sql']
+            }
+          ]
+        }
+      }
+    },
+    tag: 'health',
+    access: 'public',
+    responses: {
+      200: { description: 'Healthy or degraded.', schema: HealthReport },
+      503: { description: 'Unhealthy.', schema: HealthReport }
+    },
+    async handle() {
+      const begun = clock.monotonic()
+      const found = await database.health()
+      const status = STATUS[found.status]
+      return {
+        status: found.status === 'unhealthy' ? 503 : 200,
+        headers:
+          found.status === 'unhealthy'
+            ? ['Cache-Control', 'no-store', 'Retry-After', '5']
+            : ['Cache-Control', 'no-store'],
+        body: {
+          status,
+          // The check may have been begun by somebody who asked a moment before.
+          totalDuration: rounded(Math.max(clock.monotonic() - begun, found.ms)),
+          checks: [
+            {
+              name: 'database',
+              status,
+              duration: rounded(found.ms),
+              description: DESCRIPTION[found.status],
+              exception: found.error,
+              tags: ['db', 'sql']
+            }
+          ]
+        }
+      }
+    }
+  })
+  const ready = defineOperation({
+    id: 'getReady',
+    method: 'GET',
+    path: '/ready',
+    mount: { use: 'service', chain: 'service-probe' },
+    summary: 'Whether the gateway takes traffic',
+    description:
+      'For load balancers and probes: false while it starts, while it drains, and without its database. It is not throttled.',
+    example: { responses: { 200: { ready: true } } },
+    tag: 'health',
+    access: 'public',
+    responses: {
+      200: { description: 'Ready.', schema: Ready },
+      401: { description: 'A key was sent, and it is not the admin key.' },
+      503: { description: 'Starting, draining, or without its database.', schema: Ready }
+    },
+    async handle() {
+      const ok = readiness.ready() && (await database.health()).status !== 'unhealthy'
+      const budgets = (await readiness.budgets?.()) ?? []
+      const makers = (readiness.makers?.() ?? []).map(({ since, ...maker }) => ({
+        ...maker,
+        since: since === null ? null : new Date(since).toISOString()
+      }))
+      const body = {
+        ready: ok,
+        ...(budgets.length === 0 ? {} : { providers: [...budgets] }),
+        ...(makers.length === 0 ? {} : { makers })
+      }
+      return {
+        status: ok ? 200 : 503,
+        body,
+        headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2']
+      }
+    }
+  })
+  return [health, ready]
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}

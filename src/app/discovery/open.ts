@@ -1,0 +1,28 @@
+import type { Database } from '../../platform/database/database.ts'
+import { metricsOperation } from '../../engine/operations/metrics-operation.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { healthOperations, type Readiness } from './health.ts'
+import { discoveryOperations, type DiscoveryFacts } from './operations.ts'
+
+/** What discovery is opened with. */
+export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
+  readonly clock: Clock
+  readonly database: Database
+  readonly metrics: Metrics
+  readonly production: boolean
+}
+
+/** Opens what the gateway says of itself: how it is, and what it sells. */
+export function openDiscovery(parts: OpenDiscoveryParts) {
+  const { clock, database, metrics } = parts
+  return {
+    operations: [
+      ...healthOperations(database, clock, parts),
+      metricsOperation(metrics, parts.production),
+      ...discoveryOperations(parts)
+    ],
+    jobs: [],
+    close: () => {}
+  }
+}

@@ -1,0 +1,226 @@
+import type { PriceList } from '../../selling/challenges/schema.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
+import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
+import { prefersJson } from '../../engine/message/accept.ts'
+import { notFound } from '../../engine/operations/errors.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { PublishedDocument } from './document.ts'
+import { l402Manifest } from './manifest.ts'
+import { llmsText, type ListedStore } from './llms.ts'
+
+/** What agents and people can find out about this gateway without a key. */
+export interface DiscoveryFacts {
+  publicUrl(): string
+  /** The configuration of the moment; another object after each reload. */
+  config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>
+  /** What `/api/l402/pricing` says. */
+  prices(): PriceList
+  /** Every operation that is mounted; asked for when a document is first read. */
+  operations(): readonly AnyOperation[]
+  /** What the gateway sends to merchants, by the name of the event. */
+  readonly webhooks: Readonly<Record<string, WebhookFacts>>
+  /** Stores that want to be found. */
+  stores(): Promise<readonly ListedStore[]>
+  /** The gateway's picture, an SVG. */
+  readonly icon: string
+  /** Writes the front page, with its headers. */
+  homePage(home: Home): { readonly body: string; readonly headers: readonly string[] }
+}
+
+/** What the front page tells of. */
+interface Home {
+  readonly seller: string
+  readonly colour: string
+  readonly routes: readonly PricedRoute[]
+  readonly stores: readonly ListedStore[]
+  readonly hasStorePages: boolean
+}
+
+const DESCRIPTION =
+  'Pay-per-request access over Lightning: L402 and the HTTP Payment scheme on the same 402, backed by one invoice.'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+const HTML_TYPE = 'text/html; charset=utf-8'
+
+/** Operations that say what is sold, how it is paid for and whether it can be reached. */
+const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
+
+/** `GET /openapi.json`, `/api/openapi.json`, `/llms.txt` and `/.well-known/l402.json`. */
+export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
+  const common = {
+    method: 'GET',
+    tag: 'discovery',
+    access: 'public',
+    mount: { use: 'service', chain: 'service-public' }
+  } as const
+  const service = () => {
+    const base = facts.publicUrl()
+    const docs = { homepage: `${base}/`, apiReference: `${base}/api/openapi.json`, llms: `${base}/llms.txt` }
+    return { categories: facts.config().discovery.categories, docs }
+  }
+  const write = (which: 'sale' | 'whole'): string => {
+    const config = facts.config()
+    const { payment } = config
+    const priceOf = operationPrices(config)
+    const priced = pricedRoutes(config)
+    // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
+    const isForSale = (operation: AnyOperation): boolean =>
+      operation.access === 'credential' && (priceOf(operation)?.price ?? null) !== null
+    const operations =
+      which === 'whole'
+        ? facts.operations()
+        : facts
+            .operations()
+            .filter(
+              operation => isForSale(operation) || (operation.access === 'public' && FOR_BUYERS.has(operation.tag))
+            )
+    const document = openApiDocument(operations, {
+      title: payment.serviceName,
+      description: which === 'whole' ? DESCRIPTION : `${DESCRIPTION} ${WHERE_THE_REST_IS}`,
+      publicUrl: facts.publicUrl(),
+      pricedRoutes:
+        which === 'whole' ? priced : priced.filter(route => route.price !== null || route.calls !== undefined),
+      priceOf,
+      service: service(),
+      ...(which === 'whole' ? { webhooks: facts.webhooks } : {})
+    })
+    return JSON.stringify(document)
+  }
+  const manifest = (): string => {
+    const config = facts.config()
+    return l402Manifest({
+      serviceName: config.payment.serviceName,
+      description: DESCRIPTION,
+      publicUrl: facts.publicUrl(),
+      categories: config.discovery.categories,
+      prices: facts.prices(),
+      pricedRoutes: pricedRoutes(config)
+    })
+  }
+  const sale = new PublishedDocument(facts.config, () => write('sale'))
+  const whole = new PublishedDocument(facts.config, () => write('whole'))
+  return [
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getHome',
+      path: '/',
+      summary: 'What is sold here, for people',
+      description:
+        'A page with what is for sale and the ways of agents; for clients that prefer JSON what /.well-known/l402.json says. ' +
+        '`pages.home` turns it off, or leads elsewhere.',
+      responses: {
+        200: { description: 'The page, or the manifest.', mediaType: HTML_TYPE, also: JSON_TYPE },
+        302: { description: 'It is elsewhere, as Location says.' },
+        404: { description: 'There is no such page.' }
+      },
+      async handle({ ctx }) {
+        const config = facts.config()
+        const { home, name, colour } = config.pages
+        if (home === false) throw notFound()
+        if (typeof home === 'string')
+          return { status: 302, body: null, headers: ['Location', home, 'Cache-Control', 'no-store'] }
+        if (prefersJson(ctx.headers.all('accept').join(',')))
+          return {
+            status: 200,
+            body: manifest(),
+            mediaType: JSON_TYPE,
+            headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+          }
+        const { body, headers } = facts.homePage({
+          seller: name === '' ? config.payment.serviceName : name,
+          colour,
+          routes: pricedRoutes(config),
+          stores: await facts.stores(),
+          hasStorePages: config.routes.some(({ match }) => match.path.some(path => path.startsWith('/storefront/')))
+        })
+        return { status: 200, body, headers: [...headers.slice(2), 'Vary', 'Accept'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getOpenApi',
+      path: '/openapi.json',
+      summary: 'What is for sale here, as OpenAPI 3.1',
+      description:
+        'Every request that can be paid for as it stands, with its price in x-payment-info, and how to find the rest. ' +
+        'It stays under 64 KB, where registries stop reading; the whole is at /api/openapi.json.',
+      responses: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      handle: ({ ctx }) => sale.reply(ctx)
+    }),
+    defineOperation({
+      ...common,
+      id: 'getWholeOpenApi',
+      path: '/api/openapi.json',
+      summary: 'Every operation of this gateway, as OpenAPI 3.1',
+      description:
+        'The merchant API, stores, plans, administration and the webhooks that are sent, beside what is for sale.',
+      responses: { 200: { description: 'The document.', mediaType: JSON_TYPE } },
+      handle: ({ ctx }) => whole.reply(ctx)
+    }),
+    defineOperation({
+      ...common,
+      id: 'getLlmsText',
+      path: '/llms.txt',
+      summary: 'How an agent pays here, in plain text',
+      description: 'What is for sale, how it is paid for, which stores there are, and where to read on.',
+      responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      async handle() {
+        const config = facts.config()
+        const text = llmsText({
+          serviceName: config.payment.serviceName,
+          description: DESCRIPTION,
+          publicUrl: facts.publicUrl(),
+          pricedRoutes: pricedRoutes(config),
+          stores: await facts.stores()
+        })
+        return { status: 200, body: text, headers: ['Cache-Control', 'public, max-age=60'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getL402Manifest',
+      path: '/.well-known/l402.json',
+      summary: 'What is for sale here, for L402 clients',
+      description: 'The service, its default price, and each paid route with its price.',
+      responses: { 200: { description: 'The manifest.', mediaType: JSON_TYPE } },
+      handle() {
+        return { status: 200, body: manifest(), headers: ['Cache-Control', 'public, max-age=60'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getIcon',
+      path: '/favicon.ico',
+      summary: 'The picture that browsers ask for',
+      description: 'An SVG, whatever the name of the address says.',
+      responses: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
+      handle: () => ({ status: 200, body: facts.icon, headers: FOR_A_DAY })
+    }),
+    defineOperation({
+      ...common,
+      tag: 'browsers',
+      id: 'getRobots',
+      path: '/robots.txt',
+      summary: 'What crawlers may read',
+      description: 'Pages whose addresses are secrets, and what only callers with a key can use, are left out.',
+      responses: { 200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' } },
+      handle: () => ({ status: 200, body: ROBOTS, headers: FOR_A_DAY })
+    })
+  ]
+}
+
+const FOR_A_DAY = Object.freeze(['Cache-Control', 'public, max-age=86400'])
+const ROBOTS = [
+  'User-agent: *',
+  ...['/pay/', '/storefront/', '/sign-in', '/billing/', '/jobs', '/api/merchant/', '/api/admin/'].map(
+    path => `Disallow: ${path}`
+  ),
+  ''
+].join('\n')
+
+const WHERE_THE_REST_IS =
+  'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
+  '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'

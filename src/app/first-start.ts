@@ -1,0 +1,74 @@
+import type { GatewayConfig } from '../engine/config/schema.ts'
+import { firstRunMerchant } from '../accounts/merchants/first-run.ts'
+import { Merchants } from '../accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../accounts/merchants/store.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Database } from '../platform/database/database.ts'
+import { readKeys, writeKeys } from '../platform/keys/keyfile.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+import { migrate } from '../platform/database/migrations.ts'
+import { migrations } from '../platform/database/migrations/list.ts'
+import { Sealer } from '../platform/keys/secrets.ts'
+import { checkMaster } from './master-check.ts'
+import type { Secrets } from './secrets.ts'
+import { firstStore } from '../shop/stores/first-store.ts'
+import { SqlIntegrationStore } from '../shop/stores/integration-store.ts'
+import { Storefronts } from '../shop/stores/integrations.ts'
+import { openSandboxShop } from '../shop/sandbox/sandbox.ts'
+
+/** What preparing needs. */
+export interface Preparation {
+  readonly config: GatewayConfig
+  readonly database: Database
+  readonly secrets: Secrets
+  readonly clock: Clock
+  readonly log: Log
+  /** Make the merchant of `keys.json` where there is none; one process alone may do it. */
+  readonly firstMerchant: boolean
+}
+
+/**
+ * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
+ * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless.
+ * @throws MasterSecretMismatch, MigrationError, DatabaseSessionError; what the database throws
+ */
+export async function prepare(parts: Preparation): Promise<void> {
+  const { config, database, secrets, clock, log } = parts
+  await database.verify()
+  await migrate(database, migrations, { clock, log })
+  const sealer = new Sealer(secrets.ring)
+  await checkMaster(database, sealer, log)
+  if (config.mode === 'production' || !parts.firstMerchant) return
+  const keys = readKeys(config.data)
+  const known = keys?.merchant ?? null
+  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => config.plans })
+  const merchant = await firstRunMerchant(
+    merchants,
+    known,
+    config.lightning.primary.every(({ kind }) => kind === 'sandbox'),
+    // An embedded database lies in the data folder, so its keys.json was lost. A server may be shared with the gateway
+    // that has the key.
+    config.database.url.startsWith('pglite:')
+  )
+  if (merchant === null) {
+    log.warn(
+      'The first merchant exists already, and this data folder does not hold its API key. Use the key in keys.json of the gateway that created it, or issue another with POST /api/admin/merchants/{merchantId}/regenerate-key, which invalidates that one.'
+    )
+    return
+  }
+  if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
+  if (config.storefront.kind !== 'sandbox') return
+  const platform = openSandboxShop({ database, clock })
+  // The sandbox has nothing to be told, so no job is needed; and jobs have not started yet.
+  await firstStore(
+    new Storefronts({
+      store: new SqlIntegrationStore(database),
+      sealer,
+      clock,
+      platform,
+      jobs: null,
+      publicUrl: () => config.server.publicUrl
+    }),
+    merchant.id
+  )
+}

@@ -1,0 +1,75 @@
+import type { Database } from '../platform/database/database.ts'
+import { UnsealError, type Sealer } from '../platform/keys/secrets.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+
+/** The database was used with a master secret that is not configured. The message names the ways out. */
+export class MasterSecretMismatch extends Error {
+  override name = 'MasterSecretMismatch'
+  readonly code = 'BG_MASTER_SECRET_MISMATCH'
+
+  constructor() {
+    super(
+      'The database was used with another master secret, so sold tokens and saved provider keys would fail. Set secrets.master (BOLTGATE_SECRET) or restore master.key as before; to rotate, keep the old secret under secrets.previous. If it is lost for good: `boltgate keys adopt`'
+    )
+  }
+}
+
+const place = { table: 'master_check', column: 'sealed', row: '1' }
+const CONTENT = 'boltgate'
+
+/**
+ * Verifies that the configured secrets belong to the database, and seals its check value at the first start. A database
+ * from before the check value is judged by the values stored in it. Safe to run from several processes at once.
+ * @throws MasterSecretMismatch; what the database throws
+ */
+export async function checkMaster(database: Database, sealer: Sealer, log: Log): Promise<void> {
+  const { sql } = database
+  const values = await countSealed(database, sealer)
+  if ((await sql`select from master_check`).length === 0) {
+    if (values.foreign > 0 && values.own === 0) throw new MasterSecretMismatch()
+    await sql`insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)}) on conflict do nothing`
+  }
+  // Read back: of two gateways with different secrets that start at once, one must be refused.
+  const [check] = await sql<{ sealed: string }[]>`select sealed from master_check`
+  const sealed = check?.sealed ?? ''
+  if (!opens(sealer, sealed)) throw new MasterSecretMismatch()
+  // From here on the previous secret alone no longer starts a gateway: it cannot read what the current one seals.
+  if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
+  if (values.foreign > 0)
+    log.warn(
+      { code: 'BG_UNSEAL', values: values.foreign },
+      'Some stored secrets were sealed with a master secret that is not configured, so their accounts cannot use them. Put that secret under secrets.previous'
+    )
+}
+
+/** Binds the database to the current master secret, whichever it was used with. */
+export async function adoptMaster(database: Database, sealer: Sealer): Promise<void> {
+  await database.sql`
+    insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)})
+    on conflict (id) do update set sealed = excluded.sealed`
+}
+
+function opens(sealer: Sealer, sealed: string): boolean {
+  try {
+    return sealer.open(sealed, place).reveal() === CONTENT
+  } catch (error) {
+    if (error instanceof UnsealError) return false
+    throw error
+  }
+}
+
+/** Counts the stored ciphertexts of accounts by whether a configured secret opens them. These tables are small. */
+async function countSealed(database: Database, sealer: Sealer): Promise<{ own: number; foreign: number }> {
+  const [counts] = await database.sql<{ own: number; foreign: number }[]>`
+    select (count(*) filter (where key = any(${[...sealer.keyIds]})))::int as own,
+      (count(*) filter (where key <> all(${[...sealer.keyIds]})))::int as foreign
+    from (
+      select split_part(sealed, '.', 2) as key from (
+        select primary_key as sealed from merchants union all select alternate_key from merchants
+        union all select webhook_secret from merchants union all select secret from webhook_endpoints
+        union all select secret from provider_subscriptions union all select auth_value from proxies
+        union all select client_secret from storefronts union all select admin_api_token from storefronts
+      ) stored where sealed is not null
+    ) keys`
+  return counts ?? { own: 0, foreign: 0 }
+}

@@ -1,0 +1,110 @@
+import { statSync } from 'node:fs'
+import { registerHooks } from 'node:module'
+import { extname } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import accessLog from '../../plugins/access-log.ts'
+import auth from '../../plugins/auth.ts'
+import bodyLimit from '../../plugins/body-limit.ts'
+import challenge from '../../plugins/challenge.ts'
+import correlation from '../../plugins/correlation.ts'
+import cors from '../../plugins/cors.ts'
+import credential from '../../plugins/credential.ts'
+import dashboardAuth from '../../plugins/dashboard-auth.ts'
+import forward from '../../plugins/forward.ts'
+import idempotency from '../../plugins/idempotency.ts'
+import mcp from '../../plugins/mcp.ts'
+import meter from '../../plugins/meter.ts'
+import metrics from '../../plugins/metrics.ts'
+import proxy from '../../plugins/proxy.ts'
+import session from '../../plugins/session.ts'
+import subscriptionGate from '../../plugins/subscription-gate.ts'
+import throttle from '../../plugins/throttle.ts'
+import type { Plugin } from '../engine/pipeline/plugin.ts'
+
+/** The gateway's own plugins by name. */
+export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
+  [
+    correlation,
+    accessLog,
+    metrics,
+    cors,
+    throttle,
+    auth,
+    dashboardAuth,
+    subscriptionGate,
+    idempotency,
+    bodyLimit,
+    proxy,
+    session,
+    credential,
+    challenge,
+    mcp,
+    meter,
+    forward
+  ].map(plugin => {
+    // Each was checked where it was defined; here only what all have in common is used.
+    const common = plugin as unknown as Plugin
+    return [common.name, common]
+  })
+)
+
+/**
+ * What plugins import as `boltgate`: the very modules that this process runs on, sources in a checkout and what was
+ * built in a package, wherever the plugin's file stands. A second copy would have classes of its own, whose errors
+ * nobody here knows.
+ */
+const OWN_INDEX = new URL(`../index${extname(import.meta.filename)}`, import.meta.url).href
+let resolving = false
+
+function resolveOwnName(): void {
+  if (resolving) return
+  resolving = true
+  registerHooks({
+    resolve: (specifier, context, next) =>
+      specifier === 'boltgate' ? { url: OWN_INDEX, shortCircuit: true } : next(specifier, context)
+  })
+}
+
+/** The file is no plugin. */
+class PluginFileError extends Error {
+  override name = 'PluginFileError'
+  readonly code = 'BG_PLUGIN_FILE'
+}
+
+/**
+ * Loads a user's plugin from its file; once more after the file has changed, so that a reload takes the new one.
+ * @throws PluginFileError when the default export is not what `definePlugin` gives
+ */
+export async function importPlugin(file: string): Promise<Plugin> {
+  const version = statSync(file, { throwIfNoEntry: false })?.mtimeMs
+  if (version === undefined) throw new PluginFileError('there is no such file')
+  resolveOwnName()
+  const loaded: unknown = await importModule(`${pathToFileURL(file).href}?version=${version}`)
+  const plugin = typeof loaded === 'object' && loaded !== null && 'default' in loaded ? loaded.default : undefined
+  if (!isPlugin(plugin))
+    throw new PluginFileError('the file must export by default what definePlugin({ name, config, setup }) gives')
+  return plugin
+}
+
+async function importModule(url: string): Promise<unknown> {
+  try {
+    return await import(url)
+  } catch (error) {
+    // Node's own text says neither where the type comes from nor what else would do.
+    if (
+      !(error instanceof SyntaxError) ||
+      !/^(?:Cannot use import statement outside a module|Unexpected token 'export')/.test(error.message)
+    )
+      throw error
+    throw new PluginFileError(
+      'it is read as CommonJS; end its name in .mts or .mjs, or say "type": "module" in the package.json above it',
+      { cause: error }
+    )
+  }
+}
+
+function isPlugin(value: unknown): value is Plugin {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, config, setup } = value as Partial<Plugin>
+  return typeof name === 'string' && typeof config === 'object' && typeof setup === 'function'
+}

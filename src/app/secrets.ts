@@ -1,0 +1,45 @@
+import type { GatewayConfig } from '../engine/config/schema.ts'
+import { TokenKeyRing } from '../lightning/l402/root-key.ts'
+import { randomToken } from '../platform/system/ids.ts'
+import { loadMasters, readKeys, writeKeys, type Keys } from '../platform/keys/keyfile.ts'
+import { KeyRing, Secret } from '../platform/keys/secrets.ts'
+
+/** The secrets of a gateway, from the configuration or the data folder. */
+export interface Secrets {
+  /** Keys of encryption, current and previous. */
+  readonly ring: KeyRing
+  /** Root keys of macaroons and keys of Payment ids, current and previous. */
+  readonly macaroonKeys: TokenKeyRing
+  readonly adminKey: Secret<string>
+}
+
+/**
+ * Loads the secrets, and makes those that are missing: a master secret in `<data>/master.key`, the admin key in
+ * `<data>/keys.json`. Throws `KeyFileError` and `MasterSecretError`.
+ */
+export function loadSecrets(config: GatewayConfig): Secrets {
+  const configured = config.secrets.previous.map(text => new Secret(text))
+  const { current, previous } =
+    config.secrets.master === ''
+      ? loadMasters(config.data)
+      : { current: new Secret(config.secrets.master), previous: [] }
+  const former = [...previous, ...configured]
+  return {
+    ring: new KeyRing(current, former),
+    macaroonKeys: new TokenKeyRing(bytes(current), former.map(bytes)),
+    adminKey: adminKeyOf(config)
+  }
+}
+
+function bytes(secret: Secret<string>): Uint8Array {
+  return Buffer.from(secret.reveal())
+}
+
+function adminKeyOf(config: GatewayConfig): Secret<string> {
+  if (config.secrets.adminKey !== '') return new Secret(config.secrets.adminKey)
+  const present = readKeys(config.data)
+  if (present !== null) return present.adminKey
+  const keys: Keys = { adminKey: new Secret(`bgadmin_${randomToken(32)}`), merchant: null }
+  writeKeys(config.data, keys)
+  return keys.adminKey
+}

@@ -1,0 +1,203 @@
+import { Type, type Static } from 'typebox'
+import { List, strict } from '../config/fields.ts'
+import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price.ts'
+import type { FiatText } from './money-text.ts'
+import { FineMoney, formatUnit, Money } from '../config/units.ts'
+
+/** What a unit costs, in millisatoshis or fiat. */
+export type UnitAmount = number | FiatText
+
+/** What units cost: one price for all, or one for what goes in and one for what comes out. */
+export type UnitPrices = UnitAmount | { readonly input: UnitAmount; readonly output: UnitAmount }
+
+const unitPrices = Type.Union([
+  FineMoney({ maximum: 1_000_000_000_000 }),
+  Type.Object(
+    {
+      input: FineMoney({ maximum: 1_000_000_000_000, description: 'What goes in, such as the tokens of a prompt.' }),
+      output: FineMoney({ maximum: 1_000_000_000_000, description: 'What comes out.' })
+    },
+    strict
+  )
+])
+
+/** Where it stands how many units a request used. */
+export type UsageConfig =
+  | 'openai'
+  | 'anthropic'
+  | 'bytes'
+  | 'seconds'
+  | 'requests'
+  | 'events'
+  | { readonly json: string }
+  | { readonly header: string }
+
+const usage = Type.Unsafe<UsageConfig>({
+  anyOf: [
+    { type: 'string', enum: ['openai', 'anthropic', 'bytes', 'seconds', 'requests', 'events'] },
+    Type.Object(
+      {
+        json: Type.String({ minLength: 1, maxLength: 200, description: 'A member of a JSON response or its events.' })
+      },
+      strict
+    ),
+    Type.Object(
+      {
+        header: Type.String({
+          pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$",
+          description: 'A header of the response.'
+        })
+      },
+      strict
+    )
+  ],
+  'x-allowed': 'openai, anthropic, bytes, seconds, requests, events, { json: usage.total } or { header: X-Usage }'
+})
+
+/** `meter` of a route. */
+export const MeterSchema = Type.Object(
+  {
+    unit: Type.String({
+      default: 'unit',
+      pattern: '^[a-z][a-z0-9 -]{0,31}$',
+      description: 'What is counted, for people: `token`.'
+    }),
+    bundle: Money({
+      minimum: 1,
+      maximum: MAX_PRICE_SATS,
+      description:
+        'What one payment buys, such as `2000 sats` or `$1`: a balance that requests are taken from until it is used up. Dollars become satoshis when the challenge is made, and stay as many.'
+    }),
+    prices: Type.Union([unitPrices, TableBy(unitPrices)], {
+      'x-allowed': 'a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request',
+      description:
+        'What units cost: one price, `{ input, output }`, or by a field of the request, as in `{ by: { json: model }, of: { small: { input: 2 msat, output: 8 msat } } }`.'
+    }),
+    per: Type.Integer({
+      default: 1,
+      minimum: 1,
+      maximum: 1_000_000_000,
+      description: 'How many units a price is for, such as 1000.'
+    }),
+    usage: Type.Unsafe<UsageConfig>({
+      ...usage,
+      default: 'requests',
+      description:
+        'How many units a request used: `openai` and `anthropic` read their responses, JSON or event stream; `{ json: usage.total }` a member of a JSON response or of its events, `{ header: X-Usage }` a header; `bytes`, `seconds`, `events` and `requests` are counted here.'
+    }),
+    estimate: Type.Object(
+      {
+        json: Type.Optional(
+          List(Type.String({ minLength: 1, maxLength: 200 }), {
+            description:
+              'Members of the JSON body that limit the units that come out, such as `max_length`. The largest is reserved. Those of OpenAI and Anthropic are known.'
+          })
+        ),
+        else: Type.Integer({
+          default: 4096,
+          minimum: 0,
+          maximum: 1_000_000_000,
+          description: 'Units that come out where the request has no limit.'
+        }),
+        input: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000_000,
+            description: 'Units that go in. Where it is left out, one for every three bytes of the body.'
+          })
+        )
+      },
+      {
+        ...strict,
+        default: {},
+        description: 'What is reserved before a request is forwarded; what it used is taken when its response ends.'
+      }
+    )
+  },
+  {
+    ...strict,
+    description:
+      'One payment buys a bundle, and each request takes from it what it used. The credential is shown again and again until the balance is used up.'
+  }
+)
+
+/** `meter` of a route, read. */
+export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' | 'usage' | 'estimate'> {
+  readonly prices: UnitPrices | FieldTable<UnitPrices>
+  readonly usage: UsageConfig
+  readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
+}
+
+/** Members of a JSON body that limit what comes out. */
+export interface OutputLimits {
+  /** The request's limit: where it has none of them, `estimate.else` is reserved at least. */
+  readonly limits: readonly string[]
+  /** Limits that some servers follow and others ignore, so that they can only raise a reservation. */
+  readonly others: readonly string[]
+}
+
+const CHAT_LIMITS = ['max_completion_tokens', 'max_tokens']
+const RESPONSES_LIMITS = ['max_output_tokens']
+/** Those of llama.cpp, TGI and Ollama. */
+const SERVERS_LIMITS = ['n_predict', 'max_new_tokens', 'num_predict']
+
+/**
+ * The limits of a request: those that the file names, and those of its API. `hasInput`: its body has `input`, and so it
+ * is for OpenAI's Responses, which ignore the limits of chats.
+ */
+export function outputLimits(
+  { usage, estimate }: Pick<MeterConfig, 'usage' | 'estimate'>,
+  hasInput = false
+): OutputLimits {
+  const named = estimate.json ?? []
+  if (usage === 'anthropic') return { limits: [...new Set([...named, 'max_tokens'])], others: ['max_tokens_to_sample'] }
+  if (usage !== 'openai') return { limits: named, others: [] }
+  const [limits, others] = hasInput ? [RESPONSES_LIMITS, CHAT_LIMITS] : [CHAT_LIMITS, RESPONSES_LIMITS]
+  const own = named.filter(name => !others.includes(name))
+  return { limits: [...new Set([...own, ...limits])], others: [...others, ...SERVERS_LIMITS] }
+}
+
+/**
+ * Millisatoshis that no request reserves less than, by the dearest entry of its prices. Fiat counts as nothing, and so
+ * does what a request may say of itself.
+ */
+export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig): number {
+  const isSaid = outputLimits({ usage, estimate }).limits.length > 0
+  const output = usage === 'requests' ? 1 : isSaid ? 0 : estimate.else
+  const input = usage === 'requests' ? 0 : (estimate.input ?? 0)
+  const whole = (amount: UnitAmount): number => (typeof amount === 'number' ? amount : 0)
+  const each = isByField(prices)
+    ? [...Object.values(prices.of), ...(prices.else === 'refuse' ? [] : [prices.else])]
+    : [prices]
+  const costs = each.map(price =>
+    typeof price === 'object' ? input * whole(price.input) + output * whole(price.output) : output * whole(price)
+  )
+  return Math.ceil(Math.max(...costs) / per)
+}
+
+/**
+ * What a payment for a metered route buys, as people read it: `a balance, from which each 1000 tokens take 2 msat in and
+ * 8 msat out`.
+ */
+export function meterWords({ prices, unit, per }: MeterConfig): string {
+  const each = per === 1 ? `each ${unit} takes` : `each ${per} of the unit ${unit} take`
+  if (!isByField(prices)) return `a balance, from which ${each} ${unitWords(prices)}`
+  const { by, of, else: rest } = prices
+  const entries = Object.entries(of).map(([value, amount]) => `${value} ${unitWords(amount)}`)
+  if (rest !== 'refuse') entries.push(`others ${unitWords(rest)}`)
+  return `a balance, from which ${each}, by ${selectorWords(by)}: ${entries.join('; ')}`
+}
+
+function isByField(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
+  return typeof prices === 'object' && 'by' in prices
+}
+
+function unitWords(prices: UnitPrices): string {
+  return typeof prices === 'object'
+    ? `${unitText(prices.input)} in and ${unitText(prices.output)} out`
+    : unitText(prices)
+}
+
+function unitText(amount: UnitAmount): string {
+  return typeof amount === 'number' ? formatUnit('fine-money', amount) : amount
+}

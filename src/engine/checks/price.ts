@@ -1,0 +1,155 @@
+import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
+import type { FiatText } from './money-text.ts'
+import { List, strict } from '../config/fields.ts'
+import { Duration, formatUnit, Money } from '../config/units.ts'
+
+/** Highest price of one request, in satoshis (decision 105). */
+export const MAX_PRICE_SATS = 1_000_000_000
+
+const FIELD_NAME = { type: 'string', minLength: 1, maxLength: 200 } as const
+
+/** Which field of a request something hangs on: exactly one of the four. */
+export type FieldSelector =
+  | { readonly json: string }
+  | { readonly header: string }
+  | { readonly query: string }
+  | { readonly path: string }
+
+const SELECTORS: Readonly<Record<'json' | 'header' | 'query' | 'path', string>> = {
+  json: 'A member of the JSON body; a dot leads into an object, as in `metadata.tier`.',
+  header: 'A header.',
+  query: 'A parameter of the query.',
+  path: "A parameter of the route's path, without its colon."
+}
+
+/** A field of the request in a configuration schema: `{ json: model }`, `{ header: x-tier }`, `{ query: size }`, … */
+export function RequestField(options: { readonly description?: string } = {}): TUnsafe<FieldSelector> {
+  return Type.Unsafe<FieldSelector>({
+    anyOf: Object.entries(SELECTORS).map(([kind, description]) =>
+      Type.Object({ [kind]: Type.Unsafe<string>({ ...FIELD_NAME, description }) }, strict)
+    ),
+    'x-allowed': 'a mapping with exactly one of the keys json, header, query and path, such as { json: model }',
+    ...options
+  })
+}
+
+/** What a table says of one request: the entry of its field's value, or what holds for all other values. */
+export interface FieldTable<T> {
+  readonly by: FieldSelector
+  readonly of: Readonly<Record<string, T>>
+  readonly else: T | 'refuse'
+}
+
+/** A table by a field of the request in a configuration schema, with entries of this schema. */
+export function TableBy<const Entry extends TSchema>(
+  entry: Entry,
+  options: { readonly description?: string } = {}
+): TUnsafe<FieldTable<Static<Entry>>> {
+  // The type of the schema that is built here, which typebox cannot say of a key such as `else` and a record at once.
+  return Type.Object(
+    {
+      by: RequestField({ description: 'The field whose value is looked up.' }),
+      of: Type.Record(Type.String({ pattern: '^.{1,200}$' }), entry, {
+        minProperties: 1,
+        'x-allowed': 'a mapping with an entry for at least one value of the field, such as { small: 1 sat }',
+        description: 'Entries by the value of the field, letter for letter.'
+      }),
+      else: Type.Union([Type.Literal('refuse'), entry], {
+        default: 'refuse',
+        description: 'What holds for every other value, and where the field is missing: an entry, or refuse (400).'
+      })
+    },
+    { ...strict, ...options }
+  ) as unknown as TUnsafe<FieldTable<Static<Entry>>>
+}
+
+/** A price server of the operator's, and what it is told. Times in milliseconds. */
+export interface AskedPriceConfig {
+  readonly from: string
+  readonly timeout: number
+  readonly cache: number
+  /** Names of headers that it is told. */
+  readonly headers: readonly string[]
+  readonly fields: readonly FieldSelector[]
+}
+
+/** A price by a field of the request. */
+export type PriceTable = FieldTable<number | FiatText>
+
+/** What a request costs: whole satoshis, fiat, by a field of the request, or as a price server says. */
+export type PriceConfig = number | FiatText | PriceTable | AskedPriceConfig
+
+const AskedPrice = Type.Object(
+  {
+    from: Type.String({ 'x-format': 'http-url', description: 'Address of the price server, which gets a POST.' }),
+    timeout: Duration({
+      default: '500ms',
+      minimum: '10ms',
+      maximum: '10s',
+      description: 'How long its answer is waited for; then the response is 503.'
+    }),
+    cache: Duration({
+      default: '10s',
+      maximum: '1h',
+      description: 'How long an answer is taken for the same method, path, headers and fields; 0s asks each time.'
+    }),
+    headers: List(Type.String({ pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$" }), {
+      default: [],
+      description: 'Headers of the request that the price server is told.'
+    }),
+    fields: List(RequestField(), {
+      default: [],
+      description: 'Fields of the request that it is told, such as { json: model }.'
+    })
+  },
+  { ...strict, description: 'A price server of your own is asked what each request costs.' }
+)
+
+/** Whether a price hangs on a field of the request. */
+export function isTable(price: PriceConfig): price is PriceTable {
+  return typeof price === 'object' && 'by' in price
+}
+
+/** An amount as people read it: `10 sats`, `USD 0.002`. */
+export function amountWords(amount: number | FiatText): string {
+  return typeof amount === 'number' ? formatUnit('price', amount) : amount
+}
+
+/** A price as people read it: `10 sats`, `5 to 40 sats, by the JSON member model`. */
+export function priceWords(price: PriceConfig): string {
+  if (typeof price !== 'object') return amountWords(price)
+  if (!isTable(price)) return 'asked for each request'
+  const amounts = amountsOf(price)
+  const sats = amounts.filter(amount => typeof amount === 'number')
+  const words =
+    sats.length === amounts.length && new Set(sats).size > 1
+      ? `${Math.min(...sats)} to ${amountWords(Math.max(...sats))}`
+      : [...new Set(amounts.map(amountWords))].join(', ')
+  return `${words}, by ${selectorWords(price.by)}`
+}
+
+/** Every amount that a table may ask. */
+export function amountsOf({ of, else: rest }: PriceTable): ReadonlyArray<number | FiatText> {
+  return [...Object.values(of), ...(rest === 'refuse' ? [] : [rest])]
+}
+
+/** How a field is called: `the JSON member model`. */
+export function selectorWords(field: FieldSelector): string {
+  if ('json' in field) return `the JSON member ${field.json}`
+  if ('header' in field) return `the header ${field.header}`
+  return 'query' in field ? `the query's ${field.query}` : `the path's ${field.path}`
+}
+
+/** Whether a price asks for nothing, whatever the request. */
+export function isFree(price: PriceConfig): boolean {
+  return isTable(price) ? amountsOf(price).every(amount => amount === 0) : price === 0
+}
+
+/** A price of the file in each of its forms. */
+export function RequestPrice(options: { readonly description?: string } = {}): TUnsafe<PriceConfig> {
+  const money = Money({ maximum: MAX_PRICE_SATS })
+  return Type.Unsafe<PriceConfig>({
+    anyOf: [money, TableBy(money), AskedPrice],
+    ...options
+  })
+}

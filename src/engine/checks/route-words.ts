@@ -1,0 +1,23 @@
+import { basename } from 'node:path'
+import { routeCallPrices } from './call-prices.ts'
+import { isFree, priceWords } from './price.ts'
+import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
+
+/** What a request of a route costs, in words; null where it is free. */
+export function routePriceWords(config: GatewayConfig, route: RouteConfig): string | null {
+  if (routeCallPrices(config, route) !== null) return 'by call'
+  if (route.upstream.kind === 'proxy') return 'varies'
+  if (route.price === undefined || isFree(route.price)) return null
+  return `${priceWords(route.price)}${route.meter === undefined ? '' : ' a balance'}`
+}
+
+/** Where a route leads, in words. */
+export function routeUpstreamWords({ upstream }: RouteConfig): string {
+  if (upstream.kind === 'internal') return upstream.name
+  return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
+}
+
+/** Where a route stands: a line of the file, or a preset that `use` names. */
+export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {
+  return route.at.file === config.file ? `line ${route.at.line}` : `use: ${basename(route.at.file, '.yaml')}`
+}

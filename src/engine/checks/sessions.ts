@@ -1,0 +1,42 @@
+import { Type, type Static } from 'typebox'
+import { amountWords, MAX_PRICE_SATS } from './price.ts'
+import { Duration, formatDuration, Money } from '../config/units.ts'
+
+/** `sessions` of a route. */
+export const SessionsSchema = Type.Object(
+  {
+    deposit: Type.Optional(
+      Money({
+        minimum: 1,
+        maximum: MAX_PRICE_SATS,
+        description:
+          'What a client pays at first, and again for each top-up; never less than a unit. Twenty units where it is left out, and with a meter its bundle.'
+      })
+    ),
+    idle: Duration({
+      default: '5m',
+      minimum: '10s',
+      maximum: '30d',
+      description: 'How long a session may rest before it is closed and what is left of it is paid back.'
+    }),
+    unit: Type.String({
+      default: 'request',
+      pattern: '^[a-z][a-z0-9 -]{0,31}$',
+      description: 'What the price of the route is for, as clients show it to people: `request`, `chunk`.'
+    })
+  },
+  {
+    additionalProperties: false,
+    description:
+      'Sells prepaid sessions of the Payment scheme too: one deposit for many requests, and what is left is paid back to an invoice of the client. The price is that of one unit: a response, or one event of an event stream; with a meter it is as that says.'
+  }
+)
+
+/** `sessions` of a route, read: a deposit in satoshis or fiat, times in milliseconds. */
+export type SessionsConfig = Readonly<Static<typeof SessionsSchema>>
+
+/** What a session of the route is, as people read it. */
+export function sessionWords({ deposit, idle }: SessionsConfig, isMetered: boolean): string {
+  const first = deposit === undefined ? (isMetered ? 'as much' : '20 units') : amountWords(deposit)
+  return `Also from a prepaid session (Payment scheme, lightning/session): ${first} as a deposit, and what is left is paid back when it is closed, at the latest after ${formatDuration(idle)} at rest`
+}

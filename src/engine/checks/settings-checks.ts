@@ -1,0 +1,250 @@
+import { isPostgresUrl, PostgresUrlError, readPostgresUrl } from '../../platform/system/postgres-url.ts'
+import { formatNames } from '../config/diagnose.ts'
+import type { Findings } from '../config/findings.ts'
+import { factsOf, type PlacedProvider } from './provider-checks.ts'
+import type { FileConfig } from '../config/schema.ts'
+import type { ProviderFacts } from '../sections/lightning.ts'
+import { formatDuration } from '../config/units.ts'
+
+/** Several processes need stores outside of them, in every mode. */
+export function checkWorkers(config: FileConfig, findings: Findings): void {
+  const { workers } = config.server
+  if (workers < 2) return
+  if (config.state.url === 'memory:')
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'workers'],
+      `found ${workers} workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server`
+    )
+  if (config.database.url.startsWith('pglite:'))
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'workers'],
+      `found ${workers} workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server`
+    )
+}
+
+/** Whoever is lent sessions cannot listen in them, and the embedded database has but one. */
+export function checkDatabase({ database }: FileConfig, findings: Findings): void {
+  const { url, pooler, listenUrl } = database
+  for (const [name, text] of Object.entries({ url, listenUrl })) {
+    if (!isPostgresUrl(text)) continue
+    try {
+      for (const ignored of readPostgresUrl(text).ignored)
+        findings.warn('BG_CONFIG_CONFLICT', ['database', name], `the parameter ${ignored}; it has no effect`)
+    } catch (error) {
+      if (!(error instanceof PostgresUrlError)) throw error
+      findings.report('BG_CONFIG_VALUE', ['database', name], `the address ${error.message}`)
+    }
+  }
+  if (url.startsWith('pglite:') && (pooler !== 'none' || listenUrl !== ''))
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['database', pooler === 'none' ? 'listenUrl' : 'pooler'],
+      'found with the embedded database; allowed: with the address of a PostgreSQL server in url'
+    )
+  else if (pooler === 'transaction' && listenUrl === '')
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['database', 'pooler'],
+      'found transaction without listenUrl; allowed: with listenUrl, the address of the same database past the pooler'
+    )
+}
+
+/**
+ * Warns of 402s that nginx and ingress-nginx refuse with their default buffers of 4 KB: two challenge lines and one for a
+ * session do not fit.
+ */
+export function checkLargeHeads({ server, routes }: FileConfig, findings: Findings): void {
+  if (server.trustedProxies.length === 0) return
+  for (const [index, { sessions }] of routes.entries())
+    if (sessions !== undefined)
+      findings.warn(
+        'BG_CONFIG_CONFLICT',
+        ['routes', index, 'sessions'],
+        'found sessions behind a proxy: the head of this 402 is about 4.5 KB; nginx needs proxy_buffer_size 16k',
+        'key'
+      )
+}
+
+/** Cookies ignore the port, so that another origin of the same host would separate nothing. */
+export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileConfig, findings: Findings): void {
+  if (proxyUrl === '') return
+  const url = new URL(proxyUrl)
+  if (publicUrl !== '' && url.hostname === new URL(publicUrl).hostname)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['server', 'proxyUrl'],
+      `found the host of publicUrl, ${url.hostname}; allowed: another host name, such as https://apis.example.net`
+    )
+  if (mode === 'production' && url.protocol !== 'https:')
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['server', 'proxyUrl'],
+      'found a plain http address in production; allowed: an https address, such as https://apis.example.net'
+    )
+}
+
+/** Which server several addresses mean only a cluster can say, and a cluster has no databases by number. */
+export function checkState({ state: { url, cluster } }: FileConfig, findings: Findings): void {
+  const addresses = url.split(/,(?=rediss?:\/\/)/)
+  const problem =
+    !cluster && addresses.length > 1
+      ? 'found several addresses; allowed: one, or several beside cluster: true'
+      : cluster && url === 'memory:'
+        ? 'found memory: beside cluster: true; allowed: the addresses of nodes of a Redis Cluster'
+        : cluster && addresses.some(address => !['', '/', '/0'].includes(new URL(address).pathname))
+          ? 'found the number of a database beside cluster: true; allowed: addresses such as redis://host:6379'
+          : null
+  if (problem !== null) findings.report('BG_CONFIG_CONFLICT', ['state', 'url'], problem)
+}
+
+function isPlainAndAway(address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  return (
+    protocol === 'http:' && hostname !== 'localhost' && hostname !== '[::1]' && !/^127\.\d+\.\d+\.\d+$/.test(hostname)
+  )
+}
+
+/**
+ * Prices must live longer than they are used, a mail server takes no mail without a sender, and a place is no smaller
+ * than a request.
+ */
+export function checkSettings(config: FileConfig, findings: Findings): void {
+  if (findings.isSound(['prices']) && config.prices.maxAge < config.prices.refresh) {
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['prices', 'maxAge'],
+      `found ${formatDuration(config.prices.maxAge)}, which is shorter than refresh; allowed: at least ${formatDuration(config.prices.refresh)}`
+    )
+  }
+  if (
+    findings.isSound(['payment', 'maxOutstanding']) &&
+    config.payment.maxOutstanding.place < config.payment.maxOutstanding.address
+  ) {
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['payment', 'maxOutstanding', 'place'],
+      `found ${config.payment.maxOutstanding.place}, which is less than address; allowed: at least ${config.payment.maxOutstanding.address}`
+    )
+  }
+  if (findings.isSound(['mail']) && config.mail.smtp !== '' && config.mail.from === '') {
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['mail', 'from'],
+      'found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com>'
+    )
+  }
+}
+
+/** What only stripe needs, and cannot be without. */
+export function checkBilling({ billing }: FileConfig, findings: Findings): void {
+  if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
+  if (billing.key === undefined)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['billing', 'key'],
+      'found nothing beside kind stripe; allowed: the secret key of the account, such as sk_live_…'
+    )
+  if (billing.webhookSecret === undefined)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['billing', 'webhookSecret'],
+      'found nothing beside kind stripe; allowed: the signing secret of the webhook endpoint, such as whsec_…'
+    )
+  if (billing.url !== undefined && new URL(billing.url).pathname !== '/')
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['billing', 'url'],
+      "found an address with a path; allowed: one without, since the path is the API's own"
+    )
+  if (billing.prices.individual === undefined)
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      ['billing', 'prices', 'individual'],
+      'found nothing beside kind stripe; allowed: the id of a monthly price, such as price_…'
+    )
+}
+
+/** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
+export function checkProduction(
+  config: FileConfig,
+  placed: readonly PlacedProvider[],
+  providers: readonly ProviderFacts[] | undefined,
+  findings: Findings
+): void {
+  if (config.mode !== 'production') return
+  const forMoney = formatNames((providers ?? []).filter(({ isSandbox }) => !isSandbox).map(({ name }) => name))
+  for (const { path, provider } of placed) {
+    const { kind, url } = provider
+    if (factsOf(kind, providers)?.isSandbox === true)
+      findings.report(
+        'BG_CONFIG_PRODUCTION',
+        [...path, 'kind'],
+        `found the ${kind} in production; allowed: ${forMoney}`
+      )
+    // Every call carries a key that can take or send money.
+    if (url !== undefined && isPlainAndAway(url))
+      findings.report(
+        'BG_CONFIG_PRODUCTION',
+        [...path, 'url'],
+        'found a plain http address in production; allowed: an https address, or http to this machine'
+      )
+  }
+  for (const part of ['storefront', 'billing'] as const) {
+    const { kind, url } = config[part]
+    if (kind === 'sandbox')
+      findings.report(
+        'BG_CONFIG_PRODUCTION',
+        [part, 'kind'],
+        `found the sandbox in production; allowed: ${part === 'storefront' ? 'shopify' : 'stripe, none'}`
+      )
+    if (url !== undefined && isPlainAndAway(url))
+      findings.report(
+        'BG_CONFIG_PRODUCTION',
+        [part, 'url'],
+        'found a plain http address in production; allowed: an https address, or http to this machine'
+      )
+  }
+  if (config.billing.kind === 'stripe' && /^(sk|rk)_test_/.test(config.billing.key ?? '')) {
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['billing', 'key'],
+      'found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_…'
+    )
+  }
+  for (const [source, url] of Object.entries(config.prices.urls)) {
+    // Who can change the responses sets the prices.
+    if (isPlainAndAway(url))
+      findings.report(
+        'BG_CONFIG_PRODUCTION',
+        ['prices', 'urls', source],
+        'found a plain http address in production; allowed: an https address, or http to this machine'
+      )
+  }
+  if (config.secrets.master === '')
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['secrets', 'master'],
+      'found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48`'
+    )
+  if (config.database.url.startsWith('pglite:'))
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['database', 'url'],
+      'found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name'
+    )
+  const { publicUrl } = config.server
+  if (publicUrl === '')
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['server', 'publicUrl'],
+      'found nothing in production; allowed: the https address that clients use, such as https://api.example.com'
+    )
+  else if (!publicUrl.startsWith('https:'))
+    findings.report(
+      'BG_CONFIG_PRODUCTION',
+      ['server', 'publicUrl'],
+      'found a plain http address in production; allowed: an https address, such as https://api.example.com'
+    )
+}

@@ -1,0 +1,157 @@
+import { entrySiblings } from '../checks/chains.ts'
+import { isRequired } from './json-schema.ts'
+import { describeAllowed } from './allowed.ts'
+import { choicesOf, keywordsOf, type Keywords } from './keywords.ts'
+import { fileSchema, type PluginFacts } from './schema.ts'
+import type { ProviderFacts } from '../sections/lightning.ts'
+import { builtInPolicies } from '../sections/policy.ts'
+import { formatDuration, formatUnit } from './units.ts'
+
+/** One line of the reference: a key, what it may hold, its default, and what it is for. */
+interface Row {
+  readonly key: string
+  readonly type: string
+  readonly fallback: string
+  readonly description: string
+}
+
+/**
+ * The reference page of `gateway.yaml` as Markdown: every key with its type, default and description, the built-in
+ * policies, the entries of chains, and each given plugin with its settings and what it needs and provides.
+ */
+export function referencePage(plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): string {
+  const sections = [
+    '# Configuration',
+    'This page is generated from the schemas; do not edit it.',
+    'A text may hold `${NAME}`, which must be set and not empty, or `${NAME:-default}`; `$${` is a plain `${`. An optional key or list item whose variable is empty counts as left out. Unknown keys are errors. Relative paths start from the folder of the file.'
+  ]
+  const file = keywordsOf(fileSchema(providers))
+  const single: Row[] = []
+  const groups: string[] = []
+  for (const [name, property] of Object.entries(file.properties ?? {})) {
+    const rows = rowsOf(property, name, isRequired(file, name))
+    if (rows.length === 1) single.push(...rows)
+    else groups.push(`## ${name}`, property.description ?? '', table(rows))
+    if (name === 'policies') groups.push('Built in:', policyTable())
+  }
+  sections.push(table(single), ...groups)
+  sections.push(
+    '## Entries of a chain',
+    'An entry is the name of a plugin, the path of a plugin file (`./my-plugin.ts`), or either as a key with its settings below it. Beside that key may stand:',
+    table(rowsOf(keywordsOf(entrySiblings), '', false))
+  )
+  sections.push('## Plugins')
+  for (const plugin of plugins) sections.push(...pluginSection(plugin))
+  return `${sections.filter(section => section !== '').join('\n\n')}\n`
+}
+
+function pluginSection(plugin: PluginFacts): string[] {
+  const settings = keywordsOf(plugin.config)
+  const rows = rowsOf(settings, '', false).filter(row => row.key !== '')
+  const traits = [
+    ...(plugin.needs ?? []).map(need => `needs the ${need}`),
+    ...(plugin.provides ?? []).map(fact => `provides the ${fact}`),
+    ...(plugin.terminal === true ? ['stands last in its chain'] : []),
+    ...(plugin.before ?? []).map(other => `stands before \`${other}\``),
+    ...(plugin.after ?? []).map(other => `stands after \`${other}\``)
+  ]
+  const sentence = traits.join('; ')
+  return [
+    `### ${plugin.name}`,
+    plugin.description ?? '',
+    sentence === '' ? '' : `${sentence[0]?.toUpperCase() ?? ''}${sentence.slice(1)}.`,
+    rows.length === 0 ? 'No settings.' : table(rows)
+  ]
+}
+
+function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
+  const inner = objectsOf(schema)
+  const rows: Row[] = inner.some(({ object }) => object === schema) ? [] : [rowOf(schema, key, required)]
+  // Alternatives may have keys in common, which are told once.
+  const told = new Set(rows.map(row => row.key))
+  for (const { object, suffix } of inner) {
+    const prefix = `${key}${suffix}`
+    for (const [name, property] of Object.entries(object.properties ?? {})) {
+      const below = rowsOf(property, prefix === '' ? name : `${prefix}.${name}`, isRequired(object, name))
+      rows.push(...below.filter(row => !told.has(row.key)))
+      for (const row of below) told.add(row.key)
+    }
+  }
+  return rows
+}
+
+/** The mappings inside a schema that have rows of their own, and how the way to them is written. */
+function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords; readonly suffix: string }> {
+  if (schema['x-unit'] !== undefined) return []
+  const list = schema['x-list']
+  // One mapping or a list of them: its keys are told as those of the one, which is what stands there mostly.
+  if (list?.type === 'object' && list.properties !== undefined) return [{ object: list, suffix: '' }]
+  if (list !== undefined)
+    return list.anyOf?.some(form => form.properties !== undefined) === true ? withSuffix(list, '[]') : []
+  if (schema.type === 'object' && schema.properties !== undefined) return [{ object: schema, suffix: '' }]
+  const [record] = Object.values(schema.patternProperties ?? {})
+  if (record !== undefined && schema.properties === undefined) return withSuffix(record, '.<name>')
+  if (schema.type === 'array' && schema.items !== undefined && !Array.isArray(schema.items))
+    return withSuffix(keywordsOf(schema.items), '[]')
+  return (schema.anyOf ?? []).flatMap(objectsOf)
+}
+
+function withSuffix(schema: Keywords, suffix: string): ReturnType<typeof objectsOf> {
+  return objectsOf(schema).map(({ object, suffix: inner }) => ({ object, suffix: `${suffix}${inner}` }))
+}
+
+function rowOf(schema: Keywords, key: string, required: boolean): Row {
+  return {
+    key,
+    type: typeOf(schema),
+    fallback: required ? '*required*' : defaultOf(schema),
+    description: schema.description ?? ''
+  }
+}
+
+function typeOf(schema: Keywords): string {
+  if (schema['x-unit'] !== undefined) return schema['x-unit']
+  if (schema['x-secret'] === true) return 'text (secret)'
+  const item = schema['x-list']
+  if (item !== undefined) return `${typeOf(item)}, or a list of such`
+  if (schema['x-form'] === 'chain-entry') return 'entry of a chain'
+  const choices = choicesOf(schema)
+  if (choices !== undefined) return choices.map(choice => `\`${String(choice)}\``).join(', ')
+  if (schema['x-reference'] !== undefined)
+    return `name of ${schema['x-reference'] === 'upstream' ? 'an' : 'a'} ${schema['x-reference']}`
+  if (schema.type === 'array')
+    return schema.items === undefined || Array.isArray(schema.items)
+      ? 'list'
+      : `list of: ${typeOf(keywordsOf(schema.items))}`
+  const [record] = Object.values(schema.patternProperties ?? {})
+  if (record !== undefined) return `mapping of name to: ${typeOf(record)}`
+  if (schema.type === 'object') return 'mapping'
+  return describeAllowed(schema)
+}
+
+function defaultOf(schema: Keywords): string {
+  const value = schema.default
+  if (value === undefined) return ''
+  if (typeof value === 'number' && schema['x-unit'] !== undefined) return `\`${formatUnit(schema['x-unit'], value)}\``
+  if (value === '') return 'empty'
+  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+}
+
+function table(rows: readonly Row[]): string {
+  const lines = rows.map(
+    row => `| ${[`\`${row.key}\``, row.type, row.fallback, row.description].map(cell).join(' | ')} |`
+  )
+  return ['| Key | Type | Default | Meaning |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function policyTable(): string {
+  const lines = Object.entries(builtInPolicies).map(
+    ([name, policy]) =>
+      `| \`${name}\` | ${policy.limit} | ${formatDuration(policy.window)}${policy.sliding === undefined ? '' : `, sliding in ${policy.sliding} segments`} | ${policy.by} |`
+  )
+  return ['| Policy | Limit | Window | By |', '|---|---|---|---|', ...lines].join('\n')
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ')
+}

@@ -1,0 +1,235 @@
+import { Type, type Static, type TSchema } from 'typebox'
+import type { Problem } from './diagnose.ts'
+import { described, List, SecretText, type DeepReadonly } from './fields.ts'
+import type { MeterConfig } from '../checks/meter.ts'
+import { PRESET_NAMES, type PresetName } from './presets.ts'
+import { BillingSchema } from '../sections/billing.ts'
+import { DiscoverySchema } from '../sections/discovery.ts'
+import { lightningSchema, type ProviderFacts } from '../sections/lightning.ts'
+import { ServerSchema } from '../sections/listener.ts'
+import { MailSchema } from '../sections/mail.ts'
+import { PagesSchema } from '../sections/pages.ts'
+import { PaymentSchema } from '../sections/payment.ts'
+import { PaymentsSchema } from '../sections/payments.ts'
+import { PlansSchema } from '../sections/plans.ts'
+import { PolicySchema, type PolicyConfig } from '../sections/policy.ts'
+import { PricesSchema } from '../sections/prices.ts'
+import { RouteSchema } from '../sections/route.ts'
+import { SecretsSchema } from '../sections/secrets.ts'
+import { StorefrontSchema } from '../sections/storefront.ts'
+import { NamedUpstreamSchema, type UpstreamConfig, type UrlUpstreamConfig } from '../sections/upstream.ts'
+import type { WhenConfig } from '../sections/when.ts'
+
+/** The keyword by which the editors' schema puts the forms of chain entries in. */
+const chainEntry = Type.Unsafe<unknown>({
+  'x-form': 'chain-entry',
+  description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.'
+})
+
+/** The whole of `gateway.yaml`, as it is written, where `lightning` may name these kinds; any where none are given. */
+export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
+  Type.Object(
+    {
+      mode: Type.Union([Type.Literal('development'), Type.Literal('production')], {
+        default: 'development',
+        description: 'Production refuses the sandbox, missing secrets, the embedded database and plain HTTP.'
+      }),
+      server: ServerSchema,
+      secrets: SecretsSchema,
+      data: Type.String({
+        default: './data',
+        minLength: 1,
+        description: 'Folder for generated keys and the embedded database, seen from this file.'
+      }),
+      database: Type.Object(
+        {
+          url: SecretText({
+            default: 'pglite:',
+            'x-format': 'database-url',
+            description:
+              '`pglite:` for the embedded database, or the address of a PostgreSQL server (15 or later), as your platform gives it: `sslmode`, `sslrootcert`, several hosts and `jdbc:` are understood.'
+          }),
+          connections: Type.Integer({
+            default: 10,
+            minimum: 1,
+            maximum: 1000,
+            description: 'Most connections from one worker to PostgreSQL. The embedded database has one.'
+          }),
+          pooler: Type.Union([Type.Literal('none'), Type.Literal('transaction')], {
+            default: 'none',
+            description:
+              '`transaction`: `url` leads to a pooler such as PgBouncer that lends a session for each transaction. Needs `listenUrl`.'
+          }),
+          listenUrl: SecretText({
+            default: '',
+            'x-format': 'listen-url',
+            description:
+              'Where one connection of each worker listens for notifications: the address of the same database past a pooler. Empty: `url`.'
+          })
+        },
+        described('Where money and merchants are kept.')
+      ),
+      state: Type.Object(
+        {
+          url: SecretText({
+            default: 'memory:',
+            'x-format': 'state-url',
+            description:
+              '`memory:`, or the address of a Redis server; of a cluster the addresses of some nodes, with commas between them.'
+          }),
+          cluster: Type.Boolean({
+            default: false,
+            description: 'Whether `url` names nodes of a Redis Cluster; all others are learnt from them.'
+          })
+        },
+        described('Where counters and replays are kept.')
+      ),
+      lightning: lightningSchema(providers),
+      payment: PaymentSchema,
+      payments: PaymentsSchema,
+      prices: PricesSchema,
+      mail: MailSchema,
+      operators: List(Type.String({ 'x-format': 'email' }), {
+        default: [],
+        description:
+          'Email addresses of those who may do all that the admin key may, once they have signed in by a link in a mail.'
+      }),
+      storefront: StorefrontSchema,
+      billing: BillingSchema,
+      plans: PlansSchema,
+      discovery: DiscoverySchema,
+      pages: PagesSchema,
+      policies: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), PolicySchema, {
+        default: {},
+        'x-name': 'policy',
+        description: 'Rate limits by name. Those of the contract are built in; a policy of the same name replaces one.'
+      }),
+      chains: Type.Record(
+        Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }),
+        Type.Array(chainEntry, { minItems: 1 }),
+        {
+          default: {},
+          'x-name': 'chain',
+          description:
+            'Lists of plugins by name; requests run through them in this order. `paid` and `public` are built in, as `boltgate routes` shows; a chain of the same name replaces one.'
+        }
+      ),
+      upstreams: Type.Record(Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9_-]*$' }), NamedUpstreamSchema, {
+        default: {},
+        'x-name': 'upstream',
+        description: 'HTTP upstreams that several routes share, by name.'
+      }),
+      routes: Type.Array(RouteSchema, { default: [], description: 'What is served; the most specific match wins.' }),
+      use: Type.Optional(
+        Type.Array(Type.Enum([...PRESET_NAMES]), {
+          uniqueItems: true,
+          description:
+            "Chains and routes of the gateway's own that need not be spelled out: `service` (/health, /metrics, /openapi.json and their like), `sandbox` (/sandbox/pay, outside production), " +
+            '`merchant-api`, `operator-api`, `storefront` and `pages`. `service` and `sandbox` when left out. `boltgate routes` shows them, and `boltgate routes --as-yaml` spells them out. ' +
+            'What a route of this file takes is left to it; one for everything (/*) takes what is left, but in a file without `use` it takes all.'
+        })
+      ),
+      log: Type.Object(
+        {
+          level: Type.Enum(['error', 'warn', 'info', 'debug', 'silent'], {
+            default: 'info',
+            description: 'Least important lines that are written.'
+          })
+        },
+        described('Log lines, as JSON on standard output.')
+      ),
+      metrics: Type.Object(
+        {
+          process: Type.Boolean({
+            default: true,
+            description: 'Measure the process as well: memory, event loop, collections.'
+          })
+        },
+        described('Measurements for Prometheus.')
+      )
+    },
+    described('The configuration of the gateway.')
+  )
+
+/** The file's values after defaults and units, before chains and routes are resolved. */
+export type FileConfig = Static<ReturnType<typeof fileSchema>>
+
+/** A place in a configuration file; lines and columns begin at 1. */
+export interface Position {
+  readonly file: string
+  readonly line: number
+  readonly column: number
+}
+
+/** One step of a chain, with its plugin's settings read, defaulted and frozen. */
+export interface ChainEntryConfig {
+  /** Name of the plugin; for a plugin file the path as written. */
+  readonly plugin: string
+  /** Absolute path of the plugin file, for an entry that names one. */
+  readonly file?: string
+  /** The plugin's settings; as written where the plugin's schema was not given to the loader. */
+  readonly config: unknown
+  readonly when?: WhenConfig
+  readonly disabled: boolean
+  /** `observe` decides and logs but does not act. */
+  readonly mode: 'enforce' | 'observe'
+  /** Where the entry stands, for messages about it. */
+  readonly at: Position
+}
+
+/** A route, resolved: lists are lists, prices satoshis, times milliseconds, limits bytes. */
+export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' | 'match' | 'upstream' | 'meter'>> & {
+  readonly name: string
+  /** Its `bundle` is the route's price. */
+  readonly meter?: MeterConfig
+  /** No `host` or `method` matches any. */
+  readonly match: { readonly host?: string; readonly method?: readonly string[]; readonly path: readonly string[] }
+  readonly upstream: UpstreamConfig
+  readonly at: Position
+}
+
+/**
+ * The whole configuration, checked and frozen. Times in milliseconds, sizes in bytes, prices in satoshis, `data`
+ * absolute.
+ */
+export type GatewayConfig = DeepReadonly<
+  Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>
+> & {
+  /** Presets whose chains and routes are there beside those of the file. */
+  readonly use: readonly PresetName[]
+  /** The file it was read from, as it was named. */
+  readonly file: string
+  readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {
+    /** Host without brackets, and port; port 0 takes any free one. */
+    readonly listen: { readonly host: string; readonly port: number }
+  }
+  /** Built-in policies (contract, Limits) and the file's own. */
+  readonly policies: Readonly<Record<string, PolicyConfig>>
+  readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>
+  readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
+  readonly routes: readonly RouteConfig[]
+  /** What is allowed and probably not meant. */
+  readonly warnings: readonly Problem[]
+}
+
+/** The free calls of a route. Times in milliseconds. */
+export type FreeCallsConfig = NonNullable<RouteConfig['free']>
+
+/** What the loader needs to know of a plugin; the plugin itself stays unknown to it. */
+export interface PluginFacts {
+  readonly name: string
+  /** One paragraph for the reference page. */
+  readonly description?: string
+  /** Schema of the settings under the plugin's name. */
+  readonly config: TSchema
+  /** Facts that an earlier entry of the chain must provide. */
+  readonly needs?: readonly string[]
+  /** Facts that later entries may count on. */
+  readonly provides?: readonly string[]
+  /** Answers the request: must stand last. A chain without one ends with the upstream of the route. */
+  readonly terminal?: boolean
+  /** Plugins that must not stand earlier in the chain: `throttle` may have `before: ['challenge']`. */
+  readonly before?: readonly string[]
+  /** Plugins that must not stand later in the chain: `challenge` has `after: ['throttle']`. */
+  readonly after?: readonly string[]
+}

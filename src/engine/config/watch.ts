@@ -1,0 +1,192 @@
+import { readlinkSync, watch as watchFolder } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { basename, dirname, join, resolve, sep } from 'node:path'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+
+/** What the watcher needs from outside. */
+export interface WatchOptions {
+  readonly file: string
+  readonly clock: Clock
+  /** Called after the file's text has changed (`saved`) or on SIGHUP (`signal`), never twice at once. */
+  readonly onChange: (reason: 'saved' | 'signal') => void | Promise<void>
+  /** Told what could not be watched, and what `onChange` threw. Watching goes on. */
+  readonly onError: (error: Error) => void
+  /** Milliseconds of quiet after the last event before the file is looked at. */
+  readonly quiet?: number
+  /** Where SIGHUP comes from; the process by default. */
+  readonly signals?: SignalSource
+  /** Watches a folder; `fs.watch` by default. */
+  readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
+  /** Reads the file's text; rejects while it is not there. */
+  readonly read?: (file: string) => Promise<string>
+}
+
+/** The part of `process` that signals come from. */
+export interface SignalSource {
+  on(name: 'SIGHUP', run: () => void): unknown
+  off(name: 'SIGHUP', run: () => void): unknown
+}
+
+/** A running watch. `close` may be called twice. */
+export interface ConfigWatch {
+  close(): void
+}
+
+/**
+ * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write
+ * a new file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the
+ * file changed is judged by its text, so that touching it or a neighbour reloads nothing. Where the path leads over
+ * links, the folders of each link and of the file itself are watched too.
+ */
+export async function watchConfig(options: WatchOptions): Promise<ConfigWatch> {
+  const watcher = new Watcher(options)
+  await watcher.start()
+  return watcher
+}
+
+class Watcher implements ConfigWatch {
+  readonly #file: string
+  readonly #options: WatchOptions
+  readonly #read: (file: string) => Promise<string>
+  readonly #onSignal = (): void => {
+    this.#request('signal')
+  }
+  #known: string | undefined
+  #timer: Timer | undefined
+  readonly #folders = new Map<string, { close(): void }>()
+  #wanted: 'saved' | 'signal' | undefined
+  #busy = false
+  #closed = false
+
+  constructor(options: WatchOptions) {
+    this.#file = resolve(options.file)
+    this.#options = options
+    this.#read = options.read ?? (file => readFile(file, 'utf8'))
+  }
+
+  async start(): Promise<void> {
+    const { signals = process } = this.#options
+    signals.on('SIGHUP', this.#onSignal)
+    this.#follow()
+    this.#known = await this.#text()
+  }
+
+  close(): void {
+    this.#closed = true
+    this.#timer?.cancel()
+    for (const watched of this.#folders.values()) watched.close()
+    this.#folders.clear()
+    const { signals = process } = this.#options
+    signals.off('SIGHUP', this.#onSignal)
+  }
+
+  /** Watches the folders that the path leads over now; those that it left are no longer watched. */
+  #follow(): void {
+    const { watch = systemWatch, onError } = this.#options
+    const folders = foldersOf(this.#file)
+    for (const [folder, watched] of this.#folders) {
+      if (folders.has(folder)) continue
+      watched.close()
+      this.#folders.delete(folder)
+    }
+    for (const folder of folders) {
+      if (this.#folders.has(folder)) continue
+      try {
+        const watched = watch(
+          folder,
+          () => {
+            this.#settle()
+          },
+          onError
+        )
+        this.#folders.set(folder, watched)
+      } catch (error) {
+        // A system without watches, or out of them, still has SIGHUP.
+        onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
+      }
+    }
+  }
+
+  /** One save is several events; the file is looked at when they have ended. */
+  #settle(): void {
+    if (this.#closed) return
+    this.#timer?.cancel()
+    this.#timer = this.#options.clock.after(this.#options.quiet ?? 100, () => {
+      this.#follow()
+      this.#request('saved')
+    })
+  }
+
+  #request(reason: 'saved' | 'signal'): void {
+    if (this.#closed) return
+    if (this.#wanted !== 'signal') this.#wanted = reason
+    if (this.#busy) return
+    this.#busy = true
+    this.#serve().catch(error => {
+      this.#options.onError(error instanceof Error ? error : new Error(String(error)))
+    })
+  }
+
+  async #serve(): Promise<void> {
+    try {
+      while (this.#wanted !== undefined && !this.#closed) {
+        const reason = this.#wanted
+        this.#wanted = undefined
+        const text = await this.#text()
+        if (this.#closed) return
+        const changed = text !== undefined && text !== this.#known
+        if (text !== undefined) this.#known = text
+        if (changed || reason === 'signal') await this.#options.onChange(reason)
+      }
+    } finally {
+      this.#busy = false
+    }
+  }
+
+  /** Undefined between the two halves of a rename; the second half is an event of its own. */
+  async #text(): Promise<string | undefined> {
+    try {
+      return await this.#read(this.#file)
+    } catch {
+      return undefined
+    }
+  }
+}
+
+function systemWatch(folder: string, onEvent: () => void, onError: (error: Error) => void): { close(): void } {
+  const watcher = watchFolder(folder, { persistent: false }, onEvent)
+  watcher.on('error', onError)
+  return watcher
+}
+
+/** The folder of the file, of each link on the way to it, and of the file that the links lead to. */
+function foldersOf(file: string): Set<string> {
+  const folders = new Set([dirname(file)])
+  let steps = file.split(sep).slice(1)
+  let at: string = sep
+  // As many links as Linux follows.
+  for (let links = 0; steps.length > 0 && links <= 40;) {
+    const [step = '', ...rest] = steps
+    const target = targetOf(join(at, step))
+    if (target === null) {
+      at = join(at, step)
+      steps = rest
+    } else {
+      folders.add(at)
+      steps = [...resolve(at, target).split(sep).slice(1), ...rest]
+      at = sep
+      links++
+    }
+  }
+  if (folders.size > 1) folders.add(dirname(at))
+  return folders
+}
+
+function targetOf(path: string): string | null {
+  try {
+    return readlinkSync(path)
+  } catch {
+    // No link, or nothing that is there now.
+    return null
+  }
+}

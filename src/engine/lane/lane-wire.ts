@@ -1,0 +1,305 @@
+import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { LongError } from '../operations/errors.ts'
+import { isToken, NameTable } from '../message/header-names.ts'
+import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
+import type { Lane } from './lane.ts'
+import { PROBE, stillReads } from '../listener/presence.ts'
+import { CLOSES, DATED, EMPTY, FRAMED, frameReply, headerLine } from './reply-framing.ts'
+import { keepFor } from '../listener/allowance.ts'
+import type { WireBody } from '../listener/request-body.ts'
+import { cutsUpload, DISCARD, SMALL_PIECE_BYTES } from '../listener/response-wire.ts'
+
+const FRESH = 0
+const HEAD = 1
+const OVER = 2
+
+const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
+
+const statusLines = new Map<number, string>()
+
+/** How the line of a header begins, after the line before it; empty for what is no name. */
+const starts = new NameTable(name => (isToken(name) ? `\r\n${name}: ` : ''))
+
+/** The first line, without its end. Throws `RangeError` as Node does for what is no status. */
+function statusLine(status: number): string {
+  const known = statusLines.get(status)
+  if (known !== undefined) return known
+  if (!Number.isInteger(status) || status < 100 || status > 999) throw new RangeError(`Invalid status code: ${status}`)
+  const line = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'unknown'}`
+  statusLines.set(status, line)
+  return line
+}
+
+function flushHead(wire: LaneWire): void {
+  wire.flush()
+}
+
+function uncork(socket: Socket): void {
+  socket.uncork()
+}
+
+/**
+ * A piece as Latin-1 text, which is the same bytes: one string leaves in one write, where a list would need `writev`.
+ */
+function text(piece: Uint8Array): string {
+  return (Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)).toString(
+    'latin1'
+  )
+}
+
+/** The client's side of one request on the fast lane; writes the same bytes as `ResponseWire` over Node's response. */
+export class LaneWire implements Wire {
+  listener: WireListener | null = null
+  readonly body: WireBody
+  readonly #lane: Lane
+  readonly #withoutBody: boolean
+  /** The client takes no further response. */
+  readonly #last: boolean
+  #stage = FRESH
+  #silent: boolean
+  #chunked = false
+  /** Status line and headers, as long as they have not been sent. */
+  #head = ''
+  #begun = false
+  #wrote = false
+  /** The first piece of the body, which still waits for its head to be sent. */
+  #kept: Uint8Array | null = null
+  #needsDrain = false
+  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  #keeps = 0
+  #bytesOut = 0
+  #broken = false
+  #closed = false
+
+  constructor(lane: Lane, body: WireBody, method: string, last: boolean) {
+    this.#lane = lane
+    this.body = body
+    this.#withoutBody = method === 'HEAD'
+    this.#silent = this.#withoutBody
+    this.#last = last
+  }
+
+  get gone(): boolean {
+    return this.#closed || this.#broken || this.#lane.socket.destroyed
+  }
+
+  get stopping(): Stopping {
+    return this.#lane.draining
+  }
+
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  get bytesOut(): number {
+    return this.#bytesOut
+  }
+
+  stillReads(): Promise<boolean> | null {
+    const { socket, clock } = this.#lane
+    return socket.readableEnded && this.#stage === FRESH && !this.gone ? stillReads(socket, clock) : null
+  }
+
+  interim(status: number, headers: readonly string[]): void {
+    if (this.#stage !== FRESH || this.gone || (status !== 102 && status !== 103)) return
+    let head = `${statusLine(status)}\r\n`
+    for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
+    this.#send(`${head}\r\n`)
+  }
+
+  head(status: number, headers: string[]): void {
+    if (this.#stage !== FRESH || this.gone) return
+    const lane = this.#lane
+    const silent = this.#withoutBody || status === 204 || status === 304
+    const seen = frameReply(headers, status, silent, false)
+    this.#silent = silent || (seen & EMPTY) !== 0
+    const close = lane.closing || lane.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
+    if (close) lane.lastResponse()
+    // Each line begins with the end of the one before: two pieces a line in the place of four, of which a tree is made
+    // that is made flat when it is written.
+    let head = statusLine(status)
+    for (let at = 0; at < headers.length; at += 2) {
+      const name = headers[at] ?? ''
+      const value = headers[at + 1] ?? ''
+      const start = starts.of(name)
+      // Throws on what would break a line; nothing is written then, and another head may follow.
+      if (start === '' || LINE_BREAKER.test(value)) headerLine(name, value)
+      head = head + start + value
+    }
+    if (close) head += '\r\nConnection: close'
+    if ((seen & DATED) === 0) head += lane.dateLine()
+    this.#chunked = (seen & FRAMED) === 0 && !silent
+    this.#head =
+      head +
+      (close ? '' : this.#last ? '\r\nConnection: close' : '\r\nConnection: keep-alive') +
+      (this.#chunked ? '\r\nTransfer-Encoding: chunked\r\n\r\n' : '\r\n\r\n')
+    this.#stage = HEAD
+    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
+    // packet.
+    process.nextTick(flushHead, this)
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (this.#stage !== HEAD || this.gone) return true
+    if (this.#silent || bytes.byteLength === 0) return true
+    this.#bytesOut += bytes.byteLength
+    if (!this.#wrote) {
+      this.#wrote = true
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) {
+        this.#kept = bytes
+        return true
+      }
+    }
+    this.#gather()
+    this.#release()
+    if (this.#piece(bytes) || this.#keep(bytes.byteLength)) return true
+    this.#needsDrain = true
+    return false
+  }
+
+  /**
+   * Lets the upstream go on although the client is behind, as long as there is room: the sooner its connection is free.
+   */
+  #keep(bytes: number): boolean {
+    const size = keepFor(this.#lane.keeping, this.#keeps, bytes)
+    this.#keeps += size
+    return size > 0
+  }
+
+  /** The client has taken everything, or takes nothing more. */
+  #caughtUp(): void {
+    this.#lane.keeping.slow.give(this.#keeps)
+    this.#keeps = 0
+  }
+
+  end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+    if (this.#stage === OVER || this.gone) return
+    if (this.#stage === FRESH) throw new TypeError('a response cannot end before its head')
+    this.#stage = OVER
+    if (this.body.unfinished) this.body.discard(DISCARD)
+    let tail = ''
+    if (this.#chunked) {
+      tail = '0\r\n'
+      if (trailers !== null)
+        for (let at = 0; at < trailers.length; at += 2) tail += headerLine(trailers[at] ?? '', trailers[at + 1] ?? '')
+      tail += '\r\n'
+    }
+    let front = this.#front()
+    if (last !== null && last.length > 0 && !this.#silent) {
+      const bytes = typeof last === 'string' ? Buffer.from(last) : last
+      this.#bytesOut += bytes.byteLength
+      if (bytes.byteLength <= SMALL_PIECE_BYTES) front += this.#framed(bytes)
+      else {
+        this.#gather()
+        if (front !== '') this.#send(front)
+        this.#piece(bytes)
+        front = ''
+      }
+    }
+    this.#finish(front + tail)
+  }
+
+  /** Writes the end of the response, with the one callback that tells when all of it has been taken. */
+  #finish(rest: string): void {
+    const { socket, written } = this.#lane
+    if (!socket.writable) return
+    if (rest === '' && socket.writableLength === 0) process.nextTick(written)
+    else socket.write(rest, 'latin1', written)
+    while (socket.writableCorked > 0) socket.uncork()
+  }
+
+  /** What has not been sent of the head and the first piece; it is sent now. */
+  #front(): string {
+    const head = this.#head
+    const kept = this.#kept
+    this.#begun = true
+    this.#head = ''
+    this.#kept = null
+    return kept === null ? head : head + this.#framed(kept)
+  }
+
+  #release(): void {
+    const front = this.#front()
+    if (front !== '') this.#send(front)
+  }
+
+  #framed(piece: Uint8Array): string {
+    return this.#chunked ? `${piece.byteLength.toString(16)}\r\n${text(piece)}\r\n` : text(piece)
+  }
+
+  #piece(bytes: Uint8Array): boolean {
+    const { socket } = this.#lane
+    if (!socket.writable) return true
+    if (!this.#chunked) return socket.write(bytes)
+    if (bytes.byteLength <= SMALL_PIECE_BYTES) return socket.write(this.#framed(bytes), 'latin1')
+    socket.write(`${bytes.byteLength.toString(16)}\r\n`, 'latin1')
+    socket.write(bytes)
+    return socket.write('\r\n', 'latin1')
+  }
+
+  /** Pieces that are written in the same turn leave together. */
+  #gather(): void {
+    const { socket } = this.#lane
+    if (socket.writableCorked > 0) return
+    socket.cork()
+    process.nextTick(uncork, socket)
+  }
+
+  #send(bytes: string): void {
+    // After the client has ended its side, ours is ended too, and nothing more can be written.
+    if (this.#lane.socket.writable) this.#lane.socket.write(bytes, 'latin1')
+  }
+
+  destroy(): void {
+    if (this.#stage === OVER || this.#closed) return
+    this.#stage = OVER
+    this.#broken = true
+    // A reset and not a FIN, so that nobody takes the end of the connection for the end of the body.
+    this.#lane.socket.resetAndDestroy()
+  }
+
+  tunnel(): Promise<TunnelResult> {
+    return Promise.reject(
+      new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+    )
+  }
+
+  /** Sends what a client passes over and a closed connection refuses; false when the response has begun. */
+  probe(): boolean {
+    if (this.#stage !== FRESH || this.gone) return false
+    this.#send(PROBE)
+    return true
+  }
+
+  /** Sends the head, and the piece that was kept for it, when nothing has taken them along. */
+  flush(): void {
+    if (this.#stage !== HEAD || this.gone) return
+    // What comes after this has no head to go out with.
+    this.#wrote = true
+    this.#release()
+  }
+
+  drained(): void {
+    if (this.#keeps > 0) this.#caughtUp()
+    if (this.#closed || !this.#needsDrain) return
+    this.#needsDrain = false
+    this.listener?.drained()
+  }
+
+  /** The listener has begun to drain. */
+  drain(): void {
+    if (!this.#closed) this.listener?.stopping()
+  }
+
+  /** The end of the response, however it came; counts once. */
+  closed(complete: boolean): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#stage = OVER
+    if (this.#keeps > 0) this.#caughtUp()
+    this.body.done()
+    this.listener?.closed(complete && !this.#broken)
+    this.#lane.settled()
+  }
+}

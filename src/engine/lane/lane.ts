@@ -1,0 +1,264 @@
+import { Socket } from 'node:net'
+import { MalformedBody } from '../operations/errors.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Keeping } from '../listener/allowance.ts'
+import { writeRefusal, type RefusalHost } from '../listener/connection.ts'
+import { askWhetherGone, takenBytes, Watch, type Watched } from '../listener/deadlines.ts'
+import { type Admission, admit, type DoorRules, FrontDoorRefusal } from '../listener/front-door.ts'
+import type { Stopping } from '../message/wire.ts'
+import type { LaneWire } from './lane-wire.ts'
+import { type PlainHead, readPlainHead } from './plain-head.ts'
+import { IncomingBody, NoBody, type WireBody } from '../listener/request-body.ts'
+import { RequestUpload, type UploadValve } from './upload.ts'
+
+/** What a lane needs of its listener. */
+export interface LaneHost extends RefusalHost {
+  readonly draining: Stopping
+  readonly clock: Clock
+  /** What may be kept in memory for slow clients, and of bodies. */
+  readonly keeping: Keeping
+  /** Most bytes of a head that is read here. */
+  readonly laneHead: number
+  readonly rules: DoorRules
+  monotonic(): number
+  /** `Date: …` with its line end, as of now. */
+  dateLine(): string
+  /** Takes a request that was let in; `lane.current` is its wire when this returns. */
+  serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void
+  /**
+   * Gives the connection to node:http, for good, with all bytes that nobody has looked at. `behind`: they came while
+   * the request before them was not answered yet.
+   */
+  handOver(lane: Lane, bytes: Buffer, behind: boolean): void
+}
+
+/** Bytes behind the request that is being answered before the connection is read no further. */
+const HELD = 64 * 1024
+
+/**
+ * A client connection on the fast lane: read and answered without node:http as long as all that comes is plain. A
+ * request that is not, or that the front door refuses, goes to node:http as it came, and the connection with it; so
+ * every refusal and every rare form has one place in the program.
+ */
+export class Lane implements Watched, UploadValve {
+  readonly socket: Socket
+  readonly peerAddress: string
+  /** The other end is a proxy that is believed. */
+  readonly trusted: boolean
+  readonly watch: Watch
+  current: LaneWire | null = null
+  closing = false
+  readonly tunnelling = false
+  served = false
+  readonly #host: LaneHost
+  /** The body of the last request, until all of it has arrived and its response is over. */
+  #upload: RequestUpload | null = null
+  /** What came behind the request that is being answered. */
+  #held: Buffer | null = null
+  #holding = false
+  #left = false
+  /** The client has said that it sends no further request. */
+  #last = false
+
+  constructor(socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
+    this.socket = socket
+    this.peerAddress = peerAddress
+    this.trusted = trusted
+    this.#host = host
+    this.watch = new Watch(host.monotonic())
+  }
+
+  get draining(): Stopping {
+    return this.#host.draining
+  }
+
+  get clock(): Clock {
+    return this.#host.clock
+  }
+
+  get keeping(): Keeping {
+    return this.#host.keeping
+  }
+
+  get taken(): number {
+    return takenBytes(this.socket)
+  }
+
+  get leftover(): boolean {
+    return this.#upload !== null && !this.#upload.complete
+  }
+
+  dateLine(): string {
+    return this.#host.dateLine()
+  }
+
+  /** Begins to read. */
+  open(): void {
+    const { socket } = this
+    socket.on('close', this.#onClose)
+    socket.on('error', ignore)
+    socket.on('end', this.#onEnd)
+    socket.on('drain', this.#onDrain)
+    socket.on('data', this.#onData)
+  }
+
+  /** Lets go of the socket. */
+  leave(): void {
+    const { socket } = this
+    this.#left = true
+    socket.off('close', this.#onClose)
+    socket.off('error', ignore)
+    socket.off('end', this.#onEnd)
+    socket.off('drain', this.#onDrain)
+    socket.off('data', this.#onData)
+  }
+
+  readonly #onData = (bytes: Buffer): void => {
+    let rest = bytes
+    if (this.#upload !== null && !this.#upload.complete) {
+      const upload = this.#upload
+      const count = upload.take(bytes)
+      if (upload.complete && this.current === null && !this.closing) {
+        // The response was over before its request.
+        this.#upload = null
+        this.#next(count === bytes.length ? null : bytes.subarray(count), false)
+        return
+      }
+      if (count === bytes.length) return
+      rest = bytes.subarray(count)
+    }
+    // What follows a request with Connection: close is not a request (RFC 9112, section 9.6).
+    if (this.closing || this.#last) return
+    if (this.current === null) {
+      this.#begin(rest, false)
+      return
+    }
+    this.#held = this.#held === null ? rest : Buffer.concat([this.#held, rest])
+    if (this.#held.length >= HELD) this.hold()
+  }
+
+  /** Reads a request from the start of `bytes`, or lets node:http do it. */
+  #begin(bytes: Buffer, behind: boolean): void {
+    const head = readPlainHead(bytes, this.#host.laneHead)
+    const admission = head === null ? null : admit(head, this.#host.rules)
+    if (head === null || admission === null || admission instanceof FrontDoorRefusal || admission.length === null) {
+      this.#host.handOver(this, bytes, behind)
+      return
+    }
+    this.#last = head.last
+    this.#host.serve(this, admission, this.#body(bytes, head, admission.length), head.last)
+  }
+
+  #body(bytes: Buffer, head: PlainHead, length: number): WireBody {
+    let { end } = head
+    let body: WireBody
+    if (length === 0) body = new NoBody()
+    else {
+      const upload = new RequestUpload(length, this)
+      this.#upload = upload
+      if (end < bytes.length) end += upload.take(bytes.subarray(end))
+      body = new IncomingBody(upload, null, length, false, this.#host.keeping)
+    }
+    if (end < bytes.length && !head.last) {
+      this.#held = bytes.subarray(end)
+      if (this.#held.length >= HELD) this.hold()
+    }
+    return body
+  }
+
+  /** The last request is over, its response and its body; what has come behind it is looked at. */
+  #next(bytes: Buffer | null, behind: boolean): void {
+    const { socket } = this
+    this.#holding = false
+    this.#held = null
+    if (bytes !== null) {
+      this.#begin(bytes, behind)
+      // Its end had come before anybody knew that this request is cut short.
+      if (socket.readableEnded && !this.#left && this.leftover) this.#onEnd()
+    } else if (this.draining !== false || socket.readableEnded) this.finishSoon()
+    if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
+  }
+
+  readonly #onDrain = (): void => {
+    this.current?.drained()
+  }
+
+  readonly #onEnd = (): void => {
+    if (this.leftover) {
+      // It ended its side in the middle of its upload: it has left, or waits for more than it was told.
+      if (this.current !== null) this.socket.destroy()
+      else this.refuse(400, 'The request is malformed.')
+      return
+    }
+    // It may still read: what it has asked is answered first.
+    if (this.current === null) this.socket.end()
+    else askWhetherGone(this)
+  }
+
+  readonly #onClose = (): void => {
+    this.current?.closed(false)
+    this.#upload?.destroy()
+  }
+
+  /** The final write of a response has been taken by the system. */
+  readonly written = (error?: Error | null): void => {
+    const wire = this.current
+    // What has failed is told by the connection's close.
+    if (wire === null || (error ?? null) !== null || this.socket.errored !== null) return
+    if (this.closing || this.#last) this.finishSoon()
+    wire.closed(true)
+  }
+
+  /** The head that is being written is the last one. */
+  lastResponse(): void {
+    this.closing = true
+    this.#held = null
+  }
+
+  /** The response is over in one way or another. */
+  settled(): void {
+    this.current = null
+    this.served = true
+    this.watch.idle(this.#host.monotonic(), this.socket.bytesRead)
+    if (this.socket.destroyed || this.closing || this.leftover) return
+    this.#upload = null
+    this.#next(this.#held, true)
+  }
+
+  /**
+   * As `Connection.finishSoon`: with unread bytes of an upload a close would be a reset, and the client would lose the
+   * response.
+   */
+  finishSoon(): void {
+    this.lastResponse()
+    if (this.leftover) this.socket.end()
+    else this.socket.destroySoon()
+  }
+
+  refuse(status: number, message: string): void {
+    if (this.closing) return
+    this.lastResponse()
+    writeRefusal(this.socket, this.peerAddress, this.#host, status, message, null)
+  }
+
+  failBody(status: number, message: string): void {
+    this.closing = true
+    this.current?.body.fail(new MalformedBody(status, message))
+  }
+
+  hold(): void {
+    this.#holding = true
+    this.socket.pause()
+  }
+
+  release(): void {
+    if (!this.#holding) return
+    this.#holding = false
+    this.socket.resume()
+  }
+}
+
+/** An error of a socket is followed by its close, and that is what is acted upon. */
+function ignore(): void {
+  return undefined
+}

@@ -1,0 +1,111 @@
+import ipaddr from 'ipaddr.js'
+import { parseAddress } from '../message/addresses.ts'
+import { trimmed, type ReadonlyHeaders } from '../message/headers.ts'
+
+/** Who is at the other end, seen past the proxies that are trusted. */
+export interface ClientFacts {
+  readonly address: string
+  /** The client's own side speaks TLS. */
+  readonly secure: boolean
+}
+
+type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
+
+/**
+ * The proxies whose word about the client is believed. Throws `TypeError` naming the entry that is neither an address
+ * nor a range.
+ */
+export class TrustedProxies {
+  readonly #ranges: readonly Range[]
+
+  constructor(entries: readonly string[]) {
+    this.#ranges = entries.map(entry => {
+      const slash = entry.indexOf('/')
+      const address = parseAddress(slash < 0 ? entry : entry.slice(0, slash))
+      const bits = slash < 0 ? '' : entry.slice(slash + 1)
+      const longest = address?.kind() === 'ipv4' ? 32 : 128
+      if (address === null || (slash >= 0 && !/^[0-9]{1,3}$/.test(bits)) || Number(bits) > longest) {
+        throw new TypeError(
+          `${JSON.stringify(entry)} is no trusted proxy; it must be an address or a range such as 10.0.0.0/8`
+        )
+      }
+      return [address, slash < 0 ? longest : Number(bits)] as const
+    })
+  }
+
+  /** Whether the proxy at `address` is believed. */
+  has(address: string): boolean {
+    if (this.#ranges.length === 0) return false
+    const parsed = parseAddress(address)
+    if (parsed === null) return false
+    return this.#ranges.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits))
+  }
+
+  /**
+   * Reads what the trusted proxy at `peer` says about its client: X-Forwarded-For from right to left up to the first
+   * address that is not trusted itself; Forwarded (RFC 7239) only where there is no X-Forwarded-For, so that a client
+   * cannot use the one that its proxy does not write. An entry that cannot be read ends the walk at the hop that wrote
+   * it.
+   */
+  client(peer: string, headers: ReadonlyHeaders, secure: boolean): ClientFacts {
+    const lists = headers.all('x-forwarded-for')
+    if (lists.length === 0) {
+      const forwarded = headers.all('forwarded')
+      if (forwarded.length > 0) return this.#forwarded(peer, forwarded.join(','), secure)
+    }
+    const entries = lists.length === 0 ? [] : lists.join(',').split(',')
+    let address = peer
+    let hops = 1
+    for (let at = entries.length - 1; at >= 0; at--) {
+      const next = nodeAddress(entries[at] ?? '')
+      if (next === null) break
+      address = next
+      if (!this.has(next)) break
+      hops++
+    }
+    const protocols = headers.all('x-forwarded-proto')
+    if (protocols.length === 0) return { address, secure }
+    const list = protocols.join(',').split(',')
+    // Each proxy appends one entry or replaces all; the outermost trusted one saw the client's own side.
+    return { address, secure: isSecure(list[Math.max(0, list.length - hops)] ?? '') }
+  }
+
+  #forwarded(peer: string, value: string, secure: boolean): ClientFacts {
+    let address = peer
+    let shielded = secure
+    const elements = value.split(',')
+    for (let at = elements.length - 1; at >= 0; at--) {
+      const parameters = parameterMap(elements[at] ?? '')
+      const proto = parameters.get('proto')
+      if (proto !== undefined) shielded = isSecure(proto)
+      const next = nodeAddress(parameters.get('for') ?? '')
+      if (next === null) break
+      address = next
+      if (!this.has(next)) break
+    }
+    return { address, secure: shielded }
+  }
+}
+
+function isSecure(proto: string): boolean {
+  const lower = trimmed(proto).toLowerCase()
+  return lower === 'https' || lower === 'wss'
+}
+
+function parameterMap(element: string): Map<string, string> {
+  const found = new Map<string, string>()
+  for (const part of element.split(';')) {
+    const equals = part.indexOf('=')
+    if (equals < 0) continue
+    found.set(trimmed(part.slice(0, equals)).toLowerCase(), trimmed(part.slice(equals + 1)).replace(/^"(.*)"$/, '$1'))
+  }
+  return found
+}
+
+/** An address with or without port and brackets; null for `unknown`, obfuscated names and everything else. */
+function nodeAddress(text: string): string | null {
+  const node = trimmed(text)
+  const bracketed = /^\[([^\]]*)\](?::[0-9]{1,5})?$/.exec(node)
+  const bare = bracketed?.[1] ?? /^([0-9.]+):[0-9]{1,5}$/.exec(node)?.[1] ?? node
+  return parseAddress(bare)?.toString() ?? null
+}

@@ -1,0 +1,490 @@
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo, Socket } from 'node:net'
+import { clientNetwork, normalAddress } from '../message/addresses.ts'
+import { Context } from '../message/context.ts'
+import { NO_ROUTE } from '../pipeline/route.ts'
+import type { Stopping, Wire } from '../message/wire.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { Allowance, type Keeping } from './allowance.ts'
+import { TrustedProxies } from './client-address.ts'
+import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
+import { acceptedCorrelationId, offeredCorrelation } from './correlation.ts'
+import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
+import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
+import { Lane, type LaneHost } from '../lane/lane.ts'
+import { LaneWire } from '../lane/lane-wire.ts'
+import { listenError } from './listen-error.ts'
+import { parseFault, rawReply } from './raw-reply.ts'
+import { IncomingBody, type WireBody } from './request-body.ts'
+import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
+import { openTunnel } from './upgrade.ts'
+
+/** What a listener is made of. */
+export interface ListenerOptions {
+  readonly limits: ListenerLimits
+  /** Addresses and ranges whose X-Forwarded-* headers are believed. */
+  readonly trustedProxies: readonly string[]
+  readonly clock: Clock
+  /** Makes a correlation id for a request that brought none (decision 14). */
+  readonly freshId: () => string
+  /** Takes each request that was let in. Must not throw. */
+  readonly handle: (ctx: Context, wire: Wire) => void
+  /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); none may unless this says so. */
+  readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
+  /** Told of each request that was refused before it had a context. */
+  readonly refused?: (event: RefusalEvent) => void
+  /**
+   * Whether plain requests are read without node:http, as they are unless this says no; nothing but the time it takes
+   * differs.
+   */
+  readonly fastLane?: boolean
+  /** Told when the system cannot accept a connection, such as for want of file descriptors; the listener goes on. */
+  readonly failed?: (error: Error) => void
+}
+
+/** Upgrades that are ignored, as RFC 9110, section 7.8, allows: to another version of HTTP, or to TLS. */
+const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
+
+/**
+ * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again
+ * comes after 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
+ */
+const BACKLOG = 4096
+
+/** Most bytes of a head on the fast lane. Its header values are slices of it, and one that is kept keeps the whole. */
+const LANE_HEAD = 8 * 1024
+
+/**
+ * The listener. It accepts, refuses what is malformed, makes one `Context` for each request, and hands it on; nothing
+ * behind it sees Node's own request and response. Connections begin on the fast lane and go to node:http with the first
+ * request that is not plain.
+ */
+export class Listener implements ConnectionHost, LaneHost {
+  draining: Stopping = false
+  readonly clock: Clock
+  readonly laneHead: number
+  readonly rules: DoorRules
+  readonly keeping: Keeping
+  readonly #options: ListenerOptions
+  readonly #proxies: TrustedProxies
+  readonly #upgrading: DoorRules
+  readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
+  /** What node:http does with a new connection. */
+  readonly #readByNode: (socket: Socket) => void
+  readonly #connections = new Map<Socket, Connection | Lane>()
+  readonly #counts = new Map<string, number>()
+  /**
+   * The connection whose bytes, which node:http is reading at this moment, came while the request before them was
+   * unanswered.
+   */
+  #behind: Connection | null = null
+  #second = Number.NaN
+  #dateLine = ''
+  #sweep: Timer | null = null
+  #drained: Promise<void> | null = null
+
+  /** Throws `TypeError` when an entry of `trustedProxies` is no address or range. Opens nothing; `listen` does. */
+  constructor(options: ListenerOptions) {
+    const { limits } = options
+    this.#options = options
+    this.clock = options.clock
+    this.keeping = {
+      each: limits.buffer,
+      slow: new Allowance(limits.buffers),
+      strangers: new Allowance(limits.buffers)
+    }
+    this.#proxies = new TrustedProxies(options.trustedProxies)
+    // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in
+    // here.
+    this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)
+    const takesAnySegment = options.takesAnySegment ?? (() => false)
+    this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
+    this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
+    // Node's own timers are off: they cover the whole request, so that long uploads would die. The sweep has ours.
+    this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
+      ServerResponse: WireResponse,
+      requireHostHeader: false,
+      insecureHTTPParser: false,
+      maxHeaderSize: limits.headerSize,
+      headersTimeout: 0,
+      requestTimeout: 0,
+      keepAliveTimeout: 0,
+      noDelay: true,
+      shouldUpgradeCallback: req => {
+        if (req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')) return true
+        // Node drops the bytes that came behind this request.
+        const connection = this.#read(req.socket)
+        if (connection !== null) connection.lastRequest = req
+        return false
+      }
+    })
+    // Node would leave out the lines above its limit without a word; the front door counts them instead.
+    this.#server.maxHeadersCount = 0
+    // Node would end our side with the client's, which may wait for its response. Documented for net, not for http, so
+    // it has no type.
+    Object.assign(this.#server, { httpAllowHalfOpen: true })
+    // It had one listener when it was made: its own reader, which gets its connections from us.
+    const [readByNode] = this.#server.listeners('connection')
+    if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
+    this.#readByNode = socket => {
+      readByNode.call(this.#server, socket)
+    }
+    this.#server.removeAllListeners('connection')
+    const arrive = (req: IncomingMessage, res: WireResponse): void => {
+      this.#read(req.socket)?.arrive(req, res)
+    }
+    this.#server.on('request', arrive)
+    this.#server.on('checkContinue', arrive)
+    this.#server.on('checkExpectation', arrive)
+    // Without a listener a failed accept would end the process; who opens the port hears of it otherwise.
+    this.#server.on('error', error => {
+      if (this.#server.listening) options.failed?.(error)
+    })
+    this.#server.on('connection', socket => {
+      this.#accept(socket)
+    })
+    this.#server.on('upgrade', (req, socket, head) => {
+      this.#upgrade(req, socket, head)
+    })
+    // Node has taken its parser off the socket, so the response is written by hand.
+    this.#server.on('connect', (req, socket) => {
+      socket.on('error', ignore)
+      this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(
+        400,
+        'The method CONNECT is not served.',
+        offeredCorrelation(req.rawHeaders)
+      )
+      // Nobody wants what follows, but only who reads learns that the client has left.
+      socket.resume()
+    })
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
+      this.#malformed(error, socket as Socket /* as above */)
+    })
+  }
+
+  /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
+  listen(host: string, port: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const failed = (error: Error): void => {
+        reject(listenError(host, port, error))
+      }
+      this.#server.once('error', failed)
+      this.#server.listen({ host, port, backlog: BACKLOG }, () => {
+        this.#server.off('error', failed)
+        const { clock, limits } = this.#options
+        this.#sweep = clock.every(sweepInterval(limits), () => {
+          this.#enforce()
+        })
+        resolve()
+      })
+    })
+  }
+
+  /** Where it listens, or null when it does not. */
+  get address(): { readonly host: string; readonly port: number } | null {
+    const address = this.#server.address()
+    return isPort(address) ? { host: address.address, port: address.port } : null
+  }
+
+  /** Open client connections. */
+  get connections(): number {
+    return this.#connections.size
+  }
+
+  /**
+   * Stops accepting, closes what is idle, tells what runs, lets it finish (each response from now on is the last of its
+   * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins
+   * the first.
+   */
+  drain(timeoutMs = this.#options.limits.drainTimeout): Promise<void> {
+    this.#drained ??= this.#drain(timeoutMs)
+    return this.#drained
+  }
+
+  now(): number {
+    return this.#options.clock.now()
+  }
+
+  monotonic(): number {
+    return this.#options.clock.monotonic()
+  }
+
+  correlationId(offered: string | null): string {
+    return acceptedCorrelationId(offered, this.#options.freshId)
+  }
+
+  refused(event: RefusalEvent): void {
+    this.#options.refused?.(event)
+  }
+
+  take(connection: Connection, req: IncomingMessage, res: WireResponse): void {
+    if (req === connection.lastRequest) connection.closing = true
+    const admission = admit(req, this.rules)
+    if (admission instanceof FrontDoorRefusal) {
+      const { status, message } = admission
+      const id = this.correlationId(offeredCorrelation(req.rawHeaders))
+      this.refused({ status, message, peerAddress: connection.peerAddress, correlationId: id })
+      refuseRequest(connection, req, res, rawReply(status, message, id))
+      return
+    }
+    this.#answer(connection, admission, req, res, null)
+  }
+
+  serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void {
+    const wire = new LaneWire(lane, body, admission.method, last)
+    lane.current = wire
+    this.#handle(lane, admission, body, wire)
+  }
+
+  handOver(lane: Lane, bytes: Buffer, behind: boolean): void {
+    const { socket } = lane
+    const paused = socket.isPaused()
+    lane.leave()
+    const connection = new Connection(lane, this)
+    this.#connections.set(socket, connection)
+    socket.destroySoon = () => {
+      connection.finishSoon()
+    }
+    this.#readByNode(socket)
+    // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what
+    // comes.
+    socket.on('resume', connection.resumed)
+    socket.on('end', connection.ended)
+    this.#behind = behind ? connection : null
+    // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
+    socket.emit('data', bytes)
+    this.#behind = null
+    // So has the end, which came before it listened.
+    if (socket.readableEnded) socket.emit('end')
+    if (paused && !connection.crowded) socket.resume()
+  }
+
+  dateLine(): string {
+    const second = Math.floor(this.now() / 1000)
+    if (second !== this.#second) {
+      this.#second = second
+      this.#dateLine = `\r\nDate: ${new Date(second * 1000).toUTCString()}`
+    }
+    return this.#dateLine
+  }
+
+  /** The connection that node:http reads from this socket. */
+  #read(socket: Socket): Connection | null {
+    const connection = this.#connections.get(socket)
+    return connection instanceof Connection ? connection : null
+  }
+
+  /** Lets a request go on that node:http has read. */
+  #answer(
+    connection: Connection,
+    admission: Admission,
+    req: IncomingMessage,
+    res: WireResponse,
+    opener: TunnelOpener | null
+  ): void {
+    const { method, httpVersion, length, expectsContinue } = admission
+    const body = new IncomingBody(req, res, length, expectsContinue, this.keeping)
+    const wire = new ResponseWire(res, connection, body, method, httpVersion, opener)
+    connection.current = wire
+    this.#handle(connection, admission, body, wire)
+  }
+
+  #handle(connection: Connection | Lane, admission: Admission, body: WireBody, wire: Wire): void {
+    const { clock, handle } = this.#options
+    const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
+    const { peerAddress, socket } = connection
+    let clientAddress = peerAddress
+    // A TLSSocket says so; a plain socket has no such member.
+    let secure = (socket as { encrypted?: boolean }).encrypted === true
+    if (connection.trusted) ({ address: clientAddress, secure } = this.#proxies.client(peerAddress, headers, secure))
+    const ctx = new Context(
+      {
+        method,
+        target,
+        headers,
+        host,
+        body,
+        peerAddress,
+        clientAddress,
+        secure,
+        httpVersion,
+        upgrade,
+        expectsContinue: expectsContinue && admission.length !== 0,
+        correlationId: this.correlationId(admission.correlation),
+        now: clock.now(),
+        startedAt: clock.monotonic()
+      },
+      NO_ROUTE
+    )
+    handle(ctx, wire)
+  }
+
+  #accept(socket: Socket): void {
+    const peerAddress = normalAddress(socket.remoteAddress ?? '')
+    const trusted = this.#proxies.has(peerAddress)
+    const key = clientNetwork(peerAddress)
+    const count = (this.#counts.get(key) ?? 0) + 1
+    // A trusted proxy carries everybody's requests. For the rest a response would cost more than the flood it answers.
+    if (count > this.#options.limits.connectionsPerAddress && !trusted) {
+      socket.resetAndDestroy()
+      return
+    }
+    this.#counts.set(key, count)
+    const lane = new Lane(socket, peerAddress, trusted, this)
+    this.#connections.set(socket, lane)
+    lane.open()
+    // It comes once; `once` would wrap each of them, and the wrapper stays as long as the connection.
+    socket.on('close', () => {
+      this.#connections.delete(socket)
+      const left = (this.#counts.get(key) ?? 1) - 1
+      if (left === 0) this.#counts.delete(key)
+      else this.#counts.set(key, left)
+    })
+  }
+
+  #upgrade(req: IncomingMessage, stream: unknown, head: Buffer): void {
+    const socket = stream as Socket /* a net server accepts nothing else */
+    socket.on('error', ignore)
+    const connection = this.#read(socket)
+    if (connection === null) return
+    if (connection.current !== null || connection === this.#behind) {
+      // The parser has let go of the socket, with it of the response that is still being written.
+      const { current } = connection
+      if (current !== null)
+        socket.on('drain', () => {
+          current.drained()
+        })
+      connection.refuse(
+        400,
+        'An upgrade cannot be asked for behind an unanswered request.',
+        offeredCorrelation(req.rawHeaders)
+      )
+      socket.resume()
+      return
+    }
+    connection.upgraded()
+    if (connection.closing) {
+      socket.destroySoon()
+      return
+    }
+    const admission = admit(req, this.#upgrading)
+    if (admission instanceof FrontDoorRefusal) {
+      connection.refuse(admission.status, admission.message, offeredCorrelation(req.rawHeaders))
+      socket.resume()
+      return
+    }
+    if (head.byteLength > 0) socket.unshift(head)
+    const res = new WireResponse(req)
+    res.shouldKeepAlive = false
+    res.assignSocket(socket)
+    const onDrain = (): void => {
+      res.emit('drain')
+    }
+    socket.on('drain', onDrain)
+    res.on('finish', () => {
+      socket.destroySoon()
+    })
+    // Reading on, without taking anything, is the only way to learn that the client has left.
+    const onReadable = (): void => {
+      if (socket.readableLength === 0) socket.read()
+    }
+    const onEnd = (): void => {
+      socket.destroy()
+    }
+    socket.on('readable', onReadable)
+    socket.on('end', onEnd)
+    const opener: TunnelOpener = (target, accepted, wire) =>
+      openTunnel(
+        {
+          socket,
+          method: admission.method,
+          protocol: admission.headers.all('upgrade').join(', '),
+          opening: () => {
+            socket.off('drain', onDrain)
+            socket.off('readable', onReadable)
+            socket.off('end', onEnd)
+            connection.tunnelling = true
+            wire.handOver()
+          },
+          passed: (bytesIn, bytesOut) => {
+            wire.body.tunnelled(bytesIn)
+            wire.tunnelled(bytesOut)
+          },
+          closed: clean => {
+            wire.closed(clean)
+          }
+        },
+        target,
+        accepted,
+        this.#options.clock
+      )
+    this.#answer(connection, admission, req, res, opener)
+  }
+
+  #malformed(error: NodeJS.ErrnoException, socket: Socket): void {
+    const connection = this.#read(socket)
+    const code = error.code
+    if (connection === null || code === undefined || !code.startsWith('HPE_')) {
+      socket.destroy()
+      return
+    }
+    // What follows a request with Connection: close is not a request (RFC 9112, section 9.6).
+    if (code === 'HPE_CLOSED_CONNECTION') return
+    if (code === 'HPE_INVALID_EOF_STATE' && connection.current?.body.unfinished === true) {
+      // The client ended its side in the middle of its upload: it has left.
+      socket.destroy()
+      return
+    }
+    const { status, message } = parseFault(code)
+    connection.malformed(status, message)
+  }
+
+  #enforce(): void {
+    const now = this.monotonic()
+    for (const connection of this.#connections.values()) enforce(connection, now, this.#options.limits)
+  }
+
+  #drain(timeoutMs: number): Promise<void> {
+    this.draining = true
+    return new Promise(resolve => {
+      // Neither the clock's timers nor connections that are not being read hold the process, which would end before
+      // they have.
+      const hold = setInterval(() => {
+        /* nothing to do */
+      }, 60_000)
+      const cut = this.#options.clock.after(timeoutMs, () => {
+        this.draining = 'cut'
+        for (const socket of this.#connections.keys()) socket.destroy()
+      })
+      this.#server.close(() => {
+        clearInterval(hold)
+        cut.cancel()
+        this.#sweep?.cancel()
+        resolve()
+      })
+      for (const connection of this.#connections.values()) {
+        connection.current?.drain()
+        if (
+          connection.current === null &&
+          !connection.closing &&
+          connection.socket.bytesRead === connection.watch.bytesAtIdle
+        )
+          connection.socket.destroy()
+      }
+    })
+  }
+}
+
+/** Makes a listener; it opens nothing before `listen`. */
+export function createListener(options: ListenerOptions): Listener {
+  return new Listener(options)
+}
+
+function isPort(address: AddressInfo | string | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null
+}
+
+/** An error of a socket is followed by its close, and that is what is acted upon. */
+function ignore(): void {
+  return undefined
+}

@@ -1,0 +1,75 @@
+import { STATUS_CODES } from 'node:http'
+import { API_VERSION } from '../operations/version.ts'
+
+/** A response of the front door: given before there is a context, and always the last on its connection. */
+export interface RawReply {
+  readonly status: number
+  /** Flat list, complete. */
+  readonly headers: string[]
+  readonly body: string
+}
+
+/**
+ * The response to a request that no plugin sees: `{error, message}` with the two headers that every response carries
+ * (contract, Errors and Versioning; decision 13). `error` is the name of the status.
+ */
+export function rawReply(status: number, message: string, correlationId: string): RawReply {
+  const notAllowed = status === 405
+  const error = notAllowed ? 'Method not allowed' : (STATUS_CODES[status] ?? 'Error')
+  const body = JSON.stringify({ error, message })
+  return {
+    status,
+    headers: [
+      'Content-Type',
+      'application/json; charset=utf-8',
+      'Content-Length',
+      String(Buffer.byteLength(body)),
+      'X-API-Version',
+      API_VERSION,
+      'X-Correlation-Id',
+      correlationId,
+      'Cache-Control',
+      'no-store',
+      'Connection',
+      'close',
+      // No route was looked for yet, so these are the methods that a route can have.
+      ...(notAllowed ? ['Allow', 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'] : [])
+    ],
+    body
+  }
+}
+
+/** The same response as bytes, for a connection on which the parser has given up. `now` in wall-clock milliseconds. */
+export function rawReplyBytes(reply: RawReply, now: number): string {
+  let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? 'Unknown'}\r\nDate: ${new Date(now).toUTCString()}\r\n`
+  for (let at = 0; at < reply.headers.length; at += 2) text += `${reply.headers[at]}: ${reply.headers[at + 1]}\r\n`
+  return `${text}\r\n${reply.body}`
+}
+
+/** What the client is told when the parser refused its bytes; `code` is the parser's error code. */
+export function parseFault(code: string | undefined): { readonly status: number; readonly message: string } {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return { status: 431, message: 'The request head is too large.' }
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return { status: 413, message: 'The chunk extensions of the request body are too large.' }
+    case 'HPE_INVALID_VERSION':
+    case 'HPE_PAUSED_H2_UPGRADE':
+      return { status: 400, message: 'Only HTTP/1.1 and HTTP/1.0 are spoken here.' }
+    case 'HPE_INVALID_METHOD':
+      return { status: 400, message: 'The request method is not known.' }
+    case 'HPE_INVALID_URL':
+      return { status: 400, message: 'The request target is malformed.' }
+    case 'HPE_INVALID_HEADER_TOKEN':
+      return { status: 400, message: 'A header line is malformed.' }
+    case 'HPE_INVALID_CONTENT_LENGTH':
+    case 'HPE_UNEXPECTED_CONTENT_LENGTH':
+      return { status: 400, message: 'Content-Length is malformed or contradicts another header.' }
+    case 'HPE_INVALID_TRANSFER_ENCODING':
+      return { status: 400, message: 'Transfer-Encoding is malformed or contradicts another header.' }
+    case 'HPE_INVALID_CHUNK_SIZE':
+      return { status: 400, message: 'The chunked request body is malformed.' }
+    default:
+      return { status: 400, message: 'The request is malformed.' }
+  }
+}

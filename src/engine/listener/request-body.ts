@@ -1,0 +1,370 @@
+import { Readable } from 'node:stream'
+import type { RequestBody } from '../message/body.ts'
+import { ClientGone, PayloadTooLarge, Unavailable } from '../operations/errors.ts'
+import { keepFor, type Keeping, sizeKept } from './allowance.ts'
+
+const EMPTY = new Uint8Array(0)
+
+function ignore(): void {
+  return undefined
+}
+
+type Consumer = (chunk: Buffer) => void
+
+/**
+ * Where the bytes of a body come from: Node's message, or the upload of a request on the fast lane. It begins at rest.
+ */
+export interface BodySource {
+  /** All of it has arrived, read or not. */
+  readonly complete: boolean
+  readonly destroyed: boolean
+  on(event: 'data', listener: Consumer): unknown
+  on(event: 'end' | 'close', listener: () => void): unknown
+  off(event: 'data', listener: Consumer): unknown
+  off(event: 'end' | 'close', listener: () => void): unknown
+  resume(): unknown
+  pause(): unknown
+}
+
+/** Tells the client that waits for it to send its body: Node's response. */
+export interface Inviter {
+  readonly headersSent: boolean
+  writeContinue(): void
+}
+
+/** What the wire and the deadlines ask of the body of the request that is being answered. */
+export interface WireBody extends RequestBody {
+  /** A reader waits for the client's next piece; only then do the read deadlines run. */
+  readonly waiting: boolean
+  /** The client was told nothing yet about whether to send. */
+  readonly unasked: boolean
+  /** Ends the reading with an error. */
+  fail(error: Error): void
+  /** The response is given: takes up to `most` bytes of what the client still sends. */
+  discard(most: number): void
+  /** The request is over: what was kept of it counts no more. */
+  done(): void
+}
+
+/** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
+class BodyStream extends Readable {
+  readonly #body: IncomingBody
+
+  constructor(body: IncomingBody) {
+    super()
+    this.#body = body
+  }
+
+  override _read(): void {
+    this.#body.flow()
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.#body.leave()
+    done(error)
+  }
+}
+
+/** The body of one request over its source. Nothing is read, and no 100 is sent, before somebody asks for it. */
+export class IncomingBody implements WireBody {
+  readonly length: number | null
+  collected: Uint8Array | null = null
+  received = 0
+  limit = Number.POSITIVE_INFINITY
+  ofStranger = false
+  /** A reader waits for the client's next piece; only then do the read deadlines run. */
+  waiting = false
+  readonly #req: BodySource
+  readonly #res: Inviter | null
+  #expected: boolean
+  #promise: Promise<Uint8Array> | null = null
+  #stream: Readable | null = null
+  #reject: ((error: Error) => void) | null = null
+  #fault: Error | null = null
+  #consumer: Consumer | null = null
+  #onEnd: (() => void) | null = null
+  readonly #keeping: Keeping
+  /** What has come before the stream was asked for. */
+  #gathered: Buffer[] | null = null
+  /** Taken of what slow clients, and of what strangers may take together. */
+  #slow = 0
+  #strange = 0
+
+  /** `expectsContinue`: the client waits for 100 before it sends, which `res` then writes. */
+  constructor(req: BodySource, res: Inviter | null, length: number | null, expectsContinue: boolean, keeping: Keeping) {
+    this.#req = req
+    this.#res = res
+    this.#keeping = keeping
+    this.length = length
+    this.#expected = expectsContinue
+  }
+
+  /** The client still has to send some of it. */
+  get unfinished(): boolean {
+    return this.length !== 0 && !this.#req.complete
+  }
+
+  /** The client was told nothing yet about whether to send. */
+  get unasked(): boolean {
+    return this.#expected
+  }
+
+  bytes(): Promise<Uint8Array> {
+    this.#promise ??= this.#collect()
+    return this.#promise
+  }
+
+  stream(): Readable {
+    if (this.collected !== null)
+      return Readable.from(this.collected.byteLength === 0 ? [] : [this.collected], { objectMode: false })
+    if (this.length === 0) return Readable.from([], { objectMode: false })
+    if (this.#promise !== null || this.#stream !== null) throw new TypeError('the request body is already being read')
+    const stream = new BodyStream(this)
+    // The client may leave before the reader listens; without a listener that would end the process.
+    stream.on('error', ignore)
+    this.#stream = stream
+    this.#reject = error => {
+      stream.destroy(error)
+    }
+    const gathered = this.#gathered
+    this.#gathered = null
+    if (gathered !== null) for (const chunk of gathered) stream.push(chunk)
+    const early = this.#early()
+    if (early === null)
+      this.#begin(
+        chunk => {
+          if (!stream.push(chunk)) this.#hold()
+        },
+        () => {
+          stream.push(null)
+        }
+      )
+    else stream.destroy(early)
+    return stream
+  }
+
+  each(take: (piece: Uint8Array) => void): Promise<void> {
+    if (this.collected !== null || this.#promise !== null) return this.bytes().then(take)
+    const early = this.length === 0 ? null : this.#unread()
+    if (early !== null) return Promise.reject(early)
+    if (this.length === 0) return Promise.resolve()
+    const reading = new Promise<void>((resolve, reject) => {
+      this.#reject = reject
+      this.#begin(take, resolve)
+    })
+    this.#promise = reading.then(() => {
+      throw new TypeError('the request body was read and not kept')
+    })
+    this.#promise.catch(ignore)
+    return reading
+  }
+
+  gather(): Promise<void> | null {
+    const { length } = this
+    if (
+      length === null ||
+      length === 0 ||
+      this.#req.complete ||
+      this.#promise !== null ||
+      this.#keeping.each === 0 ||
+      this.#unread() !== null
+    )
+      return null
+    const gathered: Buffer[] = []
+    this.#gathered = gathered
+    return new Promise((resolve, reject) => {
+      this.#reject = reject
+      this.#begin(
+        chunk => {
+          gathered.push(chunk)
+          const size = keepFor(this.#keeping, this.#slow, chunk.byteLength)
+          this.#slow += size
+          if (size > 0) return
+          this.leave()
+          resolve()
+        },
+        () => {
+          this.#gathered = null
+          this.collected = Buffer.concat(gathered)
+          this.#promise = Promise.resolve(this.collected)
+          resolve()
+        }
+      )
+    })
+  }
+
+  done(): void {
+    this.#keeping.slow.give(this.#slow)
+    this.#keeping.strangers.give(this.#strange)
+    this.#slow = this.#strange = 0
+  }
+
+  /**
+   * Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it
+   * too.
+   */
+  fail(error: Error): void {
+    if (this.#fault !== null || (this.#promise !== null && this.collected !== null)) return
+    this.#fault = error
+    const reject = this.#reject
+    this.leave()
+    reject?.(error)
+  }
+
+  /** Bytes that came through the tunnel into which this request's connection has turned. */
+  tunnelled(bytes: number): void {
+    this.received += bytes
+  }
+
+  /** Lets the next pieces come. */
+  flow(): void {
+    if (this.#consumer === null) return
+    this.waiting = true
+    this.#req.resume()
+  }
+
+  /** The reader is gone; what still comes stays where it is until the response is over. */
+  leave(): void {
+    if (this.#consumer === null) return
+    this.waiting = false
+    this.#req.off('data', this.#consumer)
+    if (this.#onEnd !== null) this.#req.off('end', this.#onEnd)
+    this.#req.off('close', this.#gone)
+    this.#consumer = null
+    this.#onEnd = null
+    this.#reject = null
+    this.#req.pause()
+  }
+
+  /**
+   * The response is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the
+   * response, and then stops reading.
+   */
+  discard(most: number): void {
+    if (!this.unfinished || this.#req.destroyed) return
+    if (this.#consumer !== null) this.fail(new ClientGone())
+    let left = most
+    this.#req.on('data', (chunk: Buffer) => {
+      this.received += chunk.byteLength
+      left -= chunk.byteLength
+      if (left < 0) this.#req.pause()
+    })
+    this.#req.resume()
+  }
+
+  #collect(): Promise<Uint8Array> {
+    if (this.length === 0) {
+      this.collected = EMPTY
+      return Promise.resolve(EMPTY)
+    }
+    const early = this.#unread()
+    if (early !== null) return Promise.reject(early)
+    return new Promise((resolve, reject) => {
+      const chunks: Buffer[] = []
+      this.#reject = reject
+      this.#begin(
+        chunk => {
+          chunks.push(chunk)
+          if (this.ofStranger) this.#countStrange(sizeKept(chunk.byteLength))
+        },
+        () => {
+          const only = chunks.length === 1 ? chunks[0] : undefined
+          this.collected = only ?? Buffer.concat(chunks)
+          resolve(this.collected)
+        }
+      )
+    })
+  }
+
+  #countStrange(size: number): void {
+    if (this.#keeping.strangers.take(size)) this.#strange += size
+    else this.fail(new Unavailable('Service unavailable', 'Too many request bodies are being read at the moment.', 5))
+  }
+
+  /** Why it cannot be read any more, or not at all. */
+  #unread(): Error | null {
+    return this.#stream !== null || this.#gathered !== null
+      ? new TypeError('the request body is already being read')
+      : this.#early()
+  }
+
+  /** What is known to be wrong before the first byte, so that no 100 invites it. */
+  #early(): Error | null {
+    if (this.#fault !== null) return this.#fault
+    if (this.length !== null && this.length > this.limit) return new PayloadTooLarge(this.limit)
+    if (this.#req.destroyed && !this.#req.complete) return new ClientGone()
+    return null
+  }
+
+  #begin(take: Consumer, ended: () => void): void {
+    const req = this.#req
+    this.#consumer = chunk => {
+      this.received += chunk.byteLength
+      if (this.received > this.limit) this.fail(new PayloadTooLarge(this.limit))
+      else take(chunk)
+    }
+    this.#onEnd = () => {
+      this.leave()
+      ended()
+    }
+    req.on('data', this.#consumer)
+    req.on('end', this.#onEnd)
+    req.on('close', this.#gone)
+    req.resume()
+    this.waiting = true
+    if (this.#expected && this.#res?.headersSent === false) this.#res.writeContinue()
+    this.#expected = false
+  }
+
+  #hold(): void {
+    this.waiting = false
+    this.#req.pause()
+  }
+
+  readonly #gone = (): void => {
+    this.fail(new ClientGone())
+  }
+}
+
+/** The body of a request that has none. */
+export class NoBody implements WireBody {
+  readonly length = 0
+  readonly received = 0
+  readonly waiting = false
+  readonly unfinished = false
+  readonly unasked = false
+  collected: Uint8Array | null = null
+  limit = Number.POSITIVE_INFINITY
+  ofStranger = false
+  #promise: Promise<Uint8Array> | null = null
+
+  bytes(): Promise<Uint8Array> {
+    this.collected = EMPTY
+    this.#promise ??= Promise.resolve(EMPTY)
+    return this.#promise
+  }
+
+  stream(): Readable {
+    return Readable.from([], { objectMode: false })
+  }
+
+  fail(): void {
+    return undefined
+  }
+
+  discard(): void {
+    return undefined
+  }
+
+  each(): Promise<void> {
+    return Promise.resolve()
+  }
+
+  gather(): null {
+    return null
+  }
+
+  done(): void {
+    return undefined
+  }
+}

@@ -1,0 +1,318 @@
+import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import { LongError } from '../operations/errors.ts'
+import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { keepFor, type Keeping } from './allowance.ts'
+import { PROBE, stillReads } from './presence.ts'
+import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
+import type { IncomingBody, WireBody } from './request-body.ts'
+
+/** What the wire of one request asks of, and tells, the connection that it came on. */
+export interface WireConnection {
+  readonly socket: Socket
+  /** No further request will be taken from it: the next head says so. */
+  readonly closing: boolean
+  readonly draining: Stopping
+  readonly clock: Clock
+  readonly keeping: Keeping
+  /** The head that is being written is the last one. */
+  lastResponse(): void
+  /** The response is over in one way or another. */
+  settled(wire: ResponseWire): void
+}
+
+/** Opens the tunnel of an upgrade request; made by the listener for such requests only. */
+export type TunnelOpener = (
+  target: TunnelTarget,
+  accepted: (response: TunnelResponse) => void | Promise<void>,
+  wire: ResponseWire
+) => Promise<TunnelResult>
+
+/** Most bytes of an upload that are taken in after its response was given. */
+export const DISCARD = 256 * 1024
+/** What is left of an upload that had its response may be this large for the connection to be used again. */
+const KEEP = 64 * 1024
+
+/** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
+export const SMALL_PIECE_BYTES = 16 * 1024
+
+const FRESH = 0
+const HEAD = 1
+const OVER = 2
+
+/**
+ * Node's response with a way back to the wire. Its events are overheard here: four listeners would be added and called
+ * for each response.
+ */
+export class WireResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
+  wire: ResponseWire | null = null
+
+  override emit(event: string | symbol, argument?: unknown): boolean {
+    const { wire } = this
+    // A write to a connection that has just broken; its close follows and is what counts.
+    if (wire !== null && event === 'error') return true
+    // Node's own listeners let go of the socket first, as they did when ours were added behind them.
+    const heard = super.emit(event, argument)
+    if (wire !== null) {
+      if (event === 'finish') wire.finished()
+      else if (event === 'close') wire.closed()
+      else if (event === 'drain') wire.drained()
+    }
+    return heard
+  }
+}
+
+function flushHead(wire: ResponseWire): void {
+  wire.flush()
+}
+
+/** The client's side of one request, over Node's response. */
+export class ResponseWire implements Wire {
+  listener: WireListener | null = null
+  readonly body: IncomingBody
+  readonly #res: WireResponse
+  readonly #connection: WireConnection
+  readonly #old: boolean
+  readonly #withoutBody: boolean
+  readonly #opener: TunnelOpener | null
+  #stage = FRESH
+  #silent: boolean
+  #begun = false
+  #wrote = false
+  /** The first piece of the body, which still waits for its head to be sent. */
+  #kept: Buffer | null = null
+  #bytesOut = 0
+  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  #keeps = 0
+  #finished = false
+  #broken = false
+  /** A tunnel has the connection; breaking it off is still asked of us. */
+  #isTunnel = false
+  #closed = false
+
+  /** `method` and `httpVersion` decide which responses have a body and how it is framed. */
+  constructor(
+    res: WireResponse,
+    connection: WireConnection,
+    body: IncomingBody,
+    method: string,
+    httpVersion: '1.0' | '1.1',
+    opener: TunnelOpener | null
+  ) {
+    this.#res = res
+    this.#connection = connection
+    this.body = body
+    this.#old = httpVersion === '1.0'
+    this.#withoutBody = method === 'HEAD'
+    this.#silent = this.#withoutBody
+    this.#opener = opener
+    // Node would send chunks to an HTTP/1.0 client that has TE: chunked; no such client understands them for sure.
+    if (this.#old) res.useChunkedEncodingByDefault = false
+    res.wire = this
+  }
+
+  get gone(): boolean {
+    return this.#closed || this.#broken || this.#connection.socket.destroyed
+  }
+
+  get stopping(): Stopping {
+    return this.#connection.draining
+  }
+
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  get bytesOut(): number {
+    return this.#bytesOut
+  }
+
+  stillReads(): Promise<boolean> | null {
+    const { socket, clock } = this.#connection
+    const isAsked = socket.readableEnded && this.#stage === FRESH && !this.#old && !this.gone
+    return isAsked ? stillReads(socket, clock) : null
+  }
+
+  interim(status: number, headers: readonly string[]): void {
+    if (this.#stage !== FRESH || this.#old || this.gone || (status !== 102 && status !== 103)) return
+    let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
+    for (let at = 0; at < headers.length; at += 2) text += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
+    // Requests of one connection are answered one after the other, so nothing else can be in the middle of being
+    // written.
+    this.#connection.socket.write(`${text}\r\n`, 'latin1')
+  }
+
+  head(status: number, headers: string[]): void {
+    if (this.#stage !== FRESH || this.gone) return
+    const connection = this.#connection
+    const silent = this.#withoutBody || status === 204 || status === 304
+    const seen = frameReply(headers, status, silent, this.#old)
+    this.#silent = silent || (seen & EMPTY) !== 0
+    let close = connection.closing || connection.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
+    if ((seen & FRAMED) === 0 && !silent && this.#old) close = true
+    if (close) {
+      headers.push('Connection', 'close')
+      connection.lastResponse()
+    }
+    // Throws on what would break a line, and has written nothing then: another head may follow.
+    this.#res.writeHead(status, headers)
+    this.#stage = HEAD
+    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
+    // packet.
+    process.nextTick(flushHead, this)
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (this.#stage !== HEAD || this.gone) return true
+    if (this.#silent || bytes.byteLength === 0) return true
+    this.#bytesOut += bytes.byteLength
+    if (!this.#wrote) {
+      this.#wrote = true
+      if (bytes.byteLength <= SMALL_PIECE_BYTES && Buffer.isBuffer(bytes)) {
+        this.#kept = bytes
+        return true
+      }
+    }
+    this.#release()
+    this.#begun = true
+    return this.#res.write(bytes) || this.#keep(bytes.byteLength)
+  }
+
+  /** As `LaneWire` does it. */
+  #keep(bytes: number): boolean {
+    const size = keepFor(this.#connection.keeping, this.#keeps, bytes)
+    this.#keeps += size
+    return size > 0
+  }
+
+  #caughtUp(): void {
+    this.#connection.keeping.slow.give(this.#keeps)
+    this.#keeps = 0
+  }
+
+  #release(): void {
+    const kept = this.#kept
+    if (kept === null) return
+    this.#kept = null
+    this.#begun = true
+    this.#res.write(kept)
+  }
+
+  end(last: string | Uint8Array | null, trailers: readonly string[] | null): void {
+    if (this.#stage === OVER || this.gone) return
+    if (this.#stage === FRESH) throw new TypeError('a response cannot end before its head')
+    this.#stage = OVER
+    this.#begun = true
+    const res = this.#res
+    if (this.body.unfinished) this.body.discard(DISCARD)
+    if (trailers !== null && trailers.length > 0 && !this.#silent && res.chunkedEncoding) {
+      const pairs: [string, string][] = []
+      for (let at = 0; at < trailers.length; at += 2) pairs.push([trailers[at] ?? '', trailers[at + 1] ?? ''])
+      res.addTrailers(pairs)
+    }
+    if (last === null || last.length === 0 || this.#silent) {
+      const kept = this.#kept
+      this.#kept = null
+      if (kept === null) res.end()
+      else endWhole(res, kept)
+      return
+    }
+    this.#release()
+    this.#bytesOut += typeof last === 'string' ? Buffer.byteLength(last) : last.byteLength
+    res.end(last)
+  }
+
+  destroy(): void {
+    if (this.#closed || (this.#stage === OVER && !this.#isTunnel)) return
+    this.#stage = OVER
+    this.#broken = true
+    // A reset and not a FIN: an HTTP/1.0 client would take the end of the connection for the end of the body.
+    this.#connection.socket.resetAndDestroy()
+  }
+
+  tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {
+    if (this.#opener === null || this.#stage !== FRESH)
+      return Promise.reject(
+        new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+      )
+    return this.#opener(target, accepted, this)
+  }
+
+  /**
+   * As `LaneWire` does it; an HTTP/1.0 client knows no interim responses (RFC 9110, section 15.2) and is waited for.
+   */
+  probe(): boolean {
+    if (this.#stage !== FRESH || this.gone) return false
+    if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
+    return true
+  }
+
+  /** Sends the head when no piece of the body has taken it along, else the piece that was kept for it. */
+  flush(): void {
+    if (this.#stage !== HEAD || this.gone) return
+    if (!this.#wrote) {
+      // What comes after this has no head to go out with.
+      this.#wrote = true
+      this.#begun = true
+      this.#res.flushHeaders()
+    } else this.#release()
+  }
+
+  /**
+   * The response lets go of the connection, which now belongs to a tunnel, for its 101 to be written; `closed` must be
+   * told by it.
+   */
+  handOver(): void {
+    this.#stage = OVER
+    this.#isTunnel = true
+    this.#begun = true
+    this.#res.detachSocket(this.#connection.socket)
+  }
+
+  /** Bytes that the tunnel has handed to the client. */
+  tunnelled(bytes: number): void {
+    this.#bytesOut += bytes
+  }
+
+  drained(): void {
+    if (this.#keeps > 0) this.#caughtUp()
+    if (!this.#closed) this.listener?.drained()
+  }
+
+  /** The listener has begun to drain. */
+  drain(): void {
+    if (!this.#closed) this.listener?.stopping()
+  }
+
+  finished(): void {
+    this.#finished = this.#connection.socket.errored === null
+  }
+
+  /** The end of the response, however it came; counts once. `complete` is told by a tunnel alone. */
+  closed(complete = this.#finished): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#stage = OVER
+    if (this.#keeps > 0) this.#caughtUp()
+    this.body.done()
+    this.listener?.closed(complete && !this.#broken)
+    this.#connection.settled(this)
+  }
+}
+
+/** The response comes before the upload's end, and too much is left of it to be worth reading. */
+export function cutsUpload(body: WireBody): boolean {
+  // Node closes after a response that leaves an Expect without its 100; the head must say so.
+  if (body.unasked) return true
+  if (!body.unfinished) return false
+  return body.length === null || body.length - body.received > KEEP
+}
+
+/**
+ * Ends a response whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which
+ * is the same bytes: Node would gather head, body and an empty end into a list for `writev`.
+ */
+function endWhole(res: ServerResponse, body: Buffer): void {
+  res.end(body.toString('latin1'), 'latin1')
+}

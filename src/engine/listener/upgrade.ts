@@ -1,0 +1,361 @@
+import { trimmed } from '../message/headers.ts'
+import { type ClientRequest, IncomingMessage } from 'node:http'
+import type { Socket } from 'node:net'
+import { isIPv6 } from 'node:net'
+import { Duplex } from 'node:stream'
+import httpProxy from 'http-proxy-3'
+import { ClientGone, LongError } from '../operations/errors.ts'
+import type { TunnelResponse, TunnelResult, TunnelTarget } from '../message/wire.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { headerLine } from '../lane/reply-framing.ts'
+import { refusedBody } from './refused-upgrade.ts'
+
+/** The client's connection, and the request that asked to change it. */
+export interface TunnelClient {
+  readonly socket: Socket
+  readonly method: string
+  /** The value of Upgrade as the client wrote it. */
+  readonly protocol: string
+  /** The 101 is about to be written: the HTTP response must let go of the socket. */
+  opening(): void
+  /** Bytes that came from the client and went to it, as they pass. */
+  passed(bytesIn: number, bytesOut: number): void
+  /** The tunnel is over; `clean` when no side broke off with an error. */
+  closed(clean: boolean): void
+}
+
+/** Milliseconds that a side which has ended waits for the other to end too. */
+const HALF_OPEN = 30_000
+const HOP_BY_HOP = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'http2-settings'
+])
+
+type Phase = 'waiting' | 'open' | 'shut'
+
+/**
+ * Stands for the client's socket towards http-proxy-3. Until the upstream has switched protocols it keeps everything
+ * from the real socket, so that the response can still be another one; the first thing that http-proxy-3 writes is its
+ * own 101, in whose place `open` writes ours.
+ */
+class ClientEnd extends Duplex {
+  phase: Phase = 'waiting'
+  readonly #client: TunnelClient
+  readonly #open: () => Promise<void>
+
+  constructor(client: TunnelClient, open: () => Promise<void>) {
+    super()
+    this.#client = client
+    this.#open = open
+  }
+
+  /** The socket's bytes begin to flow both ways. */
+  join(): void {
+    this.phase = 'open'
+    const { socket } = this.#client
+    socket.on('data', (chunk: Buffer) => {
+      this.#client.passed(chunk.byteLength, 0)
+      if (!this.push(chunk)) socket.pause()
+    })
+    socket.on('end', () => {
+      this.push(null)
+    })
+  }
+
+  override _read(): void {
+    if (this.phase === 'open') this.#client.socket.resume()
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    if (this.phase === 'shut') {
+      done()
+      return
+    }
+    if (this.phase === 'waiting') {
+      void this.#start(done)
+      return
+    }
+    this.#client.passed(0, chunk.byteLength)
+    this.#client.socket.write(chunk, done)
+  }
+
+  async #start(done: (error?: Error | null) => void): Promise<void> {
+    let failure: Error | null = null
+    try {
+      await this.#open()
+    } catch (error) {
+      failure = error instanceof Error ? error : new Error(String(error))
+    }
+    done(failure)
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    if (this.phase === 'open' && this.#client.socket.writable)
+      this.#client.socket.end(() => {
+        done()
+      })
+    else done()
+  }
+
+  // What http-proxy-3 calls on a socket besides a stream's own methods.
+  setTimeout(): this {
+    return this
+  }
+  setNoDelay(): this {
+    return this
+  }
+  setKeepAlive(): this {
+    return this
+  }
+  destroySoon(): void {
+    if (this.writableFinished) this.destroy()
+    else
+      this.end(() => {
+        this.destroy()
+      })
+  }
+}
+
+/**
+ * Carries an upgrade request to its upstream through http-proxy-3, which makes the request and joins the two sockets.
+ * The rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes,
+ * a response other than 101 his to give, and the 101's headers his to change.
+ *
+ * Resolves when the tunnel has closed, or with the upstream's refusal, whose body is still to come. Rejects with `LongError` 502 or 504 before the
+ * 101, with `ClientGone` when the client left, and with the error of `accepted`.
+ */
+export function openTunnel(
+  client: TunnelClient,
+  target: TunnelTarget,
+  accepted: (response: TunnelResponse) => void | Promise<void>,
+  clock: Clock
+): Promise<TunnelResult> {
+  return new Promise((resolve, reject) => {
+    const { socket } = client
+    if (socket.destroyed) {
+      reject(new ClientGone())
+      return
+    }
+    let settled = false
+    let upstream: ClientRequest | null = null
+    let far: Socket | null = null
+    let switched: IncomingMessage | null = null
+    let failure: Error | null = null
+    let bytesIn = 0
+    let bytesOut = 0
+    const counting: TunnelClient = {
+      socket,
+      method: client.method,
+      protocol: client.protocol,
+      opening: () => {
+        client.opening()
+      },
+      closed: clean => {
+        client.closed(clean)
+      },
+      passed: (incoming, outgoing) => {
+        bytesIn += incoming
+        bytesOut += outgoing
+        client.passed(incoming, outgoing)
+      }
+    }
+
+    const settle = (): boolean => {
+      if (settled) return false
+      settled = true
+      timer.cancel()
+      return true
+    }
+    const refuse = (error: Error): void => {
+      if (!settle()) return
+      near.phase = 'shut'
+      socket.off('close', onClientClose)
+      near.destroy()
+      far?.destroy()
+      upstream?.destroy()
+      reject(error)
+    }
+    let halfOpen: Timer | null = null
+    const onEnd = (): void => {
+      halfOpen ??= clock.after(HALF_OPEN, () => {
+        socket.destroy()
+      })
+    }
+    const onClientClose = (): void => {
+      halfOpen?.cancel()
+      if (near.phase === 'open') {
+        near.destroy()
+        far?.destroySoon()
+        if (settle()) resolve({ kind: 'closed', bytesIn, bytesOut })
+        client.closed(failure === null && socket.errored === null)
+      } else {
+        refuse(new ClientGone())
+      }
+    }
+    const open = async (): Promise<void> => {
+      timer.cancel()
+      if (switched === null) throw new TypeError('http-proxy-3 wrote before the upstream answered')
+      const headers = endToEnd(switched.rawHeaders)
+      // Without this header Node would have given a response and no upgrade.
+      const protocol = switched.headers.upgrade ?? client.protocol
+      try {
+        if (!isAskedFor(protocol, client.protocol))
+          throw badGateway('The upstream switched to a protocol that was not asked for.')
+        await accepted({ status: 101, headers })
+        let head = 'HTTP/1.1 101 Switching Protocols\r\n'
+        for (let at = 0; at < headers.length; at += 2) head += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
+        head += `${headerLine('Connection', 'Upgrade')}${headerLine('Upgrade', protocol)}\r\n`
+        if (settled || socket.destroyed) throw new ClientGone()
+        client.opening()
+        near.join()
+        socket.on('end', onEnd)
+        socket.write(head, 'latin1')
+      } catch (error) {
+        const cause = error instanceof Error ? error : new Error(String(error))
+        refuse(cause)
+        throw cause
+      }
+    }
+
+    const near = new ClientEnd(counting, open)
+    const timer = clock.after(target.timeout, () => {
+      refuse(new LongError(504, 'Gateway timeout', 'The upstream did not answer the upgrade in time.'))
+    })
+    socket.on('close', onClientClose)
+
+    const proxy = httpProxy.createProxyServer({})
+    // Errors reach the callback below; the same ones come here a second time and would be thrown without a listener.
+    proxy.on('error', () => undefined)
+    proxy.on('proxyReqWs', request => {
+      upstream = request
+      request.path = target.path
+      request.setHeader('Connection', 'Upgrade')
+      request.setHeader('Upgrade', client.protocol)
+      // These run before http-proxy-3's own, which are added next.
+      request.on('upgrade', (response: IncomingMessage, remote: Socket) => {
+        switched = response
+        far = remote
+        remote.on('end', onEnd)
+        remote.on('close', () => {
+          if (near.phase === 'open') socket.destroySoon()
+        })
+      })
+      request.on('response', (response: IncomingMessage) => {
+        near.phase = 'shut'
+        if (response.statusCode === 101) {
+          refuse(badGateway('The upstream switched protocols without naming one.'))
+          return
+        }
+        if (Number(response.headers['content-length'] ?? 0) > target.responseLimit) {
+          refuse(badGateway("The upstream's answer to the upgrade is too large."))
+          return
+        }
+        if (!settle()) return
+        socket.off('close', onClientClose)
+        resolve({
+          kind: 'refused',
+          response: { status: response.statusCode ?? 502, headers: endToEnd(response.rawHeaders) },
+          // At once: http-proxy-3 lets the response flow, into nothing.
+          body: refusedBody(response, target, clock)
+        })
+      })
+    })
+
+    const { address } = target
+    // The address was checked; resolving the name again could lead elsewhere.
+    const lookup = address === null ? {} : { lookup: pinned(address) }
+    const servername = target.tls?.servername === undefined ? {} : { servername: target.tls.servername }
+    proxy.ws(
+      outgoing(socket, target),
+      near as unknown as Socket /* has all that http-proxy-3 uses of a socket */,
+      Buffer.alloc(0),
+      {
+        target: new URL(target.origin),
+        ignorePath: true,
+        secure: true,
+        method: client.method,
+        ssl: { ...lookup, ...servername },
+        ...(target.tls?.ca === undefined ? {} : { ca: target.tls.ca })
+      },
+      (error: Error) => {
+        failure = error
+        if (near.phase === 'open') socket.resetAndDestroy()
+        else if (near.phase === 'waiting')
+          refuse(badGateway('The upstream could not be reached or broke off the upgrade.', error))
+      }
+    )
+  })
+}
+
+function badGateway(message: string, cause?: unknown): LongError {
+  return new LongError(502, 'Bad gateway', message, {}, [], cause)
+}
+
+/** A server may switch to nothing else (RFC 9110 7.8). */
+function isAskedFor(protocol: string, asked: string): boolean {
+  const members = asked.split(',').map(member => trimmed(member).toLowerCase())
+  return protocol.split(',').every(each => members.includes(trimmed(each).toLowerCase()))
+}
+
+type Found = (error: Error | null, address: string | { address: string; family: number }[], family?: number) => void
+
+function pinned(address: string): (name: string, options: { all?: boolean }, found: Found) => void {
+  const family = isIPv6(address) ? 6 : 4
+  return (_name, options, found) => {
+    if (options.all === true) found(null, [{ address, family }])
+    else found(null, address, family)
+  }
+}
+
+/**
+ * The request as http-proxy-3 wants to see it: only what the caller has given. It takes WebSocket alone; the real
+ * protocol and method are put in behind.
+ */
+function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
+  const message = new IncomingMessage(socket)
+  const fields: Record<string, string | string[]> = Object.create(null)
+  for (let at = 0; at < target.headers.length; at += 2) {
+    const name = target.headers[at] ?? ''
+    const value = target.headers[at + 1] ?? ''
+    const lower = name.toLowerCase()
+    // An Expect would send the head at once, before the path is set.
+    if (HOP_BY_HOP.has(lower) || lower === 'expect' || lower === 'content-length') continue
+    const present = fields[lower]
+    if (present === undefined) fields[lower] = value
+    else if (Array.isArray(present)) present.push(value)
+    else fields[lower] = [present, value]
+  }
+  fields['connection'] = 'Upgrade'
+  fields['upgrade'] = 'websocket'
+  message.headers = fields
+  message.method = 'GET'
+  message.url = '/'
+  message.httpVersion = '1.1'
+  message.httpVersionMajor = 1
+  message.httpVersionMinor = 1
+  return message
+}
+
+/** The response's headers without those of this one connection. */
+function endToEnd(rawHeaders: readonly string[]): string[] {
+  const named = new Set<string>()
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    if (rawHeaders[at]?.toLowerCase() !== 'connection') continue
+    for (const token of (rawHeaders[at + 1] ?? '').split(',')) named.add(trimmed(token).toLowerCase())
+  }
+  const kept: string[] = []
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? ''
+    const lower = name.toLowerCase()
+    if (!HOP_BY_HOP.has(lower) && !named.has(lower)) kept.push(name, rawHeaders[at + 1] ?? '')
+  }
+  return kept
+}

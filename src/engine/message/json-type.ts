@@ -1,0 +1,41 @@
+import { LongError } from '../operations/errors.ts'
+import { trimmed, type ReadonlyHeaders } from './headers.ts'
+
+/** The first coding that a body is said to have, by any of its headers; null where it is sent as it is. */
+export function bodyCoding(headers: ReadonlyHeaders): string | null {
+  const codings = headers.all('content-encoding').flatMap(value => value.split(','))
+  return codings.map(coding => trimmed(coding).toLowerCase()).find(coding => !['', 'identity'].includes(coding)) ?? null
+}
+
+/** The first charset that a body is said to be in, by any of its types, and that is not UTF-8; null for none. */
+export function otherCharset(headers: ReadonlyHeaders): string | null {
+  const charsets = headers
+    .all('content-type')
+    .flatMap(type => [...type.matchAll(/;\s*charset\s*=\s*"?([^";]*)/gi)].map(([, charset = '']) => trimmed(charset)))
+  return charsets.find(charset => !/^utf-?8$/i.test(charset)) ?? null
+}
+
+/**
+ * For a request with a body that is to be read as JSON.
+ * @throws LongError 415 where it does not say that it is JSON, or is compressed (decision 5)
+ */
+export function requireJson(headers: ReadonlyHeaders): void {
+  if (bodyCoding(headers) !== null) {
+    throw new LongError(
+      415,
+      'Unsupported media type',
+      'The body must be sent as it is, without a Content-Encoding.',
+      {},
+      ['Accept-Encoding', 'identity']
+    )
+  }
+  const type = headers.get('content-type')
+  const essence = type === undefined ? undefined : trimmed(type.split(';', 1)[0] ?? '').toLowerCase()
+  if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence)))
+    return
+  throw new LongError(
+    415,
+    'Unsupported media type',
+    `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`
+  )
+}

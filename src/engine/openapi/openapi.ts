@@ -1,0 +1,353 @@
+import type { TSchema } from 'typebox'
+import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './errors.ts'
+import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
+import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
+import { NamedSchemas, referenced } from './schemas.ts'
+import type { Access, OperationResponse, AnyOperation } from '../operations/operation.ts'
+import { API_VERSION } from '../operations/version.ts'
+
+/** What the document says of the service as a whole. */
+export interface DocumentFacts {
+  readonly title: string
+  readonly description: string
+  readonly publicUrl: string
+  /** Routes that cost something; those before APIs of the operator and of merchants get paths of their own. */
+  readonly pricedRoutes: readonly PricedRoute[]
+  /** What an operation costs by the route that leads to it; nothing unless said. */
+  readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
+  /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
+  readonly webhooks?: Readonly<Record<string, WebhookFacts>>
+  /** Words that registries sort services by, and where people and agents read on. */
+  readonly service?: { readonly categories: readonly string[]; readonly docs: Readonly<Record<string, string>> }
+}
+
+/** A request that the gateway sends to an address of the merchant's. */
+export interface WebhookFacts {
+  readonly summary: string
+  readonly description: string
+  readonly schema: TSchema
+  readonly example: unknown
+}
+
+const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
+/** Methods that a route for any method is described with. */
+const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
+
+const PROXY_ERROR: Json = {
+  type: 'object',
+  required: ['error', 'message'],
+  properties: {
+    error: { type: 'string' },
+    message: { type: 'string' },
+    proxy_id: { type: 'string' },
+    details: { type: 'string' }
+  }
+}
+
+const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${schema}` })
+const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
+
+/** Schemas by media type as OpenAPI's `content`; several for one type are alternatives. */
+function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
+  const content: Json = {}
+  for (const [mediaType, schemas] of Map.groupBy(forms, form => form[0].split(';', 1)[0] ?? form[0])) {
+    const [first, ...others] = schemas.map(form => form[1])
+    const schema = others.length === 0 ? first : { anyOf: [first, ...others] }
+    content[mediaType] = { schema, ...(example === undefined ? {} : { example }) }
+  }
+  return content
+}
+
+/** What a refusal says, under a description of the operation's own where it has one. */
+function refusal(name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
+  const { forms, headers, ...known }: { description: string; forms: readonly Form[]; headers?: Json } = refusals[name]
+  return {
+    description: description ?? known.description,
+    headers: { ...commonHeaders, ...headers },
+    content: contentOf([...more, ...forms.map(form => [form.mediaType, reference(form.schema)] as const)])
+  }
+}
+
+const SECURITY: Readonly<Record<Access, Json[]>> = {
+  public: [],
+  merchant: [{ merchantKey: [] }],
+  admin: [{ adminKey: [] }],
+  credential: [{ l402: [] }, { payment: [] }]
+}
+
+/** Writes operations; what their schemas name goes to the components. */
+class Writer {
+  readonly names = new NamedSchemas({ ...errorSchemas, ProxyError: PROXY_ERROR })
+
+  parameters(operation: AnyOperation): Json[] {
+    const list: Json[] = []
+    const params = operation.params === undefined ? {} : membersOf(this.names.write(operation.params)).properties
+    for (const [, name] of operation.path.matchAll(/:([A-Za-z_][A-Za-z0-9_]*)/g)) {
+      if (name === undefined) continue
+      const { description, ...schema } = params[name] ?? { type: 'string' }
+      const example = operation.example?.params?.[name]
+      list.push({
+        name,
+        in: 'path',
+        required: true,
+        ...described(description),
+        schema,
+        ...(example === undefined ? {} : { example })
+      })
+    }
+    if (operation.query !== undefined) {
+      // Query schemas are objects; their members are the parameters.
+      const { properties, required } = membersOf(this.names.write(operation.query))
+      for (const [name, { description, ...schema }] of Object.entries(properties)) {
+        // An empty value is the same as none.
+        list.push({
+          name,
+          in: 'query',
+          required: required.includes(name),
+          allowEmptyValue: true,
+          ...described(description),
+          schema
+        })
+      }
+    }
+    for (const [name, facts] of Object.entries(operation.headers ?? {})) {
+      const {
+        description,
+        required = false,
+        pattern,
+        example
+      } = typeof facts === 'string' ? { description: facts } : facts
+      const schema = { type: 'string', ...(pattern === undefined ? {} : { pattern }) }
+      list.push({ name, in: 'header', required, description, schema, ...(example === undefined ? {} : { example }) })
+    }
+    return list
+  }
+
+  /** The body of a response that an operation declares. */
+  #form({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
+    if (schema !== undefined) return [mediaType, this.names.write(schema)]
+    return readyForm(mediaType)
+  }
+
+  responses(operation: AnyOperation): Json {
+    const out: Json = {}
+    const implied = new Set(impliedStatuses(operation))
+    for (const [key, response] of Object.entries(operation.responses)) {
+      const status = Number(key)
+      const bodiless = response.schema === undefined && response.mediaType === undefined
+      const name = status < 400 ? null : refusalOf(operation, status)
+      const own = bodiless ? null : this.#form(response)
+      const headers = status < 400 ? successHeaders(operation, response) : refusalHeaders(operation, status)
+      if (own === null)
+        out[status] =
+          name === null ? { description: response.description, headers } : refusal(name, response.description)
+      else if (name !== null && implied.has(status)) out[status] = refusal(name, response.description, [own])
+      else
+        out[status] = {
+          description: response.description,
+          headers,
+          content: {
+            ...contentOf([own], operation.example?.responses?.[status]),
+            ...(response.also === undefined ? {} : contentOf([readyForm(response.also)]))
+          }
+        }
+    }
+    for (const status of implied) {
+      const name = refusalOf(operation, status)
+      if (name !== null) out[status] ??= shared(name)
+    }
+    return out
+  }
+
+  describe(operation: AnyOperation, price: DocumentedPrice | null): Json {
+    const { id, summary, description, tag, body, bodyOptional, example, access, form } = operation
+    const out: Json = {
+      operationId: id,
+      summary,
+      ...described(description),
+      tags: [tag],
+      responses: this.responses(operation)
+    }
+    const list = this.parameters(operation)
+    if (list.length > 0) out['parameters'] = list
+    if (body !== undefined) {
+      out['requestBody'] = {
+        required: bodyOptional !== true,
+        content: contentOf([['application/json', this.names.writeBody(body)]], example?.body)
+      }
+    } else if (form !== undefined) {
+      out['requestBody'] = {
+        required: true,
+        content: contentOf([[form.mediaType, this.names.write(form.schema)]], example?.body)
+      }
+    }
+    const security = SECURITY[access]
+    if (security.length > 0) out['security'] = security
+    if (price !== null) out['x-payment-info'] = paymentInfo(price)
+    return out
+  }
+
+  webhook(event: string, { summary, description, schema, example }: WebhookFacts): Json {
+    const signature = {
+      name: 'X-Service-Signature',
+      in: 'header',
+      required: true,
+      description: 't=<unix seconds>,v1=<hex HMAC-SHA256 of "<t>.<raw body>" with the webhook secret>',
+      schema: { type: 'string', pattern: '^t=[0-9]+,v1=[0-9a-f]{64}$' }
+    }
+    return {
+      post: {
+        operationId: `on${event.replaceAll(/(?:^|[^A-Za-z0-9])([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`,
+        summary,
+        description,
+        tags: ['Webhooks'],
+        parameters: [signature],
+        requestBody: { required: true, content: contentOf([['application/json', this.names.write(schema)]], example) },
+        responses: {
+          '2XX': {
+            description:
+              'Taken. Anything else, or nothing in 10 seconds, is tried again after 30, 60, 120, 240 and 480 seconds.'
+          }
+        }
+      }
+    }
+  }
+}
+
+/** Ready bytes of a media type: text, unless they are JSON of which no more is said. */
+function readyForm(mediaType: string): SchemaForm {
+  return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
+}
+
+type SchemaForm = readonly [mediaType: string, schema: Json]
+
+function described(description: unknown): Json {
+  return description === undefined ? {} : { description }
+}
+
+/** The members of an object schema. */
+function membersOf(schema: Json): {
+  readonly properties: Readonly<Record<string, Json>>
+  readonly required: readonly string[]
+} {
+  // Where object schemas keep their members, by JSON Schema's own words.
+  const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
+  return { properties, required }
+}
+
+const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
+
+/** One method of a priced route with an API behind it that is not described here. */
+function paid(route: PricedRoute, method: string): Json {
+  const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
+  const body = ['post', 'put', 'patch'].includes(method)
+    ? { requestBody: { description: 'What the API behind takes.', content: { '*/*': {} } } }
+    : {}
+  return {
+    operationId: name,
+    summary: route.description,
+    description: DETAILS,
+    tags: ['Paid'],
+    security: SECURITY.credential,
+    'x-payment-info': paymentInfo(route),
+    ...body,
+    // The API behind answers as it likes, with a status of this list too.
+    responses: {
+      200: {
+        description: 'What was paid for.',
+        headers: { ...commonHeaders, 'Payment-Receipt': { $ref: '#/components/headers/PaymentReceipt' } },
+        content: { '*/*': {} }
+      },
+      // Calls are asked for payment in a JSON-RPC error with 200.
+      ...(route.calls === undefined ? { 402: shared('PaymentRequired') } : {}),
+      default: { $ref: '#/components/responses/Upstream' }
+    }
+  }
+}
+
+const UPSTREAM: Json = {
+  description: 'What the API behind answers, or an error of this gateway.',
+  headers: commonHeaders,
+  content: contentOf([
+    // The second takes what the API behind says in JSON of its own; the first tells readers what ours look like.
+    ['application/json', { anyOf: [reference('ProxyError'), {}] }],
+    ['*/*', {}]
+  ])
+}
+
+/** The methods of a path, made on first use. */
+function itemOf(paths: Record<string, Json>, path: string): Json {
+  return (paths[path] ??= {})
+}
+
+/** The OpenAPI 3.1 document of operations and priced routes; `operations` come as they are mounted. */
+export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
+  const paths: Record<string, Json> = {}
+  const writer = new Writer()
+  const priceOf = (operation: AnyOperation): DocumentedPrice | null =>
+    operation.sells ?? (operation.access === 'credential' ? (facts.priceOf?.(operation) ?? null) : null)
+  for (const operation of operations) {
+    itemOf(paths, openApiPath(operation.path))[operation.method.toLowerCase()] = writer.describe(
+      operation,
+      priceOf(operation)
+    )
+  }
+  for (const route of facts.pricedRoutes) {
+    if (route.own === true) continue
+    const item = itemOf(paths, route.path)
+    const methods = route.methods.length === 0 ? ANY_METHOD : route.methods.filter(name => METHODS.has(name))
+    for (const method of methods) item[method] ??= paid(route, method)
+    for (const [, name] of route.path.matchAll(/\{([^{}]+)\}/g)) {
+      const list = (item['parameters'] ??= []) as Json[]
+      if (!list.some(entry => entry['name'] === name))
+        list.push({ name, in: 'path', required: true, schema: { type: 'string' } })
+    }
+  }
+  const webhooks = Object.fromEntries(
+    Object.entries(facts.webhooks ?? {}).map(([event, webhook]) => [event, writer.webhook(event, webhook)])
+  )
+  const { title, description, publicUrl, service = { categories: [], docs: {} } } = facts
+  const body: Json = { paths, ...(facts.webhooks === undefined ? {} : { webhooks }) }
+  const components = {
+    schemas: writer.names.components,
+    headers: headerComponents,
+    responses: {
+      ...Object.fromEntries(
+        (Object.keys(refusals) as RefusalName[]) /* its own keys */
+          .map(name => [name, refusal(name)])
+      ),
+      Upstream: UPSTREAM
+    }
+  }
+  return {
+    openapi: '3.1.0',
+    info: { title, version: API_VERSION, description },
+    servers: [{ url: publicUrl }],
+    'x-service-info': {
+      name: title,
+      description,
+      payment: { schemes: ['L402', 'Payment'], currency: 'sat' },
+      ...service
+    },
+    // What says nothing else is open to anybody.
+    security: [],
+    tags: [...new Set(operations.map(operation => operation.tag))].map(name => ({ name })),
+    ...body,
+    components: {
+      schemas: {},
+      headers: {},
+      responses: {},
+      ...referenced(body, components),
+      securitySchemes: {
+        merchantKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: "A merchant's key." },
+        adminKey: { type: 'apiKey', in: 'header', name: 'X-API-Key', description: "The operator's key." },
+        l402: { type: 'http', scheme: 'L402', description: 'L402 <macaroon>:<preimage>, from a 402.' },
+        payment: {
+          type: 'http',
+          scheme: 'Payment',
+          description: 'Payment <base64url of {challenge, payload}>, from a 402.'
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import { routeCallPrices, type CallPrice } from '../checks/call-prices.ts'
+import { freeWords } from '../checks/free-words.ts'
+import { meterWords, type MeterConfig } from '../checks/meter.ts'
+import { sessionWords, type SessionsConfig } from '../checks/sessions.ts'
+import { amountsOf, isFree, isTable, priceWords, type PriceConfig } from '../checks/price.ts'
+import { routePrice, type Priced } from '../checks/sale.ts'
+import type { FiatText } from '../checks/money-text.ts'
+import type { RouteConfig } from '../config/schema.ts'
+import type { Json } from './errors.ts'
+import type { AnyOperation } from '../operations/operation.ts'
+import { Router } from '../pipeline/router.ts'
+
+/** What a request costs, as agents look for it (Payment discovery draft). */
+export interface DocumentedPrice {
+  /** Null where merchants set it. */
+  readonly price: PriceConfig | null
+  readonly description: string
+  /** What is sold inside the messages of a JSON-RPC server; left out where whole requests are sold. */
+  readonly calls?: readonly CallPrice[]
+  /** What is taken from the balance that the price buys; left out where the price is for one request. */
+  readonly meter?: MeterConfig
+  /** Prepaid sessions that are sold too; left out where there are none. */
+  readonly sessions?: SessionsConfig
+}
+
+/** A route that costs something. */
+export interface PricedRoute extends DocumentedPrice {
+  /** OpenAPI path: parameters in braces. */
+  readonly path: string
+  /** Lower-case methods; empty means all. */
+  readonly methods: readonly string[]
+  /** Operations of the gateway itself stand behind it, and say more than the route can; false unless said. */
+  readonly own?: boolean
+}
+
+/** find-my-way's `/a/:id/*` as OpenAPI's `/a/{id}/{path}`. */
+export function openApiPath(path: string): string {
+  return path.replaceAll(/:([A-Za-z_][A-Za-z0-9_]*)/g, '{$1}').replace(/\*$/, '{path}')
+}
+
+function priceOf(config: Priced, route: RouteConfig): PriceConfig | null {
+  return route.upstream.kind === 'proxy' ? null : (routePrice(config, route) ?? 0)
+}
+
+/** The routes of a configuration that cost something, in the form of the document. */
+export function pricedRoutes(config: Priced): PricedRoute[] {
+  const out: PricedRoute[] = []
+  for (const route of config.routes) {
+    const calls = routeCallPrices(config, route)
+    const price = calls === null ? priceOf(config, route) : null
+    if (price !== null && isFree(price)) continue
+    const about = route.description ?? route.name
+    const methods = calls === null ? (route.match.method ?? []) : ['POST']
+    for (const path of route.match.path) {
+      out.push({
+        path: openApiPath(path),
+        methods: methods.map(name => name.toLowerCase()),
+        price,
+        description:
+          calls !== null
+            ? `${about}. ${callsInWords(calls)}`
+            : [
+                about,
+                ...(route.free === undefined ? [] : [freeWords(route.free)]),
+                ...(route.meter === undefined ? [] : [`The price buys ${meterWords(route.meter)}`]),
+                ...(route.sessions === undefined ? [] : [sessionWords(route.sessions, route.meter !== undefined)])
+              ].join('. '),
+        ...(calls === null ? {} : { calls }),
+        ...(route.meter === undefined ? {} : { meter: route.meter }),
+        ...(route.sessions === undefined ? {} : { sessions: route.sessions }),
+        own: route.upstream.kind === 'internal'
+      })
+    }
+  }
+  return out
+}
+
+/** The prices of calls inside JSON-RPC messages, for people. */
+function callsInWords(calls: readonly CallPrice[]): string {
+  const each = calls.map(({ operation, amount }) => `${operation} ${priceWords(amount)}`)
+  return `JSON-RPC messages, paid inside them (error -32042): ${each.join(', ')}; other calls are free`
+}
+
+/** Tells what the route that an operation is reached by costs; null where it is free. */
+export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
+  const router = new Router<RouteConfig>()
+  for (const route of config.routes) {
+    for (const path of route.match.path)
+      router.add({ host: route.match.host ?? null, methods: route.match.method ?? [], path }, route)
+  }
+  return operation => {
+    const path = operation.path.replaceAll(/:[A-Za-z_][A-Za-z0-9_]*/g, 'x')
+    const route = router.find('', operation.method, path)?.value
+    if (route === undefined) return null
+    const price = priceOf(config, route)
+    return price !== null && isFree(price) ? null : { price, description: operation.summary }
+  }
+}
+
+/** Satoshis, where each request costs as many. */
+export function fixedSats(price: PriceConfig | null): number | null {
+  return typeof price === 'number' ? price : null
+}
+
+/**
+ * `x-payment-info` of a priced operation: one offer, or one for each call that is sold inside it. The amount is null
+ * where it is no fixed number of satoshis; `price` says then what it hangs on, as far as it is known.
+ */
+export function paymentInfo({ price, description, calls, meter, sessions }: DocumentedPrice): Json {
+  return {
+    offers: calls?.map(call => offerJson(call.amount, call.operation)) ?? [
+      { ...offerJson(price, description), ...(meter === undefined ? {} : { buys: 'balance', unit: meter.unit }) },
+      ...(sessions === undefined ? [] : [sessionJson(price, description, meter !== undefined, sessions)])
+    ]
+  }
+}
+
+function offerJson(price: PriceConfig | null, description: string): Json {
+  const sats = fixedSats(price)
+  const offer = { intent: 'charge', method: 'lightning', amount: sats === null ? null : String(sats), currency: 'sat' }
+  if (price === null || sats !== null) return { ...offer, description }
+  return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
+}
+
+/** The offer of a session: what a unit costs, and the deposit where it is a fixed number of satoshis. */
+function sessionJson(
+  price: PriceConfig | null,
+  description: string,
+  isMetered: boolean,
+  { deposit, idle, unit }: SessionsConfig
+): Json {
+  const offer = isMetered ? { ...offerJson(1, description), unitType: 'satoshi' } : offerJson(price, description)
+  return {
+    unitType: unit,
+    ...offer,
+    intent: 'session',
+    ...(typeof deposit === 'number' ? { depositAmount: String(deposit) } : {}),
+    idleTimeout: String(Math.floor(idle / 1000))
+  }
+}
+
+/** A price that is no fixed number of satoshis, for programs. */
+function toldPrice(price: PriceConfig): Json {
+  if (typeof price !== 'object') return { mode: 'fixed', ...amountAndCurrency(price) }
+  if (!isTable(price)) return { mode: 'asked' }
+  const { by, of, else: rest } = price
+  const sats = amountsOf(price).filter(amount => typeof amount === 'number')
+  const range =
+    sats.length === amountsOf(price).length
+      ? { min: String(Math.min(...sats)), max: String(Math.max(...sats)), currency: 'sat' }
+      : {}
+  return {
+    mode: 'by-field',
+    by: { ...by },
+    ...range,
+    of: Object.fromEntries(Object.entries(of).map(([value, amount]) => [value, amountAndCurrency(amount)])),
+    else: rest === 'refuse' ? 'refuse' : amountAndCurrency(rest)
+  }
+}
+
+function amountAndCurrency(amount: number | FiatText): { amount: string; currency: string } {
+  return typeof amount === 'number'
+    ? { amount: String(amount), currency: 'sat' }
+    : { amount: amount.slice(4), currency: amount.slice(0, 3) }
+}

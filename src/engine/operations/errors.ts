@@ -1,0 +1,403 @@
+import { isConnectionFault } from '../../platform/database/errors.ts'
+import { responseCode, type ResponseCode } from '../errors/codes.ts'
+import type { WholeReply } from '../message/reply.ts'
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
+
+/** What the bytes of an error depend on besides the error itself. */
+export interface ErrorSurroundings {
+  readonly correlationId: string
+  /** Wall-clock milliseconds. */
+  readonly now: number
+  /** Outside production a 500 also carries detail, exceptionType and stackTrace (contract, Errors). */
+  readonly mode: 'development' | 'production'
+}
+
+/**
+ * The root of every response that is an error. One class for each shape of the contract's Errors section; domains throw
+ * them, and `errorReply` alone turns them into bytes.
+ */
+export abstract class GatewayError extends Error {
+  readonly status: number
+  /** Further headers, flat. */
+  readonly headers: readonly string[]
+
+  constructor(status: number, message: string, headers: readonly string[] = [], cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.name = new.target.name
+    this.status = status
+    this.headers = headers
+  }
+
+  /** Media type of the body. */
+  get mediaType(): string {
+    return JSON_TYPE
+  }
+
+  /** What clients know the error by beside its status: `error` of the body, or `title` of a problem. */
+  abstract get title(): string
+
+  /** Its name in docs/errors.md. It stands in the log; bodies have none (contract, Errors). */
+  get code(): ResponseCode {
+    return responseCode(this.status, this.title)
+  }
+
+  /** The members of the body, in the order in which they are written; null for no body. */
+  abstract members(around: ErrorSurroundings): Record<string, unknown> | null
+}
+
+/** `{error}` (contract, Errors: Short). */
+export class ShortError extends GatewayError {
+  readonly #code: ResponseCode | undefined
+
+  /** `code` where the text differs from case to case, so that the table cannot know it. */
+  constructor(status: number, error: string, headers: readonly string[] = [], code?: ResponseCode) {
+    super(status, error, headers)
+    this.#code = code
+  }
+
+  get title(): string {
+    return this.message
+  }
+
+  override get code(): ResponseCode {
+    return this.#code ?? super.code
+  }
+
+  members(): Record<string, unknown> {
+    return { error: this.message }
+  }
+}
+
+/**
+ * `{error, message, …}` (contract, Errors: Long). `more` adds members such as `details` or `proxy_id` after the two.
+ */
+export class LongError extends GatewayError {
+  readonly error: string
+  readonly more: Readonly<Record<string, unknown>>
+
+  constructor(
+    status: number,
+    error: string,
+    message: string,
+    more: Readonly<Record<string, unknown>> = {},
+    headers: readonly string[] = [],
+    cause?: unknown
+  ) {
+    super(status, message, headers, cause)
+    this.error = error
+    this.more = more
+  }
+
+  get title(): string {
+    return this.error
+  }
+
+  members(): Record<string, unknown> {
+    return { error: this.error, message: this.message, ...this.more }
+  }
+}
+
+/** Body over the limit: 413 `{error, message, …}`. */
+export class PayloadTooLarge extends LongError {
+  /** In bytes. */
+  readonly limit: number
+
+  constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
+    super(413, 'Payload too large', `The request body is larger than the limit of ${limit} bytes.`, more, [
+      'Connection',
+      'close'
+    ])
+    this.limit = limit
+  }
+}
+
+/**
+ * The upstream's response is larger than the gateway passes on: 502 (contract, Errors: Proxy). A class of its own since
+ * requests can cause it: what was delivered of it is not free each time.
+ */
+export class ResponseTooLarge extends LongError {
+  /** `limit` in bytes. */
+  constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
+    const details = `its body is larger than ${limit} bytes`
+    super(502, 'Bad gateway', 'The answer of the upstream is too large.', { ...more, details })
+  }
+}
+
+/** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
+export class MalformedBody extends LongError {
+  constructor(status: number, message: string) {
+    super(status, status === 408 ? 'Request Timeout' : 'Bad Request', message)
+  }
+
+  override get code(): ResponseCode {
+    return this.status === 408 ? 'BG_REQUEST_TIMEOUT' : 'BG_REQUEST_MALFORMED'
+  }
+}
+
+/**
+ * The client ended the exchange: it closed the connection, or kept the upstream waiting until that gave up (`cause`).
+ * Logged as 499 and never answered.
+ */
+export class ClientGone extends GatewayError {
+  constructor(cause?: unknown) {
+    super(499, 'The client closed the connection.', [], cause)
+  }
+
+  get title(): string {
+    return this.message
+  }
+
+  override get code(): ResponseCode {
+    return 'BG_CLIENT_GONE'
+  }
+
+  members(): null {
+    return null
+  }
+}
+
+/** The caller must wait: 503 with Retry-After, for faults that pass by themselves (contract, Errors; decision 15). */
+export class Unavailable extends LongError {
+  /** `retryAfter` in whole seconds. */
+  constructor(
+    error: string,
+    message: string,
+    retryAfter = 5,
+    more: Readonly<Record<string, unknown>> = {},
+    cause?: unknown
+  ) {
+    super(503, error, message, more, ['Retry-After', String(retryAfter)], cause)
+  }
+}
+
+/** 429 `{error: "Too many requests", message, retryAfter}` (contract, Errors: Rate limit). */
+export class RateLimited extends GatewayError {
+  readonly retryAfter: number
+
+  /** `retryAfter` in whole seconds, at least 1 (decision 33). */
+  constructor(retryAfter: number) {
+    const seconds = Math.max(1, Math.ceil(retryAfter))
+    super(429, `Rate limit exceeded. Try again in ${seconds} seconds.`, ['Retry-After', String(seconds)])
+    this.retryAfter = seconds
+  }
+
+  get title(): string {
+    return 'Too many requests'
+  }
+
+  members(): Record<string, unknown> {
+    return { error: this.title, message: this.message, retryAfter: this.retryAfter }
+  }
+}
+
+/** 429 `{error: "Too many failed authentication attempts", message}` (contract, Authentication 6). */
+export class AuthThrottled extends LongError {
+  constructor(retryAfter: number) {
+    const seconds = Math.max(1, Math.ceil(retryAfter))
+    super(
+      429,
+      'Too many failed authentication attempts',
+      `Too many requests with a missing or invalid API key came from this address. Try again in ${seconds} seconds.`,
+      {},
+      ['Retry-After', String(seconds)]
+    )
+  }
+}
+
+/**
+ * Messages for each field that failed; keys in PascalCase such as `OrderId` and `Items[0].Quantity`, `$` for the whole
+ * body (decision 2).
+ */
+export type FieldErrors = Readonly<Record<string, readonly string[]>>
+
+/**
+ * 400 `application/problem+json` for what one field's schema can see (contract, Errors: Validation; decisions 1 to 3).
+ */
+export class ValidationError extends GatewayError {
+  readonly errors: FieldErrors
+
+  constructor(errors: FieldErrors) {
+    super(400, 'One or more validation errors occurred.')
+    this.errors = errors
+  }
+
+  get title(): string {
+    return this.message
+  }
+
+  override get mediaType(): string {
+    return PROBLEM_TYPE
+  }
+
+  members(around: ErrorSurroundings): Record<string, unknown> {
+    return {
+      type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
+      title: this.title,
+      status: 400,
+      errors: this.errors,
+      traceId: around.correlationId
+    }
+  }
+}
+
+/** `application/problem+json` with a stable type address (contract, Errors: Producer API; decisions 101 to 103). */
+export class ProblemError extends GatewayError {
+  readonly type: string
+  readonly title: string
+  readonly more: Readonly<Record<string, unknown>>
+
+  constructor(
+    status: number,
+    type: string,
+    title: string,
+    detail: string,
+    more: Readonly<Record<string, unknown>> = {},
+    headers: readonly string[] = []
+  ) {
+    super(status, detail, headers)
+    this.type = type
+    this.title = title
+    this.more = more
+  }
+
+  override get mediaType(): string {
+    return PROBLEM_TYPE
+  }
+
+  members(): Record<string, unknown> {
+    return { type: this.type, title: this.title, status: this.status, detail: this.message, ...this.more }
+  }
+}
+
+/** The members that a subscription or feature refusal may carry; only the relevant ones are given (decision 86). */
+export interface GateMembers {
+  readonly action_required:
+    | 'contact_support'
+    | 'subscribe'
+    | 'update_payment_method'
+    | 'renew_subscription'
+    | 'upgrade_plan'
+  readonly current_plan?: string | null
+  readonly required_plan?: string | null
+  readonly subscription_status?: string | null
+  readonly feature?: string
+  readonly current_period_end?: string | null
+}
+
+/** 403 of the subscription gate (contract, Errors: Subscription or feature 403). */
+export class GateError extends LongError {
+  constructor(
+    error:
+      | 'Account inactive'
+      | 'Subscription required'
+      | 'Subscription not active'
+      | 'Subscription period expired'
+      | 'Feature not available',
+    message: string,
+    members: GateMembers
+  ) {
+    super(403, error, message, { ...members })
+  }
+}
+
+/** A setting that the operation needs is missing: 500 `{error: "Server configuration error"}` (decision 16). */
+export class ConfigurationMissing extends GatewayError {
+  /** `setting` names the missing key for the log; the client does not see it. */
+  constructor(setting: string) {
+    super(500, `setting ${setting} is missing`)
+  }
+
+  get title(): string {
+    return 'Server configuration error'
+  }
+
+  members(): Record<string, unknown> {
+    return { error: this.title }
+  }
+}
+
+/** Wraps what nobody foresaw (contract, Errors: Unhandled; decision 16). */
+class Unhandled extends GatewayError {
+  constructor(cause: unknown) {
+    super(500, 'An unexpected error occurred', [], cause)
+  }
+
+  get title(): string {
+    return this.message
+  }
+
+  members(around: ErrorSurroundings): Record<string, unknown> {
+    const base = {
+      error: this.message,
+      correlationId: around.correlationId,
+      timestamp: new Date(around.now).toISOString()
+    }
+    if (around.mode === 'production') return base
+    const cause = this.cause
+    return cause instanceof Error
+      ? { ...base, detail: cause.message, exceptionType: cause.name, stackTrace: cause.stack ?? null }
+      : { ...base, detail: String(cause), exceptionType: typeof cause, stackTrace: null }
+  }
+}
+
+/**
+ * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into a response; null
+ * for what nobody foresaw.
+ */
+export function foreseen(error: unknown): GatewayError | null {
+  if (error instanceof GatewayError) return error
+  if (!isConnectionFault(error)) return null
+  return new Unavailable(
+    'Service unavailable',
+    'The gateway cannot reach its data at the moment. Try again later.',
+    5,
+    {},
+    error
+  )
+}
+
+/** The error as one of the table's: as it was foreseen, or wrapped as unhandled. */
+export function asGatewayError(error: unknown): GatewayError {
+  return foreseen(error) ?? new Unhandled(error)
+}
+
+/** The bytes of an error; the one place that makes them. */
+export function errorReply(error: GatewayError, around: ErrorSurroundings): WholeReply {
+  const members = error.members(around)
+  if (members === null) return { status: error.status, headers: error.headers, body: null }
+  return {
+    status: error.status,
+    headers: ['Content-Type', error.mediaType, ...error.headers],
+    body: JSON.stringify(members)
+  }
+}
+
+/** 400 for an idempotency key under which another request has run (decision 18). */
+export function idempotencyKeyReused(): ShortError {
+  return new ShortError(400, 'Idempotency key was already used with a different request.')
+}
+
+/** 503 for a repetition that comes while the first request still runs (decision 19). */
+export function requestInProgress(): Unavailable {
+  return new Unavailable(
+    'Request in progress',
+    'A request with the same idempotency key is still running. Try again shortly.',
+    5
+  )
+}
+
+/** 404 for a path that nothing serves (decision 6). */
+export function notFound(): LongError {
+  return new LongError(404, 'Not found', 'Nothing is served at this path.')
+}
+
+/** 405 with Allow (decision 6). `allowed` lists the methods that the path has. */
+export function methodNotAllowed(method: string, allowed: readonly string[]): LongError {
+  const list = allowed.join(', ')
+  return new LongError(405, 'Method not allowed', `This path does not take ${method}; it takes ${list}.`, {}, [
+    'Allow',
+    list
+  ])
+}

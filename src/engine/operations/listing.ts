@@ -1,0 +1,48 @@
+import type { Context } from '../message/context.ts'
+import { prefersCsv } from '../message/accept.ts'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from '../formats/csv.ts'
+import { allPages, keysetPage, onePage, type Keyset, type KeysetPage } from './keyset.ts'
+import type { Result } from './operation.ts'
+
+/** Header that lists read, for OpenAPI. */
+export const listingHeaders = {
+  Accept:
+    '`text/csv` for all rows as CSV, streamed; JSON unless said. Cells that a spreadsheet would run begin with an apostrophe.'
+}
+
+/** A list of rows, newest first, that is given page by page as JSON and whole as CSV. */
+export interface Listing<T> {
+  /** Member of the JSON that has the rows, and name of the CSV's file unless `file` says another. */
+  readonly name: string
+  readonly file?: string
+  readonly columns: CsvColumns<T>
+  read(page: KeysetPage): Promise<readonly T[]>
+  keyOf(row: T): Keyset
+  view(row: T): unknown
+}
+
+/**
+ * What a request for a list is answered. @throws ValidationError for an `after` that is none; what reading throws
+ */
+export async function listed<T>(
+  ctx: Context,
+  query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv' },
+  { name, file = name, columns, read, keyOf, view }: Listing<T>
+): Promise<Result> {
+  const page = keysetPage(query)
+  if (wantsCsv(ctx, query.format)) {
+    const body = csvStream(columns, () => allPages(page.after, read, keyOf))
+    return { status: 200, body, mediaType: CSV, headers: csvHeaders(`${file}.csv`) }
+  }
+  const { rows, next } = await onePage(page, read, keyOf)
+  return {
+    status: 200,
+    body: { [name]: rows.map(view), next },
+    headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+  }
+}
+
+/** Whether a list is asked for as CSV: by its query's `format`, which links have, or else by `Accept`. */
+export function wantsCsv({ headers }: Pick<Context, 'headers'>, format: 'json' | 'csv' | undefined): boolean {
+  return format === 'csv' || (format === undefined && prefersCsv(headers.all('accept').join(',')))
+}

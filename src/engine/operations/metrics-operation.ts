@@ -1,0 +1,50 @@
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { LongError } from './errors.ts'
+import { isLocalCaller } from '../message/local-caller.ts'
+import { defineOperation, type AnyOperation } from './operation.ts'
+
+/**
+ * `GET /metrics` in Prometheus' text form, for the admin key and, outside production, for callers on the gateway's own
+ * machine (decision 23: revenue figures are not public). In production a reverse proxy on that machine may forward
+ * strangers without a header that tells. The chain has `auth` as admin, optional, in front, so that a wrong key is
+ * counted there. Scrapes at the same time share one rendering.
+ */
+export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOperation {
+  let rendering: Promise<string> | null = null
+  const render = (): Promise<string> =>
+    (rendering ??= metrics.render().finally(() => {
+      rendering = null
+    }))
+  return defineOperation({
+    id: 'getMetrics',
+    method: 'GET',
+    path: '/metrics',
+    mount: { use: 'service', chain: 'service-probe' },
+    summary: 'Measurements for Prometheus',
+    description:
+      'Includes sales figures. Needs the admin key, except for callers on the same machine outside production.',
+    example: {
+      responses: {
+        200: '# HELP process_cpu_user_seconds_total Total user CPU time spent in seconds.\n# TYPE process_cpu_user_seconds_total counter\n'
+      }
+    },
+    tag: 'health',
+    access: 'public',
+    responses: {
+      200: { description: "All measurements in Prometheus' text form.", mediaType: metrics.contentType },
+      401: { description: 'A key was sent, and it is not the admin key.' },
+      403: { description: 'The admin key is missing.' }
+    },
+    async handle({ ctx }) {
+      if (ctx.principal?.kind !== 'admin' && (isProduction || !isLocalCaller(ctx)))
+        throw new LongError(
+          403,
+          'Forbidden',
+          isProduction
+            ? 'Send the admin key in X-API-Key.'
+            : "Send the admin key in X-API-Key, or call from the gateway's own machine."
+        )
+      return { status: 200, body: await render() }
+    }
+  })
+}

@@ -1,0 +1,237 @@
+import { ConfigError, type Problem } from '../config/diagnose.ts'
+import type { ChainEntryConfig, GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
+import type { ConfigurationCode } from '../errors/codes.ts'
+import { Chain } from './chain.ts'
+import type { Slot } from '../message/context.ts'
+import { conditional, conditionOf, observing } from './entry.ts'
+import type { InternalUpstream } from './internal.ts'
+import type { Hooks, Plugin, Scope } from './plugin.ts'
+import { checkReach, type BuiltRoute, type Establishes } from './reach.ts'
+import type { RouteInfo } from './route.ts'
+import { Router } from './router.ts'
+import { asksAlways, requireMetering, requirePayment } from './sale.ts'
+import type { Services } from './services.ts'
+import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
+import type { Load } from './load.ts'
+import { Snapshot, type CompiledRoute } from './snapshot.ts'
+
+/** What a configuration is compiled with. */
+export interface CompileOptions {
+  readonly services: Services
+  /** Plugins by the name or the absolute path that chain entries use. */
+  readonly plugins: ReadonlyMap<string, Plugin>
+  /** Internal upstreams by the name that routes use. */
+  readonly internals: ReadonlyMap<string, InternalUpstream>
+  readonly generation: number
+  /** What sheds requests of an overloaded gateway; nothing does by default. */
+  readonly load?: Load
+  /** Told of what is allowed and probably not meant. */
+  warn?(warning: Problem): void
+}
+
+/** A compilation under way. */
+interface Compilation extends CompileOptions {
+  /** Entries whose `setup` did not settle in time: their other routes do not wait as long once more. */
+  readonly late: Set<ChainEntryConfig>
+}
+
+/** One entry or route of the file, and what is wrong there. */
+function refused(code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
+  return new ConfigError([{ code, ...at, path: '', message }], { cause })
+}
+
+/**
+ * Builds a snapshot: sets every plugin up for every route and lays the chains out. When one route fails, all plugins
+ * that were set up are closed again, and nothing of the new configuration stays.
+ * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
+ */
+export async function compile(config: GatewayConfig, options: CompileOptions): Promise<Snapshot> {
+  const around: Compilation = { ...options, late: new Set() }
+  const router = new Router<CompiledRoute>()
+  const { proxyUrl } = config.server
+  const apart = proxyUrl === '' ? null : { host: new URL(proxyUrl).hostname, router: new Router<CompiledRoute>() }
+  const built: BuiltRoute[] = []
+  const problems: Problem[] = []
+  for (const route of config.routes) {
+    const info: RouteInfo = Object.freeze({ name: route.name, config: route, own: route.upstream.kind !== 'url' })
+    try {
+      const { chain, callers } = await buildChain(config, route, info, around)
+      const compiled: CompiledRoute = Object.freeze({ info, chain })
+      built.push({ compiled, callers, asks: asksAlways(route, config.chains[route.chain] ?? [], around.plugins) })
+      for (const path of route.match.path) {
+        const methods = route.match.method ?? []
+        router.add({ host: route.match.host ?? null, methods, path }, compiled)
+        if (route.upstream.kind === 'proxy') apart?.router.add({ host: null, methods, path }, compiled)
+      }
+    } catch (error) {
+      if (!(error instanceof ConfigError)) {
+        await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))
+        throw error
+      }
+      // An entry of a chain fails alike for each of its routes; it is told once.
+      problems.push(
+        ...error.problems.filter(
+          problem =>
+            !problems.some(
+              ({ line, column, file }) => line === problem.line && column === problem.column && file === problem.file
+            )
+        )
+      )
+    }
+  }
+  const reach = checkReach(config, router, built, around.internals)
+  problems.push(...reach.problems)
+  if (problems.length > 0) {
+    await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))
+    throw new ConfigError(problems)
+  }
+  for (const warning of reach.warnings) around.warn?.(warning)
+  const { clock, log } = around.services
+  return new Snapshot({
+    generation: around.generation,
+    mode: config.mode,
+    router,
+    apart,
+    chains: built.map(({ compiled }) => compiled.chain),
+    clock,
+    log,
+    load: around.load ?? null
+  })
+}
+
+async function buildChain(
+  config: GatewayConfig,
+  route: RouteConfig,
+  info: RouteInfo,
+  around: Compilation
+): Promise<{ chain: Chain; callers: readonly Establishes[] }> {
+  const slots = new Slots()
+  const hooks: Hooks[] = []
+  const callers: Establishes[] = []
+  const entries = config.chains[route.chain] ?? []
+  let guard = beforeCharge(route, around) ?? requireMetering(route, entries, around.plugins)
+  try {
+    const paid = requirePayment(route, entries, around.plugins)
+    for (const entry of withTerminal(entries, route, around)) {
+      if (entry.disabled) continue
+      const plugin = around.plugins.get(entry.file ?? entry.plugin)
+      if (guard !== null && plugin?.provides?.includes('payment') === true) {
+        hooks.push(guard)
+        guard = null
+      }
+      if (paid !== null && (entry.plugin === 'internal' || plugin?.terminal === true)) hooks.push(paid)
+      const made = await setUp(entry, route, info, config.mode, around, slots)
+      if (made.establishes !== undefined && entry.mode === 'enforce')
+        callers.push({ kind: made.establishes, when: entry.when })
+      hooks.push(fitted(made, entry, slots, around))
+    }
+    return { chain: new Chain(hooks, slots.count), callers }
+  } catch (error) {
+    await Promise.allSettled(
+      hooks.map(async hook => {
+        await hook.close?.()
+      })
+    )
+    throw error
+  }
+}
+
+/** The terminal plugin follows from the route's upstream where the chain does not name one. */
+function withTerminal(
+  entries: readonly ChainEntryConfig[],
+  route: RouteConfig,
+  around: CompileOptions
+): readonly ChainEntryConfig[] {
+  const last = entries.findLast(entry => !entry.disabled)
+  const named = last !== undefined && around.plugins.get(last.file ?? last.plugin)?.terminal === true
+  if (named) return entries
+  const plugin = route.upstream.kind === 'internal' ? 'internal' : 'forward'
+  return [...entries, { plugin, config: {}, disabled: false, mode: 'enforce', at: route.at }]
+}
+
+async function setUp(
+  entry: ChainEntryConfig,
+  route: RouteConfig,
+  info: RouteInfo,
+  mode: 'development' | 'production',
+  around: Compilation,
+  slots: Slots
+): Promise<Hooks> {
+  if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
+  const plugin = around.plugins.get(entry.file ?? entry.plugin)
+  if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
+  try {
+    if (around.late.has(entry)) throw new SetUpTooLate('setup has not settled in time for another route')
+    const { services } = around
+    requireServices(plugin.uses, services)
+    return await hooksOf(
+      plugin.setup(entry.config as never, scopeFor(plugin, info, mode, services, slots)),
+      services.clock
+    )
+  } catch (cause) {
+    if (cause instanceof SetUpTooLate) around.late.add(entry)
+    throw refused(
+      'BG_PLUGIN_SETUP',
+      entry.at,
+      `plugin "${entry.plugin}" could not be set up for route "${route.name}": ${cause instanceof Error ? cause.message : String(cause)}`,
+      cause
+    )
+  }
+}
+
+/** Hooks under the conditions of their entry. */
+function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
+  let hooks = made
+  if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
+  const condition = conditionOf(entry.when)
+  return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
+}
+
+/**
+ * Stands before what asks for payment: nobody pays for a 404 or 405 that is known beforehand (as decision 94 has it for
+ * proxies).
+ */
+function beforeCharge(route: RouteConfig, around: CompileOptions): Hooks | null {
+  const upstream = route.upstream.kind === 'internal' ? around.internals.get(route.upstream.name) : undefined
+  return upstream === undefined
+    ? null
+    : {
+        request: ctx => {
+          upstream.requireServed(ctx)
+        }
+      }
+}
+
+function internalTerminal(entry: ChainEntryConfig, route: RouteConfig, around: CompileOptions): Hooks {
+  const name = route.upstream.kind === 'internal' ? route.upstream.name : ''
+  const upstream = around.internals.get(name)
+  if (upstream === undefined)
+    throw refused(
+      'BG_CONFIG_REFERENCE',
+      entry.at,
+      `there is no internal upstream "${name}"; there are ${[...around.internals.keys()].join(', ')}`
+    )
+  return { handle: ctx => upstream.handle(ctx) }
+}
+
+function scopeFor(
+  plugin: Plugin,
+  route: RouteInfo,
+  mode: 'development' | 'production',
+  services: Services,
+  slots: Slots
+): Scope {
+  const allowed: Partial<Record<keyof Services, unknown>> = {}
+  for (const name of plugin.uses ?? []) allowed[name] = services[name]
+  // Only what `uses` names is in it; the plugin's own type says the same.
+  return { services: allowed as Services, route, mode, slot: name => slots.take(name) }
+}
+
+/** Hands out the places of one chain's slots. */
+class Slots {
+  count = 0
+
+  take<T>(name: string): Slot<T> {
+    return Object.freeze({ index: this.count++, name })
+  }
+}

@@ -1,0 +1,144 @@
+import type { ChainEntryConfig } from '../config/schema.ts'
+import type { WhenConfig } from '../sections/when.ts'
+import type { Context, Slot } from '../message/context.ts'
+import { asGatewayError } from '../operations/errors.ts'
+import { HeaderList } from '../message/headers.ts'
+import { routedPath } from '../message/path.ts'
+import type { Hooks, HookResult } from './plugin.ts'
+import type { Reply } from '../message/reply.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+
+/** Whether a chain entry takes part in a request. */
+export type Condition = (ctx: Context) => boolean
+
+/** The test for an entry's `when`; null when there is none. All conditions given must hold. */
+export function conditionOf(when: WhenConfig | undefined): Condition | null {
+  if (when === undefined) return null
+  const tests: Condition[] = []
+  const { method, path, header, authenticated } = when
+  if (method !== undefined) {
+    // HEAD goes wherever GET goes (decision 6): what holds for the one must not be got round by the other.
+    const methods = new Set<string>(method.includes('GET') ? [...method, 'HEAD'] : method)
+    tests.push(ctx => methods.has(ctx.method))
+  }
+  if (path !== undefined) {
+    const patterns = path.map(routedPath)
+    const exact = new Set<string>(patterns.filter(pattern => !pattern.endsWith('/*')))
+    const prefixes = patterns.filter(pattern => pattern.endsWith('/*')).map(pattern => pattern.slice(0, -1))
+    tests.push(ctx => {
+      // Routes match `/%61` like `/a`; a condition that did not would be a way round the plugin.
+      const path = routedPath(ctx.path)
+      return exact.has(path) || prefixes.some(prefix => path.startsWith(prefix))
+    })
+  }
+  if (header !== undefined) {
+    const names = header.map(name => name.toLowerCase())
+    tests.push(ctx => names.every(name => ctx.headers.has(name)))
+  }
+  if (authenticated !== undefined) tests.push(ctx => (ctx.principal !== null) === authenticated)
+  return ctx => tests.every(test => test(ctx))
+}
+
+/**
+ * Hooks that run only for requests for which the condition held on the way down; `taken` remembers it for the way up.
+ */
+export function conditional(hooks: Hooks, condition: Condition, taken: Slot<boolean>): Hooks {
+  const out: Hooks = {
+    request(ctx) {
+      if (!condition(ctx)) return
+      ctx.set(taken, true)
+      return hooks.request?.(ctx)
+    }
+  }
+  if (hooks.upstream !== undefined)
+    out.upstream = (ctx, request) => {
+      if (ctx.get(taken) === true) hooks.upstream?.(ctx, request)
+    }
+  if (hooks.response !== undefined)
+    out.response = (ctx, head) => {
+      if (ctx.get(taken) === true) return hooks.response?.(ctx, head)
+    }
+  if (hooks.chunk !== undefined)
+    out.chunk = (ctx, bytes) => {
+      if (ctx.get(taken) === true) return hooks.chunk?.(ctx, bytes)
+    }
+  if (hooks.last !== undefined) out.last = ctx => (ctx.get(taken) === true ? (hooks.last?.(ctx) ?? null) : null)
+  if (hooks.done !== undefined)
+    out.done = (ctx, outcome) => {
+      if (ctx.get(taken) === true) hooks.done?.(ctx, outcome)
+    }
+  if (hooks.close !== undefined) out.close = () => hooks.close?.()
+  return out
+}
+
+/**
+ * Hooks that decide and log, and change nothing: replies and refusals are written to the log and the request goes on.
+ * On the way up they see a copy of the head, so that what they began is ended (a lease is spent, a measurement taken).
+ */
+export function observing(hooks: Hooks, entry: ChainEntryConfig, log: Log): Hooks {
+  const note = (ctx: Context, status: number, text: string): void => {
+    log.warn(
+      { plugin: entry.plugin, route: ctx.route.name, correlationId: ctx.correlationId, status },
+      `observe: would have answered ${status}: ${text}`
+    )
+  }
+  const refused = (ctx: Context, error: unknown): void => {
+    const known = asGatewayError(error)
+    note(ctx, known.status, known.message)
+  }
+  const later = async (ctx: Context, step: Promise<void | Reply>): Promise<void> => {
+    try {
+      const reply = await step
+      if (reply !== undefined) note(ctx, reply.status, 'reply')
+    } catch (error) {
+      refused(ctx, error)
+    }
+  }
+  const decide = (hooks.observe ?? hooks.request)?.bind(hooks)
+  const out: Hooks = {
+    request(ctx): HookResult {
+      try {
+        const step = decide?.(ctx)
+        if (step === undefined) return
+        if ('then' in step) return later(ctx, step)
+        note(ctx, step.status, 'reply')
+      } catch (error) {
+        refused(ctx, error)
+      }
+    }
+  }
+  if (hooks.response !== undefined) {
+    out.response = (ctx, head) => {
+      try {
+        const pending = hooks.response?.(ctx, {
+          status: head.status,
+          source: head.source,
+          headers: new HeaderList(head.headers.pairs.slice())
+        })
+        if (pending !== undefined)
+          return pending.catch((error: unknown) => {
+            refused(ctx, error)
+          })
+      } catch (error) {
+        refused(ctx, error)
+      }
+    }
+  }
+  if (hooks.chunk !== undefined) {
+    out.chunk = (ctx, bytes) => {
+      try {
+        const pending = hooks.chunk?.(ctx, bytes)
+        // Nobody waits for one that only observes.
+        if (pending !== undefined)
+          pending.catch((error: unknown) => {
+            refused(ctx, error)
+          })
+      } catch (error) {
+        refused(ctx, error)
+      }
+    }
+  }
+  if (hooks.done !== undefined) out.done = hooks.done.bind(hooks)
+  if (hooks.close !== undefined) out.close = hooks.close.bind(hooks)
+  return out
+}

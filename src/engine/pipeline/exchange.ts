@@ -1,0 +1,598 @@
+import type { Readable } from 'node:stream'
+import type { Chain, ChainProgress } from './chain.ts'
+import type { BodyFilter, Context, RunningResponse } from '../message/context.ts'
+import {
+  asGatewayError,
+  ClientGone,
+  errorReply,
+  PayloadTooLarge,
+  Unavailable,
+  type GatewayError
+} from '../operations/errors.ts'
+import { HeaderList } from '../message/headers.ts'
+import type { Load } from './load.ts'
+import type { UpstreamRequest } from './plugin.ts'
+import { ReplyStream } from '../message/reply-stream.ts'
+import {
+  type Head,
+  type HeadSource,
+  isStreamBody,
+  type Outcome,
+  type Reply,
+  type StreamBody,
+  type WholeReply
+} from '../message/reply.ts'
+import type { TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
+import type { Responder, TunnelPolicy } from './responder.ts'
+import { API_VERSION } from '../operations/version.ts'
+
+/** What the engine tells of a request that ended, for the one log line and the one measurement. */
+export interface ExchangeEvents {
+  readonly mode: 'development' | 'production'
+  now(): number
+  monotonic(): number
+  /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
+  fault(ctx: Context, error: Error): void
+  /** The request is over; its snapshot may be let go. */
+  finished(exchange: Exchange): void
+}
+
+const EMPTY_BODY_STATUS = new Set([204, 205, 304])
+
+/**
+ * The head of a reply as a list that hooks may change, with its length where it has one. The reply itself stays as it
+ * is.
+ */
+function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
+  const headers = new HeaderList(given.slice())
+  if (!EMPTY_BODY_STATUS.has(status) && !isStreamBody(body))
+    headers.set('Content-Length', String(body === null ? 0 : Buffer.byteLength(body)))
+  return headers
+}
+
+/**
+ * One request and its response: walks the chain down, takes the response up, and tells every plugin once how it ended.
+ * It is made for each request and holds nothing that another could share.
+ *
+ * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous
+ * hook or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too
+ * late is still given back, and the response of an operation whose client left still goes up the chain, where
+ * `idempotency` keeps it.
+ */
+export class Exchange implements Responder, RunningResponse, WireListener {
+  readonly ctx: Context
+  onDrain: (() => void) | null = null
+  onClose: (() => void) | null = null
+  readonly #wire: Wire
+  readonly #chain: Chain
+  readonly #events: ExchangeEvents
+  readonly #progress: ChainProgress = { next: 0, stopped: false }
+  #status = 0
+  #source: HeadSource = 'reply'
+  #headSent = false
+  /** The length of the body was announced, or there is none. */
+  #isMeasured = false
+  #leaving = false
+  #ended = false
+  /** The connection is done with this response; `#complete` says whether it took all of it. */
+  #closed = false
+  /** The client's connection takes nothing at the moment. */
+  #isFull = false
+  /** Watchers that let the upstream wait. */
+  #waits = 0
+  #complete = false
+  /** Asynchronous steps under way. */
+  #working = 0
+  #settled = false
+  #isQueued = false
+  #error: Error | null = null
+  #tunnelled: TunnelResult | null = null
+  #stream: ReplyStream | null = null
+  #filter: BodyFilter | null = null
+  /** The upstream's body is over, and its filter has been told. */
+  #isFiltered = false
+
+  constructor(ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
+    this.ctx = ctx
+    this.#wire = wire
+    this.#chain = chain
+    this.#events = events
+    wire.listener = this
+    ctx.response = this
+  }
+
+  get gone(): boolean {
+    return this.#closed || this.#wire.gone
+  }
+
+  /** Answers without running anything, and without a fault: the load reports what it sheds. */
+  shed(error: GatewayError): void {
+    this.#error = error
+    this.#reply(this.#bytes(error), 'error')
+  }
+
+  /** Counts the request into its route's queue until it is answered or forwarded. */
+  enter(load: Load): void {
+    this.#isQueued = true
+    load.enter(this.#chain.queue)
+  }
+
+  #leaveQueue(): void {
+    if (!this.#isQueued) return
+    this.#isQueued = false
+    this.#chain.queue.leave()
+  }
+
+  /** Runs the request. Never throws. */
+  start(): void {
+    try {
+      const step = this.#chain.enter(this.ctx, this.#progress)
+      if (step === undefined) this.#handle()
+      else if ('then' in step) void this.#later(step, true)
+      else this.#reply(step, 'reply')
+    } catch (error) {
+      this.#refuse(error)
+    }
+  }
+
+  #handle(): void {
+    if (this.#closed) return
+    const step = this.#chain.handle(this.ctx, this)
+    if (step === undefined) return
+    if ('then' in step) void this.#later(step, false)
+    else this.#reply(step, 'reply')
+  }
+
+  /**
+   * Goes on once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never
+   * rejects.
+   */
+  async #later(step: Promise<void | Reply>, entering: boolean): Promise<void> {
+    this.#working++
+    try {
+      const reply = await step
+      if (reply !== undefined) this.#reply(reply, 'reply')
+      else if (entering) this.#handle()
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  #worked(): void {
+    this.#working--
+    if (this.#closed) this.#settle()
+  }
+
+  forwarding(out: UpstreamRequest): void {
+    this.#leaveQueue()
+    this.#chain.forwarding(this.ctx, out)
+  }
+
+  interim(status: number, headers: readonly string[]): void {
+    if (!this.#headSent && !this.#closed) this.#wire.interim(status, headers)
+  }
+
+  head(status: number, headers: HeaderList): void | Promise<void> {
+    if (this.#closed || this.#leaving) return
+    // A hook that fails has its error answered there; the terminal plugin is told by `onClose` like of any other end.
+    return this.#head({ status, headers, source: 'upstream' }, null)
+  }
+
+  filter(make: (out: (bytes: Uint8Array) => void) => BodyFilter): void {
+    if (this.#filter !== null || this.#headSent) throw new TypeError('a response has one filter, before its head')
+    this.#filter = make(bytes => {
+      if (!this.#closed && !this.#ended && this.#headSent) this.#pass(bytes)
+    })
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (this.#closed || this.#ended || !this.#headSent) return true
+    if (this.#filter === null) return this.#pass(bytes)
+    try {
+      const pending = this.#filter.write(bytes)
+      if (pending !== undefined) void this.#wait(pending)
+    } catch (error) {
+      this.#refuse(error)
+      return true
+    }
+    return !this.#isFull && this.#waits === 0
+  }
+
+  /** Writes a piece to the client, past the watchers. */
+  #pass(bytes: Uint8Array): boolean {
+    let pending: void | Promise<void> = undefined
+    if (this.#chain.watchesChunks) {
+      try {
+        pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
+      } catch (error) {
+        // The caller is the upstream's reader and could not tell a watcher's fault from its own.
+        this.#refuse(error)
+        return true
+      }
+    }
+    this.#isFull = !this.#wire.write(bytes)
+    if (pending !== undefined) void this.#wait(pending)
+    return !this.#isFull && this.#waits === 0
+  }
+
+  /** Lets the writer wait for a watcher. Never rejects. */
+  async #wait(pending: Promise<void>): Promise<void> {
+    this.#waits++
+    try {
+      await pending
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#waits--
+    }
+    if (this.#waits === 0 && !this.#isFull && !this.#closed && !this.#ended) this.onDrain?.()
+  }
+
+  cut(error: Error, last: Uint8Array | null): void {
+    if (this.#closed || this.#ended) return
+    const isFramed = this.#headSent && this.#chain.hasLast && !this.#isMeasured && this.ctx.upgrade === null
+    if (last === null || !isFramed) {
+      this.#refuse(error)
+      return
+    }
+    this.#error ??= error
+    this.#ended = true
+    // The upstream is let go at once: a client that does not read must not keep it.
+    const close = this.onClose
+    this.onClose = null
+    this.#wire.end(last, null)
+    try {
+      close?.()
+    } catch (fault) {
+      this.#fault(fault)
+    }
+  }
+
+  end(trailers: readonly string[] | null): void {
+    if (this.#closed || this.#ended || !this.#headSent) return
+    if (this.#filter !== null && !this.#isFiltered) {
+      this.#isFiltered = true
+      try {
+        const pending = this.#filter.end()
+        if (pending !== undefined) {
+          void this.#endLater(pending, trailers)
+          return
+        }
+      } catch (error) {
+        this.#refuse(error)
+        return
+      }
+      // The filter may have ended the response.
+      if (this.#closed || this.#ended) return
+    }
+    const last = this.#lastWord()
+    this.#ended = true
+    this.#wire.end(last, trailers)
+  }
+
+  /** Ends once the filter has. Never rejects. */
+  async #endLater(pending: Promise<void>, trailers: readonly string[] | null): Promise<void> {
+    try {
+      await pending
+    } catch (error) {
+      this.#refuse(error)
+      return
+    }
+    this.end(trailers)
+  }
+
+  /** What plugins add behind the upstream's last piece; a fault there takes nothing of the response away. */
+  #lastWord(): Uint8Array | null {
+    if (!this.#chain.hasLast || this.#source !== 'upstream') return null
+    try {
+      const last = this.#chain.last(this.ctx, this.#progress)
+      return this.#isMeasured ? null : last
+    } catch (error) {
+      this.#fault(error)
+      return null
+    }
+  }
+
+  fail(error: Error): void {
+    if (this.#closed || this.#ended) return
+    this.#refuse(error)
+  }
+
+  async tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void> {
+    this.#working++
+    try {
+      const result = await this.#wire.tunnel(target, async response => {
+        this.#leaving = true
+        const head: Head = {
+          status: response.status,
+          headers: policy.headers(response.status, response.headers),
+          source: 'upstream'
+        }
+        await this.#chain.leave(this.ctx, head, this.#progress)
+        this.#stamp(head)
+        response.headers.splice(0, response.headers.length, ...head.headers.pairs)
+        this.#status = head.status
+        this.#source = 'upstream'
+        this.#headSent = true
+      })
+      this.#tunnelled = result
+      if (result.kind === 'refused') {
+        await this.head(result.response.status, policy.headers(result.response.status, result.response.headers))
+        await this.#relay(result.body, policy)
+      }
+    } catch (error) {
+      this.#refuse(policy.failure(error instanceof Error ? error : new Error(String(error))))
+    } finally {
+      this.#worked()
+    }
+  }
+
+  /** Passes on the body of a refused upgrade. Never rejects. */
+  async #relay(body: Readable, policy: TunnelPolicy): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    this.onDrain = () => {
+      body.resume()
+    }
+    this.onClose = () => {
+      body.destroy()
+    }
+    body.on('error', (error: Error) => {
+      this.fail(policy.failure(error))
+    })
+    body.on('close', resolve)
+    body.on('end', () => {
+      this.end(null)
+    })
+    body.on('data', (piece: Buffer) => {
+      if (!this.write(piece)) body.pause()
+    })
+    // Nobody is there for it, or a hook has answered in its place.
+    if (this.gone || this.#ended || !this.#headSent) body.destroy()
+    await promise
+  }
+
+  drained(): void {
+    this.#isFull = false
+    if (this.#waits === 0) this.onDrain?.()
+  }
+
+  stopping(): void {
+    this.#stream?.stopping()
+  }
+
+  closed(complete: boolean): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#complete = complete
+    this.#progress.stopped = true
+    try {
+      this.onClose?.()
+    } catch (error) {
+      this.#fault(error)
+    }
+    this.#settle()
+  }
+
+  /** Tells everybody, once the connection is closed and nobody works on the request any more. */
+  #settle(): void {
+    if (this.#settled || this.#working > 0) return
+    this.#settled = true
+    this.#leaveQueue()
+    // A head that never left this process sold nothing: its payment must come back (decision 124).
+    const headSent = this.#headSent && this.#wire.begun
+    const delivered = this.#complete && headSent
+    const tunnelled = this.#tunnelled?.kind === 'closed' ? this.#tunnelled : null
+    const outcome: Outcome = {
+      status: headSent ? this.#status : 499,
+      source: this.#source,
+      headSent,
+      delivered,
+      bytesIn: tunnelled?.bytesIn ?? this.ctx.body.received,
+      bytesOut: tunnelled?.bytesOut ?? this.#wire.bytesOut,
+      duration: this.#events.monotonic() - this.ctx.startedAt,
+      error: this.#error ?? (delivered ? null : this.#brokenOff())
+    }
+    this.#chain.settle(this.ctx, outcome, this.#progress, fault => {
+      this.#fault(fault)
+    })
+    this.#events.finished(this)
+  }
+
+  /** Why the connection closed before its time. */
+  #brokenOff(): GatewayError {
+    // A client that was behind would not have had all of it in time either.
+    if (this.#wire.stopping !== 'cut' || this.#isFull) return new ClientGone()
+    return new Unavailable('Service unavailable', 'The gateway stopped before the response was whole.')
+  }
+
+  #fault(error: unknown): void {
+    this.#events.fault(this.ctx, error instanceof Error ? error : new Error(String(error)))
+  }
+
+  #refuse(cause: unknown): void {
+    if (this.#settled) return
+    const error = this.#named(asGatewayError(cause))
+    // What follows from the client's leaving is told by the outcome; a fault of ours is told even when nobody waits for
+    // it.
+    if (error.status >= 500) this.#fault(error)
+    if (this.#closed) {
+      if (error.status >= 500) this.#error ??= error
+      return
+    }
+    // The response is whole: what fails after it must not break it off.
+    if (this.#ended) return
+    this.#error ??= error
+    if (error instanceof ClientGone || this.#headSent) {
+      this.#ended = true
+      this.#wire.destroy()
+      return
+    }
+    const reply = this.#bytes(error)
+    if (this.#leaving) this.#bare(reply)
+    else this.#reply(reply, 'error')
+  }
+
+  /**
+   * The body's reader knows no target; its refusal names the proxy like every other refusal of one (contract, Errors).
+   */
+  #named(error: GatewayError): GatewayError {
+    const target = this.ctx.upstreamTarget
+    if (target === null || !(error instanceof PayloadTooLarge)) return error
+    return new PayloadTooLarge(error.limit, { ...error.more, ...target.errorMembers })
+  }
+
+  /** Answers without going up the chain again, past the watchers too, after a hook failed on the way up. */
+  #bare(reply: WholeReply): void {
+    this.#write({ status: reply.status, headers: replyHeaders(reply), source: 'error' })
+    this.#ended = true
+    this.#wire.end(reply.body, null)
+  }
+
+  #bytes(error: GatewayError): WholeReply {
+    return errorReply(error, {
+      correlationId: this.ctx.correlationId,
+      now: this.#events.now(),
+      mode: this.#events.mode
+    })
+  }
+
+  #reply(reply: Reply, source: HeadSource): void {
+    if (this.#settled || this.#headSent || this.#leaving) return
+    void this.#head(
+      { status: reply.status, headers: replyHeaders(reply), source: isStreamBody(reply.body) ? 'stream' : source },
+      reply
+    )
+  }
+
+  /**
+   * Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook
+   * throws is answered.
+   */
+  #head(head: Head, reply: Reply | null): void | Promise<void> {
+    this.#source = head.source
+    this.#leaving = true
+    // What is sent to a client that has left would be sold to no one.
+    const reads = head.source === 'upstream' || this.ctx.payment !== null ? this.#wire.stillReads() : null
+    if (reads !== null) return this.#headIf(reads, head, reply)
+    return this.#leave(head, reply)
+  }
+
+  async #headIf(reads: Promise<boolean>, head: Head, reply: Reply | null): Promise<void> {
+    this.#working++
+    try {
+      if (!(await reads)) this.#wire.destroy()
+      else if (!this.#closed && !this.#ended) await this.#leave(head, reply)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  #leave(head: Head, reply: Reply | null): void | Promise<void> {
+    try {
+      const pending = this.#chain.leave(this.ctx, head, this.#progress)
+      if (pending !== undefined) return this.#headLater(pending, head, reply)
+      if (reply === null) this.#write(head)
+      else this.#finish(reply, head)
+    } catch (error) {
+      this.#refuse(error)
+    }
+  }
+
+  async #headLater(pending: Promise<void>, head: Head, reply: Reply | null): Promise<void> {
+    this.#working++
+    try {
+      await pending
+      if (reply === null) this.#write(head)
+      else this.#finish(reply, head)
+    } catch (error) {
+      this.#refuse(error)
+    } finally {
+      this.#worked()
+    }
+  }
+
+  /** Writes the head, unless an error was answered while hooks still worked on it. */
+  #write(head: Head): void {
+    if (this.#closed || this.#headSent) return
+    this.#leaveQueue()
+    this.#stamp(head)
+    this.#source = head.source
+    this.#status = head.status
+    // It throws when a name or value cannot be written; then nothing has been, and the error can still be answered.
+    this.#wire.head(head.status, head.headers.pairs)
+    if (this.#chain.hasLast)
+      this.#isMeasured =
+        this.ctx.method === 'HEAD' || EMPTY_BODY_STATUS.has(head.status) || head.headers.has('content-length')
+    this.#headSent = true
+  }
+
+  #finish({ body }: Reply, head: Head): void {
+    const empty = EMPTY_BODY_STATUS.has(head.status)
+    if (isStreamBody(body) && !empty && this.ctx.method !== 'HEAD') {
+      this.#open(body, head)
+      return
+    }
+    this.#write(head)
+    if (this.#settled || this.#ended) return
+    const whole = empty || isStreamBody(body) ? null : body
+    if (this.#chain.watchesChunks && whole !== null) {
+      const bytes = typeof whole === 'string' ? Buffer.from(whole) : whole
+      const pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
+      // It is all there: nobody can be made to wait.
+      if (pending !== undefined)
+        pending.catch((error: unknown) => {
+          this.#fault(error)
+        })
+    }
+    if (this.#closed) return
+    this.#ended = true
+    this.#wire.end(whole, null)
+  }
+
+  /**
+   * Lets the body be written piece by piece, unless nobody is there for it or an error was answered while hooks still
+   * worked.
+   */
+  #open(body: StreamBody, head: Head): void {
+    if (this.gone || this.#ended || this.#headSent) return
+    const stream = new ReplyStream({
+      gone: () => this.gone,
+      head: () => {
+        this.#write(head)
+      },
+      write: bytes => this.write(bytes),
+      end: () => {
+        this.end(null)
+      },
+      fail: error => {
+        this.fail(error)
+      },
+      fault: error => {
+        this.#fault(error)
+      }
+    })
+    this.onDrain = () => {
+      stream.drained()
+    }
+    this.onClose = () => {
+      stream.close()
+    }
+    stream.open(body)
+    this.#stream = stream
+    if (this.#wire.stopping !== false) stream.stopping()
+  }
+
+  /**
+   * The two headers that every response carries (contract, Versioning; decisions 13 and 14), and `no-store` on every
+   * response of the gateway's own that does not say how it may be cached: shared caches tell neither keys nor sessions
+   * apart (RFC 9111 3.5 knows Authorization alone), and keep a 404 by themselves (decision 405).
+   */
+  #stamp(head: Head): void {
+    if (head.source !== 'upstream' && !head.headers.has('cache-control')) head.headers.set('Cache-Control', 'no-store')
+    head.headers.set('X-Correlation-Id', this.ctx.correlationId)
+    if (head.source !== 'upstream' || this.ctx.route.own || !head.headers.has('x-api-version'))
+      head.headers.set('X-API-Version', API_VERSION)
+  }
+}

@@ -1,0 +1,422 @@
+import { Readable } from 'node:stream'
+import type { TSchema } from 'typebox'
+import { formatProblem } from '../config/diagnose.ts'
+import { readConfig } from '../config/read.ts'
+import type { WhenConfig } from '../sections/when.ts'
+import type { RequestBody } from '../message/body.ts'
+import { Chain } from './chain.ts'
+import { Context, type Principal, type Slot } from '../message/context.ts'
+import { conditional, conditionOf } from './entry.ts'
+import { PayloadTooLarge } from '../operations/errors.ts'
+import { Exchange } from './exchange.ts'
+import type { Responder } from './responder.ts'
+import { HeaderList } from '../message/headers.ts'
+import type { Hooks, Plugin, Scope, HookResult, UpstreamRequest } from './plugin.ts'
+import type { HeadSource, Outcome } from '../message/reply.ts'
+import { announcedMethod } from '../message/preflight.ts'
+import { NO_ROUTE, type RouteInfo } from './route.ts'
+import type { Services } from './services.ts'
+import { requireHooks } from './set-up.ts'
+import type { TunnelResult, Wire, WireListener } from '../message/wire.ts'
+
+/** A plugin and its place in the chain under test; `config` as it would stand in the file (`'1MiB'`, `'30s'`). */
+export interface HarnessEntry {
+  readonly plugin: AnyPlugin
+  readonly config?: unknown
+  readonly when?: WhenConfig
+}
+
+/** Any plugin, whatever its configuration and services. */
+export type AnyPlugin = Omit<Plugin, 'setup' | 'uses'> & {
+  readonly uses?: readonly (keyof Services)[]
+  setup(config: never, scope: never): Hooks | Promise<Hooks>
+}
+
+/**
+ * What stands at the end of the chain when the plugins under test have no terminal one: a fake upstream, or a handler
+ * such as an operation's.
+ */
+export type HarnessAnswer =
+  | {
+      readonly status?: number
+      readonly headers?: Readonly<Record<string, string>> | readonly string[]
+      /** The body in pieces; each is written by itself. */
+      readonly body?: string | Uint8Array | ReadonlyArray<string | Uint8Array>
+      /** Read the request's body to its end first, as a real upstream would. */
+      readonly readsBody?: boolean
+    }
+  | ((ctx: Context, responder: Responder) => HookResult)
+
+/** How a chain is set up for a test. */
+export interface HarnessOptions {
+  /** Only those that the plugins use; a plugin that asks for one that is not here fails the set-up. */
+  readonly services?: Partial<Services>
+  readonly route?: Partial<RouteInfo>
+  readonly mode?: 'development' | 'production'
+  readonly answer?: HarnessAnswer
+}
+
+/** A request for the harness. Whatever is left out is that of a plain GET from 203.0.113.1. */
+export interface HarnessRequest {
+  readonly method?: string
+  /** Path and query. */
+  readonly target?: string
+  /** As an object, or flat where a name stands twice. */
+  readonly headers?: Readonly<Record<string, string>> | readonly string[]
+  /** Pieces come without a known length, like `chunked`. */
+  readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | null
+  /** The body comes without Content-Length. */
+  readonly chunked?: boolean
+  readonly host?: string
+  readonly peerAddress?: string
+  /** The peer's unless said. */
+  readonly clientAddress?: string
+  readonly secure?: boolean
+  readonly correlationId?: string
+  readonly principal?: Principal
+  /** Sets facts that an earlier plugin of a whole chain would have set. */
+  readonly prepare?: (ctx: Context) => void
+}
+
+/** What became of a request. */
+export interface HarnessResult {
+  readonly ctx: Context
+  /** 0 when no head was written. */
+  readonly status: number
+  readonly headers: HeaderList
+  readonly body: Buffer
+  readonly text: string
+  /** The body as JSON; throws when it is none. */
+  json(): unknown
+  /** Who made the response. */
+  readonly source: HeadSource
+  readonly outcome: Outcome
+  /** The request as it went to the fake upstream, after the `upstream` hooks; null when it got none. */
+  readonly upstream: UpstreamRequest | null
+  /** Errors that the engine would have written to the log. */
+  readonly faults: readonly Error[]
+  /** The connection was broken off. */
+  readonly destroyed: boolean
+}
+
+/** A request under way. */
+export interface HarnessExchange {
+  readonly ctx: Context
+  /** Resolves when every plugin has been told of the end. */
+  readonly result: Promise<HarnessResult>
+  /** Bytes of body that the client has got so far. */
+  readonly received: () => number
+  /** The client closes its connection. */
+  leave(): void
+}
+
+/** A chain under test. */
+export interface Harness {
+  /** Runs a request to its end. */
+  run(request?: HarnessRequest): Promise<HarnessResult>
+  /** Begins a request, for tests in which the client leaves or two run at once. */
+  begin(request?: HarnessRequest): HarnessExchange
+  /** Calls the plugins' `close`. */
+  close(): Promise<void>
+}
+
+/**
+ * Sets plugins up as a chain and runs requests through the real engine, without a server: what a plugin author's tests
+ * need. Settings are read like those of the file, with defaults and units; wrong ones throw a `TypeError` that says
+ * why.
+ */
+export async function harness(
+  plugins: AnyPlugin | ReadonlyArray<AnyPlugin | HarnessEntry>,
+  options: HarnessOptions = {}
+): Promise<Harness> {
+  // Array.isArray does not narrow a read-only array.
+  const entries = (Array.isArray(plugins) ? plugins : [plugins]) as ReadonlyArray<AnyPlugin | HarnessEntry>
+  const route: RouteInfo = { ...NO_ROUTE, name: 'test', own: false, ...options.route }
+  let slots = 0
+  const slot = <T>(name: string): Slot<T> => ({ index: slots++, name })
+  const hooks: Hooks[] = []
+  let terminal = false
+  for (const item of entries) {
+    const entry = 'plugin' in item ? item : { plugin: item }
+    terminal = entry.plugin.terminal === true
+    const made = await setUp(entry, route, options, slot)
+    const condition = conditionOf(entry.when)
+    hooks.push(condition === null ? made : conditional(made, condition, slot<boolean>(`${entry.plugin.name} taken`)))
+  }
+  const records: Records = { sent: new WeakMap(), ended: new WeakMap() }
+  if (!terminal) hooks.push({ handle: (ctx, responder) => answer(options.answer ?? {}, ctx, responder, records) })
+  // `done` runs upwards: what stands first is told last.
+  const probe: Hooks = {
+    done(ctx, outcome) {
+      records.ended.set(ctx, outcome)
+    }
+  }
+  const chain = new Chain([probe, ...hooks], slots)
+  const begin = (request: HarnessRequest = {}): HarnessExchange => run(chain, route, options, request, records)
+  return { begin, run: request => begin(request).result, close: () => chain.close() }
+}
+
+/** What was seen of each request. */
+interface Records {
+  readonly sent: WeakMap<Context, UpstreamRequest>
+  readonly ended: WeakMap<Context, Outcome>
+}
+
+async function setUp(
+  entry: HarnessEntry,
+  route: RouteInfo,
+  options: HarnessOptions,
+  slot: Scope['slot']
+): Promise<Hooks> {
+  const { plugin } = entry
+  const read = readConfig(plugin.config as TSchema, entry.config ?? {})
+  const problem = read.problems[0]
+  if (problem !== undefined) throw new TypeError(`settings of ${plugin.name}: ${formatProblem(problem)}`)
+  const services: Partial<Record<keyof Services, unknown>> = {}
+  for (const name of plugin.uses ?? []) {
+    services[name] = options.services?.[name]
+    if (services[name] === undefined)
+      throw new TypeError(`${plugin.name} uses the service "${name}"; give one in options.services`)
+  }
+  // The settings have just been read by the plugin's own schema, and the services are those of its own `uses`.
+  return requireHooks(
+    await plugin.setup(read.value as never, { services, route, mode: options.mode ?? 'development', slot } as never)
+  )
+}
+
+function pairsOf(headers: Readonly<Record<string, string>> | readonly string[] | undefined): string[] {
+  if (headers === undefined) return []
+  return isFlat(headers) ? [...headers] : Object.entries(headers).flat()
+}
+
+function isFlat(headers: Readonly<Record<string, string>> | readonly string[]): headers is readonly string[] {
+  return Array.isArray(headers)
+}
+
+function answer(given: HarnessAnswer, ctx: Context, responder: Responder, records: Records): HookResult {
+  const out: UpstreamRequest = { method: ctx.method, path: ctx.target, headers: new HeaderList([...ctx.headers.pairs]) }
+  records.sent.set(ctx, out)
+  if (typeof given === 'function') return given(ctx, responder)
+  responder.forwarding(out)
+  const stream = async (): Promise<void> => {
+    if (given.readsBody === true) for await (const piece of ctx.body.stream()) void piece
+    const pieces = Array.isArray(given.body) ? given.body : [given.body ?? '']
+    await responder.head(given.status ?? 200, new HeaderList(pairsOf(given.headers)))
+    for (const piece of pieces as ReadonlyArray<string | Uint8Array>) {
+      if (piece.length > 0) responder.write(typeof piece === 'string' ? Buffer.from(piece) : piece)
+    }
+    responder.end(null)
+  }
+  return stream()
+}
+
+function run(
+  chain: Chain,
+  route: RouteInfo,
+  options: HarnessOptions,
+  request: HarnessRequest,
+  records: Records
+): HarnessExchange {
+  const clock = options.services?.clock
+  const peer = request.peerAddress ?? '203.0.113.1'
+  const body = new FakeBody(request.body ?? null, request.chunked === true)
+  const ctx = new Context(
+    {
+      method: request.method ?? 'GET',
+      target: request.target ?? '/',
+      headers: new HeaderList(pairsOf(request.headers)),
+      host: request.host ?? 'gateway.test',
+      body,
+      peerAddress: peer,
+      clientAddress: request.clientAddress ?? peer,
+      secure: request.secure ?? false,
+      httpVersion: '1.1',
+      upgrade: null,
+      expectsContinue: false,
+      correlationId: request.correlationId ?? 'test-correlation',
+      now: clock?.now() ?? 0,
+      startedAt: clock?.monotonic() ?? 0
+    },
+    route
+  )
+  ctx.slots = Array.from({ length: chain.slotCount })
+  ctx.preflight = announcedMethod(ctx) === null ? null : 'own'
+  if (request.principal !== undefined) ctx.principal = request.principal
+  request.prepare?.(ctx)
+  const wire = new FakeWire()
+  const faults: Error[] = []
+  const over = Promise.withResolvers<HarnessResult>()
+  const finished = (): void => {
+    const outcome = records.ended.get(ctx)
+    if (outcome === undefined) over.reject(new Error('the engine finished a request without telling how it ended'))
+    else over.resolve(resultOf(ctx, wire, outcome, records.sent.get(ctx) ?? null, faults))
+  }
+  new Exchange(ctx, wire, chain, {
+    mode: options.mode ?? 'development',
+    now: () => clock?.now() ?? 0,
+    monotonic: () => clock?.monotonic() ?? 0,
+    fault: (_ctx, error) => {
+      faults.push(error)
+    },
+    finished
+  }).start()
+  return {
+    ctx,
+    result: over.promise,
+    received: () => wire.bytesOut,
+    leave: () => {
+      wire.leave()
+    }
+  }
+}
+
+function resultOf(
+  ctx: Context,
+  wire: FakeWire,
+  outcome: Outcome,
+  upstream: UpstreamRequest | null,
+  faults: readonly Error[]
+): HarnessResult {
+  const body = Buffer.concat(wire.pieces)
+  const text = body.toString()
+  return {
+    ctx,
+    status: wire.status,
+    headers: new HeaderList(wire.headers),
+    body,
+    text,
+    source: outcome.source,
+    outcome,
+    upstream,
+    faults,
+    destroyed: wire.destroyed,
+    json: (): unknown => JSON.parse(text)
+  }
+}
+
+/** A request body that is there already, or comes in pieces. */
+class FakeBody implements RequestBody {
+  ofStranger = false
+  readonly length: number | null
+  collected: Uint8Array | null = null
+  received = 0
+  readonly unfinished = false
+  limit = Infinity
+  readonly #pieces: AsyncIterable<Uint8Array>
+  #bytes: Promise<Uint8Array> | null = null
+
+  constructor(body: string | Uint8Array | AsyncIterable<Uint8Array> | null, chunked: boolean) {
+    const whole = typeof body === 'string' ? Buffer.from(body) : body
+    if (whole === null || whole instanceof Uint8Array) {
+      this.length = chunked ? null : (whole?.byteLength ?? 0)
+      this.#pieces = Readable.from(whole === null ? [] : [whole])
+    } else {
+      this.length = null
+      this.#pieces = whole
+    }
+  }
+
+  bytes(): Promise<Uint8Array> {
+    this.#bytes ??= this.#collect()
+    return this.#bytes
+  }
+
+  stream(): Readable {
+    return Readable.from(this.#limited())
+  }
+
+  async each(take: (piece: Uint8Array) => void): Promise<void> {
+    for await (const piece of this.#limited()) take(piece)
+  }
+
+  gather(): null {
+    return null
+  }
+
+  async #collect(): Promise<Uint8Array> {
+    const pieces: Uint8Array[] = []
+    for await (const piece of this.#limited()) pieces.push(piece)
+    this.collected = Buffer.concat(pieces)
+    return this.collected
+  }
+
+  async *#limited(): AsyncGenerator<Uint8Array> {
+    if (this.length !== null && this.length > this.limit) throw new PayloadTooLarge(this.limit)
+    if (this.collected !== null) {
+      yield this.collected
+      return
+    }
+    for await (const piece of this.#pieces) {
+      this.received += piece.byteLength
+      if (this.received > this.limit) throw new PayloadTooLarge(this.limit)
+      yield piece
+    }
+  }
+}
+
+/** The client's side over an array. Endings are told in a later turn, as a real connection does. */
+class FakeWire implements Wire {
+  listener: WireListener | null = null
+  gone = false
+  readonly stopping = false
+  bytesOut = 0
+  status = 0
+  headers: string[] = []
+  destroyed = false
+  readonly pieces: Uint8Array[] = []
+  #over = false
+
+  get begun(): boolean {
+    return this.status !== 0
+  }
+
+  stillReads(): null {
+    return null
+  }
+
+  interim(): void {}
+
+  head(status: number, headers: string[]): void {
+    if (this.#over) return
+    if (this.status !== 0) throw new Error('a second head was written')
+    this.status = status
+    this.headers = headers
+  }
+
+  write(bytes: Uint8Array): boolean {
+    if (this.#over) return true
+    if (this.status === 0) throw new Error('a body was written before its head')
+    this.pieces.push(bytes.slice())
+    this.bytesOut += bytes.byteLength
+    return true
+  }
+
+  end(last: string | Uint8Array | null): void {
+    if (this.#over) return
+    if (last !== null && last.length > 0) this.write(typeof last === 'string' ? Buffer.from(last) : last)
+    this.#over = true
+    setImmediate(() => {
+      this.listener?.closed(!this.gone)
+    })
+  }
+
+  destroy(): void {
+    if (this.#over) return
+    this.#over = true
+    this.destroyed = true
+    setImmediate(() => {
+      this.listener?.closed(false)
+    })
+  }
+
+  /** The client closes its connection. */
+  leave(): void {
+    this.gone = true
+    this.#over = true
+    this.listener?.closed(false)
+  }
+
+  tunnel(): Promise<TunnelResult> {
+    return Promise.reject(new Error('the harness has no tunnels'))
+  }
+}

@@ -1,0 +1,263 @@
+import fastJson from 'fast-json-stringify'
+import type { TSchema } from 'typebox'
+import type { Context, Principal } from '../message/context.ts'
+import { GatewayError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
+import { requireJson } from '../message/json-type.ts'
+import type { OperationResponse, AnyOperation, Result } from '../operations/operation.ts'
+import { isStreamBody, type Reply } from '../message/reply.ts'
+import { isRoleEnough, neededRole, RoleRequired } from '../operations/roles.ts'
+import { Router } from './router.ts'
+import { idsOf, isAudited, shownOf, type Trail } from '../operations/trail.ts'
+import { bodyReader, paramsFit, queryReader } from '../operations/validation.ts'
+
+type Write = (body: unknown) => Reply['body']
+
+interface Mounted {
+  readonly operation: AnyOperation
+  /** Most bytes of a body. */
+  readonly bodyLimit: number
+  readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
+  readonly readQuery: ((query: string) => unknown) | null
+  readonly readBody: ((bytes: Uint8Array) => unknown) | null
+  readonly write: ReadonlyMap<number, { readonly mediaType: string; readonly write: Write }>
+}
+
+/** One path of an internal upstream with the operations that stand on it. */
+class Resource {
+  readonly operations = new Map<string, Mounted>()
+
+  allowed(): string[] {
+    const methods = [...this.operations.keys()]
+    if (methods.includes('GET')) methods.push('HEAD')
+    return [...methods, 'OPTIONS'].sort()
+  }
+}
+
+/** Throws 405 with Allow when the path does not take the method. */
+function operationOf(resource: Resource, method: string): Mounted {
+  const mounted = resource.operations.get(method === 'HEAD' ? 'GET' : method)
+  if (mounted === undefined) throw methodNotAllowed(method, resource.allowed())
+  return mounted
+}
+
+/**
+ * Every path is mounted under this one method, whatever it takes: a tree for each of the 34 that there are took half of
+ * a start.
+ */
+const PATHS_ALONE = 'GET'
+
+const NO_MEMBERS = Object.freeze({})
+
+/** Bytes of a body that an operation takes, where it says nothing else itself (decision 172). */
+const BODY_LIMIT = 1_048_576
+/** The same of operations that anybody may call. */
+const PUBLIC_BODY_LIMIT = 65_536
+
+/** Most bytes of a body that an operation takes. A chain or a route may only allow less. */
+export function bodyLimitOf({ bodyLimit, access }: AnyOperation): number {
+  return bodyLimit ?? (access === 'public' || access === 'credential' ? PUBLIC_BODY_LIMIT : BODY_LIMIT)
+}
+
+/** A body that needs no writing: text, bytes, or a stream. */
+function ready(body: unknown): Reply['body'] {
+  return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
+}
+
+/**
+ * Compiling what reads and writes all operations takes a quarter of a second; few of them are asked soon, some never.
+ */
+function atFirstUse<A, B>(make: () => (given: A) => B): (given: A) => B {
+  let made: ((given: A) => B) | null = null
+  return given => (made ??= make())(given)
+}
+
+/** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
+function writerOf(response: OperationResponse): { readonly mediaType: string; readonly write: Write } {
+  if (response.schema === undefined)
+    return { mediaType: response.mediaType ?? 'text/plain; charset=utf-8', write: ready }
+  // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
+  return {
+    mediaType: response.mediaType ?? 'application/json; charset=utf-8',
+    write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(response.schema)) as TSchema))
+  }
+}
+
+/**
+ * Operations behind one name, mounted by `upstream: { internal: name }`. It answers 404 and 405 itself, checks what
+ * comes in against the operation's schemas, and writes what goes out through them, so that nothing leaves that they do
+ * not name.
+ */
+export class InternalUpstream {
+  readonly operations: readonly AnyOperation[]
+  readonly #router = new Router<Resource>()
+  readonly #trail: Trail | null
+
+  /** `trail`: where changes are written down. Throws when two operations share an id, or a method and a path. */
+  constructor(operations: readonly AnyOperation[], trail: Trail | null = null) {
+    this.operations = operations
+    this.#trail = trail
+    const resources = new Map<string, Resource>()
+    const ids = new Set<string>()
+    for (const operation of operations) {
+      if (ids.has(operation.id)) throw new TypeError(`operation ${operation.id} is declared twice`)
+      ids.add(operation.id)
+      const shape = operation.path.replaceAll(/:[A-Za-z]+/g, ':')
+      let resource = resources.get(shape)
+      if (resource === undefined) {
+        resources.set(shape, (resource = new Resource()))
+        this.#router.add({ host: null, methods: [PATHS_ALONE], path: operation.path }, resource)
+      }
+      if (resource.operations.has(operation.method))
+        throw new TypeError(`two operations answer ${operation.method} ${operation.path}`)
+      resource.operations.set(operation.method, mount(operation))
+    }
+  }
+
+  /**
+   * Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path
+   * is.
+   */
+  requireServed(ctx: Context): void {
+    const found = this.#router.find('', PATHS_ALONE, ctx.path)
+    if (found === null) throw notFound()
+    if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
+  }
+
+  /** The response to a request; throws the errors of the contract. */
+  handle(ctx: Context): Reply | Promise<Reply> {
+    const found = this.#router.find('', PATHS_ALONE, ctx.path)
+    if (found === null) throw notFound()
+    const resource = found.value
+    if (ctx.method === 'OPTIONS') return { status: 204, headers: ['Allow', resource.allowed().join(', ')], body: null }
+    const mounted = operationOf(resource, ctx.method)
+    requireCaller(ctx, mounted.operation)
+    if (ctx.body.limit > mounted.bodyLimit) ctx.body.limit = mounted.bodyLimit
+    if (mounted.operation.access === 'public') ctx.body.ofStranger = true
+    if (mounted.fits !== null && !mounted.fits(found.params)) throw notFound()
+    const query = mounted.readQuery === null ? NO_MEMBERS : read(mounted, mounted.readQuery, ctx.query)
+    if (mounted.readBody !== null) return this.#withBody(ctx, mounted, found.params, query)
+    return this.#call(ctx, mounted, found.params, query, undefined)
+  }
+
+  async #withBody(
+    ctx: Context,
+    mounted: Mounted,
+    params: Readonly<Record<string, string>>,
+    query: unknown
+  ): Promise<Reply> {
+    // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
+    const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
+    if (!unsure && ctx.body.length !== 0) requireJson(ctx.headers)
+    const bytes = await ctx.body.bytes()
+    if (unsure && bytes.byteLength > 0) requireJson(ctx.headers)
+    const body = mounted.readBody === null ? undefined : read(mounted, mounted.readBody, bytes)
+    return await this.#call(ctx, mounted, params, query, body)
+  }
+
+  #call(
+    ctx: Context,
+    mounted: Mounted,
+    params: Readonly<Record<string, string>>,
+    query: unknown,
+    body: unknown
+  ): Reply | Promise<Reply> {
+    const { operation } = mounted
+    const { principal } = ctx
+    if (this.#trail !== null && principal !== null && isAudited(operation))
+      return onRecord(this.#trail, mounted, principal, input(ctx, params, query, body), params, body)
+    return finish(mounted, operation.handle(input(ctx, params, query, body)))
+  }
+}
+
+/** Calls an operation that changes something: before, its row in the trail is written, and afterwards how it ended. */
+async function onRecord(
+  trail: Trail,
+  mounted: Mounted,
+  principal: Principal,
+  given: never,
+  target: Readonly<Record<string, string>>,
+  body: unknown
+): Promise<Reply> {
+  const { operation } = mounted
+  const end = await trail.begin({
+    principal,
+    operation: operation.id,
+    target,
+    asked: shownOf(body ?? {}, operation.body)
+  })
+  let result: Result
+  try {
+    result = await operation.handle(given)
+  } catch (error) {
+    await end(error instanceof GatewayError ? error.status : 500, {})
+    throw error
+  }
+  await end(result.status, idsOf(result.body))
+  return toReply(mounted, result)
+}
+
+function read<T>(mounted: Mounted, reader: (given: T) => unknown, given: T): unknown {
+  try {
+    return reader(given)
+  } catch (error) {
+    if (error instanceof ValidationError && mounted.operation.refuse !== undefined)
+      throw mounted.operation.refuse(error)
+    throw error
+  }
+}
+
+function input(ctx: Context, params: unknown, query: unknown, body: unknown): never {
+  // Each part was checked against the very schema from which the handler's types were made.
+  return { ctx, params, query, body } as never
+}
+
+function finish(mounted: Mounted, result: Result | Promise<Result>): Reply | Promise<Reply> {
+  return result instanceof Promise ? result.then(value => toReply(mounted, value)) : toReply(mounted, result)
+}
+
+function toReply(mounted: Mounted, result: Result): Reply {
+  const headers = result.headers ?? []
+  if (result.body === null) return { status: result.status, headers, body: null }
+  const { mediaType } = result
+  if (mediaType !== undefined) {
+    if (mounted.operation.responses[result.status]?.also !== mediaType)
+      throw new TypeError(`operation ${mounted.operation.id} declares no ${mediaType}`)
+    return { status: result.status, headers: ['Content-Type', mediaType, ...headers], body: ready(result.body) }
+  }
+  const writer = mounted.write.get(result.status)
+  if (writer === undefined) throw new TypeError(`operation ${mounted.operation.id} declares no answer ${result.status}`)
+  return {
+    status: result.status,
+    headers: ['Content-Type', writer.mediaType, ...headers],
+    body: writer.write(result.body)
+  }
+}
+
+/**
+ * The chain in front authenticates. Where a catch-all route leads here without that, the operation is not served at all:
+ * 404, so that one mounted later is never open by it. `check` warns of such a route.
+ */
+function requireCaller(ctx: Context, operation: AnyOperation): void {
+  const { access } = operation
+  const { principal } = ctx
+  if ((access === 'merchant' || access === 'admin') && principal?.kind !== access) throw notFound()
+  if (principal?.kind !== 'merchant') return
+  const needed = neededRole(operation)
+  // What anybody may do asks for a role where it says one itself.
+  if (access !== 'merchant' && operation.role === undefined) return
+  if (!isRoleEnough(principal.role, needed)) throw new RoleRequired(principal.role, needed)
+}
+
+function mount(operation: AnyOperation): Mounted {
+  const write = new Map<number, { mediaType: string; write: Write }>()
+  for (const [status, response] of Object.entries(operation.responses)) write.set(Number(status), writerOf(response))
+  const { params, query, body, bodyOptional } = operation
+  return {
+    operation,
+    bodyLimit: bodyLimitOf(operation),
+    fits: params === undefined ? null : atFirstUse(() => paramsFit(params)),
+    readQuery: query === undefined ? null : atFirstUse(() => queryReader(query)),
+    readBody: body === undefined ? null : atFirstUse(() => bodyReader(body, { optional: bodyOptional === true })),
+    write
+  }
+}

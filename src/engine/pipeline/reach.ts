@@ -1,0 +1,140 @@
+import type { Problem } from '../config/diagnose.ts'
+import { alwaysHolds } from '../checks/sale.ts'
+import type { PresetName } from '../config/presets.ts'
+import type { GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
+import type { WhenConfig } from '../sections/when.ts'
+import type { InternalUpstream } from './internal.ts'
+import type { AnyOperation } from '../operations/operation.ts'
+import type { Router } from './router.ts'
+import type { CompiledRoute } from './snapshot.ts'
+
+/** A kind of principal that an entry of a chain sees to, and the condition under which it does. */
+export interface Establishes {
+  readonly kind: string
+  readonly when: WhenConfig | undefined
+}
+
+/** A route that has been built, with what its chain promises to what stands behind it. */
+export interface BuiltRoute {
+  readonly compiled: CompiledRoute
+  readonly callers: readonly Establishes[]
+  /** Every request of it is asked to pay. */
+  readonly asks: boolean
+}
+
+/** An operation that requests come to through a chain which lacks what it needs. */
+interface Lacking {
+  readonly route: BuiltRoute
+  readonly operation: AnyOperation
+}
+
+/** What is wrong with a configuration, and what is allowed and probably not meant. */
+interface Reach {
+  readonly problems: readonly Problem[]
+  readonly warnings: readonly Problem[]
+}
+
+/**
+ * Finds operations that no request could use, because the route that leads to them has a chain without the caller or
+ * the payment that they need: each call would be 500. A route for everything else is only warned of, since a later
+ * version may bring operations that its author could not know; and so is a file that spells out some operations of an
+ * API and has no route for others.
+ */
+export function checkReach(
+  config: GatewayConfig,
+  router: Router<CompiledRoute>,
+  built: readonly BuiltRoute[],
+  internals: ReadonlyMap<string, InternalUpstream>
+): Reach {
+  const routes = new Map(built.map(route => [route.compiled, route]))
+  const hosts = new Set(['', ...built.flatMap(({ compiled }) => compiled.info.config?.match.host ?? [])])
+  const lacking = new Map<string, Lacking[]>()
+  const spelled = new Map<PresetName, Spelled>()
+  for (const [name, upstream] of internals) {
+    for (const operation of upstream.operations) {
+      let led: RouteConfig | null = null
+      for (const host of hosts) {
+        const found = router.find(host, operation.method, operation.path.replaceAll(/:[A-Za-z_]+|\*$/g, 'x'))
+        const route = found === null ? undefined : routes.get(found.value)
+        const way = route?.compiled.info.config
+        if (route === undefined || way?.upstream.kind !== 'internal' || way.upstream.name !== name) continue
+        led = way
+        if (gives(route, operation)) continue
+        const { file, line, column } = placeOf(config, way)
+        const key = [file, line, column, operation.access].join(' ')
+        const list = lacking.get(key) ?? []
+        if (!list.some(other => other.operation === operation)) list.push({ route, operation })
+        lacking.set(key, list)
+      }
+      const preset = operation.mount?.use
+      if (preset === undefined || config.use.includes(preset)) continue
+      const known = spelled.get(preset) ?? { first: null, missing: [] }
+      spelled.set(preset, known)
+      if (led === null) known.missing.push(operation)
+      else if (!takesEverything(led)) known.first ??= led
+    }
+  }
+  const problems: Problem[] = []
+  const warnings: Problem[] = []
+  for (const list of lacking.values()) {
+    const [first] = list
+    const way = first?.route.compiled.info.config
+    if (first === undefined || way === null || way === undefined) continue
+    const { access, needsPayment } = first.operation
+    const isAll = takesEverything(way)
+    const more = list.length === 1 ? '' : ` and ${list.length - 1} more`
+    const need =
+      needsPayment === true
+        ? 'a payment; allowed: a price, and a chain with credential and challenge'
+        : `${access === 'admin' ? 'the admin key' : "a merchant's key"}; allowed: a chain with { auth: { as: ${access} } }`
+    const which = isAll
+      ? list.map(({ operation }) => nameOf(operation)).join(', ')
+      : `${nameOf(first.operation)}${more}`
+    const problem: Problem = {
+      code: 'BG_CHAIN_CALLER',
+      ...placeOf(config, way),
+      path: '',
+      message: `found the chain ${JSON.stringify(way.chain)} before ${which}, which needs ${need}`
+    }
+    if (isAll) warnings.push(problem)
+    else problems.push(problem)
+  }
+  for (const [preset, { first, missing }] of spelled) {
+    if (first === null || missing.length === 0) continue
+    warnings.push({
+      code: 'BG_ROUTE_MISSING',
+      ...placeOf(config, first),
+      path: '',
+      message: `found routes for operations of ${preset}, and none for ${missing.map(nameOf).join(', ')}; allowed: ${preset} in \`use\`, or a route for each that is to be served`
+    })
+  }
+  return { problems, warnings }
+}
+
+/** Operations of a preset that the file does not use. */
+interface Spelled {
+  /** The first route of the file that leads to one of them by its path. */
+  first: RouteConfig | null
+  /** Those that no route leads to. */
+  readonly missing: AnyOperation[]
+}
+
+function takesEverything({ match }: RouteConfig): boolean {
+  return match.path.every(pattern => pattern === '/*')
+}
+
+function nameOf({ method, path }: AnyOperation): string {
+  return `${method} ${path}`
+}
+
+/** The route; for one that the operator did not write, the chain that he put in the place of the preset's. */
+function placeOf(config: GatewayConfig, route: RouteConfig): Position {
+  return route.at.file === config.file ? route.at : (config.chains[route.chain]?.[0]?.at ?? route.at)
+}
+
+/** Whether a route's chain gives an operation what it needs. */
+function gives({ callers, asks }: BuiltRoute, { access, method, path, needsPayment }: AnyOperation): boolean {
+  if (needsPayment === true && !asks) return false
+  if (access !== 'merchant' && access !== 'admin') return true
+  return callers.some(({ kind, when }) => kind === access && alwaysHolds(when, { method: [method], path: [path] }))
+}

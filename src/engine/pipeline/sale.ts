@@ -1,0 +1,98 @@
+import { amountWords, isFree, priceWords } from '../checks/price.ts'
+import { alwaysHolds } from '../checks/sale.ts'
+import type { ChainEntryConfig, RouteConfig } from '../config/schema.ts'
+import type { Context } from '../message/context.ts'
+import { LongError } from '../operations/errors.ts'
+import type { Hooks, Plugin } from './plugin.ts'
+
+/** The entries of a chain that ask for payment; disabled ones are none. */
+function asking(
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): readonly ChainEntryConfig[] {
+  return entries.filter(
+    entry => !entry.disabled && plugins.get(entry.file ?? entry.plugin)?.provides?.includes('challenge') === true
+  )
+}
+
+/** Whether every request of a route is asked to pay before it comes to the end of the chain. */
+export function asksAlways(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): boolean {
+  return (
+    (route.price === undefined || !isFree(route.price)) &&
+    asking(entries, plugins).some(entry => entry.mode === 'enforce' && alwaysHolds(entry.when, route.match))
+  )
+}
+
+/**
+ * Stands before the terminal plugin of every route and lets nothing through that costs and was not paid for (decision
+ * 181), whatever the chain before it did or left out. Null where the chain only observes what payment would do, which
+ * serves on purpose.
+ *
+ * Where no plugin said what a request buys, the route's own price counts; a merchant's proxy is free then only if it
+ * was looked up.
+ */
+export function requirePayment(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): Hooks | null {
+  const ask = asking(entries, plugins)
+  if (ask.length > 0 && ask.every(entry => entry.mode === 'observe')) return null
+  const proxied = route.upstream.kind === 'proxy'
+  const price = route.price ?? 0
+  const routeIsFree = isFree(price)
+  const costsNothing = (ctx: Context): boolean =>
+    ctx.offer !== null ? ctx.offer.amountSats === 0 : proxied ? ctx.upstreamTarget !== null : routeIsFree
+  return {
+    request(ctx) {
+      const isOfBalance = ctx.payment?.scheme === 'session' || (ctx.offer !== null && ctx.offer.meter !== null)
+      if (ctx.payment !== null && (!isOfBalance || ctx.isReserved)) return
+      if (ctx.payment === null && costsNothing(ctx)) return
+      const costs =
+        ctx.offer === null
+          ? proxied
+            ? 'a price that nobody looked up'
+            : priceWords(price)
+          : amountWords(ctx.offer.amountSats ?? ctx.offer.fiat ?? 0)
+      throw new Error(
+        `the chain "${route.chain}" of the route "${route.name}" let a request through that costs ${costs} and was not paid for; nothing was sent on. ` +
+          `It needs credential and challenge${route.meter === undefined ? '' : ' and meter'}, each for every request of the route`
+      )
+    }
+  }
+}
+
+/**
+ * Stands before what asks for payment on routes of merchants' proxies whose chain takes nothing from balances: what an
+ * endpoint sells as a balance could be paid for there and never used, so it is 503 before anybody pays (decision 351).
+ * Null where balances are taken from, and where nobody is asked to pay.
+ */
+export function requireMetering(
+  route: RouteConfig,
+  entries: readonly ChainEntryConfig[],
+  plugins: ReadonlyMap<string, Plugin>
+): Hooks | null {
+  if (route.upstream.kind !== 'proxy' || asking(entries, plugins).every(entry => entry.mode === 'observe')) return null
+  const isMetered = entries.some(
+    entry =>
+      !entry.disabled &&
+      entry.mode === 'enforce' &&
+      plugins.get(entry.file ?? entry.plugin)?.provides?.includes('metering') === true &&
+      alwaysHolds(entry.when, route.match)
+  )
+  if (isMetered) return null
+  return {
+    request(ctx) {
+      if (ctx.offer === null || ctx.offer.meter === null) return
+      throw new LongError(
+        503,
+        'Metering unavailable',
+        `This endpoint sells a balance, and nothing here takes from it. Nothing was charged. The operator adds meter to the chain "${route.chain}".`
+      )
+    }
+  }
+}

@@ -1,0 +1,19 @@
+import type { PolicyConfig } from '../sections/policy.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import type { State } from '../../platform/state/state.ts'
+
+/**
+ * What a plugin can ask for in `uses`. The engine brings these five; domains add theirs by declaration merging
+ * (`declare module '…/gateway/services.ts' { interface Services { challenges: … } }`), so that the engine imports none.
+ */
+export interface Services {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  /** Counters, replays and caches that workers share. */
+  readonly state: State
+  /** Rate limits by name: the built-in ones and those of the configuration. */
+  readonly policies: Readonly<Record<string, PolicyConfig>>
+}

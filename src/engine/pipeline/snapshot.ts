@@ -1,0 +1,192 @@
+import { Chain } from './chain.ts'
+import type { Context } from '../message/context.ts'
+import { methodNotAllowed, notFound } from '../operations/errors.ts'
+import { Exchange, type ExchangeEvents } from './exchange.ts'
+import { NO_ROUTE, type RouteInfo } from './route.ts'
+import { type Load, OVERLOADED } from './load.ts'
+import { announcedMethod } from '../message/preflight.ts'
+import { hostName, type Match, type Router } from './router.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Wire } from '../message/wire.ts'
+
+/** A route as it is walked: nothing about it is left to decide. */
+export interface CompiledRoute {
+  readonly info: RouteInfo
+  readonly chain: Chain
+}
+
+/** A host that has routes of its own and no others. */
+interface ProxyHost {
+  readonly host: string
+  readonly router: Router<CompiledRoute>
+}
+
+/** What a snapshot is made of. */
+export interface SnapshotParts {
+  readonly generation: number
+  readonly mode: 'development' | 'production'
+  readonly router: Router<CompiledRoute>
+  /** The host name of `server.proxyUrl`, which serves merchants' proxies alone; null without one. */
+  readonly apart: ProxyHost | null
+  readonly chains: readonly Chain[]
+  readonly clock: Clock
+  readonly log: Log
+  /** Null sheds nothing. */
+  readonly load: Load | null
+}
+
+/**
+ * The end of requests that no route takes: 404 for a path that nothing serves, 405 with Allow for another method of one
+ * that is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path
+ * leave nothing to it.
+ */
+function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain {
+  return new Chain(
+    [
+      {
+        handle(ctx) {
+          const routes = routerOf(ctx.host).methodsAt(ctx.host, ctx.path)
+          if (routes.size === 0) throw notFound()
+          const allowed = [...routes.keys()]
+          const own = [...routes.values()].some(route => route.info.config?.upstream.kind === 'internal')
+          if (own) allowed.push('OPTIONS')
+          allowed.sort()
+          if (own && ctx.method === 'OPTIONS')
+            return { status: 204, headers: ['Allow', allowed.join(', ')], body: null }
+          throw methodNotAllowed(ctx.method, allowed)
+        }
+      }
+    ],
+    0
+  )
+}
+
+/**
+ * One generation of the configuration, complete and unchangeable. A request keeps the one it began with; when it has
+ * been replaced and its last request is over, its plugins are closed.
+ */
+export class Snapshot implements ExchangeEvents {
+  readonly generation: number
+  readonly mode: 'development' | 'production'
+  readonly #router: Router<CompiledRoute>
+  readonly #apart: ProxyHost | null
+  readonly #chains: readonly Chain[]
+  readonly #withoutRoute: Chain
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #load: Load | null
+  #active = 0
+  #retired = false
+  readonly #closed = Promise.withResolvers<void>()
+
+  constructor(parts: SnapshotParts) {
+    this.generation = parts.generation
+    this.mode = parts.mode
+    this.#router = parts.router
+    this.#apart = parts.apart
+    this.#chains = parts.chains
+    this.#withoutRoute = withoutRoute(host => this.#routerOf(host))
+    this.#clock = parts.clock
+    this.#log = parts.log
+    this.#load = parts.load
+  }
+
+  /** Requests under way. */
+  get active(): number {
+    return this.#active
+  }
+
+  /** Runs one request through its route. */
+  handle(ctx: Context, wire: Wire): void {
+    this.#active++
+    const found = this.#find(ctx)
+    if (found === null) {
+      ctx.route = NO_ROUTE
+      this.#run(ctx, wire, this.#withoutRoute)
+      return
+    }
+    const { info, chain } = found.value
+    ctx.route = info
+    ctx.params = found.params
+    if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
+    this.#run(ctx, wire, chain)
+  }
+
+  #run(ctx: Context, wire: Wire, chain: Chain): void {
+    const exchange = new Exchange(ctx, wire, chain, this)
+    if (this.#load?.sheds(ctx, chain.queue) === true) exchange.shed(OVERLOADED)
+    else {
+      // A client that still sends its body keeps nothing of ours busy.
+      if (this.#load !== null && !ctx.body.unfinished) exchange.enter(this.#load)
+      exchange.start()
+    }
+  }
+
+  /**
+   * The route of a request. A preflight comes to a route that names OPTIONS, else to that of the request which it
+   * announces, if pages may call that one. Any other that happens to take it must not grant what the announced one does
+   * not (decision 392).
+   */
+  #find(ctx: Context): Match<CompiledRoute> | null {
+    const router = this.#routerOf(ctx.host)
+    const found = router.find(ctx.host, ctx.method, ctx.path)
+    const announced = announcedMethod(ctx)
+    if (announced === null) return found
+    const asked = router.find(ctx.host, announced, ctx.path)
+    const namesOptions = found?.value.info.config?.match.method?.includes('OPTIONS') === true
+    if (!namesOptions && asked?.value.chain.answersPreflights === true) {
+      ctx.preflight = 'own'
+      return asked
+    }
+    ctx.preflight = namesOptions || (asked !== null && asked.value === found?.value) ? 'own' : 'strange'
+    return found
+  }
+
+  #routerOf(host: string): Router<CompiledRoute> {
+    return this.#apart !== null && hostName(host) === this.#apart.host ? this.#apart.router : this.#router
+  }
+
+  /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */
+  answersItself(method: string, host: string, path: string): boolean {
+    return this.#routerOf(host).find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
+  }
+
+  /** Takes no further requests; resolves once the last one is over and every plugin has closed. */
+  retire(): Promise<void> {
+    if (!this.#retired) {
+      this.#retired = true
+      this.#closeWhenIdle()
+    }
+    return this.#closed.promise
+  }
+
+  now(): number {
+    return this.#clock.now()
+  }
+
+  monotonic(): number {
+    return this.#clock.monotonic()
+  }
+
+  fault(ctx: Context, error: Error): void {
+    this.#log.error({ err: error, correlationId: ctx.correlationId, route: ctx.route.name }, 'request failed')
+  }
+
+  finished(): void {
+    this.#active--
+    this.#closeWhenIdle()
+  }
+
+  #closeWhenIdle(): void {
+    if (this.#retired && this.#active === 0) void this.#close()
+  }
+
+  /** Never rejects: what a plugin throws while it closes is logged. */
+  async #close(): Promise<void> {
+    for (const result of await Promise.allSettled(this.#chains.map(chain => chain.close()))) {
+      if (result.status === 'rejected') this.#log.error({ err: result.reason as unknown }, 'a plugin failed to close')
+    }
+    this.#closed.resolve()
+  }
+}

@@ -1,0 +1,114 @@
+import { Type } from 'typebox'
+import { described, List, SecretText, strict } from '../config/fields.ts'
+import { Duration } from '../config/units.ts'
+
+/** What the loader needs to know of a kind of provider; the kind itself stays unknown to it. */
+export interface ProviderFacts {
+  readonly name: string
+  /** Makes invoices without money: needs no key, and is refused in production. */
+  readonly isSandbox: boolean
+  /** Whose calls its provider counts, and whether unpaid invoices cost; null where nothing is called. */
+  readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
+  /** Pays nothing out. */
+  readonly onlyReceives?: true
+  /** Pays no invoice that leaves the amount to it. */
+  readonly wantsAmounts?: true
+  /** What is wrong with the form of a key, without repeating any of it; undefined where nothing is. */
+  keyFault(key: string): string | undefined
+}
+
+const provider = (side: string, kinds: readonly ProviderFacts[]) =>
+  Type.Object(
+    {
+      kind: Type.Unsafe<string>({
+        ...(kinds.length === 0 ? { type: 'string' } : { enum: kinds.map(({ name }) => name) }),
+        default: 'sandbox',
+        description: `What makes the invoices of the ${side} provider. The sandbox is refused in production.`
+      }),
+      key: Type.Optional(
+        SecretText({
+          minLength: 1,
+          description: "The operator's own provider key, for routes priced in this file and for ping."
+        })
+      ),
+      name: Type.Optional(
+        Type.String({
+          pattern: '^[a-z][a-z0-9-]{0,31}$',
+          'x-allowed': 'lower-case letters, digits and hyphens, such as backup; up to 32, the first a letter',
+          description:
+            'What tells providers of one kind in a slot apart. It stands with each invoice, so it stays as it is; the kind where it is left out.'
+        })
+      ),
+      url: Type.Optional(
+        Type.String({
+          'x-format': 'upstream-url',
+          description:
+            "Address of the provider's API, where it is not the public one; https in production, unless it is this machine."
+        })
+      ),
+      // A refund that its provider does not know is given up ten minutes after it was begun; until then every call must
+      // have ended.
+      timeout: Duration({
+        default: '10s',
+        minimum: '1ms',
+        maximum: '5m',
+        description: 'How long the gateway waits for the provider.'
+      }),
+      callsPerMinute: Type.Optional(
+        Type.Integer({
+          minimum: 1,
+          maximum: 1_000_000,
+          description: `Calls that the provider allows in a minute: ${whoseCalls(kinds)}. Where it is left out, what the kind is known to allow.`
+        })
+      ),
+      invoicesAhead: Type.Optional(
+        Type.Integer({
+          minimum: 0,
+          maximum: 1000,
+          description: `Invoices of one price and description that may be made before anybody asks for them, so that a 402 waits for nobody; 0 for none. ${aheadByDefault(kinds)}`
+        })
+      )
+    },
+    strict
+  )
+
+/** One provider, or several in the order in which they are asked (decision 293). */
+const slot = (side: string, kinds: readonly ProviderFacts[]) =>
+  List(provider(side, kinds), {
+    default: [{ kind: 'sandbox' }],
+    description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.`
+  })
+
+/** Whose calls `callsPerMinute` counts, in words. */
+function whoseCalls(kinds: readonly ProviderFacts[]): string {
+  const ofAddress = kinds.filter(({ calls }) => calls?.counted === 'address').map(({ name }) => name)
+  return ofAddress.length === 0
+    ? 'those of each key'
+    : `for ${ofAddress.join(', ')} all from this address, else of each key`
+}
+
+/** What `invoicesAhead` is where it is left out, in words. */
+function aheadByDefault(kinds: readonly ProviderFacts[]): string {
+  const billing = kinds.filter(({ calls }) => calls?.billsInvoices === true).map(({ name }) => name)
+  const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for invoices that nobody pays`
+  return `Where it is left out, 400, and none for the sandbox${none}.`
+}
+
+/** `lightning`: who makes invoices, of these kinds; of any where none are given. */
+export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
+  Type.Object(
+    {
+      primary: slot('primary', kinds),
+      alternate: slot('alternate', kinds),
+      network: Type.Optional(
+        Type.Union(
+          (['mainnet', 'testnet', 'signet', 'regtest'] as const).map(name => Type.Literal(name)),
+          {
+            description:
+              'The Bitcoin network that is sold on. A key of another is refused by its check, and an invoice of another is sent to nobody. Where it is left out, mainnet in production, and any in development.'
+          }
+        )
+      )
+    },
+    described('Who makes invoices.')
+  )

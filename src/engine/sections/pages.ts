@@ -1,0 +1,27 @@
+import { Type } from 'typebox'
+import { described } from '../config/fields.ts'
+
+/** `pages`: pages for people. */
+export const PagesSchema = Type.Object(
+  {
+    home: Type.Union([Type.Boolean(), Type.String({ 'x-format': 'http-url' })], {
+      default: true,
+      'x-allowed': 'true, false, or an address such as https://example.com',
+      description:
+        'The page at `/`, which tells what is sold here: false for none, or an address that it leads to. A route of the file that takes `/` goes before it.'
+    }),
+    name: Type.String({
+      default: '',
+      maxLength: 200,
+      description: 'Who sells, on the pages for people. `payment.serviceName` when empty.'
+    }),
+    colour: Type.String({
+      default: '',
+      pattern: '^$|^#[0-9a-fA-F]{6}$',
+      'x-allowed': 'a colour such as #c2410c',
+      description:
+        "Colour of the pages for people on which the gateway's own routes are paid, made darker or lighter until it can be read. Green when empty."
+    })
+  },
+  described('Pages for people.')
+)

@@ -1,0 +1,90 @@
+import { Type } from 'typebox'
+import { described } from '../config/fields.ts'
+import { Duration, Price } from '../config/units.ts'
+
+/** `payment`: how payments are asked for and checked. */
+export const PaymentSchema = Type.Object(
+  {
+    realm: Type.String({
+      default: '',
+      'x-format': 'realm',
+      description: 'Realm of Payment challenges. The host name of publicUrl when empty.'
+    }),
+    schemes: Type.Array(Type.Union([Type.Literal('l402'), Type.Literal('payment')]), {
+      default: ['l402', 'payment'],
+      minItems: 1,
+      uniqueItems: true,
+      description: 'Schemes offered in a 402 response.'
+    }),
+    order: Type.Union([Type.Literal('auto'), Type.Literal('l402-first'), Type.Literal('payment-first')], {
+      default: 'auto',
+      description:
+        'Order of the two challenge lines. `auto` puts L402 first, and Payment first when Accept-Payment names lightning.'
+    }),
+    serviceName: Type.String({
+      default: 'boltgate',
+      pattern: '^[A-Za-z0-9._-]{1,64}$',
+      description: "Name in the services caveat of the operator's own routes."
+    }),
+    macaroonLocation: Type.String({
+      default: 'l402',
+      pattern: '^[\\x21-\\x7e]{1,128}$',
+      description: 'Location written into macaroons.'
+    }),
+    l402Lsat: Type.Boolean({
+      default: false,
+      description: 'Also send a challenge line with the old scheme name LSAT.'
+    }),
+    problemBase: Type.String({
+      default: 'https://paymentauth.org/problems',
+      'x-format': 'http-url',
+      description: 'Base of the type URIs in payment problems.'
+    }),
+    tokenValidity: Duration({ default: '1h', minimum: '1s', description: 'How long a paid token is accepted.' }),
+    invoiceExpiry: Duration({
+      default: '10m',
+      minimum: '1m',
+      maximum: '1d',
+      description: 'How long an invoice can be paid.'
+    }),
+    defaultPrice: Price({
+      default: '10 sats',
+      minimum: 1,
+      maximum: 1_000_000_000,
+      description: 'Price where a route with a challenge names none.'
+    }),
+    maxOutstanding: Type.Object(
+      {
+        address: Type.Integer({
+          default: 10,
+          minimum: 1,
+          maximum: 10000,
+          description:
+            'Unpaid invoices that one client address may hold for the same request before the newest is handed out again.'
+        }),
+        place: Type.Integer({
+          default: 40,
+          minimum: 1,
+          maximum: 10000,
+          description:
+            'Unpaid invoices that one client address may hold for one route, proxy or store, whatever its requests ask for; above it, its newest unpaid invoice of the same price is handed out for other requests of a route or proxy too, with an L402 token for each; without one the response is 429, for this address alone.'
+        })
+      },
+      {
+        ...described('Caps on the unpaid invoices of one client address (IPv6 by /64).'),
+        'x-gone': {
+          proxy:
+            'it counted the invoices of all clients together, which strangers could fill; place caps those of one client address'
+        }
+      }
+    ),
+    leaseTimeout: Duration({
+      default: '30s',
+      minimum: '1s',
+      maximum: '10m',
+      description:
+        'After this time the lease of a gateway that died comes back; after twice as long its slices of balances.'
+    })
+  },
+  described('How payments are asked for and checked.')
+)

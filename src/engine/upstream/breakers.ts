@@ -1,0 +1,139 @@
+import { clientNetwork } from '../message/addresses.ts'
+import type { Context } from '../message/context.ts'
+import { Unavailable } from '../operations/errors.ts'
+import { credentialField, paymentScheme } from '../message/payment-headers.ts'
+import type { UpstreamTarget } from '../pipeline/target.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+
+/** Failures in a row after which an upstream is left alone. */
+const FAILURES = 5
+/** Milliseconds until the first try; doubled after each try that fails. */
+const FIRST_PAUSE = 5_000
+const LONGEST_PAUSE = 30_000
+/** Upstreams that are remembered as failing. Merchants choose theirs, and the oldest is let go. */
+const MAX_UPSTREAMS = 10_000
+/** Milliseconds for which one try keeps the others waiting, at most. */
+const LONGEST_TRY = 30_000
+
+interface Trouble {
+  failures: number
+  /** The only network whose requests failed; null once there are several, or where nothing listens at all. */
+  client: string | null
+  /** Milliseconds of the present pause; 0 while requests still go through. */
+  pause: number
+  /** When the pause ends, when the request that tries the upstream is given up, and when something may be sold again. */
+  until: number
+  triedUntil: number
+  soldFrom: number
+}
+
+/**
+ * The circuit breakers of upstreams, one for each operator's route and each host of a merchant. They watch real requests
+ * alone: after five failures in a row an upstream is left alone for five seconds, then one request at a time tries it,
+ * and each that fails doubles the pause up to 30 s. Failures that a client can provoke by what it sends count against
+ * that client alone until another one has them too.
+ *
+ * `lightning/provider-calls/breaker.ts` guards calls that it makes itself. A request passes here twice, and the first time may end in a
+ * 402 that tries nothing.
+ */
+export class UpstreamBreakers {
+  readonly #clock: Clock
+  /** Upstreams in trouble only: one that answers is forgotten. */
+  readonly #troubles = new Map<string, Trouble>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /**
+   * Refuses to sell what cannot be delivered. After the pause whoever has paid passes, and one request without a payment
+   * for each pause, or nobody would ever try the upstream again.
+   * @throws Unavailable 503 with Retry-After
+   */
+  requireSellable(ctx: Context): void {
+    const trouble = this.#open(ctx, ctx.upstreamTarget)
+    if (trouble === null) return
+    const now = this.#clock.monotonic()
+    if (now < trouble.until) throw leftAlone(ctx, trouble.until - now)
+    if (carriesPayment(ctx)) return
+    if (now < trouble.soldFrom) throw leftAlone(ctx, trouble.soldFrom - now)
+    trouble.soldFrom = now + trouble.pause
+  }
+
+  /** Lets a request go to its upstream. @throws Unavailable 503 with Retry-After */
+  enter(ctx: Context, target: UpstreamTarget): void {
+    const trouble = this.#open(ctx, target)
+    if (trouble === null) return
+    const now = this.#clock.monotonic()
+    const from = Math.max(trouble.until, trouble.triedUntil)
+    if (now < from) throw leftAlone(ctx, from - now)
+    trouble.triedUntil = now + LONGEST_TRY
+  }
+
+  /** The upstream has answered, whatever it said. */
+  answered(ctx: Context, target: UpstreamTarget): void {
+    if (this.#troubles.size > 0) this.#troubles.delete(keyOf(ctx, target))
+  }
+
+  /** The upstream has not answered. `isUnreachable`: there was no connection, whatever the request was. */
+  failed(ctx: Context, target: UpstreamTarget, isUnreachable: boolean): void {
+    const key = keyOf(ctx, target)
+    const client = isUnreachable ? null : clientNetwork(ctx.clientAddress)
+    const now = this.#clock.monotonic()
+    const trouble = this.#troubles.get(key) ?? this.#remember(key, client)
+    // What was sent before the pause says nothing about the upstream after it.
+    if (now < trouble.until) return
+    if (trouble.client !== client) trouble.client = null
+    trouble.triedUntil = 0
+    if (++trouble.failures < FAILURES) return
+    trouble.pause = Math.min(Math.max(trouble.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
+    trouble.until = trouble.soldFrom = now + trouble.pause
+  }
+
+  /** The request ended without a word about its upstream: its client left. */
+  left(ctx: Context, target: UpstreamTarget): void {
+    const trouble = this.#open(ctx, target)
+    if (trouble !== null) trouble.triedUntil = 0
+  }
+
+  /** The trouble of the request's upstream, where it concerns its client and its breaker is open. */
+  #open(ctx: Context, target: UpstreamTarget | null): Trouble | null {
+    if (this.#troubles.size === 0) return null
+    const trouble = this.#troubles.get(keyOf(ctx, target))
+    if (trouble === undefined || trouble.pause === 0) return null
+    return trouble.client === null || trouble.client === clientNetwork(ctx.clientAddress) ? trouble : null
+  }
+
+  #remember(key: string, client: string | null): Trouble {
+    const oldest = this.#troubles.size < MAX_UPSTREAMS ? undefined : this.#troubles.keys().next().value
+    if (oldest !== undefined) this.#troubles.delete(oldest)
+    const trouble: Trouble = { failures: 0, client, pause: 0, until: 0, triedUntil: 0, soldFrom: 0 }
+    this.#troubles.set(key, trouble)
+    return trouble
+  }
+}
+
+/** By route, for what is slow on one may be well on another. `target`: null for the route's own. */
+function keyOf({ route }: Context, target: UpstreamTarget | null): string {
+  const own = route.config?.upstream
+  const origin = target?.origin ?? (own?.kind === 'url' ? new URL(own.url).origin : '')
+  return `${route.name} ${target?.tenant ?? ''} ${origin}`
+}
+
+function carriesPayment({ headers }: Context): boolean {
+  const { pairs } = headers
+  for (let at = 0; at < pairs.length; at += 2) {
+    const field = credentialField(pairs[at] ?? '')
+    if (field === 'macaroon' || (field === 'authorization' && paymentScheme(pairs[at + 1] ?? '') !== null)) return true
+  }
+  return false
+}
+
+function leftAlone({ upstreamTarget }: Context, wait: number): Unavailable {
+  return new Unavailable(
+    'Service unavailable',
+    'The upstream has failed several times in a row. Nothing was charged; what is paid stays good. Send the same request again later.',
+    Math.max(1, Math.ceil(wait / 1000)),
+    upstreamTarget?.errorMembers ?? {}
+  )
+}

@@ -1,0 +1,93 @@
+import { GatewayError, LongError } from '../operations/errors.ts'
+import type { UpstreamTarget } from '../pipeline/target.ts'
+import { AddressRefused, NameUnresolved } from './guard.ts'
+
+/**
+ * 502: the upstream could not be used, or its response could not (contract, Errors: Proxy). `details` says in plain
+ * words why.
+ */
+export function badGateway(target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
+  return new LongError(502, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
+}
+
+/** 504: the upstream did not answer in time (decision 97). */
+export function gatewayTimeout(target: UpstreamTarget, details: string, cause?: unknown): LongError {
+  return new LongError(
+    504,
+    'Gateway timeout',
+    'The upstream did not answer in time.',
+    { ...target.errorMembers, details },
+    [],
+    cause
+  )
+}
+
+const UNREACHABLE = 'The upstream could not be reached.'
+const UNUSABLE = 'The upstream did not give a usable answer.'
+
+/** What each fault is called towards clients: never an address, never the text of a library. */
+const DETAILS: Readonly<Record<string, readonly [message: string, details: string]>> = {
+  ECONNREFUSED: [UNREACHABLE, 'connection refused'],
+  EHOSTUNREACH: [UNREACHABLE, 'no route to the host'],
+  ENETUNREACH: [UNREACHABLE, 'no route to the network'],
+  EADDRNOTAVAIL: [UNREACHABLE, 'no route to the host'],
+  ENOTFOUND: [UNREACHABLE, 'the host name could not be resolved'],
+  EAI_AGAIN: [UNREACHABLE, 'the host name could not be resolved'],
+  ECONNRESET: [UNUSABLE, 'the upstream closed the connection'],
+  EPIPE: [UNUSABLE, 'the upstream closed the connection'],
+  UPSTREAM_CLOSED: [UNUSABLE, 'the upstream closed the connection'],
+  UPSTREAM_HEAD_TOO_LARGE: [UNUSABLE, 'the head of its answer is too large'],
+  UPSTREAM_LENGTH_MISMATCH: [UNUSABLE, 'its answer is shorter or longer than it announced'],
+  UPSTREAM_MALFORMED: [UNUSABLE, 'its answer is not valid HTTP'],
+  ERR_TLS_CERT_ALTNAME_INVALID: [UNREACHABLE, 'its certificate is for another name'],
+  CERT_HAS_EXPIRED: [UNREACHABLE, 'its certificate has expired'],
+  DEPTH_ZERO_SELF_SIGNED_CERT: [UNREACHABLE, 'its certificate is not trusted'],
+  SELF_SIGNED_CERT_IN_CHAIN: [UNREACHABLE, 'its certificate is not trusted'],
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: [UNREACHABLE, 'its certificate is not trusted'],
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: [UNREACHABLE, 'its certificate is not trusted']
+}
+
+/** The code of a fault, also where several attempts were gathered into one. */
+export function faultCode(error: Error): string {
+  const code = (error as { code?: unknown }).code
+  return typeof code === 'string' ? code : ''
+}
+
+/** Whether a fault is the upstream's: it could not be connected to, or did not answer as it should. */
+export function isOfUpstream(error: Error): boolean {
+  return error instanceof GatewayError ? error.status === 504 : isUnreachable(error) || faultCode(error) in DETAILS
+}
+
+/** Whether there was no connection to the upstream, which is so whatever the request was. */
+export function isUnreachable(error: Error): boolean {
+  if (error instanceof AddressRefused || error instanceof NameUnresolved) return true
+  const code = faultCode(error)
+  return code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT' || DETAILS[code]?.[0] === UNREACHABLE
+}
+
+/**
+ * Any fault on the way to the upstream as the error that the contract answers. Errors of the gateway's own pass as they
+ * are.
+ */
+export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayError {
+  if (error instanceof GatewayError) return error
+  if (error instanceof AddressRefused)
+    return badGateway(target, 'The upstream address is not allowed.', error.message, error)
+  if (error instanceof NameUnresolved)
+    return badGateway(target, UNREACHABLE, 'the host name could not be resolved', error)
+  const code = faultCode(error)
+  if (code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT')
+    return gatewayTimeout(target, 'no connection was made in time', error)
+  const known = DETAILS[code]
+  if (known !== undefined) return badGateway(target, known[0], known[1], error)
+  // Of the tunnel, which reads its response with Node's parser.
+  if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
+  if (
+    code.startsWith('ERR_SSL') ||
+    code.startsWith('ERR_OSSL') ||
+    code.startsWith('ERR_TLS') ||
+    code.startsWith('CERT_')
+  )
+    return badGateway(target, UNREACHABLE, 'no secure connection could be made', error)
+  return badGateway(target, UNUSABLE, 'the exchange with the upstream failed', error)
+}

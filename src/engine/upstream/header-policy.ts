@@ -1,0 +1,346 @@
+import type { Context } from '../message/context.ts'
+import { NameTable, tableOf } from '../message/header-names.ts'
+import { trimmed, type HeaderList } from '../message/headers.ts'
+import { withoutOwnCookies } from '../message/own-cookies.ts'
+import type { ProxyScope } from '../message/proxy-scope.ts'
+import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../message/payment-headers.ts'
+import { pathFault } from './request-head.ts'
+
+/**
+ * Which header fields of a request cross the gateway (RFC 9110 7.6; contract, Reverse proxy). The walk goes once over the
+ * flat list. Those of responses: response-policy.ts.
+ */
+
+/** What a field is to the policy. */
+type Fate =
+  | 'strip'
+  | 'connection'
+  | 'authorization'
+  | 'macaroon'
+  | 'te'
+  | 'forwarding'
+  | 'via'
+  | 'credential'
+  | 'referer'
+  | 'cookie'
+  | 'encoding'
+  | 'length'
+  | 'underscore'
+  | 'operator'
+  | 'keep'
+
+function fatesOf(fates: Readonly<Partial<Record<Fate, readonly string[]>>>): NameTable<Fate> {
+  const byName = new Map<string, Fate>()
+  for (const [fate, names] of Object.entries(fates)) {
+    // The keys of the literal are fates; Object.entries forgets it.
+    for (const name of names) byName.set(name, fate as Fate)
+  }
+  return tableOf(byName, 'keep')
+}
+
+/** Fields that end at the next hop, in either direction. */
+export const HOP_BY_HOP = [
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'upgrade',
+  'http2-settings'
+]
+
+/** Fields that the gateway sets on responses. Clients must not take an upstream's for ours. */
+export const OURS_ON_RESPONSES = [
+  'payment-receipt',
+  'x-charged-msat',
+  'x-last-charged-msat',
+  'x-balance-msat',
+  'x-free-calls-remaining',
+  'x-free-calls-reset',
+  'x-idempotency-replayed'
+]
+
+/** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
+const PAID_HASH = 'X-L402-Payment-Hash'
+const PAID_AMOUNT = 'X-L402-Amount-Sats'
+const PAID_SCHEME = 'X-L402-Scheme'
+const PAID_NAMES: ReadonlySet<string> = new Set([PAID_HASH, PAID_AMOUNT, PAID_SCHEME].map(name => name.toLowerCase()))
+
+/**
+ * Keys of the gateway, and proofs of identity that an authenticating proxy in front of it adds (Cloudflare Access, IAP,
+ * AWS ALB, oauth2-proxy, Azure, Envoy). Merchants' upstreams get none of them.
+ */
+const CREDENTIALS = [
+  'x-api-key',
+  'x-admin-key',
+  'cf-access-jwt-assertion',
+  'x-goog-iap-jwt-assertion',
+  'x-amzn-oidc-data',
+  'x-amzn-oidc-accesstoken',
+  'x-forwarded-access-token',
+  'x-auth-request-access-token',
+  'x-ms-token-aad-access-token',
+  'x-ms-token-aad-id-token',
+  'x-forwarded-client-cert'
+]
+
+const REQUEST_NAMES = fatesOf({
+  connection: ['connection'],
+  te: ['te'],
+  authorization: ['authorization'],
+  macaroon: MACAROON_FIELDS,
+  via: ['via'],
+  // Expect was answered here; trailers of a request are not sent on (RFC 9110 6.5.1 lets an intermediary drop them).
+  strip: [
+    ...HOP_BY_HOP,
+    'transfer-encoding',
+    'trailer',
+    'expect',
+    'host',
+    'accept-payment',
+    'x-correlation-id',
+    'x-l402-proxy',
+    'x-l402-proxy-id',
+    'x-l402-error',
+    ...OURS_ON_RESPONSES
+  ],
+  forwarding: [
+    'x-forwarded-for',
+    'x-forwarded-proto',
+    'x-forwarded-host',
+    'x-forwarded-port',
+    'x-forwarded-server',
+    'x-forwarded-prefix',
+    'x-forwarded-ssl',
+    'x-real-ip',
+    'forwarded'
+  ],
+  credential: CREDENTIALS,
+  referer: ['referer'],
+  cookie: ['cookie']
+})
+/**
+ * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those
+ * above to them is never passed on in that spelling, and any other with an underscore where the upstream is said to
+ * take it.
+ */
+const REQUEST = new NameTable<Fate>(name => {
+  const dashed = name.replaceAll('_', '-')
+  if (PAID_NAMES.has(dashed.toLowerCase())) return 'strip'
+  if (dashed === name) return REQUEST_NAMES.of(name)
+  return REQUEST_NAMES.of(dashed) === 'keep' ? 'underscore' : 'strip'
+})
+
+/** Fields that a Connection list cannot take away: they frame the message. */
+const FRAMING = new Set(['content-length', 'host'])
+
+/** Name of the gateway in Via (RFC 9110 7.6.3). */
+const PSEUDONYM = 'boltgate'
+type HttpVersion = Context['httpVersion']
+/** The gateway's element of Via by the version of the message. */
+export const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
+/** Gateways of this kind that may stand one behind the other. */
+const MAX_PASSES = 8
+
+/**
+ * Whether a request has come through gateways of this kind so often that it must be running in a circle, as it does
+ * when a merchant's free proxy has the gateway itself as its target. Each turn would hold one more connection.
+ */
+export function circular(via: string | undefined): boolean {
+  if (via === undefined) return false
+  let passes = 0
+  for (let at = via.indexOf(PSEUDONYM); at >= 0; at = via.indexOf(PSEUDONYM, at + PSEUDONYM.length)) passes++
+  return passes > MAX_PASSES
+}
+
+/** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
+export function stripListed(pairs: string[], listed: string): void {
+  // What nearly every message says names no field.
+  if (listed === 'keep-alive' || listed === 'close') return
+  const names = new Set<string>()
+  for (const item of listed.split(',')) {
+    const name = trimmed(item).toLowerCase()
+    if (name !== '' && name !== 'close' && name !== 'keep-alive' && !FRAMING.has(name)) names.add(name)
+  }
+  // One walk, however many are named: a head full of names would cost seconds otherwise.
+  let kept = 0
+  for (let at = 0; at < pairs.length; at += 2) {
+    // An even flat list: both exist.
+    const name = pairs[at] as string
+    if (names.has(name.toLowerCase())) continue
+    pairs[kept++] = name
+    pairs[kept++] = pairs[at + 1] as string
+  }
+  pairs.length = kept
+}
+
+function asksForTrailers(te: string): boolean {
+  return te.split(',').some(item => trimmed(item).toLowerCase() === 'trailers')
+}
+
+/**
+ * The flat list of headers for the upstream's request, beginning with Host. `untrusted`: the scope of a
+ * merchant's proxy, which gets no credential of the gateway's own clients (decision 100); null for an operator's own
+ * upstream. `set` is a flat list that replaces what the client sent. A paid request says by which payment, how much and
+ * in which scheme. `underscores`: names with an underscore are passed on.
+ */
+export function requestHeaders(
+  ctx: Context,
+  host: string,
+  untrusted: ProxyScope | null,
+  set: readonly string[],
+  underscores = false
+): string[] {
+  const from = ctx.headers.pairs
+  const out: string[] = ['Host', host]
+  // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side
+  // believed.
+  const behindProxy = ctx.clientAddress !== ctx.peerAddress
+  let listed = ''
+  let trailers = false
+  let forwardedFor = ''
+  let forwarded = ''
+  let forwardedHost = ''
+  let via = ''
+  for (let at = 0; at < from.length; at += 2) {
+    // An even flat list: both exist.
+    const name = from[at] as string
+    const value = from[at + 1] as string
+    switch (REQUEST.of(name)) {
+      case 'keep':
+        out.push(name, value)
+        break
+      case 'underscore':
+        if (underscores) out.push(name, value)
+        break
+      case 'connection':
+        listed = listed === '' ? value : `${listed},${value}`
+        break
+      case 'te':
+        trailers ||= asksForTrailers(value)
+        break
+      case 'authorization':
+        if (untrusted === null && paymentScheme(value) === null) out.push(name, value)
+        break
+      case 'macaroon':
+        if (untrusted === null && !mayCarryPreimage(value)) out.push(name, value)
+        break
+      case 'credential':
+        if (untrusted === null) out.push(name, value)
+        break
+      case 'cookie': {
+        const others = untrusted === null ? withoutOwnCookies(value) : untrusted.cookies(value)
+        if (others !== null) out.push(name, others)
+        break
+      }
+      case 'referer':
+        out.push(name, untrusted === null ? value : untrusted.referer(value))
+        break
+      case 'via':
+        via = via === '' ? value : `${via}, ${value}`
+        break
+      case 'forwarding':
+        if (behindProxy) {
+          const lower = name.toLowerCase()
+          if (lower === 'x-forwarded-for') forwardedFor = forwardedFor === '' ? value : `${forwardedFor}, ${value}`
+          else if (lower === 'forwarded') forwarded = forwarded === '' ? value : `${forwarded}, ${value}`
+          else if (lower === 'x-forwarded-host') forwardedHost = value
+          else if (lower !== 'x-forwarded-proto') out.push(name, value)
+        }
+        break
+      default:
+        break
+    }
+  }
+  if (listed !== '') stripListed(out, listed)
+  // From here on nothing can be stripped by the client. TE stands in its sender's own Connection list (RFC 9110
+  // 10.1.4).
+  if (trailers) out.push('TE', 'trailers')
+  const proto = ctx.secure ? 'https' : 'http'
+  out.push(
+    'X-Forwarded-For',
+    behindProxy ? chainOf(forwardedFor, ctx.clientAddress, ctx.peerAddress) : ctx.peerAddress,
+    'X-Forwarded-Proto',
+    proto,
+    'Forwarded',
+    forwarded === '' ? element(ctx.clientAddress, ctx.host, proto) : `${forwarded}, for=${node(ctx.peerAddress)}`,
+    'Via',
+    via === '' ? VIA[ctx.httpVersion] : `${via}, ${VIA[ctx.httpVersion]}`,
+    'X-Correlation-Id',
+    ctx.correlationId
+  )
+  const { payment } = ctx
+  if (payment !== null)
+    out.push(PAID_HASH, payment.paymentHash, PAID_AMOUNT, String(payment.amountSats), PAID_SCHEME, payment.scheme)
+  // An HTTP/1.0 client may name no host.
+  const named = forwardedHost === '' ? ctx.host : forwardedHost
+  if (named !== '') out.push('X-Forwarded-Host', named)
+  if (set.length > 0) replace(out, set)
+  return out
+}
+
+/**
+ * X-Forwarded-For behind a trusted proxy: from the client on. What stands before the client's address was written by
+ * the client itself and is left out.
+ */
+function chainOf(chain: string, client: string, peer: string): string {
+  const items = chain.split(',')
+  let at = items.length - 1
+  while (at >= 0 && trimmed(items[at] ?? '') !== client) at--
+  return at < 0 ? `${client}, ${peer}` : `${items.slice(at).map(trimmed).join(', ')}, ${peer}`
+}
+
+/** A node name of RFC 7239 6; an IPv6 address is bracketed and quoted. */
+function node(address: string): string {
+  return address.includes(':') ? `"[${address}]"` : address
+}
+
+function element(address: string, host: string, proto: string): string {
+  return `for=${node(address)};${host === '' ? '' : `host="${host.replaceAll('"', '')}";`}proto=${proto}`
+}
+
+/** Sets fields in the place of all of the same name. */
+function replace(pairs: string[], set: readonly string[]): void {
+  for (let at = 0; at < set.length; at += 2) {
+    const name = (set[at] ?? '').toLowerCase()
+    for (let found = pairs.length - 2; found >= 0; found -= 2) {
+      const candidate = pairs[found]
+      if (candidate !== undefined && candidate.length === name.length && candidate.toLowerCase() === name)
+        pairs.splice(found, 2)
+    }
+  }
+  for (const item of set) pairs.push(item)
+}
+
+const REFUSED = fatesOf({
+  strip: ['connection', 'keep-alive', 'transfer-encoding', 'upgrade', 'expect'],
+  connection: ['host'],
+  length: ['content-length']
+})
+
+/**
+ * What may not be sent to an upstream, in words, or null: a plugin's `upstream` hook may have put anything into the
+ * list. What stands here is a fault of the request or of the plugin, and no upstream's.
+ */
+export function refusedByClient(path: string, headers: HeaderList): string | null {
+  const fault = pathFault(path)
+  if (fault !== null) return fault
+  const pairs = headers.pairs
+  let hosts = 0
+  let lengths = 0
+  for (let at = 0; at < pairs.length; at += 2) {
+    const name = pairs[at] as string
+    switch (REFUSED.of(name)) {
+      case 'strip':
+        return `${name} cannot be set on a forwarded request`
+      case 'connection':
+        if (++hosts > 1) return 'there is more than one Host'
+        break
+      case 'length':
+        if (++lengths > 1) return 'there is more than one Content-Length'
+        break
+      default:
+        break
+    }
+  }
+  return null
+}

@@ -1,0 +1,132 @@
+import type { Readable } from 'node:stream'
+import { isToken, NameTable } from '../message/header-names.ts'
+
+/** One request to an upstream, with its headers as they were left by the policy and the plugins. */
+export interface UpstreamCall {
+  readonly method: string
+  /** Raw path and query. */
+  readonly path: string
+  /** Flat list. */
+  readonly headers: readonly string[]
+  /** What was collected, a stream of bytes, or nothing. */
+  readonly body: Uint8Array | Readable | null
+}
+
+/** The head of a request as it is sent, with the empty line. */
+export interface RequestHead {
+  readonly text: string
+  /** Bytes of the body that the head announces; -1 for a body in chunks. */
+  readonly length: number
+  /** No other request may follow on the connection. */
+  readonly last: boolean
+}
+
+/** A request that cannot be written so that every reader takes it alike. Nothing of it was sent. */
+export class RequestRefused extends Error {
+  readonly code = 'REQUEST_REFUSED'
+
+  constructor(why: string) {
+    super(`the request cannot be sent: ${why}`)
+    this.name = 'RequestRefused'
+  }
+}
+
+const SENT = 0
+const HOST = 1
+const LENGTH = 2
+/** Frames the message or the connection, and both are ours to decide. */
+const HOP = 3
+const INVALID = 4
+/** Stands in its sender's own Connection list too (RFC 9110 10.1.4). */
+const TE = 5
+const KINDS: ReadonlyMap<string, number> = new Map([
+  ['host', HOST],
+  ['content-length', LENGTH],
+  ['expect', HOP],
+  ['upgrade', HOP],
+  ['connection', HOP],
+  ['keep-alive', HOP],
+  ['te', TE],
+  ['transfer-encoding', HOP]
+])
+/** What is done with a header, and how its line begins, after the end of the line before. */
+interface Line {
+  readonly kind: number
+  readonly start: string
+}
+
+const lines = new NameTable((name): Line => ({
+  kind: isToken(name) ? (KINDS.get(name.toLowerCase()) ?? SENT) : INVALID,
+  start: `\r\n${name}: `
+}))
+
+/** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
+const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
+
+/** Methods that announce even an empty body (RFC 9110 8.6). */
+const PAYLOAD = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH'])
+/** The longest number of bytes that is exact. */
+const MAX_DIGITS = 15
+
+/**
+ * Writes the head of a request. How the body is framed is decided here alone, whatever the headers say: by one
+ * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused`
+ * for whatever could split or smuggle a request.
+ */
+export function requestHead(call: UpstreamCall, authority: string): RequestHead {
+  const { method, path, headers, body } = call
+  if (method === 'CONNECT' || !isToken(method)) throw new RequestRefused('the method is not valid')
+  const fault = pathFault(path)
+  if (fault !== null) throw new RequestRefused(fault)
+  let sent = ''
+  let host: string | null = null
+  let announced = -1
+  let listed = ''
+  for (let at = 0; at < headers.length; at += 2) {
+    // An even flat list: both exist.
+    const name = headers[at] as string
+    const value = headers[at + 1] as string
+    const { kind, start } = lines.of(name)
+    if (kind === INVALID) throw new RequestRefused('the name of a header is not valid')
+    if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
+    // Two pieces a line: see the lane's head.
+    if (kind === SENT) sent = sent + start + value
+    else if (kind === TE) {
+      sent = sent + start + value
+      listed = ', TE'
+    } else if (kind === HOST) {
+      if (host !== null) throw new RequestRefused('there is more than one Host')
+      host = value
+    } else if (kind === LENGTH) {
+      if (announced >= 0) throw new RequestRefused('there is more than one Content-Length')
+      if (value.length > MAX_DIGITS || !/^\d+$/.test(value)) throw new RequestRefused('Content-Length is not a number')
+      announced = Number(value)
+    } else throw new RequestRefused(`${name.toLowerCase()} cannot be set on a forwarded request`)
+  }
+  let length = 0
+  let framing = ''
+  if (body !== null && body instanceof Uint8Array) {
+    length = body.byteLength
+    if (length > 0 && announced >= 0 && announced !== length)
+      throw new RequestRefused('Content-Length is not the length of the body')
+  } else if (body !== null) length = announced
+  const payload = PAYLOAD.has(method)
+  if (length < 0) framing = '\r\ntransfer-encoding: chunked'
+  else if (length > 0 || payload) framing = `\r\ncontent-length: ${length}`
+  // The response to HEAD is read without a body; one that has one all the same, or a server that does not read the body
+  // of a method without one, would put the next request out of step.
+  const last = method === 'HEAD' || (length !== 0 && !payload)
+  return {
+    text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}${last ? '\r\nconnection: close' : '\r\nconnection: keep-alive'}${listed}${sent}${framing}\r\n\r\n`,
+    length,
+    last
+  }
+}
+
+const NO_PATH = /[^\x21-\xff]/
+
+/** Why a path cannot be written into a request line, in words, or null. */
+export function pathFault(path: string): string | null {
+  if (!path.startsWith('/')) return 'the path does not begin with a slash'
+  return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null
+}

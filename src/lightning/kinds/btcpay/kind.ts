@@ -1,0 +1,28 @@
+import { addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
+import type { ProviderKind } from '../kind.ts'
+import { BtcpayProvider } from './btcpay.ts'
+import { readBtcpayKey } from './key.ts'
+
+/** A store of a BTCPay Server. It limits no calls of keys: ours spare a server that is often small. */
+export const btcpay: ProviderKind = {
+  name: 'btcpay',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 300, perMinute: 1_200 } : { burst: perMinute, perMinute }
+    }),
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 2 } }),
+    hostOf: addressKeyHost('btcpay', readBtcpayKey)
+  },
+  scopes: [
+    { scope: 'btcpay.store.cancreateinvoice', purpose: 'Make invoices' },
+    { scope: 'btcpay.store.canviewinvoices', purpose: 'See whether they were paid' },
+    { scope: 'btcpay.store.webhooks.canmodifywebhooks', purpose: 'Be told at once that one was paid' },
+    { scope: 'btcpay.store.canuselightningnode', purpose: 'Refunds' }
+  ],
+  keyFault: addressKeyFault(readBtcpayKey),
+  open: options => new BtcpayProvider(options)
+}

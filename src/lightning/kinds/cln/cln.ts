@@ -1,0 +1,235 @@
+import { shortDescription } from '../../codecs/bolt11.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import { agreedNetwork } from '../../provider-calls/network.ts'
+import {
+  payable,
+  secondsToPay,
+  type LightningSend,
+  type Sending,
+  type SentPayment
+} from '../../provider-calls/pay-once.ts'
+import { NothingSent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  KeyVerdict,
+  Provider,
+  SettledList,
+  SettledSince
+} from '../../providers/provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import {
+  clnInvoices,
+  readClnFault,
+  readClnInvoice,
+  readClnInvoiceState,
+  readClnNetwork,
+  readClnPaid,
+  readClnPays,
+  type ClnInvoice
+} from './answers.ts'
+import { readClnKey, type ClnKey } from './key.ts'
+import { paidAtNode } from './news.ts'
+import { CLN_CODES, rpc, runeFault } from './rpc.ts'
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  notifies: false,
+  // Of a paid hash `pay` gives the first outcome and `xpay` an error; what is under way is not begun again.
+  payout: Object.freeze({ lightning: true, chain: false, once: true })
+})
+
+const calls: KeyedKind<ClnKey> = {
+  kind: 'cln',
+  server: 'Core Lightning node',
+  read: readClnKey,
+  secretOf: ({ rune }) => rune,
+  authorize: rune => ({ rune }),
+  messageOf: body => readClnFault(body)?.message ?? null,
+  // clnrest answers so for every error of a method.
+  refusals: [500],
+  meaningOf: runeFault,
+  untrusted: {
+    pinned: 'The ca in the cln key did not sign the TLS certificate that the node shows.',
+    public:
+      'The cln key holds no ca, and no authority that is trusted here signed the TLS certificate of the node: add its ca.pem to the key, as ca=<base64url>.'
+  }
+}
+
+/** Codes with which a payment fails before anything is sent: no route, too dear, expired, bad parameters. */
+const BEFORE_SENDING = new Set<number>([205, 206, 207, CLN_CODES.badParameters])
+/** Above every count of paid invoices. */
+const NO_COUNT = Number.MAX_SAFE_INTEGER
+/** Characters of the node's own warnings that the check shows. */
+const MAX_WARNING = 300
+
+/**
+ * A Core Lightning node of its owner's, over clnrest. The key is its address with a rune (decision 266); the id of a
+ * charge is its payment hash (decision 116). The rune needs the methods `invoice`, `listinvoices`, `waitanyinvoice` and
+ * `getinfo`; for refunds also `listpays`, `xpay` and, before version 24.11, `pay`.
+ *
+ * Known gaps; read in the node's source at 26.06, and no node was tried:
+ * - it pays on chain without any reference by which a payout could be found again, so that we do not;
+ * - payments are learnt of by asking: its notifications come over Socket.IO alone.
+ */
+export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Provider {
+  readonly kind = 'cln'
+  readonly capabilities = capabilities
+  readonly #options: KeyedOptions
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(options: KeyedOptions) {
+    super(new KeyedCalls(calls, options))
+    this.#options = options
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    if (!PAYMENT_HASH.test(chargeId)) return null
+    return await this.calls.within(key, async call => {
+      const [found] = await invoicesOf(call, { payment_hash: chargeId })
+      if (found === undefined) return null
+      const invoice = readClnInvoiceState(found)
+      if (invoice === null || invoice.paymentHash !== chargeId) throw unusableAnswer('an invoice without hash or state')
+      return invoice.state
+    })
+  }
+
+  async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
+    return await this.calls.within(
+      key,
+      async (call, { origin }) => await paidAtNode(call, origin, this.#options.clock, since, position)
+    )
+  }
+
+  protected async makeCharge(request: ChargeRequest, call: CallProvider): Promise<Charge> {
+    const { invoice, paymentHash } = await newInvoice(call, request)
+    return lightningCharge(invoice, paymentHash, request.amountSats)
+  }
+
+  /** Tries each method that receiving needs; then whether it may pay. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    const named = readClnNetwork((await rpc(call, 'getinfo', {})).body)
+    if (named === null) throw unusableAnswer('no info of a node')
+    const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
+    const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
+    await invoicesOf(call, { payment_hash: paymentHash })
+    await rpc(call, 'waitanyinvoice', { lastpay_index: NO_COUNT, timeout: 0 }, [CLN_CODES.nothingPaid])
+    const missing = await missingForRefunds(call, paymentHash)
+    return goodKey(
+      'The node',
+      agreedNetwork(named, network),
+      missing === null ? null : `a rune with ${missing}`,
+      warnings.length === 0 ? [] : [`The node warns: ${shortDescription(warnings.join(' '), MAX_WARNING)}`]
+    )
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
+    const { paymentHash } = payable(invoice)
+    const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
+    if (payment === undefined) throw unusableAnswer('no list of payments')
+    return payment
+  }
+
+  protected async sendPayment(send: LightningSend, call: CallProvider): Promise<Sending> {
+    const { invoice, amountSats, feeLimitSats } = send
+    const { paymentHash, isAmountless } = payable(invoice)
+    const terms = {
+      maxfee: feeLimitSats * 1000,
+      retry_for: secondsToPay(this.#options.timeout),
+      ...(isAmountless ? { amount_msat: amountSats * 1000 } : {})
+    }
+    const pay = (method: string, name: string) =>
+      call({
+        method: 'POST',
+        path: `/v1/${method}`,
+        body: { [name]: invoice, ...terms },
+        scope: `method=${method}`,
+        answers: [404, 500]
+      })
+    let answer = await pay('xpay', 'invstring')
+    // A node before 24.11.
+    if (answer.status === 404 && readClnFault(answer.body)?.code === CLN_CODES.noMethod)
+      answer = await pay('pay', 'bolt11')
+    if (answer.status < 400) {
+      const payment = readClnPaid(answer.body, paymentHash, this.#options.clock.now())
+      return payment === null
+        ? { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
+        : { outcome: 'sent', payment }
+    }
+    const fault = readClnFault(answer.body)
+    if (fault === null) return { outcome: 'unclear', cause: unusableAnswer(`status ${answer.status} without an error`) }
+    return {
+      outcome: 'refused',
+      message: `The node did not pay: ${answer.said ?? String(fault.code)}`,
+      isBefore: BEFORE_SENDING.has(fault.code)
+    }
+  }
+}
+
+/**
+ * Makes an invoice under a label of its own, by which it is found where the answer was lost. The node takes no JSON
+ * escapes, so that no character that needs one may stand in the description.
+ */
+async function newInvoice(
+  call: CallProvider,
+  { amountSats, description, expirySeconds }: ChargeRequest
+): Promise<ClnInvoice> {
+  const label = `boltgate-${randomToken(16, systemRandom)}`
+  const plain = description.toWellFormed().replace(/\p{Cc}/gu, ' ')
+  let body: unknown
+  try {
+    body = (
+      await rpc(call, 'invoice', {
+        amount_msat: amountSats * 1000,
+        label,
+        description: shortDescription(plain),
+        expiry: expirySeconds
+      })
+    ).body
+  } catch (error) {
+    const isLost = error instanceof ProviderUnavailable && !(error instanceof NothingSent) && error.fault === 'network'
+    const [found] = isLost ? await invoicesOf(call, { label }) : []
+    if (found === undefined) throw error
+    body = found
+  }
+  const made = readClnInvoice(body)
+  if (made === null) throw unusableAnswer('no invoice in the answer')
+  return made
+}
+
+async function invoicesOf(
+  call: CallProvider,
+  by: { readonly label: string } | { readonly payment_hash: string }
+): Promise<readonly unknown[]> {
+  const invoices = clnInvoices((await rpc(call, 'listinvoices', { ...by })).body)
+  if (invoices === null) throw unusableAnswer('no list of invoices')
+  return invoices
+}
+
+/** What the rune lacks to pay; null where nothing. Called without parameters a method that may be called refuses them. */
+async function missingForRefunds(call: CallProvider, paymentHash: string): Promise<string | null> {
+  const lacks = async (
+    method: string,
+    given: Readonly<Record<string, string>>
+  ): Promise<{ readonly scope: string | null; readonly isThere: boolean }> => {
+    try {
+      const { status } = await rpc(call, method, given, [CLN_CODES.badParameters, CLN_CODES.noMethod])
+      return { scope: null, isThere: status !== 404 }
+    } catch (error) {
+      if (error instanceof ProviderRefused && error.reason === 'scope') return { scope: error.scope, isThere: true }
+      throw error
+    }
+  }
+  const asking = await lacks('listpays', { payment_hash: paymentHash })
+  const paying = await lacks('xpay', {})
+  const older = paying.isThere ? null : await lacks('pay', {})
+  const missing = [asking.scope, paying.scope, older?.scope ?? null].filter(scope => scope !== null)
+  return missing.length === 0 ? null : missing.join(' and ')
+}

@@ -1,0 +1,105 @@
+import type { Clock } from '../../../platform/system/clock.ts'
+import { unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type { SettledCharge, SettledList } from '../../providers/provider.ts'
+import { readClnInvoiceState, type ClnInvoiceState } from './answers.ts'
+import { CLN_CODES, rpc } from './rpc.ts'
+
+/**
+ * Where the node's news were left: JSON, kept by the poller for each account. While `search` is there, the first paid
+ * invoice that may be ours is looked for, between a count known to be older and one known to be newer.
+ */
+interface Place {
+  /** `https://host:port`: another node counts anew. */
+  readonly node: string
+  /** The count behind which news begin. */
+  readonly index: number
+  /** The hash of the invoice that was paid at that count, which shows that the node still counts as it did. */
+  readonly hash: string | null
+  readonly search: { readonly newer: number | null; readonly step: number } | null
+  /** When the part of the list that is being read was begun; null between lists. */
+  readonly began: number | null
+}
+
+/** Calls of one listing. */
+const MAX_CALLS = 10
+/** The first step of a search from the oldest; each is twice the one before. */
+const FIRST_STEP = 64
+
+/**
+ * What was paid at a node, in the order in which it was: `waitanyinvoice` tells the first invoice paid after a count, and
+ * each has its own. So nothing is passed over, and no list of everything is ever asked for. A node that is read for the
+ * first time may have any number of paid invoices: the first that may be ours is found by halving.
+ */
+export async function paidAtNode(
+  call: CallProvider,
+  node: string,
+  clock: Clock,
+  since: number,
+  position: string | null
+): Promise<SettledList> {
+  const spent = { calls: 0 }
+  const next = async (after: number): Promise<ClnInvoiceState | null> => {
+    spent.calls++
+    return await paidAfter(call, after)
+  }
+  let place = readPlace(position, node)
+  const asOf = place.began ?? clock.now()
+  if (place.search === null && place.hash !== null && place.began === null) {
+    const marked = await next(place.index - 1)
+    // One that is gone leaves news behind it; a node that knows nothing there counts anew.
+    const isKnown = marked !== null && (marked.paymentHash === place.hash || marked.payIndex > place.index)
+    if (!isKnown) place = beginning(node)
+  }
+  while (place.search !== null && spent.calls < MAX_CALLS) place = await searched(place, place.search, since, next)
+  const charges: SettledCharge[] = []
+  while (place.search === null && spent.calls < MAX_CALLS) {
+    const paid = await next(place.index)
+    if (paid === null)
+      return { charges, reach: 'whole', asOf, position: JSON.stringify({ ...place, began: null } satisfies Place) }
+    charges.push({ chargeId: paid.paymentHash, state: paid.state })
+    place = { ...place, index: paid.payIndex, hash: paid.paymentHash }
+  }
+  return { charges, reach: 'more', asOf, position: JSON.stringify({ ...place, began: asOf } satisfies Place) }
+}
+
+/** One step nearer to the first invoice that was paid at `since` or later: counts and times rise together. */
+async function searched(
+  place: Place,
+  { newer, step }: NonNullable<Place['search']>,
+  since: number,
+  next: (after: number) => Promise<ClnInvoiceState | null>
+): Promise<Place> {
+  const probe = place.hash === null ? 0 : newer === null ? place.index + step : Math.floor((place.index + newer) / 2)
+  const paid = await next(probe)
+  const isOld = paid !== null && (paid.state.settledAt ?? Infinity) < Math.floor(since / 1000) * 1000
+  if (isOld) {
+    const found = { ...place, index: paid.payIndex, hash: paid.paymentHash }
+    const isFound = newer !== null && newer - paid.payIndex <= 1
+    return {
+      ...found,
+      search: isFound ? null : { newer, step: newer === null && place.hash !== null ? step * 2 : step }
+    }
+  }
+  // Nothing old behind it: what is looked for is the first paid one after some count below.
+  if (probe <= place.index || probe - place.index <= 1) return { ...place, search: null }
+  return { ...place, search: { newer: probe, step } }
+}
+
+async function paidAfter(call: CallProvider, after: number): Promise<ClnInvoiceState | null> {
+  const answer = await rpc(call, 'waitanyinvoice', { lastpay_index: after, timeout: 0 }, [CLN_CODES.nothingPaid])
+  if (answer.status >= 400) return null
+  const paid = readClnInvoiceState(answer.body)
+  if (paid === null || paid.state.status !== 'paid' || paid.payIndex <= after)
+    throw unusableAnswer('no invoice that was paid later')
+  return paid
+}
+
+function beginning(node: string): Place {
+  return { node, index: 0, hash: null, search: { newer: null, step: FIRST_STEP }, began: null }
+}
+
+function readPlace(position: string | null, node: string): Place {
+  // Written by this file alone.
+  const place = position === null ? null : (JSON.parse(position) as Place)
+  return place?.node === node ? place : beginning(node)
+}

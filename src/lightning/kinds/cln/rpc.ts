@@ -1,0 +1,78 @@
+import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import type { CallProvider, ProviderAnswer } from '../../provider-calls/provider-call.ts'
+import { readClnFault } from './answers.ts'
+
+/** Codes of the RPC and of runes. */
+export const CLN_CODES = Object.freeze({
+  badParameters: -32_602,
+  noMethod: -32_601,
+  runeUnknown: 1501,
+  runeForbids: 1502,
+  runeBlacklisted: 1503,
+  /** `waitanyinvoice` heard of nothing in time. */
+  nothingPaid: 904
+})
+
+/** Seconds to wait where a rune's own rate is used up. */
+const RUNE_RATE_WAIT = 60
+
+/**
+ * Calls a method of the node with named parameters. The codes in `codes` are handed back with their status; every other
+ * error is thrown. @throws ProviderRefused for the rune and for what the node refuses
+ */
+export async function rpc(
+  call: CallProvider,
+  method: string,
+  parameters: Readonly<Record<string, string | number>>,
+  codes: readonly number[] = []
+): Promise<ProviderAnswer> {
+  const answer = await call({
+    method: 'POST',
+    path: `/v1/${method}`,
+    body: parameters,
+    scope: `method=${method}`,
+    ...(codes.length === 0 ? {} : { answers: [404, 500] })
+  })
+  if (answer.status < 400) return answer
+  const fault = readClnFault(answer.body)
+  if (fault !== null && codes.includes(fault.code)) return answer
+  if (fault === null)
+    throw new ProviderUnavailable(
+      'The Core Lightning node cannot do its work at the moment.',
+      5,
+      new Error(`status ${answer.status}`),
+      'server'
+    )
+  throw new ProviderRefused('request', `The node refused the request: ${answer.said ?? String(fault.code)}`)
+}
+
+/** What an error of the rune means; null for every other. A rune whose own rate is used up is answered with the same code. */
+export function runeFault(
+  { status, body }: ProviderAnswer,
+  scope: string | null
+): ProviderRefused | ProviderUnavailable | null {
+  if (status !== 401 && status !== 403) return null
+  const fault = readClnFault(body)
+  if (fault === null) return null
+  if (fault.code !== CLN_CODES.runeForbids)
+    return new ProviderRefused(
+      'key',
+      fault.code === CLN_CODES.runeBlacklisted
+        ? 'The node has blacklisted the rune in the key.'
+        : 'The node does not accept the rune in the key.'
+    )
+  if (/\brate\b|exceeded|too (?:soon|often|many)/i.test(fault.message))
+    return new ProviderUnavailable(
+      'The rune in the key may not be used more often at the moment.',
+      RUNE_RATE_WAIT,
+      undefined,
+      'rate'
+    )
+  return new ProviderRefused(
+    'scope',
+    scope === null
+      ? 'The rune in the key may not make this call.'
+      : `The rune in the key lacks the permission ${scope}.`,
+    scope
+  )
+}

@@ -1,0 +1,299 @@
+import { createHmac } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
+import { equalBytes } from '../../../platform/keys/constant-time.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import { AddressKeyError } from '../../provider-calls/address-key.ts'
+import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
+import { jsonHash } from '../../provider-calls/json-members.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import { readNotificationJson } from '../../provider-calls/notification-json.ts'
+import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
+import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../../provider-calls/provider-call.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  ProviderNotification,
+  SettledList,
+  SettledSince
+} from '../../providers/provider.ts'
+import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
+import {
+  lnbitsMessage,
+  lnbitsPayout,
+  lnbitsState,
+  readLnbitsLookUp,
+  readLnbitsPage,
+  readLnbitsPayment,
+  readLnbitsWallet,
+  type LnbitsPayment
+} from './answers.ts'
+import { readLnbitsKey, type LnbitsKey } from './key.ts'
+
+/** What the kind needs. */
+export interface LnbitsOptions extends KeyedOptions {
+  /** Public address of our receiver; null where nobody could reach it. */
+  receiver(): string | null
+}
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  // Its webhook is not signed and sent once or twice: it makes news quicker, and does not replace asking.
+  notifies: false,
+  // It refuses a hash that it has a payment of, whatever became of that.
+  payout: Object.freeze({ lightning: true, chain: false, once: true, mostFee: { sats: 2, percent: 1 } })
+})
+
+const ADMIN_KEY = 'Admin key'
+
+const calls: KeyedKind<LnbitsKey> = {
+  kind: 'lnbits',
+  server: 'LNbits',
+  read: readLnbitsKey,
+  secretOf: ({ apiKey }) => apiKey,
+  authorize: key => ({ 'x-api-key': key }),
+  messageOf: lnbitsMessage,
+  // It answers so for every invoice and payment that it refuses.
+  refusals: [520],
+  meaningOf,
+  untrusted: {
+    pinned: 'LNbits shows another TLS certificate than the one in the key.',
+    public: 'No authority that is trusted here signed the TLS certificate of the LNbits.'
+  }
+}
+
+/** Payments of one page, and pages of one call. */
+const PAGE = 100
+const MAX_PAGES = 5
+/** Milliseconds for which an LNbits that refused to call our receiver is not asked to. */
+const UNHEARD = 3_600_000
+/** What LNbits finds before it sends anything. */
+const BEFORE_SENDING =
+  /you must reserve|insufficient balance|amountless invoices|invalid bolt11|bolt11|expired|not allowed|too (?:low|high|small|large)/i
+
+/** Where a listing was left. */
+interface Place {
+  readonly asOf: number
+  readonly offset: number
+}
+
+/**
+ * LNbits, one wallet of somebody's instance. The key is its address with the wallet's invoice key, or with its admin key,
+ * which refunds need (decision 266); the id of a charge is its payment hash (decision 116).
+ *
+ * Known gaps; tried at 1.6:
+ * - LNbits gives the preimage of a paid invoice to anybody who knows its hash, so that a preimage alone shows less here
+ *   than elsewhere: credentials need the challenge beside it;
+ * - an invoice that was paid while LNbits was down, and has expired since, stays failed there;
+ * - the instance says nothing of the network of its invoices but in these;
+ * - it takes no limit for the fee of a payment, holds back 1 % for it, and pays no invoice without an amount.
+ */
+export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> implements Provider {
+  readonly kind = 'lnbits'
+  readonly capabilities = capabilities
+  readonly #options: LnbitsOptions
+  /** Origins that do not call our receiver, with until when that is believed. */
+  readonly #unheard = new LRUCache<string, number>({ max: 1000 })
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(options: LnbitsOptions) {
+    super(new KeyedCalls(calls, options))
+    this.#options = options
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    if (!PAYMENT_HASH.test(chargeId)) return null
+    return await this.calls.within(key, async call => {
+      const payment = await paymentOf(call, chargeId, 'in')
+      return payment === null ? null : lnbitsState(payment)
+    })
+  }
+
+  override async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    const { destination } = request
+    if (destination.type === 'ln' && payable(destination.invoice).isAmountless)
+      throw new ProviderRefused(
+        'request',
+        'LNbits pays no Lightning invoice without an amount; ask the payer for one with an amount.'
+      )
+    return await super.createPayout(key, request)
+  }
+
+  /** What came in, by when it last changed, newest first. A page that moves while it is read repeats, and skips nothing. */
+  async listSettled(key: Secret<string>, { since, position }: SettledSince): Promise<SettledList> {
+    // Written by this file alone.
+    const place = position === null ? null : (JSON.parse(position) as Place)
+    const { asOf, offset: first } = place ?? { asOf: this.#options.clock.now(), offset: 0 }
+    return await this.calls.within(key, async call => {
+      const charges = []
+      for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
+        const page = await pageOf(
+          call,
+          `limit=${PAGE}&offset=${offset}&sortby=updated_at&direction=desc&status=success&amount%5Bgt%5D=0`
+        )
+        // A filter that a version does not know is left out by it without a word.
+        const settled = page.payments.filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
+        for (const payment of settled)
+          if ((payment.updatedAt ?? Infinity) >= since)
+            charges.push({ chargeId: payment.paymentHash, state: lnbitsState(payment) })
+        const isOlder = page.payments.some(({ updatedAt }) => updatedAt !== null && updatedAt < since)
+        if (page.count < PAGE || isOlder) return { charges, reach: 'whole', asOf, position: null }
+      }
+      const next: Place = { asOf, offset: first + MAX_PAGES * PAGE }
+      return { charges, reach: 'more', asOf, position: JSON.stringify(next) }
+    })
+  }
+
+  /** Not signed: the address that LNbits calls holds a token of ours, which says whose payment it may be about. */
+  readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification {
+    const chargeId = jsonHash(readNotificationJson(body)['payment_hash'])
+    if (chargeId === null) throw new ProviderNotificationError('The event does not say which payment it is about.')
+    return {
+      chargeId,
+      verify: key => {
+        const wanted = tokenOfKey(key)
+        return wanted !== null && equalBytes(Buffer.from(token ?? ''), Buffer.from(wanted))
+      }
+    }
+  }
+
+  protected async makeCharge(
+    request: ChargeRequest,
+    call: CallProvider,
+    { origin, apiKey }: LnbitsKey
+  ): Promise<Charge> {
+    const receiver = (this.#unheard.get(origin) ?? 0) > this.#options.clock.now() ? null : this.#options.receiver()
+    if (receiver === null) return await newInvoice(call, request, null)
+    try {
+      return await newInvoice(call, request, `${receiver}?token=${tokenOf(apiKey)}`)
+    } catch (error) {
+      if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
+      this.#unheard.set(origin, this.#options.clock.now() + UNHEARD)
+      return await newInvoice(call, request, null)
+    }
+  }
+
+  /** Reads the wallet, which shows whose key it is, and makes an invoice. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    const wallet = readLnbitsWallet((await call({ method: 'GET', path: '/api/v1/wallet' })).body)
+    if (wallet === null) throw unusableAnswer('no wallet')
+    const { network } = await newInvoice(call, KEY_CHECK, null)
+    return goodKey('LNbits', network, wallet.isAdmin ? null : `the ${ADMIN_KEY} of the wallet`)
+  }
+
+  protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
+    const payment = await paymentOf(call, payable(invoice).paymentHash, 'out')
+    return payment === null ? null : lnbitsPayout(payment)
+  }
+
+  protected async sendPayment({ invoice }: LightningSend, call: CallProvider): Promise<Sending> {
+    return await send(call, invoice)
+  }
+}
+
+/** LNbits says with 404 that it does not know a key, and with 403 that one may not pay. */
+function meaningOf({ status, said }: ProviderAnswer): ProviderRefused | null {
+  if (status === 404 && said !== null && /wallet not found/i.test(said))
+    return new ProviderRefused('key', 'LNbits knows no wallet with this key.')
+  if (status === 403 && said !== null)
+    return new ProviderRefused(
+      'scope',
+      `The key is an invoice key, which only receives: refunds need the ${ADMIN_KEY} of the wallet.`,
+      ADMIN_KEY
+    )
+  return null
+}
+
+async function newInvoice(
+  call: CallProvider,
+  { amountSats, description, expirySeconds }: ChargeRequest,
+  webhook: string | null
+): Promise<Charge> {
+  const answer = await call({
+    method: 'POST',
+    path: '/api/v1/payments',
+    body: {
+      out: false,
+      amount: amountSats,
+      unit: 'sat',
+      memo: shortDescription(description),
+      expiry: expirySeconds,
+      ...(webhook === null ? {} : { webhook })
+    }
+  })
+  const made = readLnbitsPayment(answer.body)
+  if (made === null || made.invoice === null) throw unusableAnswer('no invoice in the answer')
+  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+}
+
+/** The payment of a hash in one direction; null when the wallet has none. */
+async function paymentOf(call: CallProvider, paymentHash: string, way: 'in' | 'out'): Promise<LnbitsPayment | null> {
+  const answer = await call({ method: 'GET', path: `/api/v1/payments/${paymentHash}`, answers: [404] })
+  if (answer.status === 404) {
+    if (answer.said !== null && /does not exist/i.test(answer.said)) return null
+    throw unusableAnswer('status 404 of something else')
+  }
+  const found = readLnbitsLookUp(answer.body)
+  if (found === 'keyless') throw new ProviderRefused('key', 'LNbits no longer knows the key.')
+  if (found === null || found.paymentHash !== paymentHash) throw unusableAnswer('a payment without hash or state')
+  const isWanted = (payment: LnbitsPayment): boolean => payment.amountMsat > 0 === (way === 'in')
+  if (isWanted(found)) return found
+  // A wallet that pays its own invoice has both, and answers with the one that goes out.
+  if (way === 'out') return null
+  const page = await pageOf(call, `limit=10&payment_hash=${paymentHash}`)
+  return page.payments.find(payment => payment.paymentHash === paymentHash && isWanted(payment)) ?? null
+}
+
+async function pageOf(call: CallProvider, query: string): Promise<NonNullable<ReturnType<typeof readLnbitsPage>>> {
+  const page = readLnbitsPage((await call({ method: 'GET', path: `/api/v1/payments/paginated?${query}` })).body)
+  if (page === null) throw unusableAnswer('no list of payments')
+  return page
+}
+
+async function send(call: CallProvider, invoice: string): Promise<Sending> {
+  const answer = await call({
+    method: 'POST',
+    path: '/api/v1/payments',
+    body: { out: true, bolt11: invoice },
+    scope: ADMIN_KEY,
+    answers: [400, 520]
+  })
+  if (answer.status >= 400) {
+    // A page of something in front of it answers so too.
+    if (answer.said === null) return { outcome: 'unclear', cause: unusableAnswer(`status ${answer.status}`) }
+    return {
+      outcome: 'refused',
+      message: `LNbits did not pay: ${answer.said}`,
+      isBefore: answer.status === 400 || BEFORE_SENDING.test(answer.said)
+    }
+  }
+  const payment = readLnbitsPayment(answer.body)
+  const isOurs = payment !== null && payment.paymentHash === payable(invoice).paymentHash && payment.amountMsat < 0
+  if (!isOurs) return { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
+  return payment.status === 'failed'
+    ? { outcome: 'refused', message: 'LNbits could not pay the Lightning invoice.', isBefore: false }
+    : { outcome: 'sent', payment: lnbitsPayout(payment) }
+}
+
+/** What the address of our receiver holds for a wallet. It shows nothing of the key. */
+function tokenOf(apiKey: Secret<string>): string {
+  return createHmac('sha256', apiKey.reveal()).update('boltgate notifications').digest('base64url').slice(0, 22)
+}
+
+function tokenOfKey(key: Secret<string>): string | null {
+  try {
+    return tokenOf(readLnbitsKey(key.reveal().trim()).apiKey)
+  } catch (error) {
+    if (error instanceof AddressKeyError) return null
+    throw error
+  }
+}

@@ -1,0 +1,62 @@
+import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { macaroonFault, readFault } from './answers.ts'
+import {
+  NothingSent,
+  type CallProvider,
+  type ProviderAnswer,
+  type ProviderCall
+} from '../../provider-calls/provider-call.ts'
+
+/**
+ * A call to lnd. Its 500 is read, since lnd answers it for a bad macaroon and for much that is no fault of the node;
+ * what says something else is handed back, for `ok` or the caller to judge.
+ * @throws ProviderRefused for the macaroon, NothingSent while the node is locked, and what `call` throws
+ */
+export async function ask(call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
+  const answer = await call({ ...wanted, answers: [...(wanted.answers ?? []), 500, 503] })
+  const fault = answer.status < 400 ? null : readFault(answer.body)
+  if (fault === null) return answer
+  const meaning = macaroonFault(fault)
+  if (meaning === 'scope') {
+    const scope = wanted.scope ?? null
+    throw new ProviderRefused(
+      'scope',
+      scope === null
+        ? 'The macaroon in the key may not make this call.'
+        : `The macaroon in the key lacks the permission ${scope}.`,
+      scope
+    )
+  }
+  if (meaning === 'key') throw new ProviderRefused('key', 'The node does not accept the macaroon in the key.')
+  // lnd says so before it looks at the call.
+  if (meaning === 'locked') throw new NothingSent('The lnd node is locked or still starting.', 30, undefined, 'server')
+  return answer
+}
+
+/**
+ * The answer, if it is one: what lnd could not do for reasons of its own is a fault of the node. @throws
+ * ProviderUnavailable
+ */
+export function ok(answer: ProviderAnswer): ProviderAnswer {
+  if (answer.status < 400) return answer
+  throw new ProviderUnavailable(
+    'The lnd node cannot do its work at the moment.',
+    5,
+    new Error(`status ${answer.status}`),
+    'server'
+  )
+}
+
+/**
+ * Whether lnd itself says that it knows no such invoice or payment; builds before 0.18 say so with 500. A 404 of
+ * something in front of lnd says nothing.
+ */
+export function isUnknown({ status, body }: ProviderAnswer): boolean {
+  const fault = status < 400 ? null : readFault(body)
+  return (
+    fault !== null &&
+    (fault.code === NOT_FOUND || /unable to locate invoice|no existing invoices|isn't initiated/i.test(fault.message))
+  )
+}
+
+const NOT_FOUND = 5

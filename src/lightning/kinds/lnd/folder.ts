@@ -1,0 +1,146 @@
+import { X509Certificate } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { AddressKeyError } from '../../provider-calls/address-key.ts'
+import { NodeFolderError, type NodeFolder, type NodeKey } from '../kind.ts'
+import { readLndConnect } from './lndconnect.ts'
+import { permissionsOf } from './permissions.ts'
+
+const REST_PORT = '8080'
+/** The gateway's own name for one that was baked for it, and then what lnd makes; the first that is there is taken. */
+const OWN_MACAROON = 'boltgate.macaroon'
+const LND_MACAROONS = ['invoice.macaroon', 'admin.macaroon']
+const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
+const REFUNDING = ['offchain:write', 'onchain:read', 'onchain:write']
+const NEEDED = ['invoices:read', 'invoices:write']
+/** Harmless, and used where it is there. */
+const ALSO_USED = ['info:read']
+
+/** The command that bakes a macaroon of the least rights. */
+const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')}`
+
+/**
+ * Makes the text of an lnd key from what lies in lnd's folder: `tls.cert`, a macaroon, and the port of REST in
+ * `lnd.conf`. @throws NodeFolderError
+ */
+export function keyOfFolder({ dir, credential, network, address, isPublic }: NodeFolder): NodeKey {
+  if ((credential === null || !isPublic) && !isFolder(dir))
+    throw new NodeFolderError(`There is no folder ${dir}. Name lnd's own with --dir, where its tls.cert is.`)
+  const file = credential ?? findMacaroon(dir, network)
+  const bytes = read(file, 'A macaroon')
+  const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
+  const host = hostOf(address, portOf(dir))
+  if (host.isLocal)
+    remarks.push(
+      `The key names ${host.text}, which is right where the gateway runs beside lnd; else say --address host:port.`
+    )
+  const certificate = isPublic ? '' : `cert=${certificateOf(dir).toString('base64url')}&`
+  const key = `lndconnect://${host.text}?${certificate}macaroon=${bytes.toString('base64url')}`
+  try {
+    readLndConnect(key)
+  } catch (error) {
+    if (error instanceof AddressKeyError) throw new NodeFolderError(error.message)
+    throw error
+  }
+  return { key, remarks }
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+}
+
+/** @throws NodeFolderError */
+function read(file: string, what: string): Buffer {
+  try {
+    return readFileSync(file)
+  } catch (error) {
+    throw new NodeFolderError(
+      `${what} cannot be read at ${file}: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}.`
+    )
+  }
+}
+
+/** DER of `tls.cert`. @throws NodeFolderError */
+function certificateOf(dir: string): Buffer {
+  const file = join(dir, 'tls.cert')
+  if (!existsSync(file))
+    throw new NodeFolderError(
+      `There is no tls.cert in ${dir}. Name lnd's own folder with --dir; where a public authority signed the certificate of the host, say --public, and none is put into the key.`
+    )
+  try {
+    return new X509Certificate(read(file, 'The certificate')).raw
+  } catch (error) {
+    if (error instanceof NodeFolderError) throw error
+    // OpenSSL's own text says nothing that helps.
+    throw new NodeFolderError(`${file} is not an X.509 certificate.`)
+  }
+}
+
+/** @throws NodeFolderError where there is none, or several networks have some */
+function findMacaroon(dir: string, network: string | null): string {
+  const own = join(dir, OWN_MACAROON)
+  if (existsSync(own)) return own
+  const chains = join(dir, 'data', 'chain', 'bitcoin')
+  const networks = (existsSync(chains) ? readdirSync(chains) : []).filter(name => network === null || name === network)
+  const found = networks.flatMap(name => {
+    const file = [OWN_MACAROON, ...LND_MACAROONS].map(each => join(chains, name, each)).find(each => existsSync(each))
+    return file === undefined ? [] : [{ name, file }]
+  })
+  const [first, ...others] = found
+  if (first === undefined)
+    throw new NodeFolderError(
+      `No macaroon was found in ${dir}${network === null ? '' : ` for ${network}`}. Name its file with --macaroon; this makes one that is enough to receive: ${BAKE}`
+    )
+  if (others.length > 0)
+    throw new NodeFolderError(
+      `There are macaroons of several networks in ${dir}: say --network ${found.map(({ name }) => name).join(', or --network ')}.`
+    )
+  return first.file
+}
+
+/** @throws NodeFolderError for one that cannot make invoices */
+function remarksOn(macaroon: Uint8Array, name: string): string[] {
+  const permissions = permissionsOf(macaroon)
+  if (permissions === null)
+    return name === 'admin.macaroon'
+      ? [`By its name it may do everything that the node can. One that is enough to receive: ${BAKE}`]
+      : []
+  const missing = NEEDED.filter(one => !permissions.includes(one))
+  if (missing.length > 0)
+    throw new NodeFolderError(
+      `The macaroon ${name} lacks ${missing.join(' and ')}, without which no invoice is made. This makes one that is enough: ${BAKE}`
+    )
+  const used = [...RECEIVING, ...REFUNDING, ...ALSO_USED]
+  const more = permissions.filter(one => !used.includes(one))
+  const remarks = []
+  if (more.length > 0) {
+    const who =
+      name === 'admin.macaroon'
+        ? 'It is admin.macaroon, which may do everything that the node can'
+        : 'It may do more than the gateway uses'
+    remarks.push(`${who} (${shortened(more)}). One that is enough to receive: ${BAKE}`)
+  }
+  if (!permissions.includes('offchain:write'))
+    remarks.push(`It can receive and not refund; for that bake one with ${REFUNDING.join(' ')} too.`)
+  else if (more.length === 0) remarks.push('It may also pay, which refunds need.')
+  if (!permissions.includes('offchain:read'))
+    remarks.push('Without offchain:read all invoices name the unannounced channels of the node.')
+  return remarks
+}
+
+function shortened(names: readonly string[]): string {
+  const shown = names.slice(0, 4).join(', ')
+  return names.length > 4 ? `${shown} and ${names.length - 4} more` : shown
+}
+
+/** The port of `restlisten` in `lnd.conf`, or lnd's own. */
+function portOf(dir: string): string {
+  const file = join(dir, 'lnd.conf')
+  const lines = existsSync(file) ? read(file, 'The settings').toString('utf8') : ''
+  return /^[ \t]*restlisten[ \t]*=[ \t]*(?:\S*:)?(\d{1,5})\s*$/m.exec(lines)?.[1] ?? REST_PORT
+}
+
+function hostOf(address: string | null, port: string): { readonly text: string; readonly isLocal: boolean } {
+  if (address === null) return { text: `127.0.0.1:${port}`, isLocal: true }
+  return { text: /:\d+$/.test(address) ? address : `${address}:${port}`, isLocal: false }
+}

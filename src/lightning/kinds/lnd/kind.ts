@@ -1,0 +1,33 @@
+import { addressKeyFault } from '../../provider-calls/address-key.ts'
+import type { ProviderKind } from '../kind.ts'
+import { keyOfFolder } from './folder.ts'
+import { lndHost, LndProvider } from './lnd.ts'
+import { readLndConnect } from './lndconnect.ts'
+
+/** A node of its owner's, by lnd's REST API. It publishes no limits: ours spare the node and our database. */
+export const lnd: ProviderKind = {
+  name: 'lnd',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
+    }),
+    // A node of the merchant's own has no limit, but other things to do.
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
+    hostOf: lndHost
+  },
+  scopes: [
+    { scope: 'invoices:write', purpose: 'Make invoices' },
+    { scope: 'invoices:read', purpose: 'See whether they were paid' },
+    { scope: 'offchain:read', purpose: 'See whether the node has announced channels, and what became of refunds' },
+    { scope: 'offchain:write', purpose: 'Refunds to Lightning invoices' },
+    { scope: 'onchain:read', purpose: 'See what became of refunds to Bitcoin addresses' },
+    { scope: 'onchain:write', purpose: 'Refunds to Bitcoin addresses' }
+  ],
+  keyFault: addressKeyFault(readLndConnect),
+  onMachine: { folder: '.lnd', keyOf: keyOfFolder },
+  open: options => new LndProvider(options)
+}

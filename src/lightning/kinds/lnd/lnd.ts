@@ -1,0 +1,224 @@
+import { LRUCache } from 'lru-cache'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { addressKeyHost } from '../../provider-calls/address-key.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import { agreedNetwork } from '../../provider-calls/network.ts'
+import { readChannels, readFault, readInvoice, readInvoiceLine, readLndNetwork, readNewInvoice } from './answers.ts'
+import { ask, isUnknown, ok } from './calls.ts'
+import { settledAtNode } from './news.ts'
+import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
+import { readLndConnect, type LndConnection } from './lndconnect.ts'
+import { AnswerTooLarge, NothingSent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  SettledCharge,
+  SettledList,
+  SettledSince
+} from '../../providers/provider.ts'
+import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
+
+const calls: KeyedKind<LndConnection> = {
+  kind: 'lnd',
+  server: 'lnd node',
+  read: readLndConnect,
+  secretOf: ({ macaroon }) => macaroon,
+  authorize: macaroon => ({ 'grpc-metadata-macaroon': macaroon }),
+  messageOf: body => readFault(body)?.message ?? null,
+  untrusted: {
+    pinned: 'The node shows another TLS certificate than the one in the lnd key.',
+    public:
+      'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.'
+  },
+  explained: named
+}
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  notifies: false,
+  // lnd pays no hash again that was paid or is under way.
+  payout: Object.freeze({ lightning: true, chain: true, once: true })
+})
+
+/** lnd's own default, which tools that make keys for wallets write. */
+const GRPC_PORT = '10009'
+
+/** Milliseconds for which it is believed whether a node has announced channels. */
+const HINTS_KEPT = 600_000
+
+/**
+ * A node of its owner's, by lnd's REST API. The key is its lndconnect address (decision 71); the id of a charge is its
+ * payment hash (decision 116). Its macaroon needs `invoices:read` and `invoices:write`; for refunds also
+ * `offchain:read` and `offchain:write`, on chain `onchain:read` and `onchain:write`.
+ *
+ * Known gaps: lnd sends no notification over HTTP, so payments are learnt of by looking; and it does not tell an
+ * address of the wallet that belongs to one invoice, so invoices are payable over Lightning alone.
+ */
+export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> implements Provider {
+  readonly kind = 'lnd'
+  readonly capabilities = capabilities
+  readonly #options: KeyedOptions
+  readonly #keyed: KeyedCalls<LndConnection>
+  readonly #hints = new LRUCache<string, { readonly isNeeded: boolean; readonly until: number }>({ max: 1000 })
+
+  /** @throws AddressKeyError for an operator's key that is none, TypeError for a url that is not https */
+  constructor(options: KeyedOptions) {
+    if (options.url !== null && new URL(options.url).protocol !== 'https:')
+      throw new TypeError(
+        'The url of an lnd node must begin with https://, since its macaroon goes along with each call.'
+      )
+    const keyed = new KeyedCalls(calls, options)
+    super(keyed)
+    this.#keyed = keyed
+    this.#options = options
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    if (!PAYMENT_HASH.test(chargeId)) return null
+    return await this.calls.within(key, async call => {
+      const answer = await ask(call, {
+        method: 'GET',
+        path: `/v1/invoice/${chargeId}`,
+        scope: 'invoices:read',
+        answers: [404]
+      })
+      if (isUnknown(answer)) return null
+      const invoice = readInvoice(ok(answer).body, this.#options.clock.now())
+      if (invoice === null || invoice.paymentHash !== chargeId) throw unusableAnswer('an invoice without hash or state')
+      return invoice.state
+    })
+  }
+
+  /**
+   * Pays over Lightning with the payment hash as what keeps it single: lnd pays none twice, and one that it knows
+   * already is looked up. Over the chain our reference is the transaction's label; one that is found is not sent again.
+   */
+  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    return await this.calls.within(key, async call =>
+      request.destination.type === 'ln'
+        ? await sendOverLightning(call, request, request.destination.invoice, this.#options.timeout)
+        : await sendOverChain(call, request, request.destination.address, this.#options.clock.now())
+    )
+  }
+
+  async lookUpPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout | null> {
+    return await this.calls.within(key, async call =>
+      request.destination.type === 'ln'
+        ? ((await findLightningPayout(call, request.destination.invoice))?.payout ?? null)
+        : await findChainPayout(call, request, this.#options.clock.now())
+    )
+  }
+
+  async listSettled(key: Secret<string>, wanted: SettledSince): Promise<SettledList> {
+    return await this.calls.within(
+      key,
+      async (call, { origin }) => await settledAtNode(call, origin, this.#options.clock, wanted)
+    )
+  }
+
+  /** lnd's own stream of invoices (`SubscribeInvoices`), without a backlog. */
+  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
+    const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
+    await this.#keyed.follow(key, call, signal, line => {
+      const invoice = readInvoiceLine(line, this.#options.clock.now())
+      if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
+    })
+  }
+
+  /**
+   * Whether invoices must say through which unannounced channels the node is reached, since it has no others. Where the
+   * macaroon may not see the channels they say so too: what nobody can pay is worse than what shows a channel.
+   */
+  async #needsHints(call: CallProvider, origin: string): Promise<boolean> {
+    const { clock } = this.#options
+    const known = this.#hints.get(origin)
+    if (known !== undefined && known.until > clock.now()) return known.isNeeded
+    const isNeeded = !(await hasPublicChannel(call))
+    this.#hints.set(origin, { isNeeded, until: clock.now() + HINTS_KEPT })
+    return isNeeded
+  }
+
+  protected async makeCharge(request: ChargeRequest, call: CallProvider, { origin }: LndConnection): Promise<Charge> {
+    return await newInvoice(call, request, await this.#needsHints(call, origin))
+  }
+
+  /** Reads the node's info, where the macaroon may; lists an invoice, makes one, and asks for payouts of nothing. */
+  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
+    // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
+    const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
+      .then(answer => readLndNetwork(ok(answer).body))
+      .catch((error: unknown) => {
+        if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
+        return null
+      })
+    ok(
+      await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' })
+    )
+    const { invoice, network } = await newInvoice(call, KEY_CHECK, false)
+    const { lightning, chain } = await missingForPayouts(call, invoice)
+    return goodKey(
+      'The node',
+      agreedNetwork(named, network),
+      lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
+      chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]
+    )
+  }
+}
+
+/** The host of a key, by which breakers tell nodes apart; empty for a text that is no key. */
+export const lndHost = addressKeyHost('lnd', readLndConnect)
+
+/**
+ * The commonest mistake in a key, said beside what failed. It stays an unavailability, and says as before whether
+ * anything was sent: REST may be served at that port.
+ */
+function named(error: unknown, { origin }: LndConnection): unknown {
+  if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || new URL(origin).port !== GRPC_PORT)
+    return error
+  const text = `${error.message} The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
+  return error instanceof NothingSent
+    ? new NothingSent(text, error.retryAfter, error.cause, error.fault)
+    : new ProviderUnavailable(text, error.retryAfter, error.cause, error.fault)
+}
+
+async function hasPublicChannel(call: CallProvider): Promise<boolean> {
+  try {
+    const channels = readChannels(
+      ok(await ask(call, { method: 'GET', path: '/v1/channels?public_only=true', scope: 'offchain:read' })).body
+    )
+    return channels !== null && channels > 0
+  } catch (error) {
+    // So many that they are not read.
+    if (error instanceof AnswerTooLarge) return true
+    if (error instanceof ProviderRefused && error.reason === 'scope') return false
+    throw error
+  }
+}
+
+async function newInvoice(
+  call: CallProvider,
+  { amountSats, description, expirySeconds }: ChargeRequest,
+  isPrivate: boolean
+): Promise<Charge> {
+  const body = {
+    value: String(amountSats),
+    memo: shortDescription(description),
+    expiry: String(expirySeconds),
+    ...(isPrivate ? { private: true } : {})
+  }
+  const made = readNewInvoice(
+    ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' })).body
+  )
+  if (made === null) throw unusableAnswer('no invoice in the answer')
+  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+}

@@ -1,0 +1,203 @@
+import type { Clock } from '../../../platform/system/clock.ts'
+import { readInvoiceLines, readInvoices, type InvoicePage, type InvoiceState } from './answers.ts'
+import { ask, ok } from './calls.ts'
+import { AnswerTooLarge, StreamSilent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type { SettledCharge, SettledList, SettledSince } from '../../providers/provider.ts'
+
+/** A settled invoice from which the node is asked for what was settled after it. */
+interface Mark {
+  /** lnd's own count of settled invoices; at least 2. */
+  readonly index: number
+  readonly hash: string
+}
+
+/** A reading of the node's invoices from the newest backwards, page after page. */
+interface Scan {
+  /** Looking for a mark, or reading everything that may be ours. */
+  readonly wants: 'mark' | 'all'
+  /** lnd's add index before which the next page ends; 0 for the newest. */
+  readonly offset: number
+  /** When it began, in milliseconds since the epoch. */
+  readonly began: number
+}
+
+/** Where the node's news were left. JSON, kept by the poller for each account. */
+interface Place {
+  /** `https://host:port`: another node counts anew. */
+  readonly node: string
+  /** Good once no scan is left to do, since what was settled before it has been read then. */
+  readonly mark: Mark | null
+  readonly scan: Scan | null
+  /** Streams one after the other in which nothing came. */
+  readonly silences: number
+  /**
+   * Until when the node is not asked for a stream, because something before it holds them back; milliseconds since the
+   * epoch.
+   */
+  readonly deafUntil: number
+}
+
+/** Invoices of one page; where one is too large, as many fewer. */
+const PAGE = 200
+const SMALLEST_PAGE = 8
+/** Pages of one call. */
+const MAX_PAGES = 5
+/** Milliseconds that a stream's first line may take, and after which one that says no more has said all. */
+const FIRST_LINE = 3_000
+const QUIET = 250
+/** Bytes of a stream that are read: below the size of an answer that is. */
+const MOST_BYTES = 512 * 1024
+/** Milliseconds until a stream is tried again that did not arrive. */
+const DEAF = 3_600_000
+
+/**
+ * What was settled at a node, in the order in which it was settled: lnd counts settled invoices, and its stream of
+ * invoices begins behind any count. So nothing is passed over, however many invoices nobody paid lie between. The
+ * stream begins with the invoice that was read last, which shows that the node still counts as it did; where it does
+ * not, or where something before the node holds streams back, all invoices that may be ours are read anew.
+ *
+ * lnd has no way to ask for the count itself, or for the first settled invoice by it. So at first a settled invoice is
+ * looked for, as the mark, and then everything that may be ours is read once; a node with less than two settled
+ * invoices is read whole each time.
+ */
+export async function settledAtNode(
+  call: CallProvider,
+  node: string,
+  clock: Clock,
+  wanted: SettledSince
+): Promise<SettledList> {
+  const place = readPlace(wanted.position, node)
+  if (place.mark === null || place.scan !== null) return await scanned(call, place, clock, wanted)
+  const asOf = clock.now()
+  const streamed = await streamedFrom(call, place.mark, clock)
+  if (streamed.type === 'news') {
+    return {
+      charges: chargesOf(streamed.settled, wanted.since),
+      reach: streamed.isWhole ? 'whole' : 'more',
+      asOf,
+      position: written({ ...place, mark: streamed.mark, silences: 0 })
+    }
+  }
+  // Once, it may be that the node has settled less than the mark says, as a rebuilt one has; a new mark will show it.
+  const silences = streamed.type === 'silence' ? place.silences + 1 : 0
+  return await scanned(
+    call,
+    { node, mark: null, scan: null, silences, deafUntil: silences > 1 ? asOf + DEAF : 0 },
+    clock,
+    wanted
+  )
+}
+
+/** What a stream brought: news, nothing at all, or another invoice than the mark in its place. */
+type Streamed =
+  | { readonly type: 'news'; readonly settled: readonly InvoiceState[]; readonly mark: Mark; readonly isWhole: boolean }
+  | { readonly type: 'silence' | 'other' }
+
+async function streamedFrom(call: CallProvider, mark: Mark, clock: Clock): Promise<Streamed> {
+  let body: unknown
+  try {
+    body = ok(
+      await ask(call, {
+        method: 'GET',
+        path: `/v1/invoices/subscribe?settle_index=${mark.index - 1}`,
+        scope: 'invoices:read',
+        lines: { first: FIRST_LINE, quiet: QUIET, most: MOST_BYTES }
+      })
+    ).body
+  } catch (error) {
+    if (error instanceof StreamSilent) return { type: 'silence' }
+    throw error
+  }
+  const stream = readInvoiceLines(body, clock.now())
+  if (stream === null) throw unusableAnswer('no stream of invoices')
+  // What is added meanwhile comes in between.
+  const [first, ...settled] = stream.invoices.filter(
+    ({ state, settleIndex }) => state.status === 'paid' && settleIndex >= mark.index
+  )
+  if (first?.settleIndex !== mark.index || first.paymentHash !== mark.hash) return { type: 'other' }
+  const last = settled.at(-1) ?? first
+  return { type: 'news', settled, mark: { index: last.settleIndex, hash: last.paymentHash }, isWhole: !stream.isCut }
+}
+
+async function scanned(
+  call: CallProvider,
+  place: Place,
+  clock: Clock,
+  { since, oldest }: SettledSince
+): Promise<SettledList> {
+  const began = clock.now()
+  let scan: Scan = place.scan ?? { wants: place.deafUntil > began ? 'all' : 'mark', offset: 0, began }
+  let { mark } = place
+  const settled: InvoiceState[] = []
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
+    const page = await pageOf(call, scan, oldest, clock)
+    settled.push(...page.invoices.filter(({ state }) => state.status === 'paid'))
+    const newest = scan.wants === 'mark' ? newestMark(page.invoices) : null
+    if (newest !== null) {
+      mark = newest
+      // What is settled from here on comes behind the mark; what was settled before is read now, these pages too.
+      settled.length = 0
+      scan = { wants: 'all', offset: 0, began: clock.now() }
+    } else if (page.isLast || (scan.wants === 'all' && page.invoices.some(({ createdAt }) => createdAt < oldest))) {
+      return {
+        charges: chargesOf(settled, since),
+        reach: 'whole',
+        asOf: scan.began,
+        position: written({ ...place, mark, scan: null })
+      }
+    } else {
+      scan = { ...scan, offset: page.next }
+    }
+  }
+  return {
+    charges: chargesOf(settled, since),
+    reach: 'more',
+    asOf: scan.began,
+    position: written({ ...place, mark, scan })
+  }
+}
+
+async function pageOf(
+  call: CallProvider,
+  { wants, offset }: Scan,
+  oldest: number,
+  clock: Clock
+): Promise<InvoicePage & { readonly isLast: boolean }> {
+  const from = wants === 'all' ? `&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}` : ''
+  for (let size = PAGE; ; size = Math.ceil(size / 5)) {
+    try {
+      const path = `/v1/invoices?reversed=true&num_max_invoices=${size}&index_offset=${offset}${from}`
+      const page = readInvoices(ok(await ask(call, { method: 'GET', path, scope: 'invoices:read' })).body, clock.now())
+      if (page === null) throw unusableAnswer('no list of invoices')
+      return { ...page, isLast: page.next <= 1 || page.count < size }
+    } catch (error) {
+      if (!(error instanceof AnswerTooLarge) || size <= SMALLEST_PAGE) throw error
+    }
+  }
+}
+
+function newestMark(invoices: readonly InvoiceState[]): Mark | null {
+  const [newest] = invoices
+    .filter(({ state, settleIndex }) => state.status === 'paid' && settleIndex >= 2)
+    .toSorted((one, other) => other.settleIndex - one.settleIndex)
+  return newest === undefined ? null : { index: newest.settleIndex, hash: newest.paymentHash }
+}
+
+/** Newest first; lnd counts whole seconds. */
+function chargesOf(settled: readonly InvoiceState[], since: number): readonly SettledCharge[] {
+  return settled
+    .filter(({ state }) => (state.settledAt ?? Infinity) >= Math.floor(since / 1000) * 1000)
+    .toSorted((one, other) => (other.state.settledAt ?? 0) - (one.state.settledAt ?? 0))
+    .map(({ paymentHash, state }) => ({ chargeId: paymentHash, state }))
+}
+
+function written(place: Place): string {
+  return JSON.stringify(place)
+}
+
+/** The beginning, for a place at another node and for none. */
+function readPlace(position: string | null, node: string): Place {
+  // Written by this file alone.
+  const place = position === null ? null : (JSON.parse(position) as Place)
+  return place?.node === node ? place : { node, mark: null, scan: null, silences: 0, deafUntil: 0 }
+}

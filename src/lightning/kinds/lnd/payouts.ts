@@ -1,0 +1,230 @@
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import {
+  CODE_UNAVAILABLE,
+  readFault,
+  readLndPayment,
+  readSentCoins,
+  readTransactions,
+  type WalletTransaction
+} from './answers.ts'
+import { ask, isUnknown, ok } from './calls.ts'
+import {
+  unusableAnswer,
+  type CallProvider,
+  type ProviderAnswer,
+  type ProviderCall
+} from '../../provider-calls/provider-call.ts'
+import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../../provider-calls/pay-once.ts'
+import type { Payout, PayoutRequest } from '../../providers/provider.ts'
+
+/** Blocks in which a transaction should be confirmed. */
+const TARGET_BLOCKS = 6
+
+/** Above every block's height: before it stand all confirmed transactions, after it those that are not. */
+const NO_BLOCK = 2_147_483_647
+const PAGE = 100
+const MAX_PAGES = 50
+/** Milliseconds: a payout that was not known so long ago will not be among older transactions. */
+const LOOK_BACK = 60 * 24 * 3_600_000
+
+/** Statuses with which lnd says no before it sends. */
+const NOES = [400, 404, 409, 412]
+
+/**
+ * Pays an invoice; `timeout` milliseconds are those of the whole call. One that lnd knows already is looked up.
+ * @throws ProviderRefused when lnd could not pay: it does not try later. PayoutUncertain when its answer was lost
+ */
+export async function sendOverLightning(
+  call: CallProvider,
+  request: PayoutRequest,
+  invoice: string,
+  timeout: number
+): Promise<Payout> {
+  return await payOnce({
+    find: () => findLightningPayout(call, invoice),
+    send: async () => {
+      const answer = await ask(call, {
+        method: 'POST',
+        path: '/v2/router/send',
+        body: {
+          payment_request: invoice,
+          ...(payable(invoice).isAmountless ? { amt: String(request.amountSats) } : {}),
+          timeout_seconds: secondsToPay(timeout),
+          fee_limit_sat: String(feeLimit(request)),
+          no_inflight_updates: true
+        },
+        scope: 'offchain:write',
+        answers: NOES
+      })
+      const payment = answer.status < 400 ? readLndPayment(answer.body) : null
+      if (payment !== null) return { outcome: 'sent', payment }
+      const error = unsent(answer)
+      return error instanceof ProviderRefused
+        ? { outcome: 'refused', message: error.message, isBefore: true }
+        : { outcome: 'unclear', cause: error.cause }
+    }
+  })
+}
+
+/** The node's payment of an invoice as it stands; null when it knows none. */
+export async function findLightningPayout(call: CallProvider, invoice: string): Promise<SentPayment | null> {
+  const hash = Buffer.from(payable(invoice).paymentHash, 'hex')
+  // URL-safe, and with the padding that Node leaves out and lnd insists on.
+  const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
+  // The stream stays open while the payment is under way; its first line is how it stands.
+  const answer = await ask(call, {
+    method: 'GET',
+    path: `/v2/router/track/${name}?no_inflight_updates=false`,
+    scope: 'offchain:read',
+    answers: [404],
+    firstLine: true
+  })
+  if (isUnknown(answer)) return null
+  const payment = readLndPayment(ok(answer).body)
+  if (payment === null || payment.payout.payoutId !== hash.toString('hex'))
+    throw unusableAnswer('a payment without hash or status')
+  return payment
+}
+
+/**
+ * Sends to an address, `now` in milliseconds. lnd would send twice: our reference is the label by which a transaction
+ * is found.
+ * @throws ProviderRefused when lnd could not send, PayoutUncertain when its answer was lost
+ */
+export async function sendOverChain(
+  call: CallProvider,
+  request: PayoutRequest,
+  address: string,
+  now: number
+): Promise<Payout> {
+  const label = labelOf(request)
+  const known = (await unconfirmed(call, label)) ?? (await confirmed(call, label, now, 1)).found
+  if (known !== null) return payoutOf(known)
+  const answer = await send(call, {
+    method: 'POST',
+    path: '/v1/transactions',
+    body: { addr: address, amount: String(request.amountSats), target_conf: TARGET_BLOCKS, label },
+    scope: 'onchain:write'
+  })
+  const hash = answer.status < 400 ? readSentCoins(answer.body) : null
+  if (hash === null) {
+    const sent = await unconfirmed(call, label).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    })
+    if (sent === null) throw unsent(answer)
+    return payoutOf(sent)
+  }
+  // Sent, whatever comes of asking for its fee, which stays 0 then (decision 61).
+  const sent = await unconfirmed(call, label).catch(() => null)
+  return payoutOf(sent ?? { transactionHash: hash, label, feeSats: 0, at: null })
+}
+
+/**
+ * The transaction of a payout, `now` in milliseconds; null when the wallet has none.
+ * @throws ProviderUnavailable where the wallet has more transactions of late than are looked through
+ */
+export async function findChainPayout(call: CallProvider, request: PayoutRequest, now: number): Promise<Payout | null> {
+  const label = labelOf(request)
+  const found = await unconfirmed(call, label)
+  if (found !== null) return payoutOf(found)
+  const search = await confirmed(call, label, now, MAX_PAGES)
+  if (search.found !== null) return payoutOf(search.found)
+  if (!search.isComplete)
+    throw new ProviderUnavailable('The lnd node has too many transactions to look through for the refund.', 60)
+  return null
+}
+
+function labelOf({ reference }: PayoutRequest): string {
+  return `boltgate:${reference}`
+}
+
+function payoutOf({ transactionHash, feeSats, at }: WalletTransaction): Payout {
+  return { payoutId: transactionHash, status: 'confirmed', feeSats, transactionHash, processedAt: at }
+}
+
+/** Sends; what was certainly not sent is thrown as it is. */
+async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
+  try {
+    return await ask(call, { ...wanted, answers: NOES })
+  } catch (error) {
+    throw isUnsent(error) ? error : new PayoutUncertain(error)
+  }
+}
+
+/**
+ * What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent.
+ */
+function unsent({ status, body, said }: ProviderAnswer): ProviderRefused | PayoutUncertain {
+  const fault = status < 400 ? null : readFault(body)
+  if (fault === null || fault.code === CODE_UNAVAILABLE)
+    return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
+  return new ProviderRefused(
+    'request',
+    said === null ? 'The node did not send the payment.' : `The node did not send the payment: ${said}`
+  )
+}
+
+async function transactions(call: CallProvider, query: string): Promise<readonly WalletTransaction[]> {
+  const found = readTransactions(
+    ok(await ask(call, { method: 'GET', path: `/v1/transactions?${query}`, scope: 'onchain:read' })).body
+  )
+  if (found === null) throw unusableAnswer('no list of transactions')
+  return found
+}
+
+/** The transaction of this label among those without a block. */
+async function unconfirmed(call: CallProvider, label: string): Promise<WalletTransaction | null> {
+  const found = await transactions(call, `start_height=${NO_BLOCK}&end_height=-1`)
+  return found.find(one => one.label === label) ?? null
+}
+
+/** The same among those in blocks, newest first; complete when it saw all that can be of interest. */
+async function confirmed(
+  call: CallProvider,
+  label: string,
+  now: number,
+  pages: number
+): Promise<{ readonly found: WalletTransaction | null; readonly isComplete: boolean }> {
+  for (let page = 0; page < pages; page++) {
+    const list = await transactions(
+      call,
+      `start_height=${NO_BLOCK}&end_height=1&index_offset=${page * PAGE}&max_transactions=${PAGE}`
+    )
+    const found = list.find(one => one.label === label) ?? null
+    // A build that knows no pages answers all at once.
+    const isComplete = list.length !== PAGE || list.some(({ at }) => at !== null && at < now - LOOK_BACK)
+    if (found !== null || isComplete) return { found, isComplete: true }
+  }
+  return { found: null, isComplete: false }
+}
+
+/**
+ * The permissions that a macaroon lacks to pay out. A payout that names nobody is refused by the node, tried at 0.20,
+ * before it looks at anything else but the macaroon. `invoice` is one that nobody has paid.
+ */
+export async function missingForPayouts(
+  call: CallProvider,
+  invoice: string
+): Promise<{ readonly lightning: readonly string[]; readonly chain: readonly string[] }> {
+  const lacks = async (asked: () => Promise<unknown>): Promise<string[]> => {
+    try {
+      await asked()
+      return []
+    } catch (error) {
+      if (error instanceof ProviderRefused && error.scope !== null) return [error.scope]
+      throw error
+    }
+  }
+  const nothing = (path: string, scope: string) => () =>
+    ask(call, { method: 'POST', path, body: {}, scope, answers: NOES })
+  return {
+    lightning: [
+      ...(await lacks(() => findLightningPayout(call, invoice))),
+      ...(await lacks(nothing('/v2/router/send', 'offchain:write')))
+    ],
+    chain: [
+      ...(await lacks(() => unconfirmed(call, ''))),
+      ...(await lacks(nothing('/v1/transactions', 'onchain:write')))
+    ]
+  }
+}

@@ -1,0 +1,284 @@
+import { LRUCache } from 'lru-cache'
+import type { Database } from '../../../platform/database/database.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { decodeInvoice, InvoiceError, type Invoice } from '../../codecs/bolt11.ts'
+import type { CallStanding } from '../../provider-calls/budgets.ts'
+import { ProviderRefused } from '../../provider-calls/errors.ts'
+import { readKeyForCall } from '../../provider-calls/address-key.ts'
+import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import { unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  KeyVerdict,
+  Provider
+} from '../../providers/provider.ts'
+import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
+import {
+  isLnurlError,
+  lnurlMessage,
+  readLnurlInvoice,
+  readLnurlTerms,
+  readLnurlVerify,
+  type LnurlTerms
+} from './answers.ts'
+import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
+import { LnurlStore } from './store.ts'
+
+/** What the kind needs. */
+export interface LnurlOptions extends KeyedOptions {
+  readonly database: Database
+}
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  notifies: false,
+  payout: Object.freeze({ lightning: false, chain: false })
+})
+
+const calls: KeyedKind<LnurlKey> = {
+  kind: 'lnurl',
+  server: 'server of the Lightning address',
+  read: readLnurlKey,
+  secretOf: ({ address }) => address,
+  // Whoever it pays, nobody need prove who asks.
+  authorize: () => ({}),
+  messageOf: lnurlMessage,
+  // It is a stranger, and says little.
+  largest: 64 * 1024,
+  untrusted: {
+    pinned: 'The server of the Lightning address shows another TLS certificate than is trusted.',
+    public: 'No authority that is trusted here signed the TLS certificate of the server of the Lightning address.'
+  }
+}
+
+/** Milliseconds for which the terms of an address are believed, and of how many addresses. */
+const TERMS_KEPT = 120_000
+const MAX_TERMS = 1_000
+/** Milliseconds that an invoice must at least be good for: the server chooses how long it is. */
+const LEAST_TIME = 30_000
+/** Characters of a comment, however many more a server takes. */
+const MAX_COMMENT = 200
+
+const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
+const MAX_REDIRECTS = 3
+const ANSWERS = [200, 400, 404, ...REDIRECTS]
+
+/** What a server said; `refusal` is its reason where it does not know something or will not do it, mostly with status 200. */
+interface LnurlAnswer {
+  readonly body: unknown
+  readonly refusal: string | null
+}
+
+/** Calls a place, at the host of the address or at one that it has named. */
+type CallPlace = (place: LnurlPlace) => Promise<LnurlAnswer>
+
+/** An invoice, and where is asked whether it was paid. */
+interface Made {
+  readonly charge: Charge
+  readonly verify: LnurlPlace
+}
+
+/**
+ * A Lightning address, or an LNURL to pay (LUD-06, -16), whose server says whether an invoice was paid (LUD-21): it only
+ * receives. The key is the address itself (decision 276); the id of a charge is its payment hash (decision 116). Where is
+ * asked whether it was paid is kept in our database and shown to nobody, since the preimage stands there afterwards.
+ *
+ * Known gaps:
+ * - a server that hands out somebody else's invoices cannot be told from an honest one; its word on them counts for its
+ *   own account alone;
+ * - it chooses how long an invoice is good, and shows what is paid, not when: that is when it was first seen;
+ * - addresses of Tor are not called.
+ */
+export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlKey]> implements Provider {
+  readonly kind = 'lnurl'
+  readonly capabilities = capabilities
+  readonly #options: LnurlOptions
+  readonly #store: LnurlStore
+  readonly #terms = new LRUCache<string, { readonly terms: LnurlTerms; readonly until: number }>({ max: MAX_TERMS })
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(options: LnurlOptions) {
+    super(new LnurlCalls(options))
+    this.#options = options
+    this.#store = new LnurlStore(options.database.sql)
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    if (!PAYMENT_HASH.test(chargeId)) return null
+    const { account } = readKeyForCall(key, 'lnurl', readLnurlKey)
+    const charge = await this.#store.find(account, chargeId)
+    if (charge === null) return null
+    const { expiresAt, settledAt, verify } = charge
+    if (settledAt !== null) return { status: 'paid', receivedSats: null, settledAt }
+    const place = lnurlPlace(verify)
+    if (place === null) throw new Error('an address to verify with was stored that is none')
+    const isSettled = await this.calls.within(key, call => settlement(call, place, chargeId))
+    const now = this.#options.clock.now()
+    if (isSettled === true)
+      return { status: 'paid', receivedSats: null, settledAt: await this.#store.settled(charge, now) }
+    if (expiresAt <= now) return { status: 'expired', receivedSats: 0, settledAt: null }
+    return isSettled === null ? null : { status: 'unpaid', receivedSats: 0, settledAt: null }
+  }
+
+  protected async makeCharge(request: ChargeRequest, call: CallPlace, server: LnurlKey): Promise<Charge> {
+    const { charge, verify } = await this.#newInvoice(call, server, request)
+    const { paymentHash, expiresAt } = charge
+    const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
+    if (!(await this.#store.insert(account))) throw unusableAnswer('an invoice that it gave before')
+    return charge
+  }
+
+  /** Goes the whole way: the terms, an invoice over the least amount, and the question whether it was paid. */
+  protected async tryKey(call: CallPlace, server: LnurlKey): Promise<KeyVerdict> {
+    this.#terms.delete(server.account)
+    const { least, most } = await this.#termsOf(call, server)
+    const { charge, verify } = await this.#newInvoice(call, server, { ...KEY_CHECK, amountSats: least })
+    if ((await settlement(call, verify, charge.paymentHash)) !== false)
+      throw new ProviderRefused(
+        'key',
+        'The server of the Lightning address does not say of a new invoice that it is unpaid, so that nobody could know when one is paid.'
+      )
+    return {
+      isValid: true,
+      message: `The Lightning address makes invoices of ${least} to ${most} satoshis, and says when they are paid. It only receives: what is paid to it cannot be refunded through it.`,
+      network: charge.network
+    }
+  }
+
+  async #termsOf(call: CallPlace, server: LnurlKey): Promise<LnurlTerms> {
+    const now = this.#options.clock.now()
+    const known = this.#terms.get(server.account)
+    if (known !== undefined && known.until > now) return known.terms
+    const terms = readLnurlTerms(accepted(await call(server)))
+    if (terms === null) throw unusableAnswer('no terms of payments')
+    this.#terms.set(server.account, { terms, until: now + TERMS_KEPT })
+    return terms
+  }
+
+  async #newInvoice(call: CallPlace, server: LnurlKey, request: ChargeRequest): Promise<Made> {
+    const terms = await this.#termsOf(call, server)
+    const { amountSats } = request
+    const { least, most, demands, callback } = terms
+    if (demands !== null)
+      throw new ProviderRefused(
+        'key',
+        `The Lightning address wants to know the ${demands.slice(0, 40)} of each payer, which is not known here.`
+      )
+    if (amountSats < least || amountSats > most)
+      throw new ProviderRefused(
+        'request',
+        `The Lightning address takes ${least} to ${most} satoshis, not ${amountSats}.`
+      )
+    const query = `amount=${amountSats * 1000}${comment(request.description, terms.comment)}`
+    const path = `${callback.path}${callback.path.includes('?') ? '&' : '?'}${query}`
+    const made = await call({ origin: callback.origin, path })
+    // It may have other terms by now.
+    if (made.refusal !== null) this.#terms.delete(server.account)
+    const answer = readLnurlInvoice(accepted(made))
+    if (answer === null) throw unusableAnswer('no invoice in the answer')
+    const invoice = readInvoice(answer.invoice)
+    const charge = lightningCharge(answer.invoice, invoice.paymentHash, amountSats)
+    // Left out by some, which LUD-06 has come to allow; one of another text is another's invoice.
+    if (invoice.descriptionHash !== null && invoice.descriptionHash !== terms.descriptionHash)
+      throw unusableAnswer('an invoice for something else')
+    if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
+      throw unusableAnswer('an invoice that is about to end')
+    if (answer.verify === null)
+      throw new ProviderRefused(
+        'key',
+        'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
+      )
+    const verify = lnurlPlace(answer.verify)
+    if (verify === null) throw unusableAnswer('an address to verify with that is none')
+    return { charge, verify }
+  }
+}
+
+/** Calls to the servers of addresses, and to hosts that they name. */
+class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
+  readonly #calls: KeyedCalls<LnurlKey>
+
+  constructor(options: LnurlOptions) {
+    this.#calls = new KeyedCalls(calls, options)
+  }
+
+  async within<T>(
+    key: Secret<string> | null,
+    run: (call: CallPlace, server: LnurlKey) => Promise<T>,
+    standing?: CallStanding
+  ): Promise<T> {
+    return await this.#calls.within(
+      key,
+      (call, server, elsewhere) =>
+        run(place => asked(({ origin }) => (origin === server.origin ? call : elsewhere(origin)), place), server),
+      standing
+    )
+  }
+
+  async close(): Promise<void> {
+    await this.#calls.close()
+  }
+}
+
+/**
+ * Calls a place and follows redirects, since no key is sent along: addresses at www or an own domain are often
+ * redirected. Every host passes the address guard.
+ */
+async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlAnswer> {
+  let place = first
+  for (let redirects = 0; ; redirects++) {
+    const { path } = place
+    const { status, body, said, location } = await callOf(place)({ method: 'GET', path, answers: ANSWERS })
+    if (!REDIRECTS.includes(status)) {
+      const isRefusal = status !== 200 || isLnurlError(body)
+      return { body, refusal: isRefusal ? (said ?? `status ${status}`) : null }
+    }
+    const base = `${place.origin}${path}`
+    const next = location !== null && URL.canParse(location, base) ? lnurlPlace(new URL(location, base).href) : null
+    if (next === null || redirects === MAX_REDIRECTS)
+      throw new ProviderRefused(
+        'key',
+        next === null
+          ? 'The server of the Lightning address redirects to an address that cannot be called.'
+          : `The server of the Lightning address redirects more than ${MAX_REDIRECTS} times.`
+      )
+    place = next
+  }
+}
+
+/** @throws ProviderRefused with the server's reason */
+function accepted({ body, refusal }: LnurlAnswer): unknown {
+  if (refusal === null) return body
+  throw new ProviderRefused('request', `The server of the Lightning address refused: ${refusal}`)
+}
+
+/** Whether an invoice was paid; null where the server says that it knows of none. */
+async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: string): Promise<boolean | null> {
+  const { body, refusal } = await call(verify)
+  if (refusal !== null) return null
+  const answer = readLnurlVerify(body, paymentHash)
+  if (answer === null) throw unusableAnswer('no word on an invoice')
+  return answer.isSettled
+}
+
+/** What a server shows to its owner beside a payment, if it takes a comment (LUD-12). */
+function comment(description: string, most: number): string {
+  const text = [...description.toWellFormed().replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')]
+    .slice(0, Math.min(most, MAX_COMMENT))
+    .join('')
+  return text.trim() === '' ? '' : `&comment=${encodeURIComponent(text)}`
+}
+
+function readInvoice(text: string): Invoice {
+  try {
+    return decodeInvoice(text, { signature: 'named' })
+  } catch (error) {
+    if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
+    throw error
+  }
+}

@@ -1,0 +1,320 @@
+import { LRUCache } from 'lru-cache'
+import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
+import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { jsonMembers, jsonText, type JsonMembers } from '../../provider-calls/json-members.ts'
+import {
+  inOurTerms,
+  KeyUnusable,
+  originOf,
+  type KeyedOptions,
+  type ServerWords
+} from '../../provider-calls/keyed-calls.ts'
+import { readKeyForCall } from '../../provider-calls/address-key.ts'
+import { saidInShort, unusableAnswer } from '../../provider-calls/provider-call.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { readAnnouncement } from './answers.ts'
+import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
+import { readNwcKey, type NwcKey, type RelayAddress } from './key.ts'
+import { conversationKey, decrypt, encrypt, Nip44Error } from './nip44.ts'
+import { WalletSilent } from './faults.ts'
+import { Relay, type StoredFilter } from './relay.ts'
+
+/** What of NIP-47 is called. */
+export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
+
+/** An error of a wallet that the caller reads itself. */
+export interface NwcError {
+  /** As NIP-47 or the wallet has it, in capitals. */
+  readonly code: string
+  /** For people: one short line. */
+  readonly said: string
+}
+
+/** A wallet within one time limit. */
+export interface NwcWallet {
+  readonly key: NwcKey
+  /** Our public key in this connection. */
+  readonly client: string
+  /** What the two of us encrypt with. */
+  readonly conversation: Buffer
+  /** The relays of the key that are used. */
+  readonly relays: readonly Relay[]
+  /**
+   * Asks for something; gives the result, or an error of a code that `answers` wants.
+   * @throws ProviderRefused, ProviderUnavailable
+   */
+  ask(method: NwcMethod, parameters: JsonMembers, answers?: (code: string) => boolean): Promise<NwcAnswer>
+  /** The wallet's announcement, the newest that one of its relays has; null where none has one. */
+  announced(): Promise<NostrEvent | null>
+}
+
+/** What a wallet answered: its result, or an error that was asked for. */
+export type NwcAnswer = { readonly result: JsonMembers } | { readonly error: NwcError }
+
+const words: ServerWords = {
+  server: 'relay of the nwc key',
+  untrusted: {
+    pinned: 'The relay in the nwc key shows a TLS certificate that is not trusted here.',
+    public: 'No authority that is trusted here signed the TLS certificate of the relay in the nwc key.'
+  },
+  secured: 'take a relay with wss://'
+}
+
+/** Relays whose connections are kept; only idle ones above it are let go. */
+const MAX_RELAYS = 1000
+/** Seconds for which relays and wallets take a request for a present one: clocks differ. */
+const REQUEST_LIFE = 60
+/** Seconds to wait where a wallet asks for it. */
+const RATE_WAIT = 5
+/** Milliseconds without an answer after which the wallet's announcement is read, and for which that is believed. */
+const PROBE_AFTER = 2_000
+const NIP04_KEPT = 600_000
+/** Reads may be asked for a second time. */
+const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
+
+/**
+ * Requests to wallets over the relays that keys name (NIP-47, NIP-44). A relay has one connection for all keys that name
+ * it, and whoever trusts it alike; an address that a merchant gave is checked at each connection (decisions 71 and 92).
+ * It keeps no secret.
+ */
+export class NwcCalls {
+  readonly #options: KeyedOptions
+  readonly #budget: CallBudget
+  readonly #ownOrigin: string | null
+  /** The one used longest ago first. */
+  readonly #relays = new Map<string, Relay>()
+  /** Wallets that know NIP-04 alone, and until when that is believed. */
+  readonly #nip04 = new LRUCache<string, number>({ max: MAX_RELAYS })
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(options: KeyedOptions) {
+    if (options.ownKey !== null) readNwcKey(options.ownKey.reveal().trim())
+    this.#options = options
+    this.#budget = options.budget ?? noBudget('nwc', options.clock)
+    this.#ownOrigin = options.url === null ? null : originOf(options.url)
+  }
+
+  /**
+   * Runs requests with a key under one time limit; `standing` says for whom.
+   * @throws ProviderRefused 'key' for a key of another form and a relay that must not be called; what `run` throws
+   */
+  async within<T>(
+    key: Secret<string> | null,
+    run: (wallet: NwcWallet) => Promise<T>,
+    standing: CallStanding = 'keyed'
+  ): Promise<T> {
+    const read = readKeyForCall(key, 'nwc', readNwcKey)
+    const isOwn = key !== null && key === this.#options.ownKey
+    const limit = new AbortController()
+    const timer = this.#options.clock.after(this.#options.timeout, () => {
+      limit.abort()
+    })
+    try {
+      return await run(this.#wallet(read, isOwn, limit.signal, standing))
+    } catch (error) {
+      throw error instanceof KeyUnusable ? error.refusal : error
+    } finally {
+      timer.cancel()
+      this.#trim()
+    }
+  }
+
+  /** Ends all connections. */
+  async close(): Promise<void> {
+    const relays = [...this.#relays.values()]
+    this.#relays.clear()
+    for (const relay of relays) relay.close()
+  }
+
+  #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, standing: CallStanding): NwcWallet {
+    const secret = key.secret.reveal()
+    const conversation = conversationKey(Buffer.from(secret, 'hex'), Buffer.from(key.wallet, 'hex'))
+    const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
+    const once = async (method: NwcMethod, parameters: JsonMembers): Promise<JsonMembers> => {
+      this.#requireNip44(key)
+      await this.#budget.spend(undefined, secret, standing)
+      const event = this.#request(key, encrypt(JSON.stringify({ method, params: parameters }), conversation))
+      const probe = this.#options.clock.after(PROBE_AFTER, () => {
+        void this.#probe(key, announced)
+      })
+      try {
+        const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, limit)))
+        return readAnswer(answer, method, conversation)
+      } catch (error) {
+        // A wallet that knows NIP-04 alone does not answer, because it cannot read the request.
+        if (error instanceof WalletSilent) this.#requireNip44(key)
+        throw error
+      } finally {
+        probe.cancel()
+      }
+    }
+    const ask: NwcWallet['ask'] = async (method, parameters, answers) => {
+      const answer = await once(method, parameters).catch(async (error: unknown) => {
+        const isLost =
+          error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
+        if (!isLost || !READS.has(method) || limit.aborted) throw error
+        return await once(method, parameters)
+      })
+      const error = readError(answer['error'], secret)
+      if (error === null) {
+        const result = jsonMembers(answer['result'])
+        if (result === null) throw unusableAnswer('neither a result nor an error')
+        return { result }
+      }
+      if (answers?.(error.code) === true) return { error }
+      if (error.code === 'RATE_LIMITED') await this.#budget.refused(undefined, secret, RATE_WAIT)
+      throw meaningOf(error, method)
+    }
+    const announced = async (): Promise<NostrEvent | null> => {
+      const filter: StoredFilter = { kinds: [KINDS.info], authors: [key.wallet], limit: 1 }
+      const found = await all(relays.map(relay => async () => await relay.stored(filter, limit)))
+      return found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
+    }
+    return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
+  }
+
+  /** @throws ProviderRefused 'key' for a wallet that was seen to know NIP-04 alone */
+  #requireNip44({ origin }: NwcKey): void {
+    if ((this.#nip04.get(origin) ?? 0) > this.#options.clock.now()) throw new ProviderRefused('key', NO_NIP44)
+  }
+
+  /** Reads how a wallet that does not answer encrypts. Never rejects: nothing is known then. */
+  async #probe({ origin }: NwcKey, announced: () => Promise<NostrEvent | null>): Promise<void> {
+    const event = await announced().catch(() => null)
+    if (event !== null && !readAnnouncement(event).hasNip44)
+      this.#nip04.set(origin, this.#options.clock.now() + NIP04_KEPT)
+  }
+
+  #request({ wallet, secret }: NwcKey, content: string): NostrEvent {
+    const now = Math.floor(this.#options.clock.now() / 1000)
+    return signEvent(secret.reveal(), {
+      created_at: now,
+      kind: KINDS.request,
+      tags: [
+        ['p', wallet],
+        ['encryption', 'nip44_v2'],
+        ['expiration', String(now + REQUEST_LIFE)]
+      ],
+      content
+    })
+  }
+
+  /** What a merchant's key names is guarded, even where the operator's names the same. */
+  #relay(address: RelayAddress, isTrusted: boolean): Relay {
+    const { guard, timeout, clock } = this.#options
+    const name = `${isTrusted ? 'own' : 'guarded'} ${address.url}`
+    const known = this.#relays.get(name)
+    this.#relays.delete(name)
+    const connector = () =>
+      isTrusted ? plainConnector({ tls: null, timeout }) : guardedConnector(guard, { tls: null, timeout })
+    const relay =
+      known ?? new Relay({ address, clock, connect: inOurTerms(connector(), words, false, 'in the nwc key') })
+    this.#relays.set(name, relay)
+    return relay
+  }
+
+  #trim(): void {
+    for (const [name, relay] of this.#relays) {
+      if (this.#relays.size <= MAX_RELAYS) return
+      if (!relay.isIdle) continue
+      this.#relays.delete(name)
+      relay.close()
+    }
+  }
+}
+
+/** The first that succeeds; else what the relay says that the request may have reached, or the first's fault. */
+async function first<T>(works: ReadonlyArray<() => Promise<T>>): Promise<T> {
+  try {
+    return await Promise.any(works.map(work => work()))
+  } catch (error) {
+    throw telling(error)
+  }
+}
+
+/** What those gave that succeeded. @throws what `first` does, where none did */
+async function all<T>(works: ReadonlyArray<() => Promise<T>>): Promise<readonly T[]> {
+  const ends = await Promise.allSettled(works.map(work => work()))
+  const given = ends.filter(end => end.status === 'fulfilled').map(({ value }) => value)
+  if (given.length > 0) return given
+  throw telling(new AggregateError(ends.flatMap(end => (end.status === 'rejected' ? [end.reason] : []))))
+}
+
+/** Of several faults the one that says least of what certainly did not happen: a request counts as sent if one sent it. */
+function telling(error: unknown): unknown {
+  if (!(error instanceof AggregateError)) return error
+  const faults: readonly unknown[] = error.errors
+  return (
+    faults.find(fault => fault instanceof WalletSilent) ??
+    faults.find(fault => !isNothing(fault)) ??
+    faults.find(fault => fault instanceof NothingSent) ??
+    faults[0]
+  )
+}
+
+function isNothing(fault: unknown): boolean {
+  return fault instanceof NothingSent || fault instanceof ProviderRefused || fault instanceof KeyUnusable
+}
+
+/** @throws ProviderUnavailable for what cannot be used, without a word of what stood there */
+function readAnswer(event: NostrEvent, method: NwcMethod, conversation: Buffer): JsonMembers {
+  let text: string
+  try {
+    text = decrypt(event.content, conversation)
+  } catch (error) {
+    if (!(error instanceof Nip44Error)) throw error
+    throw unusableAnswer('a message that is not encrypted for us')
+  }
+  const answer = jsonMembers(parsed(text))
+  if (answer === null) throw unusableAnswer('a message that is no JSON object')
+  const type = jsonText(answer['result_type'])
+  if (type !== null && type !== method) throw unusableAnswer('the result of another method')
+  return answer
+}
+
+/** What JSON holds; null for what is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return null
+  }
+}
+
+function readError(value: unknown, secret: string): NwcError | null {
+  const error = jsonMembers(value)
+  if (error === null) return null
+  const code = jsonText(error['code'])?.toUpperCase() ?? 'OTHER'
+  return { code, said: saidInShort(jsonText(error['message']), secret) ?? code }
+}
+
+/** What a wallet's error means for any method. */
+function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused | ProviderUnavailable {
+  switch (code) {
+    case 'UNAUTHORIZED':
+      return new ProviderRefused('key', 'The wallet does not know this connection: it may have been deleted in it.')
+    case 'EXPIRED':
+      return new ProviderRefused('key', 'The connection in the nwc key has expired; make a new one in the wallet.')
+    case 'UNSUPPORTED_ENCRYPTION':
+      return new ProviderRefused('key', NO_NIP44)
+    case 'RESTRICTED':
+      return new ProviderRefused('scope', `The connection lacks the permission ${method}.`, method)
+    case 'NOT_IMPLEMENTED':
+      return new ProviderRefused('scope', `The wallet has no ${method}.`, method)
+    case 'RATE_LIMITED':
+      return new ProviderUnavailable(
+        'The wallet asks us to wait before the next request.',
+        RATE_WAIT,
+        undefined,
+        'rate'
+      )
+    default:
+      return new ProviderRefused('request', `The wallet refused the request: ${said}`)
+  }
+}
+
+/** For wallets that encrypt as nobody should any more. */
+export const NO_NIP44 =
+  'The wallet encrypts by NIP-04 alone, which is not spoken here: a newer version of it, or another wallet, takes NIP-44.'

@@ -1,0 +1,79 @@
+import { hash, randomBytes } from 'node:crypto'
+import { signSchnorr, verifySchnorr, xOnlyPointFromScalar } from 'tiny-secp256k1'
+import { jsonHash, jsonMembers } from '../../provider-calls/json-members.ts'
+
+/** What travels over Nostr (NIP-01), in its own spelling. */
+export interface NostrEvent {
+  /** SHA-256 of all but the signature: 64 lower-case hex characters. */
+  readonly id: string
+  /** Who signed it, likewise. */
+  readonly pubkey: string
+  /** Seconds since the epoch. */
+  readonly created_at: number
+  readonly kind: number
+  readonly tags: ReadonlyArray<readonly string[]>
+  readonly content: string
+  readonly sig: string
+}
+
+/** Kinds of events of Nostr Wallet Connect (NIP-47). */
+export const KINDS = Object.freeze({ info: 13_194, request: 23_194, response: 23_195, notification: 23_197 })
+
+/** The public key of a private one: both are hex. */
+export function publicKeyOf(secret: string): string {
+  return Buffer.from(xOnlyPointFromScalar(Buffer.from(secret, 'hex'))).toString('hex')
+}
+
+/** Signs an event with a private key, which is hex (BIP 340). */
+export function signEvent(
+  secret: string,
+  event: Pick<NostrEvent, 'created_at' | 'kind' | 'tags' | 'content'>
+): NostrEvent {
+  const whole = { ...event, pubkey: publicKeyOf(secret) }
+  const id = idOf(whole)
+  const sig = signSchnorr(Buffer.from(id, 'hex'), Buffer.from(secret, 'hex'), randomBytes(32))
+  return { ...whole, id, sig: Buffer.from(sig).toString('hex') }
+}
+
+/** Tags of an event, values of a tag and characters of each: events of NIP-47 have a few short ones. */
+const MAX_TAGS = 64
+const MAX_VALUES = 16
+const MAX_VALUE = 1024
+
+/** An event as it was received, whose signature is not verified; null for anything else and for one of absurd size. */
+export function readNostrEvent(value: unknown): NostrEvent | null {
+  const event = jsonMembers(value)
+  const [id, pubkey] = [jsonHash(event?.['id']), jsonHash(event?.['pubkey'])]
+  if (event === null || id === null || pubkey === null) return null
+  const { created_at, kind, tags, content, sig } = event
+  if (!Number.isSafeInteger(created_at) || !Number.isSafeInteger(kind) || typeof content !== 'string') return null
+  if (typeof sig !== 'string' || !/^[0-9a-f]{128}$/.test(sig) || !Array.isArray(tags)) return null
+  if (tags.length > MAX_TAGS || !tags.every(isTag)) return null
+  // Both were found to be whole numbers.
+  return { id, pubkey, created_at: created_at as number, kind: kind as number, tags, content, sig }
+}
+
+/** Whether whom it names has signed it, and nothing of it was changed. */
+export function isGenuine(event: NostrEvent): boolean {
+  return (
+    event.id === idOf(event) &&
+    verifySchnorr(Buffer.from(event.id, 'hex'), Buffer.from(event.pubkey, 'hex'), Buffer.from(event.sig, 'hex'))
+  )
+}
+
+/** The first value of a tag; null where there is none. */
+export function tagOf({ tags }: NostrEvent, name: string): string | null {
+  return tags.find(([one]) => one === name)?.[1] ?? null
+}
+
+function isTag(value: unknown): value is readonly string[] {
+  return (
+    Array.isArray(value) &&
+    value.length <= MAX_VALUES &&
+    value.every(part => typeof part === 'string' && part.length <= MAX_VALUE)
+  )
+}
+
+function idOf({ pubkey, created_at, kind, tags, content }: Omit<NostrEvent, 'id' | 'sig'>): string {
+  return hash('sha256', JSON.stringify([0, pubkey, created_at, kind, tags, content]), 'hex')
+}

@@ -1,0 +1,102 @@
+import type { Clock, Timer } from '../../../platform/system/clock.ts'
+import { jsonMembers } from '../../provider-calls/json-members.ts'
+import { readNwcTransaction } from './answers.ts'
+import { parsed, type NwcWallet } from './calls.ts'
+import type { NostrEvent } from './event.ts'
+import { decrypt, Nip44Error } from './nip44.ts'
+import type { NewsListener, Relay } from './relay.ts'
+
+/** A connection some of whose invoices may still be paid. */
+interface Expecting {
+  readonly listener: NewsListener
+  readonly relays: readonly Relay[]
+  /** When each can no longer be paid, by payment hash; in milliseconds since the epoch. */
+  readonly ends: Map<string, number>
+  timer: Timer | null
+}
+
+/** Invoices of one connection that are listened for, and connections; the payments of others are asked for. */
+const MAX_INVOICES = 1000
+const MAX_CONNECTIONS = 5000
+/** Milliseconds for which an invoice is listened for after its end: what is paid in its last second is told later. */
+const AFTER_END = 5_000
+
+/**
+ * Hears wallets tell of payments (`payment_received`), which many do and some do not, while an invoice can still be paid;
+ * so a relay nobody expects anything of can be left. A notification is signed by the wallet that made the invoice, as the
+ * answer to a look-up would be. What is kept to read it decrypts, and signs nothing.
+ */
+export class News {
+  readonly #clock: Clock
+  readonly #settled: (paymentHash: string) => Promise<void>
+  readonly #connections = new Map<string, Expecting>()
+
+  /** `settled` is told of each payment once, and does not reject. */
+  constructor(clock: Clock, settled: (paymentHash: string) => Promise<void>) {
+    this.#clock = clock
+    this.#settled = settled
+  }
+
+  /** Listens for the payment of an invoice that the wallet made; `until` in milliseconds since the epoch. */
+  expect({ key, client, conversation, relays }: NwcWallet, paymentHash: string, until: number): void {
+    const name = `${key.wallet} ${client}`
+    const known = this.#connections.get(name)
+    if (known !== undefined) {
+      if (known.ends.size < MAX_INVOICES) known.ends.set(paymentHash, until + AFTER_END)
+      return
+    }
+    if (this.#connections.size >= MAX_CONNECTIONS) return
+    const made: Expecting = {
+      listener: {
+        wallet: key.wallet,
+        client,
+        heard: event => {
+          this.#heard(name, made, conversation, event)
+        }
+      },
+      relays,
+      ends: new Map([[paymentHash, until + AFTER_END]]),
+      timer: null
+    }
+    if (!relays.map(relay => relay.listen(made.listener)).includes(true)) return
+    this.#connections.set(name, made)
+    this.#wait(name, made)
+  }
+
+  close(): void {
+    for (const { timer } of this.#connections.values()) timer?.cancel()
+    this.#connections.clear()
+  }
+
+  #heard(name: string, made: Expecting, conversation: Buffer, { content }: NostrEvent): void {
+    let text: string
+    try {
+      text = decrypt(content, conversation)
+    } catch (error) {
+      if (!(error instanceof Nip44Error)) throw error
+      return
+    }
+    const told = jsonMembers(parsed(text))
+    const payment = readNwcTransaction(told?.['notification'], this.#clock.now())
+    if (told?.['notification_type'] !== 'payment_received' || payment === null) return
+    if (payment.type === 'outgoing' || payment.state !== 'settled' || !made.ends.delete(payment.paymentHash)) return
+    if (made.ends.size === 0) this.#stop(name, made)
+    void this.#settled(payment.paymentHash)
+  }
+
+  /** Until the last of its invoices can no longer be paid. */
+  #wait(name: string, made: Expecting): void {
+    made.timer = this.#clock.after(Math.max(...made.ends.values()) - this.#clock.now(), () => {
+      const now = this.#clock.now()
+      for (const [paymentHash, end] of made.ends) if (end <= now) made.ends.delete(paymentHash)
+      if (made.ends.size === 0) this.#stop(name, made)
+      else this.#wait(name, made)
+    })
+  }
+
+  #stop(name: string, { listener, relays, timer }: Expecting): void {
+    timer?.cancel()
+    this.#connections.delete(name)
+    for (const relay of relays) relay.unlisten(listener)
+  }
+}

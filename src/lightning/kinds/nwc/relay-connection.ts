@@ -1,0 +1,135 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
+import { Client, ping, WebSocket } from 'undici'
+import type { Clock, Timer } from '../../../platform/system/clock.ts'
+import type { Connector } from '../../../engine/upstream/connector.ts'
+import { unreached } from './faults.ts'
+import type { RelayAddress } from './key.ts'
+
+/** How a relay is reached. */
+export interface RelayConnectionOptions {
+  readonly address: RelayAddress
+  /** Its faults are errors in the kinds' own terms. */
+  readonly connect: Connector
+  readonly clock: Clock
+}
+
+/** Bytes of one message: relays carry 64 KB of content. */
+const MAX_MESSAGE = 192 * 1024
+/** Milliseconds between two looks at an open connection: it is pinged, and given up where it is dead. */
+const LOOK = 30_000
+/** undici's own name for a pong (its documentation, Diagnostics Channel). */
+const PONG = 'undici:websocket:pong'
+
+/** What becomes of a connection. */
+export interface ConnectionEvents {
+  opened(): void
+  said(text: string): void
+  /** `wasOpen`: messages could be sent before. */
+  ended(fault: Error, wasOpen: boolean): void
+  /** The connection is looked at from time to time. */
+  looked(): void
+}
+
+/** One WebSocket, pinged while it is open, and ended where it says nothing between two pings. */
+export class RelayConnection {
+  readonly #events: ConnectionEvents
+  readonly #clock: Clock
+  readonly #client: Client
+  readonly #webSocket: WebSocket
+  readonly #pong: (message: unknown) => void
+  #socket: Socket | TLSSocket | null = null
+  #fault: Error | null = null
+  #look: Timer | null = null
+  #wasOpen = false
+  #hasEnded = false
+  /** When something last came, in the clock's monotonic milliseconds. */
+  heardAt: number
+
+  constructor({ address, connect, clock }: RelayConnectionOptions, events: ConnectionEvents) {
+    this.#events = events
+    this.#clock = clock
+    this.heardAt = -1
+    this.#client = new Client(address.origin, {
+      allowH2: false,
+      webSocket: { maxPayloadSize: MAX_MESSAGE },
+      connect: (wanted, callback) => {
+        connect(wanted, (...result) => {
+          const [error, socket] = result
+          if (error === null) this.#socket = socket
+          else this.#fault = error
+          if (this.#hasEnded) socket?.destroy()
+          callback(...result)
+        })
+      }
+    })
+    this.#pong = message => {
+      // undici's own message (its documentation, Diagnostics Channel).
+      if ((message as { readonly websocket: WebSocket }).websocket === this.#webSocket) this.heardAt = clock.monotonic()
+    }
+    // No redirect is followed by it.
+    this.#webSocket = new WebSocket(address.url, {
+      dispatcher: this.#client,
+      headers: { 'user-agent': 'boltgate' }
+    })
+    subscribe(PONG, this.#pong)
+    this.#webSocket.addEventListener('open', () => {
+      this.heardAt = clock.monotonic()
+      this.#wasOpen = true
+      this.#look = clock.every(LOOK, () => {
+        this.#lookAt()
+      })
+      events.opened()
+    })
+    this.#webSocket.addEventListener('message', ({ data }: { readonly data: unknown }) => {
+      this.heardAt = clock.monotonic()
+      if (typeof data === 'string') events.said(data)
+    })
+    this.#webSocket.addEventListener('error', () => {
+      // The close follows it, or there never was a connection.
+      if (!this.#wasOpen) this.#over()
+    })
+    this.#webSocket.addEventListener('close', () => {
+      this.#over()
+    })
+  }
+
+  get isOpen(): boolean {
+    return this.#wasOpen && !this.#hasEnded
+  }
+
+  send(text: string): void {
+    if (this.isOpen) this.#webSocket.send(text)
+  }
+
+  /** Ends it at once, without a word to those who watch it. */
+  end(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#look?.cancel()
+    unsubscribe(PONG, this.#pong)
+    this.#webSocket.close()
+    this.#socket?.destroy()
+    // Whoever waits for it has been told.
+    void this.#client.destroy()
+  }
+
+  #lookAt(): void {
+    if (this.heardAt < this.#clock.monotonic() - 2 * LOOK) {
+      this.#over()
+      return
+    }
+    ping(this.#webSocket)
+    this.#events.looked()
+  }
+
+  #over(): void {
+    if (this.#hasEnded) return
+    this.end()
+    this.#events.ended(
+      this.#fault ?? unreached(this.#socket === null ? 'the connection failed' : 'no WebSocket is spoken there'),
+      this.#wasOpen
+    )
+  }
+}

@@ -1,0 +1,64 @@
+import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { isPrivate } from 'tiny-secp256k1'
+import { randomToken, systemRandom, type Random } from '../../../platform/system/ids.ts'
+
+/** The file of the sandbox's node key holds something else. */
+export class NodeKeyError extends Error {
+  override name = 'NodeKeyError'
+  readonly code = 'BG_NODE_KEY'
+}
+
+/**
+ * The private key of the sandbox's node, 32 bytes: read from `file` (64 hex characters, mode 0600), or made there.
+ * Processes that start together agree on one key, because the finished file is linked into place and the first link
+ * wins.
+ * @throws NodeKeyError when the file holds no key; it is never overwritten, since old invoices name the old node.
+ */
+export function loadNodeKey(file: string, random: Random = systemRandom): Buffer {
+  const present = readKey(file)
+  if (present !== null) return present
+  mkdirSync(dirname(file), { recursive: true, mode: 0o700 })
+  const draft = `${file}.${randomToken(6)}`
+  writeFileSync(draft, `${newKey(random).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
+  try {
+    linkSync(draft, file)
+  } catch (error) {
+    if (!hasCode(error, 'EEXIST')) throw error
+  } finally {
+    rmSync(draft)
+  }
+  const made = readKey(file)
+  if (made === null) throw new NodeKeyError(`${file} vanished while it was being made`)
+  return made
+}
+
+function readKey(file: string): Buffer | null {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    if (hasCode(error, 'ENOENT')) return null
+    throw error
+  }
+  const key = Buffer.from(text, 'hex')
+  if (!/^[0-9a-f]{64}$/.test(text) || !isPrivate(key)) {
+    throw new NodeKeyError(
+      `${file} must hold a private key as 64 lower-case hex characters; remove it to have a new one made`
+    )
+  }
+  if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600)
+  return key
+}
+
+function newKey(random: Random): Buffer {
+  for (;;) {
+    const key = Buffer.from(random(32))
+    // All but about one in 2^128 are valid.
+    if (isPrivate(key)) return key
+  }
+}
+
+function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

@@ -1,0 +1,256 @@
+import { hash } from 'node:crypto'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { payable } from '../../provider-calls/pay-once.ts'
+import {
+  NothingSent,
+  unusableAnswer,
+  type CallProvider,
+  type ProviderCall
+} from '../../provider-calls/provider-call.ts'
+import type { Payout, PayoutRequest } from '../../providers/provider.ts'
+import {
+  btcAmount,
+  readError,
+  readStrikePayment,
+  readQuote,
+  readTiers,
+  type ChainTier,
+  type PaymentQuote
+} from './answers.ts'
+
+/** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
+const PATIENCE = 24 * 60
+/** Payouts that this process remembers; the oldest is let go. */
+const MEMORY = 10_000
+const ID = /^[0-9A-Za-z-]{1,64}$/
+const MAX_DESCRIPTION = 250
+
+interface Began {
+  readonly quoteId: string
+  /** The quote was answered to a look-up, and only a quote that was answered to `create` is ever executed. */
+  readonly isUnsent: boolean
+}
+
+/**
+ * Sending from a Strike account: a quote, then its execution. Exactly once rests on three rules:
+ * - the quote's idempotency key is made from our reference, so that there is one quote for each reference;
+ * - a quote is executed only by the call of `create` that made it, once; whoever hears that it exists already never
+ *   does;
+ * - an answer to the execution that does not say for certain that nothing happened is uncertain, and looked up.
+ */
+export class StrikePayouts {
+  /** By reference. Saves calls; what is not in it is asked for again. */
+  readonly #began = new Map<string, Began>()
+  /** Whether payments are found under the id of their quote, as this process has seen it; null before the first. */
+  #isFoundByQuote: boolean | null = null
+
+  /**
+   * Pays. @throws PayoutUncertain; ProviderRefused and ProviderUnavailable when nothing was and nothing will be sent
+   */
+  async create(call: CallProvider, request: PayoutRequest): Promise<Payout> {
+    const quote = await this.#quote(call, request)
+    if (!quote.isNew) return await this.#begunBefore(call, quote.id)
+    if (quote.msat !== null && quote.msat !== BigInt(request.amountSats) * 1000n) {
+      throw new ProviderRefused(
+        'request',
+        'The payment provider quoted another amount than was asked for; nothing was sent.'
+      )
+    }
+    const { feeLimitSats } = request
+    if (feeLimitSats !== undefined) {
+      const most = BigInt(request.amountSats + feeLimitSats) * 1000n
+      if (quote.totalMsat === null || quote.totalMsat > most)
+        throw new ProviderRefused('request', 'The payment provider asks for a higher routing fee; nothing was sent.')
+    }
+    this.#remember(request.reference, { quoteId: quote.id, isUnsent: false })
+    const payout = await this.#execute(call, quote.id)
+    this.#isFoundByQuote = payout.payoutId === quote.id
+    return payout
+  }
+
+  /**
+   * How a payout stands; null when it is certain that it was not sent. @throws ProviderUnavailable when that cannot be
+   * told
+   */
+  async lookUp(call: CallProvider, request: PayoutRequest, payoutId: string | null): Promise<Payout | null> {
+    if (payoutId !== null) return await payment(call, payoutId)
+    const began = this.#began.get(request.reference) ?? (await this.#beganAt(call, request))
+    if (began.isUnsent) return null
+    const found = await payment(call, began.quoteId)
+    if (found !== null || this.#isFoundByQuote === true) return found
+    // It was not sent, or stands under an id that was lost with the answer: saying "not sent" might pay twice.
+    throw unknown()
+  }
+
+  /** The first quote of this reference, by asking for it once more under the same idempotency key. */
+  async #beganAt(call: CallProvider, request: PayoutRequest): Promise<Began> {
+    const quote = await this.#quote(call, request).catch((error: unknown) => {
+      // Its invoice may have expired or be paid by now, which says nothing of what was sent.
+      throw error instanceof ProviderRefused && error.reason === 'request' ? unknown(error) : error
+    })
+    const began = { quoteId: quote.id, isUnsent: quote.isNew }
+    this.#remember(request.reference, began)
+    return began
+  }
+
+  async #begunBefore(call: CallProvider, quoteId: string): Promise<Payout> {
+    const found = await payment(call, quoteId).catch((error: unknown) => {
+      throw new PayoutUncertain(error)
+    })
+    if (found === null) throw new PayoutUncertain(new Error('the payout was begun before'))
+    return found
+  }
+
+  async #quote(call: CallProvider, request: PayoutRequest): Promise<PaymentQuote & { readonly isNew: boolean }> {
+    const { path, body, scope } = await quoteCall(call, request)
+    const answer = await call({
+      method: 'POST',
+      path,
+      body,
+      scope,
+      headers: { 'idempotency-key': idempotencyKey(request.reference) },
+      answers: [400, 409, 422],
+      sharedLimit: 'payment quotes'
+    })
+    if (answer.status < 300) {
+      const quote = readQuote(answer.body)
+      if (quote === null || !ID.test(quote.id)) throw unusableAnswer('a quote without an id')
+      return { ...quote, isNew: true }
+    }
+    const { code, paymentQuoteId } = readError(answer.body)
+    if (code !== 'DUPLICATE_PAYMENT_QUOTE') throw refused(answer.said, answer.status)
+    if (paymentQuoteId === null || !ID.test(paymentQuoteId)) throw unusableAnswer('a duplicate quote without its id')
+    return { id: paymentQuoteId, isNew: false, msat: null, totalMsat: null }
+  }
+
+  async #execute(call: CallProvider, quoteId: string): Promise<Payout> {
+    const answer = await call({
+      method: 'PATCH',
+      path: `/v1/payment-quotes/${quoteId}/execute`,
+      scope: 'partner.payment-quote.execute',
+      answers: [409, 422],
+      sharedLimit: 'executions'
+    }).catch((error: unknown) => {
+      // No connection, or turned away at the door: it did not happen.
+      const isCertain =
+        error instanceof ProviderRefused ||
+        error instanceof NothingSent ||
+        (error instanceof ProviderUnavailable && error.fault === 'rate')
+      throw isCertain ? error : new PayoutUncertain(error)
+    })
+    if (answer.status < 300) {
+      const payout = readStrikePayment(answer.body)
+      if (payout === null) throw new PayoutUncertain(unusableAnswer('an execution without a payment'))
+      return payout
+    }
+    const { code, paymentId } = readError(answer.body)
+    if (code === 'PAYMENT_PROCESSED' && paymentId !== null) return await this.#begunBefore(call, paymentId)
+    // 409: something is going on with this payment; the codes say the same.
+    if (answer.status === 409 || code === null || /PROCESS/.test(code))
+      throw new PayoutUncertain(new Error(`the execution was answered with ${answer.status}`))
+    throw refused(answer.said, answer.status)
+  }
+
+  #remember(reference: string, began: Began): void {
+    const oldest = this.#began.size < MEMORY ? undefined : this.#began.keys().next().value
+    if (oldest !== undefined) this.#began.delete(oldest)
+    this.#began.set(reference, began)
+  }
+}
+
+async function payment(call: CallProvider, id: string): Promise<Payout | null> {
+  if (!ID.test(id)) return null
+  const answer = await call({
+    method: 'GET',
+    path: `/v1/payments/${id}`,
+    scope: 'partner.payment.read',
+    answers: [404],
+    sharedLimit: 'others'
+  })
+  if (answer.status === 404) return null
+  const payout = readStrikePayment(answer.body)
+  if (payout === null) throw unusableAnswer('a payment without its id or state')
+  return payout
+}
+
+async function quoteCall(
+  call: CallProvider,
+  request: PayoutRequest
+): Promise<Pick<ProviderCall, 'path' | 'body' | 'scope'> & { readonly body: object; readonly scope: string }> {
+  const { destination, amountSats, description } = request
+  const amount = { ...btcAmount(amountSats), feePolicy: 'EXCLUSIVE' }
+  if (destination.type === 'ln') {
+    const body = {
+      lnInvoice: destination.invoice,
+      sourceCurrency: 'BTC',
+      ...(payable(destination.invoice).isAmountless ? { amount } : {})
+    }
+    return { path: '/v1/payment-quotes/lightning', body, scope: 'partner.payment-quote.lightning.create' }
+  }
+  const scope = 'partner.payment-quote.onchain.create'
+  const answer = await call({
+    method: 'POST',
+    path: '/v1/payment-quotes/onchain/tiers',
+    body: { btcAddress: destination.address, amount: btcAmount(amountSats) },
+    scope,
+    sharedLimit: 'others'
+  })
+  const tier = chosenTier(readTiers(answer.body) ?? [], BigInt(amountSats) * 1000n)
+  if (tier === null)
+    throw new ProviderRefused('request', 'The payment provider offers no way to send this amount over the chain.')
+  const note = description === null ? '' : shortened(description)
+  return {
+    path: '/v1/payment-quotes/onchain',
+    body: {
+      btcAddress: destination.address,
+      sourceCurrency: 'BTC',
+      amount,
+      onchainTierId: tier.id,
+      ...(note === '' ? {} : { description: note })
+    },
+    scope
+  }
+}
+
+/** The cheapest that delivers within a day; the quickest where none does. */
+function chosenTier(tiers: readonly ChainTier[], msat: bigint): ChainTier | null {
+  const open = tiers.filter(tier => tier.leastMsat <= msat)
+  const soon = open.filter(tier => tier.minutes <= PATIENCE && tier.feeMsat !== null)
+  const cheapest = soon.toSorted((one, other) => Number((one.feeMsat ?? 0n) - (other.feeMsat ?? 0n)))[0]
+  return cheapest ?? open.toSorted((one, other) => one.minutes - other.minutes)[0] ?? null
+}
+
+/**
+ * A text of at most 250 UTF-16 units, which is Strike's limit, and of as many bytes as an invoice holds, cut at a
+ * character's edge.
+ */
+export function shortened(text: string): string {
+  let cut = ''
+  for (const character of shortDescription(text)) {
+    if (cut.length + character.length > MAX_DESCRIPTION) break
+    cut += character
+  }
+  return cut
+}
+
+/** A UUID of version 4 by its form, always the same for one reference. */
+function idempotencyKey(reference: string): string {
+  const bytes = hash('sha256', `boltgate payout ${reference}`, 'buffer').subarray(0, 16)
+  bytes.writeUInt8((bytes.readUInt8(6) & 0x0f) | 0x40, 6)
+  bytes.writeUInt8((bytes.readUInt8(8) & 0x3f) | 0x80, 8)
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+}
+
+function refused(said: string | null, status: number): ProviderRefused {
+  return new ProviderRefused(
+    'request',
+    said === null
+      ? `The payment provider refused to send (${status}).`
+      : `The payment provider refused to send: ${said}`
+  )
+}
+
+function unknown(cause?: unknown): ProviderUnavailable {
+  return new ProviderUnavailable('The payment provider does not say at the moment whether this was sent.', 60, cause)
+}

@@ -1,0 +1,344 @@
+import { createHmac } from 'node:crypto'
+import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
+import type { Clock } from '../../../platform/system/clock.ts'
+import { equalBytes } from '../../../platform/keys/constant-time.ts'
+import type { Secret } from '../../../platform/keys/secrets.ts'
+import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
+import { parseNotification } from '../../provider-calls/notification-json.ts'
+import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
+import { ProviderHttp, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type {
+  Capabilities,
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  FiatChargeRequest,
+  KeyVerdict,
+  Payout,
+  PayoutRequest,
+  Provider,
+  ProviderNotification,
+  SettledList,
+  SettledSince
+} from '../../providers/provider.ts'
+import {
+  btcAmount,
+  chargeState,
+  strikeErrorMessage,
+  readReceiveRequest,
+  readReceives,
+  type Receive,
+  type ReceivePage
+} from './answers.ts'
+import { shortened, StrikePayouts } from './payouts.ts'
+
+/** What the kind needs. */
+export interface StrikeOptions {
+  /** Null for the live service. With or without `/v1` at its end. */
+  readonly url: string | null
+  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  readonly timeout: number
+  readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
+}
+
+/** Address of the live service. */
+export const STRIKE_LIVE = 'https://api.strike.me'
+const CREATE = 'partner.receive-request.create'
+const READ = 'partner.receive-request.read'
+/**
+ * The limit of 1,000 calls in 10 minutes from one address, with an hour of lock-out, under which all of receiving
+ * falls.
+ */
+const RECEIVING = 'others'
+/** Items of the largest page. */
+const PAGE = 100
+const ID = /^[0-9A-Za-z-]{1,64}$/
+const EVENT_TYPES = ['receive-request.receive-pending', 'receive-request.receive-completed']
+
+const capabilities: Capabilities = Object.freeze({
+  onchain: false,
+  hostedCheckout: false,
+  notifies: true,
+  payout: Object.freeze({ lightning: true, chain: true })
+})
+
+/**
+ * Strike (`https://api.strike.me/v1`): receive requests with a Lightning invoice, payment quotes for refunds. A charge
+ * is a receive request; its state lies in its receives, which are found by the request's id, because a payment between
+ * two Strike users has no payment hash.
+ *
+ * No address for the chain is asked for: the same call serves challenges of a few satoshis, and money that arrives on
+ * chain hours after the invoice has expired would belong to nothing.
+ *
+ * Calls that count against our address, not against a key, are named as shared limits: after a 429 nobody is asked
+ * under the same limit until it is over.
+ *
+ * Known gaps; nothing here was tried against the live service:
+ * - the order of the account's list of receives is not documented: both ends of it are understood;
+ * - the list of receives may tell a payment between Strike users in another currency; it then counts as paid in full;
+ * - whether such a payer gets the invoice's preimage, which L402 needs, is not known;
+ * - the longest `expiryInSeconds`, and whether fiat invoices are cut shorter, is not known: the invoice itself is
+ *   believed;
+ * - a notification's `data.entityId` is the receive request's id by one third-party witness;
+ * - `POST /v1/subscriptions` has no idempotency: a lost answer leaves a subscription behind whose secret nobody knows;
+ * - payouts are sent from the bitcoin balance; an account that holds another currency is refused for want of funds;
+ * - where the answer to an execution is lost and payments are not found under the id of their quote, the payout stays
+ *   unknown rather than be sent twice (an operator looks it up in Strike's dashboard);
+ * - the travel-rule member `beneficiary` is not sent; accounts that must name one are refused by Strike.
+ */
+export class StrikeProvider implements Provider {
+  readonly kind = 'strike'
+  readonly keyless = false
+  readonly capabilities = capabilities
+  readonly #clock: Clock
+  readonly #http: ProviderHttp
+  readonly #payouts = new StrikePayouts()
+
+  constructor(options: StrikeOptions) {
+    this.#clock = options.clock
+    this.#http = new ProviderHttp({
+      url: (options.url ?? STRIKE_LIVE).replace(/\/v1\/?$/, ''),
+      timeout: options.timeout,
+      clock: options.clock,
+      budget: options.budget ?? noBudget('strike', options.clock),
+      authorize: key => ({ authorization: `Bearer ${key}` }),
+      messageOf: strikeErrorMessage
+    })
+  }
+
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+    return await this.#http.within(
+      key,
+      call => createRequest(call, btcAmount(request.amountSats), request, BigInt(request.amountSats) * 1000n),
+      request.standing
+    )
+  }
+
+  async createFiatCharge(key: Secret<string> | null, request: FiatChargeRequest): Promise<Charge> {
+    return await this.#http.within(
+      key,
+      call => createRequest(call, { amount: request.amount, currency: request.currency }, request, null),
+      request.standing
+    )
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    return ID.test(chargeId) ? await this.#http.within(key, call => lookUp(call, chargeId)) : null
+  }
+
+  async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
+    return await this.#http.within(key, call => this.#payouts.create(call, request))
+  }
+
+  async lookUpPayout(
+    key: Secret<string> | null,
+    request: PayoutRequest,
+    payoutId: string | null
+  ): Promise<Payout | null> {
+    return await this.#http.within(key, call => this.#payouts.lookUp(call, request, payoutId))
+  }
+
+  /** Profile, list, an invoice of one satoshi (contract, Validation rules; decision 70). */
+  async validateKey(key: Secret<string>): Promise<KeyVerdict> {
+    try {
+      const { network } = await this.#http.within(key, async call => {
+        // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401
+        // counts.
+        await call({ method: 'GET', path: '/v1/accounts/profile', answers: [403, 404], sharedLimit: RECEIVING })
+        await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
+        return await createRequest(
+          call,
+          btcAmount(1),
+          { description: 'Test of the provider key', expirySeconds: 60 },
+          1000n
+        )
+      })
+      return {
+        isValid: true,
+        message: 'The provider accepts this key, and it can create and read receive requests.',
+        network
+      }
+    } catch (error) {
+      if (error instanceof ProviderRefused) return { isValid: false, message: error.message }
+      throw error
+    }
+  }
+
+  /**
+   * Events are account-wide; those of other kinds are null. Signed with HMAC-SHA256 over the bytes, in hex of either
+   * case.
+   */
+  readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
+    const { eventType, entityId } = readEvent(body)
+    if (!eventType.startsWith('receive-request.')) return null
+    if (entityId === null)
+      throw new ProviderNotificationError('The event does not say which receive request it is about.')
+    const signature = headers.get('x-webhook-signature')?.trim() ?? ''
+    return {
+      chargeId: entityId,
+      verify: secret =>
+        /^[0-9a-f]{64}$/i.test(signature) &&
+        equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
+    }
+  }
+
+  /**
+   * The last 100 receives of the account, in one call; a second one where the list turns out to begin at the oldest.
+   * What was not paid over Lightning does not say how much had been asked for. It is not asked for here: the account
+   * may take in a lot that is not ours, under a limit that locks our address out.
+   */
+  async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
+    const asOf = this.#clock.now()
+    return await this.#http.within(key, async call => {
+      const newest = await newestReceives(call)
+      const recent = newest.filter(receive => receive.isCompleted && timeOf(receive) >= since)
+      const settled = [...Map.groupBy(recent, receive => receive.requestId)].map(([chargeId, receives]) => {
+        const asked = receives.find(receive => receive.invoice !== null)?.invoice?.amountMsat
+        return {
+          chargeId,
+          state: asked === undefined ? null : chargeState(receives, asked),
+          at: Math.max(...receives.map(timeOf))
+        }
+      })
+      const charges = settled
+        .toSorted((one, other) => other.at - one.at)
+        .map(({ chargeId, state }) => ({ chargeId, state }))
+      // A full list whose oldest entry is newer than what is asked for may have been cut.
+      const isWhole = newest.length < PAGE || newest.some(receive => timeOf(receive) < since)
+      return { charges, reach: isWhole ? 'whole' : 'newest', asOf, position: null }
+    })
+  }
+
+  async subscribe(
+    key: Secret<string>,
+    url: string,
+    secret: Secret<string>
+  ): Promise<{ readonly subscriptionId: string }> {
+    return await this.#http.within(key, async call => {
+      const answer = await call({
+        method: 'POST',
+        path: '/v1/subscriptions',
+        body: {
+          webhookUrl: url,
+          webhookVersion: 'v1',
+          secret: secret.reveal(),
+          enabled: true,
+          eventTypes: EVENT_TYPES
+        },
+        scope: 'partner.webhooks.manage',
+        sharedLimit: RECEIVING
+      })
+      const id = idOf(answer.body)
+      if (id === null) throw unusableAnswer('a subscription without an id')
+      return { subscriptionId: id }
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#http.close()
+  }
+}
+
+/** `expectedMsat` is what the invoice must ask for; null where Strike converts. */
+async function createRequest(
+  call: CallProvider,
+  amount: { readonly amount: string; readonly currency: string },
+  request: Omit<ChargeRequest, 'amountSats'>,
+  expectedMsat: bigint | null
+): Promise<Charge> {
+  const description = shortened(request.description)
+  const answer = await call({
+    method: 'POST',
+    path: '/v1/receive-requests',
+    body: {
+      bolt11: { amount, ...(description === '' ? {} : { description }), expiryInSeconds: request.expirySeconds }
+    },
+    scope: CREATE,
+    sharedLimit: RECEIVING
+  })
+  const made = readReceiveRequest(answer.body)
+  const invoice = made?.invoice ?? null
+  if (made === null || invoice === null || !ID.test(made.id))
+    throw unusableAnswer('a receive request without id or invoice')
+  if (made.paymentHash !== null && made.paymentHash !== invoice.paymentHash)
+    throw unusableAnswer('an invoice with another payment hash')
+  if (invoice.amountMsat === null || (expectedMsat !== null && invoice.amountMsat !== expectedMsat))
+    throw unusableAnswer('an invoice over another amount')
+  return {
+    chargeId: made.id,
+    invoice: invoice.text,
+    paymentHash: invoice.paymentHash,
+    expiresAt: invoice.expiresAt * 1000,
+    network: invoice.network,
+    onchainAddress: null,
+    checkoutUrl: null
+  }
+}
+
+async function lookUp(call: CallProvider, id: string): Promise<ChargeState | null> {
+  const answer = await call({
+    method: 'GET',
+    path: `/v1/receive-requests/${id}/receives?$top=${PAGE}`,
+    scope: READ,
+    answers: [404],
+    sharedLimit: RECEIVING
+  })
+  if (answer.status === 404) return null
+  const { items } = pageOf(answer.body)
+  if (items.length === 0) return chargeState([], null)
+  const paid = items.find(item => item.invoice !== null)?.invoice?.amountMsat
+  return chargeState(items, paid === undefined ? await askedOf(call, id) : paid)
+}
+
+/** Millisatoshis that a receive request asked for; null where the payer chose. */
+async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
+  const answer = await call({ method: 'GET', path: `/v1/receive-requests/${id}`, scope: READ, sharedLimit: RECEIVING })
+  const request = readReceiveRequest(answer.body)
+  if (request === null) throw unusableAnswer('a receive request without an id')
+  return request.askedMsat
+}
+
+async function newestReceives(call: CallProvider): Promise<readonly Receive[]> {
+  const read = async (skip: number): Promise<ReceivePage> =>
+    pageOf(
+      (
+        await call({
+          method: 'GET',
+          path: `/v1/receive-requests/receives?$top=${PAGE}${skip === 0 ? '' : `&$skip=${skip}`}`,
+          scope: READ,
+          sharedLimit: RECEIVING
+        })
+      ).body
+    )
+  const page = await read(0)
+  const isOldestFirst = (page.items[0]?.createdAt ?? 0) < (page.items.at(-1)?.createdAt ?? 0)
+  return isOldestFirst && page.total !== null && page.total > PAGE ? (await read(page.total - PAGE)).items : page.items
+}
+
+/** When it was final; one that does not say is news. */
+function timeOf({ completedAt, createdAt }: Receive): number {
+  return completedAt ?? createdAt ?? Infinity
+}
+
+function pageOf(body: unknown): ReceivePage {
+  const page = readReceives(body)
+  if (page === null) throw unusableAnswer('a list of receives without items')
+  return page
+}
+
+function idOf(body: unknown): string | null {
+  const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : null
+  return typeof id === 'string' && id !== '' ? id : null
+}
+
+function readEvent(body: Uint8Array): { readonly eventType: string; readonly entityId: string | null } {
+  const event = parseNotification(Buffer.from(body).toString('utf8'))
+  if (typeof event !== 'object' || event === null || !('eventType' in event) || typeof event.eventType !== 'string') {
+    throw new ProviderNotificationError('The notification names no event type.')
+  }
+  const data = 'data' in event ? event.data : null
+  const entityId = typeof data === 'object' && data !== null && 'entityId' in data ? data.entityId : null
+  return { eventType: event.eventType, entityId: typeof entityId === 'string' && ID.test(entityId) ? entityId : null }
+}

@@ -1,0 +1,54 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { PriceFeed, type AskSource, type FeedSource } from './feed.ts'
+import { FixedPrices, type Quotes } from './prices.ts'
+import { openSourceCalls } from './source-calls.ts'
+import { PRICE_SOURCES } from './sources.ts'
+
+/** Prices whose owner ends them. */
+export interface OpenedPrices extends Quotes {
+  /** Ends the connections to the sources. */
+  close(): Promise<void>
+}
+
+/** What `openPrices` works with; `ask` is for tests. */
+export interface PriceSurroundings {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly ask?: AskSource
+}
+
+/**
+ * The prices of a gateway: the market's, unless both slots are the sandbox, which has prices of its own. No other
+ * gateway ever has a price that nobody was asked for.
+ */
+export function openPrices(
+  config: Pick<GatewayConfig, 'lightning' | 'prices'>,
+  around: PriceSurroundings
+): OpenedPrices {
+  const { lightning, prices } = config
+  if ([...lightning.primary, ...lightning.alternate].every(({ kind }) => kind === 'sandbox')) {
+    return Object.assign(new FixedPrices(undefined, around.clock), { close: async () => {} })
+  }
+  const calls = openSourceCalls()
+  const feed = new PriceFeed({
+    clock: around.clock,
+    log: around.log,
+    metrics: around.metrics,
+    ask: around.ask ?? calls.ask,
+    sources: prices.sources.map((name): FeedSource => ({
+      name,
+      url: (prices.urls[name] ?? PRICE_SOURCES[name].url).replace(/(?<!\/)\/+$/, ''),
+      headers:
+        name === 'coingecko' && prices.coingeckoKey !== undefined ? { 'x-cg-demo-api-key': prices.coingeckoKey } : {},
+      source: PRICE_SOURCES[name]
+    })),
+    timeout: prices.timeout,
+    refresh: prices.refresh,
+    maxAge: prices.maxAge
+  })
+  return Object.assign(feed, { close: () => calls.close() })
+}

@@ -1,0 +1,102 @@
+import { Unavailable } from '../../engine/operations/errors.ts'
+import { systemClock, type Clock } from '../../platform/system/clock.ts'
+import type { Currency, FiatCurrency } from './currencies.ts'
+import { inUnits, knownDecimal, type Decimal } from './decimal.ts'
+
+/** Decimal places of a bitcoin: a satoshi is the last. */
+const BTC_PLACES = 8
+
+/** What money is worth in satoshis. */
+export interface Prices {
+  /**
+   * Satoshis for a plain decimal amount above 0, up to the next whole one and at least 1, so that the merchant is never
+   * short (decision 47).
+   * @throws Unavailable 503 "Price feed unavailable"
+   */
+  satoshis(currency: FiatCurrency, amount: string): Promise<number>
+}
+
+/** What one bitcoin costs, for as long as the quote stands. Times in milliseconds since the epoch. */
+export interface Quote {
+  /** In units of the currency; above 0. `atPrice` turns amounts into satoshis with it. */
+  readonly price: Decimal
+  /** When it was so: the time of the oldest answer that it rests on. */
+  readonly at: number
+  /** Until when it may be used. */
+  readonly expiresAt: number
+}
+
+/** Prices that can also be shown and kept for a while: the storefront's, and those of plans paid in bitcoin. */
+export interface Quotes extends Prices {
+  /** @throws Unavailable 503 "Price feed unavailable" */
+  quote(currency: FiatCurrency): Promise<Quote>
+}
+
+/** Satoshis of an amount in any currency; bitcoin needs no price. @throws Unavailable when the price is not known */
+export async function satoshisOf(prices: Prices, currency: Currency, amount: string): Promise<number> {
+  return currency === 'BTC'
+    ? Number(inUnits(knownDecimal(amount), BTC_PLACES))
+    : await prices.satoshis(currency, amount)
+}
+
+/** Satoshis of an amount where one bitcoin costs `price` of the same currency, rounded up, at least 1 (decision 47). */
+export function atPrice(amount: Decimal, price: Decimal): number {
+  const places = BigInt(price.places + BTC_PLACES)
+  const asked = amount.digits * 10n ** places
+  const each = price.digits * 10n ** BigInt(amount.places)
+  const satoshis = (asked + each - 1n) / each
+  return Number(satoshis < 1n ? 1n : satoshis)
+}
+
+/** What one bitcoin costs where no market is asked. */
+const SANDBOX_PRICES: Readonly<Record<FiatCurrency, string>> = Object.freeze({
+  USD: '100000',
+  EUR: '92000',
+  GBP: '79000'
+})
+
+/** Milliseconds that a quote of a fixed price stands, as one of the feed would. */
+const FIXED_QUOTE = 60_000
+
+/** Prices that never change, for the sandbox and for tests: decimals by currency, for one bitcoin. */
+export class FixedPrices implements Quotes {
+  readonly #prices: Readonly<Record<FiatCurrency, Decimal>>
+  readonly #clock: Clock
+
+  /** @throws TypeError for a price that is no decimal above 0 */
+  constructor(prices: Readonly<Record<FiatCurrency, string>> = SANDBOX_PRICES, clock: Clock = systemClock) {
+    this.#clock = clock
+    this.#prices = { USD: priceOf(prices.USD), EUR: priceOf(prices.EUR), GBP: priceOf(prices.GBP) }
+  }
+
+  async satoshis(currency: FiatCurrency, amount: string): Promise<number> {
+    return atPrice(knownDecimal(amount), this.#prices[currency])
+  }
+
+  async quote(currency: FiatCurrency): Promise<Quote> {
+    const at = this.#clock.now()
+    return { price: this.#prices[currency], at, expiresAt: at + FIXED_QUOTE }
+  }
+}
+
+/** The answer where no price is known (contract, Errors: price feed unavailable). `retryAfter` in whole seconds. */
+export function pricesUnavailable(retryAfter: number): Unavailable {
+  return new Unavailable(
+    'Price feed unavailable',
+    'What this currency is worth in bitcoin is not known at the moment. Amounts in BTC need no price.',
+    retryAfter
+  )
+}
+
+/** Prices where nobody can be asked: none. */
+export class NoPrices implements Prices {
+  satoshis(): Promise<number> {
+    return Promise.reject(pricesUnavailable(60))
+  }
+}
+
+function priceOf(text: string): Decimal {
+  const price = knownDecimal(text)
+  if (price.digits <= 0n) throw new TypeError(`the price ${text} is not above 0`)
+  return price
+}

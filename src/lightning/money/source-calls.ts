@@ -1,0 +1,34 @@
+import { Agent, buildConnector, request } from 'undici'
+import { overInterim } from '../../platform/system/interim-responses.ts'
+import type { AskSource } from './feed.ts'
+import { SourceFault } from './sources.ts'
+
+/** Bytes of an answer that are read; each is less than a thousand. */
+const MAX_ANSWER = 64 * 1024
+
+/**
+ * Calls of the price sources over HTTP; `close` ends the connections. Redirects are not followed: a source would send
+ * us elsewhere.
+ */
+export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<void> } {
+  const agent = new Agent({
+    connections: 4,
+    allowH2: false,
+    maxResponseSize: MAX_ANSWER,
+    connect: overInterim(buildConnector({ allowH2: false }))
+  })
+  return {
+    async ask(url, headers, signal) {
+      // One of them answers nobody without a User-Agent.
+      const answer = await request(url, {
+        dispatcher: agent,
+        signal,
+        headers: { accept: 'application/json', 'user-agent': 'boltgate', ...headers }
+      })
+      const body = await answer.body.text()
+      if (answer.statusCode !== 200) throw new SourceFault(`status ${answer.statusCode}`)
+      return body
+    },
+    close: () => agent.destroy()
+  }
+}

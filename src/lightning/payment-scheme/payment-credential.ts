@@ -1,0 +1,230 @@
+/**
+ * The client's side of the Payment scheme: `Payment <token>` (modern) and `Payment method="lightning", preimage="…"`
+ * (legacy). A token that cannot be read is refused, never taken for legacy.
+ */
+import type { Credential } from '../codecs/credential.ts'
+import { canonicalize, JcsError, type JcsValue } from './jcs.ts'
+import { asObject, decodeJsonObject, type JsonFields, member, optionalTextIn, textIn } from '../codecs/json-object.ts'
+import type { PaymentIdSlots } from './payment-challenge.ts'
+import type { PaymentFailureSlug } from './payment-problem.ts'
+import { isHex32 } from '../codecs/preimage.ts'
+import { parseTimestamp } from '../codecs/timestamp.ts'
+
+/** What a token, and the `request` in it, may look like. */
+export const TOKEN = /^[A-Za-z0-9_-]+={0,2}$/
+const PARAMETER =
+  /[ \t]*([A-Za-z0-9!#$%&'*+.^_`|~-]+)[ \t]*=[ \t]*(?:"([^"\\]*)"|([A-Za-z0-9!#$%&'*+.^_`|~-]+))[ \t]*(?:,|$)/y
+
+/** What the challenge's `request` says. */
+export interface ChallengeRequest {
+  /** Whole satoshis, at least 1. */
+  readonly amountSats: number
+  /** The BOLT11 text, or null when the object has none (nothing is decided by it). */
+  readonly invoice: string | null
+  readonly network: string | null
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+}
+
+/** A modern credential that could be read. Nothing in it is trusted before its id was verified. */
+export interface PaymentCredential extends PaymentIdSlots {
+  readonly id: string
+  /** Null when the client did not echo it; then the stored challenge's is used. */
+  readonly digest: string | null
+  /** Unix seconds of `expires`. */
+  readonly expiresAt: number
+  readonly charge: ChallengeRequest
+  /** 64 lower-case hex characters. */
+  readonly preimage: string
+}
+
+/** A refusal with the slug of its problem (decision 119). */
+export interface PaymentRefusal {
+  readonly slug: PaymentFailureSlug
+  readonly detail: string
+}
+
+/** The outcome of `parsePaymentToken`. */
+export type ParsedPayment =
+  | { readonly ok: true; readonly credential: PaymentCredential }
+  | ({ readonly ok: false } & PaymentRefusal)
+
+/** Reads what follows `Payment` in an Authorization header. */
+export function readPaymentValue(value: string): Credential {
+  if (TOKEN.test(value)) return { kind: 'modern', token: value }
+  const parameters = readParameters(value)
+  // A token with `=` in its middle looks like a parameter; only a list that names method or preimage is meant as
+  // legacy.
+  if (parameters === null || !(parameters.has('method') || parameters.has('preimage'))) {
+    return { kind: 'malformed', profile: 'modern', status: 402, message: 'The Payment token is not base64url' }
+  }
+  if (parameters.get('method') !== 'lightning') {
+    return { kind: 'malformed', profile: 'legacy', status: 402, message: 'The Payment method must be lightning' }
+  }
+  const preimage = parameters.get('preimage') ?? ''
+  if (!isHex32(preimage)) {
+    return {
+      kind: 'malformed',
+      profile: 'legacy',
+      status: 402,
+      message: 'The preimage must be exactly 64 lower-case hex characters'
+    }
+  }
+  return { kind: 'legacy', preimage }
+}
+
+// Name=value pairs of RFC 9110, 11.2; null unless the whole text is such a list without repetitions.
+function readParameters(value: string): Map<string, string> | null {
+  const parameters = new Map<string, string>()
+  let offset = 0
+  while (offset < value.length) {
+    PARAMETER.lastIndex = offset
+    const match = PARAMETER.exec(value)
+    if (match === null) return null
+    const name = (match[1] ?? '').toLowerCase()
+    if (parameters.has(name)) return null
+    parameters.set(name, match[2] ?? match[3] ?? '')
+    offset = PARAMETER.lastIndex
+  }
+  return parameters.size === 0 ? null : parameters
+}
+
+/**
+ * Decodes a modern token: base64url (padding allowed) of `{challenge: {…}, payload: {preimage}}`, keys in any order,
+ * unknown ones ignored. Says what is wrong instead of throwing.
+ */
+export function parsePaymentToken(token: string): ParsedPayment {
+  if (!TOKEN.test(token)) return undecodable('The token is not base64url')
+  const credential = decodeJsonObject(token)
+  if (credential === null) return undecodable('The token does not hold a JSON object')
+  return readPayment(credential, challenge => textIn(challenge, 'request'))
+}
+
+/**
+ * Reads a modern credential that stands as JSON in a JSON-RPC message: the same object, in which `request` is an object
+ * too. Its wire form, over which the id is made, is that of its canonical text, as in the challenge line.
+ */
+export function parsePaymentObject(value: unknown): ParsedPayment {
+  const credential = asObject(value)
+  if (credential === null) return undecodable('The credential is not a JSON object')
+  return readPayment(credential, challenge => {
+    const request = member(challenge, 'request')
+    return request === null ? textIn(challenge, 'request') : wireForm(request)
+  })
+}
+
+/** Null for what JSON cannot say. */
+function wireForm(request: JsonFields): string | null {
+  try {
+    // Its members were parsed from JSON.
+    return Buffer.from(canonicalize(request as JcsValue), 'utf8').toString('base64url')
+  } catch (error) {
+    if (error instanceof JcsError) return null
+    throw error
+  }
+}
+
+function readPayment(credential: JsonFields, requestOf: (challenge: JsonFields) => string | null): ParsedPayment {
+  const challenge = member(credential, 'challenge')
+  if (challenge === null) return undecodable('The credential has no challenge object')
+
+  const echo = readEcho(challenge, requestOf(challenge))
+  if (typeof echo === 'string') return undecodable(echo)
+  const { method, intent, request, expires } = echo
+  if (expires === null) return undecodable('The challenge has no expires')
+  const expiresAt = parseTimestamp(expires)
+  if (expiresAt === null) return undecodable(BAD_EXPIRES)
+
+  if (method !== 'lightning' || intent !== 'charge') {
+    return failed('The credential is for another payment method or intent; this resource takes lightning/charge')
+  }
+  const charge = readChargeRequest(request)
+  if (typeof charge === 'string') return undecodable(charge)
+  const edited = editedEcho(challenge, charge)
+  if (edited !== null) return undecodable(`The challenge's ${edited} is not the one that was sent`)
+  const preimage = textIn(member(credential, 'payload') ?? {}, 'preimage')
+  if (preimage === null || !isHex32(preimage))
+    return failed('The preimage must be exactly 64 lower-case hex characters')
+  return {
+    ok: true,
+    credential: { ...echo, expires, expiresAt, charge, preimage }
+  }
+}
+
+/** What a credential echoes of a challenge of any intent. Nothing in it is trusted. */
+export interface ChallengeEcho extends Omit<PaymentIdSlots, 'expires'> {
+  readonly id: string
+  /** Null when the client did not echo it. */
+  readonly expires: string | null
+}
+
+/** What is wrong with an `expires` that is there. */
+export const BAD_EXPIRES = "The challenge's expires is not an RFC 3339 time in UTC"
+
+/** Reads the echo; a string says what is wrong with it. @param request in its wire form, null where there is none */
+export function readEcho(challenge: JsonFields, request: string | null): ChallengeEcho | string {
+  const id = textIn(challenge, 'id')
+  const realm = textIn(challenge, 'realm')
+  const method = textIn(challenge, 'method')
+  const intent = textIn(challenge, 'intent')
+  if (id === null) return 'The challenge has no id'
+  if (realm === null) return 'The challenge has no realm'
+  if (method === null || intent === null) return 'The challenge has no method or no intent'
+  if (request === null) return 'The challenge has no request'
+  const digest = optionalTextIn(challenge, 'digest')
+  const opaque = optionalTextIn(challenge, 'opaque')
+  if (digest === undefined || opaque === undefined) return "The challenge's digest or opaque is not a string"
+  return { id, realm, method, intent, request, expires: textIn(challenge, 'expires'), digest, opaque }
+}
+
+/**
+ * The parameter of a challenge that repeats what stands in its request and is echoed otherwise than it was sent; null
+ * when there is none. The id does not cover these three, and any edit invalidates a credential (contract, Payment
+ * scheme). Clients need not echo them: what is not there, or null, is not missed (decision 180).
+ */
+function editedEcho(challenge: JsonFields, charge: ChallengeRequest): 'invoice' | 'amount' | 'currency' | null {
+  if (differs(challenge, 'invoice', charge.invoice)) return 'invoice'
+  if (differs(challenge, 'amount', String(charge.amountSats))) return 'amount'
+  return differs(challenge, 'currency', 'sat') ? 'currency' : null
+}
+
+function differs(challenge: JsonFields, name: string, sent: string | null): boolean {
+  const echoed = Object.hasOwn(challenge, name) ? challenge[name] : null
+  return echoed !== null && echoed !== undefined && echoed !== sent
+}
+
+/** Decodes the `request` of a challenge; a string says what is wrong with it. */
+function readChargeRequest(request: string): ChallengeRequest | string {
+  if (!TOKEN.test(request)) return "The challenge's request is not base64url"
+  const object = decodeJsonObject(request)
+  if (object === null) return "The challenge's request does not hold a JSON object"
+  if (textIn(object, 'currency') !== 'sat') return 'The currency must be sat'
+  const amount = textIn(object, 'amount')
+  if (amount === null || !/^[1-9][0-9]{0,14}$/.test(amount))
+    return 'The amount must be a positive whole number of satoshis, as a string'
+  const details = member(object, 'methodDetails') ?? {}
+  const paymentHash = textIn(details, 'paymentHash')
+  if (paymentHash === null || !isHex32(paymentHash))
+    return 'The payment hash is missing or is not 64 lower-case hex characters'
+  return {
+    amountSats: Number(amount),
+    invoice: textIn(details, 'invoice'),
+    network: textIn(details, 'network'),
+    paymentHash
+  }
+}
+
+function undecodable(detail: string): ParsedPayment {
+  return { ok: false, slug: 'invalid-challenge', detail }
+}
+
+function failed(detail: string): ParsedPayment {
+  return { ok: false, slug: 'verification-failed', detail }
+}
+
+/**
+ * Writes a modern token, as a client does: for the command line and tests. `challenge` is echoed as it came.
+ */
+export function encodePaymentToken(challenge: Readonly<Record<string, string>>, preimage: string): string {
+  return Buffer.from(JSON.stringify({ challenge, payload: { preimage } })).toString('base64url')
+}

@@ -1,0 +1,85 @@
+import { LongError, ShortError, Unavailable } from '../../engine/operations/errors.ts'
+
+/**
+ * The account has no key for the provider that would make its invoice. Answered as 400 on payments (decision 54); the
+ * producer API and the proxies turn it into their own shapes (decisions 93 and 103).
+ */
+export class ProviderKeyRequired extends ShortError {
+  constructor() {
+    super(400, 'Payment provider key required')
+  }
+}
+
+/**
+ * Why a provider cannot be asked: the way to it is broken, it did not answer in time, its answer was a 5xx or none that
+ * can be used, it answered 429, it answered more than is read, or nobody was asked because a breaker is open. `other`
+ * says nothing about the provider.
+ */
+export type ProviderFault = 'network' | 'timeout' | 'server' | 'rate' | 'size' | 'open' | 'other'
+
+/**
+ * The provider cannot be asked now: network, timeout, its 5xx or 429, or an open breaker. Answered as 503 with
+ * Retry-After, never as a 402 (decision 17).
+ */
+export class ProviderUnavailable extends Unavailable {
+  /** What the breaker judges by. */
+  readonly fault: ProviderFault
+  /** Whole seconds, as in the header. */
+  readonly retryAfter: number
+
+  /** `retryAfter` in whole seconds. `message` reaches the client: no address, no key. */
+  constructor(
+    message = 'The payment provider cannot be reached at the moment.',
+    retryAfter = 5,
+    cause?: unknown,
+    fault: ProviderFault = 'other'
+  ) {
+    super('Payment provider unavailable', message, retryAfter, {}, cause)
+    this.fault = fault
+    this.retryAfter = retryAfter
+  }
+}
+
+/** No connection was made, or nobody was asked at all, so that certainly nothing has reached the provider. */
+export class NothingSent extends ProviderUnavailable {}
+
+/** What a provider found wrong: the key itself, a scope that the key lacks, or what was asked for. */
+export type RefusalReason = 'key' | 'scope' | 'request'
+
+/**
+ * The provider answered, and said no; asking again would not help. 502 on payments and refunds; where a challenge
+ * should be minted the callers answer 503 (decision 17).
+ */
+export class ProviderRefused extends LongError {
+  readonly reason: RefusalReason
+  /** The missing scope in the provider's own spelling; null for other reasons. */
+  readonly scope: string | null
+
+  /** `message` reaches the client: no key in it. */
+  constructor(reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
+    super(502, 'Payment provider error', message, {}, [], cause)
+    this.reason = reason
+    this.scope = scope
+  }
+}
+
+/**
+ * The answer to a payout was lost, so that it may have been sent: look it up by its reference, and never ask again
+ * (decision 57).
+ */
+export class PayoutUncertain extends Error {
+  override name = 'PayoutUncertain'
+  readonly code = 'BG_PAYOUT_UNCERTAIN'
+
+  constructor(cause: unknown) {
+    super('The provider was asked to pay out and its answer was lost.', { cause })
+  }
+}
+
+/** A provider's notification that cannot be read (decision 163: 400). */
+export class ProviderNotificationError extends ShortError {
+  /** `message` reaches the sender. */
+  constructor(message: string) {
+    super(400, message, [], 'BG_PROVIDER_NOTIFICATION_UNREADABLE')
+  }
+}

@@ -1,0 +1,281 @@
+import { createHash } from 'node:crypto'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { guardedConnector, plainConnector, type Connector } from '../../engine/upstream/connector.ts'
+import { AddressRefused, NameUnresolved, type AddressGuard } from '../../engine/upstream/guard.ts'
+import { readKeyForCall } from './address-key.ts'
+import { noBudget, type CallBudget, type CallStanding } from './budgets.ts'
+import { ProviderRefused, ProviderUnavailable } from './errors.ts'
+import { NothingSent, ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
+
+/** A server that a key names: whom a connection trusts. */
+export interface KeyedServer {
+  /** `scheme://host:port`, always with the port. */
+  readonly origin: string
+  /** The same with a path that stands in front of every call's; left out where there is none. */
+  readonly base?: string
+  /** The only certificate, or authority, that is trusted there, as PEM; null when the public authorities are. */
+  readonly certificate: string | null
+  /** The name that its certificate must hold, where that is not the host. */
+  readonly servername: string | null
+}
+
+/** What any provider of such a kind is opened with, as `KindOptions` has it. */
+export interface KeyedOptions {
+  readonly guard: AddressGuard
+  /** Milliseconds for one call of the provider, however many HTTP calls it takes. */
+  readonly timeout: number
+  readonly clock: Clock
+  /** None of our own where it is left out. */
+  readonly budget?: CallBudget
+  /** The slot's own key from gateway.yaml, the very object: its host may be private. */
+  readonly ownKey: Secret<string> | null
+  /** The slot's url in gateway.yaml: a private address that keys of merchants may name as well. */
+  readonly url: string | null
+}
+
+/** How the servers of a kind are spoken of where no connection comes about. */
+export interface ServerWords {
+  /** What a server of it is called, such as `lnd node`. */
+  readonly server: string
+  /** What is said of a certificate that is not trusted, where the key pins one and where it pins none. */
+  readonly untrusted: { readonly pinned: string; readonly public: string }
+  /** What to do about an address without TLS that a merchant gave; left out where the scheme takes `+https`. */
+  readonly secured?: string
+}
+
+/** What calls with a key are made by. `elsewhere` calls another host, given as `scheme://host:port`, that the server has named. */
+export type KeyedCall<Server> = readonly [
+  call: CallProvider,
+  server: Server,
+  elsewhere: (origin: string) => CallProvider
+]
+
+/** How the servers of a kind are called. */
+export interface KeyedKind<Server extends KeyedServer>
+  extends
+    ServerWords,
+    Pick<ProviderHttpOptions, 'authorize' | 'messageOf' | 'hasTexts' | 'refusals' | 'meaningOf' | 'largest'> {
+  readonly kind: string
+  /** Reads a key, by no more than its text. @throws AddressKeyError */
+  readonly read: (text: string) => Server
+  /** What of the key is sent along with each call. */
+  secretOf(server: Server): Secret<string>
+  /** Says more of an error where the kind knows a common mistake in its keys. */
+  explained?(error: unknown, server: Server): unknown
+}
+
+/**
+ * What is refused while a connection is opened and can only be put right in the key. It is an unavailability because
+ * that is what passes through the HTTP client as it is; `refusal` is what it means.
+ */
+export class KeyUnusable extends ProviderUnavailable {
+  readonly refusal: ProviderRefused
+
+  constructor(message: string) {
+    super()
+    this.refusal = new ProviderRefused('key', message)
+  }
+}
+
+interface Called {
+  readonly http: ProviderHttp
+  calls: number
+}
+
+/** Servers whose connections are kept; only idle ones above it are let go. */
+const MAX_SERVERS = 1000
+
+const CERTIFICATE_FAULTS = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'CERT_SIGNATURE_FAILURE',
+  'CERT_UNTRUSTED',
+  'INVALID_CA',
+  'CERT_REJECTED',
+  'ERR_TLS_CERT_ALTNAME_INVALID'
+])
+
+/**
+ * Calls to servers that keys name: TLS that trusts nothing but the certificate of the key where it has one, and for
+ * addresses that a merchant gave only public ones, resolved and checked at each connection (decisions 71 and 92). No
+ * redirect is followed. It keeps no secret.
+ */
+export class KeyedCalls<Server extends KeyedServer> {
+  readonly #kind: KeyedKind<Server>
+  readonly #options: KeyedOptions
+  readonly #budget: CallBudget
+  readonly #ownOrigin: string | null
+  /** By what decides whom a connection trusts; the one used longest ago first. */
+  readonly #servers = new Map<string, Called>()
+
+  /** @throws AddressKeyError for an operator's key that is none */
+  constructor(kind: KeyedKind<Server>, options: KeyedOptions) {
+    if (options.ownKey !== null) kind.read(options.ownKey.reveal().trim())
+    this.#kind = kind
+    this.#options = options
+    this.#budget = options.budget ?? noBudget(kind.kind, options.clock)
+    this.#ownOrigin = options.url === null ? null : originOf(options.url)
+  }
+
+  /**
+   * Runs calls with a key under one time limit; `standing` says for whom. Nobody vouches for a host `elsewhere` but the
+   * public authorities, and only a public one may be called.
+   * @throws ProviderRefused 'key' for a key of another form, an address that must not be called and another
+   *   certificate; what `run` throws
+   */
+  async within<T>(
+    key: Secret<string> | null,
+    run: (...at: KeyedCall<Server>) => Promise<T>,
+    standing?: CallStanding
+  ): Promise<T> {
+    const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
+    // A host that gateway.yaml names is the operator's own.
+    const isTrusted = (key !== null && key === this.#options.ownKey) || server.origin === this.#ownOrigin
+    const secret = this.#kind.secretOf(server)
+    const used: Called[] = []
+    const httpOf = (wanted: KeyedServer, trusted: boolean, place: string): ProviderHttp => {
+      const called = this.#called(wanted, trusted, place)
+      called.calls++
+      used.push(called)
+      return called.http
+    }
+    const elsewhere =
+      (limit: AbortSignal) =>
+      (origin: string): CallProvider => {
+        const trusted = (isTrusted && origin === server.origin) || origin === this.#ownOrigin
+        const named = { origin, certificate: null, servername: null }
+        return httpOf(named, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
+      }
+    try {
+      return await httpOf(server, isTrusted, `in the ${this.#kind.kind} key`).within(
+        secret,
+        (call, limit) => run(call, server, elsewhere(limit)),
+        standing
+      )
+    } catch (error) {
+      throw error instanceof KeyUnusable ? error.refusal : (this.#kind.explained?.(error, server) ?? error)
+    } finally {
+      for (const called of used) called.calls--
+      this.#trim()
+    }
+  }
+
+  /** Follows a stream of JSON lines of a key's server, as `ProviderHttp.follow`. @throws as `within` */
+  async follow(
+    key: Secret<string>,
+    call: Parameters<ProviderHttp['follow']>[0],
+    signal: AbortSignal,
+    line: (value: unknown) => void
+  ): Promise<void> {
+    const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
+    const isTrusted = key === this.#options.ownKey || server.origin === this.#ownOrigin
+    const called = this.#called(server, isTrusted, `in the ${this.#kind.kind} key`)
+    called.calls++
+    try {
+      await called.http.follow(call, this.#kind.secretOf(server), signal, line)
+    } catch (error) {
+      throw error instanceof KeyUnusable ? error.refusal : error
+    } finally {
+      called.calls--
+      this.#trim()
+    }
+  }
+
+  /** Ends all connections. */
+  async close(): Promise<void> {
+    const servers = [...this.#servers.values()]
+    this.#servers.clear()
+    await Promise.all(servers.map(({ http }) => http.close()))
+  }
+
+  /** The connections to a server, which is now the one used last. `place` says for people where its host stands. */
+  #called(server: KeyedServer, isTrusted: boolean, place: string): Called {
+    const name = createHash('sha256')
+      .update(JSON.stringify([server.base ?? server.origin, server.certificate, server.servername, isTrusted]))
+      .digest('base64')
+    const called = this.#servers.get(name) ?? { http: this.#open(server, isTrusted, place), calls: 0 }
+    this.#servers.delete(name)
+    this.#servers.set(name, called)
+    return called
+  }
+
+  #open({ origin, base, certificate, servername }: KeyedServer, trusted: boolean, place: string): ProviderHttp {
+    const { guard, timeout, clock } = this.#options
+    const { authorize, messageOf, hasTexts, refusals, meaningOf, largest } = this.#kind
+    const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
+    const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
+    return new ProviderHttp({
+      url: base ?? origin,
+      timeout,
+      clock,
+      budget: this.#budget,
+      authorize,
+      messageOf,
+      ...(hasTexts === undefined ? {} : { hasTexts }),
+      ...(refusals === undefined ? {} : { refusals }),
+      ...(meaningOf === undefined ? {} : { meaningOf }),
+      ...(largest === undefined ? {} : { largest }),
+      connect: inOurTerms(connector, this.#kind, certificate !== null, place)
+    })
+  }
+
+  #trim(): void {
+    for (const [name, called] of this.#servers) {
+      if (this.#servers.size <= MAX_SERVERS) return
+      if (called.calls > 0) continue
+      this.#servers.delete(name)
+      // Idle: there is nothing to wait for.
+      void called.http.close()
+    }
+  }
+}
+
+/**
+ * A connector whose faults are the kinds' own: whatever fails before the connection stands, nothing was sent. `isPinned`:
+ * the key holds a certificate, which alone is trusted. `place` says for people where the host stands.
+ */
+export function inOurTerms(connector: Connector, words: ServerWords, isPinned: boolean, place: string): Connector {
+  return (wanted, callback) => {
+    connector(wanted, (...result) => {
+      const [error, socket] = result
+      if (error === null) callback(null, socket)
+      else callback(connectionFault(error, words, isPinned, place), null)
+    })
+  }
+}
+
+function connectionFault(
+  error: Error,
+  { server, untrusted, secured }: ServerWords,
+  isPinned: boolean,
+  place: string
+): KeyUnusable | NothingSent {
+  if (error instanceof AddressRefused && error.reason === 'scheme')
+    return new KeyUnusable(
+      `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; ${secured ?? 'put TLS in front of it, and +https:// into the key'}.`
+    )
+  if (error instanceof AddressRefused) return new KeyUnusable(`The host ${place} cannot be called: ${error.message}`)
+  if (error instanceof NameUnresolved)
+    return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
+  if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
+  if (code === 'CERT_HAS_EXPIRED')
+    return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
+  // The code alone: the text holds the address.
+  return new NothingSent(
+    `The ${server} cannot be reached at the moment.`,
+    5,
+    new Error(code === '' ? 'the connection failed' : code),
+    'network'
+  )
+}
+
+/** `scheme://host:port` as keys are read. @throws TypeError for what is no address */
+export function originOf(text: string): string {
+  const url = new URL(text)
+  return `${url.protocol}//${url.hostname}:${url.port === '' ? (url.protocol === 'https:' ? '443' : '80') : url.port}`
+}

@@ -1,0 +1,109 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Sealer } from '../../platform/keys/secrets.ts'
+import type { State } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import type { ProviderSlot } from './account.ts'
+import { Budgets } from '../provider-calls/budgets.ts'
+import { InvoiceNews } from './invoice-news.ts'
+import { Recoveries } from './recoveries.ts'
+import type { ProviderKind } from '../kinds/kind.ts'
+import { providerKinds } from '../kinds/kinds.ts'
+import { providerOperations } from './operations.ts'
+import { Payees } from './payees.ts'
+import { openSeats } from './seats.ts'
+
+/** What providers are opened with. */
+export interface OpenProvidersParts {
+  readonly clock: Clock
+  readonly database: Database
+  readonly metrics: Metrics
+  readonly sealer: Sealer
+  readonly state: State
+  config(): Pick<GatewayConfig, 'data' | 'lightning' | 'mode'>
+  publicUrl(): string
+  /** The kinds that the configuration may name; those of `kinds.ts` when left out. */
+  readonly kinds: readonly ProviderKind[] | undefined
+}
+
+/** Opens the providers of both slots, and who is paid through them. @throws as `openSeats` */
+export function openProviders({
+  clock,
+  database,
+  metrics,
+  sealer,
+  state,
+  config,
+  publicUrl,
+  kinds
+}: OpenProvidersParts) {
+  const { data, lightning, mode } = config()
+  const budgets = new Budgets({ state, clock, metrics })
+  const news = new InvoiceNews()
+  const recoveries = new Recoveries()
+  const { seats, sandbox, jobs, close } = openSeats({
+    kinds: kinds ?? providerKinds,
+    mode,
+    lightning,
+    dataDir: data,
+    database,
+    clock,
+    budgets,
+    receiver: slot => `${publicUrl()}/api/webhooks/${slot}`,
+    settled: paymentHash => news.paid(paymentHash),
+    recovered: (slot, name, host) => {
+      recoveries.tell(slot, name, host)
+    }
+  })
+  const payees = new Payees(seats, sealer, clock)
+  metrics.sampled(
+    'boltgate_provider_passed_over',
+    "1 for a provider that the operator's invoices are not asked of at the moment, where there are several; else 0.",
+    ['slot', 'provider'],
+    async () =>
+      payees
+        .report()
+        .map(({ slot, provider, use }) => ({ labels: { slot, provider }, value: use === 'passed over' ? 1 : 0 }))
+  )
+  return {
+    budgets,
+    news,
+    recoveries,
+    payees,
+    /** Who makes the operator's invoices where there are several to do so. */
+    makers: () => payees.report(),
+    /** How both slots stand: calls that are left, and hosts that do not answer, as this process knows them. */
+    report: async () => {
+      const all = await budgets.report()
+      return (['primary', 'alternate'] as const).flatMap(slot =>
+        seats[slot].map(({ provider: { kind, troubles }, name = kind, key }) => ({
+          slot,
+          kind: name,
+          hasKey: key !== null,
+          budgets: all.flatMap(({ provider, ...budget }) => (provider === kind ? [budget] : [])),
+          hosts: [...(troubles?.() ?? [])]
+        }))
+      )
+    },
+    /** What is known of a slot without a key: the kinds in it, and what a key of each must be allowed to do. */
+    slotFacts: (slot: ProviderSlot) =>
+      lightning[slot].map(({ kind }) => ({
+        kind,
+        scopes: (kinds ?? providerKinds).find(({ name }) => name === kind)?.scopes ?? []
+      })),
+    /** Pays invoices of the sandbox, in development alone; null where there is none. */
+    wallet:
+      mode === 'production' || sandbox === null
+        ? null
+        : { pay: async (invoice: string) => news.paid((await sandbox.settle(invoice)).paymentHash) },
+    operations: providerOperations({
+      sandbox,
+      mode,
+      onSettled: paymentHash => news.paid(paymentHash),
+      onChanged: paymentHash => news.changed(paymentHash)
+    }),
+    jobs,
+    close
+  }
+}

@@ -1,0 +1,162 @@
+import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { isLocalCaller } from '../../engine/message/local-caller.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
+
+const Payment = Type.Object(
+  {
+    preimage: Type.String({ description: '64 lower-case hex characters.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    amountSats: Type.Integer()
+  },
+  { title: 'SandboxPayment' }
+)
+
+const ofInvoice = {
+  invoice: Type.String({
+    minLength: 1,
+    maxLength: 8192,
+    description: 'A BOLT 11 invoice that the sandbox made; `lightning:` may stand in front.'
+  })
+}
+
+const StateView = Type.Object(
+  {
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    state: Type.Enum(['processing', 'underpaid', 'expired']),
+    amountSats: Type.Integer(),
+    receivedSats: Type.Integer()
+  },
+  { title: 'SandboxInvoiceState' }
+)
+
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+
+/** What the operations of the providers need. */
+export interface ProviderOperations {
+  /** Null where no slot is the sandbox. */
+  readonly sandbox: SandboxProvider | null
+  readonly mode: 'development' | 'production'
+  /** Told of each invoice that has just been paid, before the payer is answered; it should not reject. */
+  readonly onSettled?: (paymentHash: string) => void | Promise<void>
+  /** Told of each invoice that was just brought into another state, likewise. */
+  readonly onChanged?: (paymentHash: string) => void | Promise<void>
+}
+
+/**
+ * `POST /sandbox/pay` pays an invoice of the sandbox, `POST /sandbox/state` has it become something else. Their chain has `auth` as admin, optional, in front, so that a wrong key
+ * is counted and refused there.
+ */
+export function providerOperations(options: ProviderOperations): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'paySandboxInvoice',
+      method: 'POST',
+      path: '/sandbox/pay',
+      mount: { use: 'sandbox', chain: 'service-sandbox' },
+      summary: 'Pay an invoice of the sandbox provider',
+      description:
+        'Stands in the place of a wallet: no money moves, and everything that follows from a payment does. In development alone, ' +
+        'from this machine or with the admin key.',
+      example: {
+        body: { invoice: 'lnbcrt100n1p5q0example' },
+        responses: {
+          200: {
+            preimage: '2f1c6b0a9d8e7f605142332415060708090a0b0c0d0e0f101112131415161718',
+            paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
+            amountSats: 10
+          }
+        }
+      },
+      tag: 'Sandbox',
+      access: 'public',
+      body: Type.Object(ofInvoice),
+      responses: {
+        200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
+        400: { description: 'Not an invoice, or one that has expired.', schema: ErrorBody },
+        401: { description: 'A key was sent, and it is not the admin key.' },
+        403: {
+          description: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+          schema: ErrorBody
+        },
+        404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
+        503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }
+      },
+      handle: async ({ body, ctx }) => {
+        const payment = await sandboxFor(options, ctx).settle(body.invoice)
+        await options.onSettled?.(payment.paymentHash)
+        return { status: 200, body: payment }
+      }
+    }),
+    defineOperation({
+      id: 'setSandboxState',
+      method: 'POST',
+      path: '/sandbox/state',
+      mount: { use: 'sandbox', chain: 'service-sandbox' },
+      summary: 'Bring an invoice of the sandbox into a state other than paid',
+      description:
+        'Tries what happens when a payment is on its way, comes in part or is never paid: its status changes and its webhook is sent, ' +
+        'as if a provider had said so. In development alone, from this machine or with the admin key.',
+      example: {
+        body: { invoice: 'lnbcrt100n1p5q0example', state: 'underpaid', receivedSats: 4 },
+        responses: {
+          200: {
+            paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
+            state: 'underpaid',
+            amountSats: 10,
+            receivedSats: 4
+          }
+        }
+      },
+      tag: 'Sandbox',
+      access: 'public',
+      body: Type.Object({
+        ...ofInvoice,
+        state: Type.Enum(['processing', 'underpaid', 'expired'], {
+          description: 'What it becomes. What is processing or underpaid can still be paid.'
+        }),
+        receivedSats: Type.Optional(
+          Type.Integer({
+            minimum: 1,
+            maximum: 2_100_000_000_000_000,
+            description: 'What came of an underpaid one; half of it unless said.'
+          })
+        )
+      }),
+      responses: {
+        200: { description: 'The invoice is as it was to be.', schema: StateView },
+        400: { description: 'Not an invoice, or the amount is not a part of it.', schema: ErrorBody },
+        401: { description: 'A key was sent, and it is not the admin key.' },
+        403: {
+          description: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+          schema: ErrorBody
+        },
+        404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
+        409: { description: 'It is paid, has expired, or has as much of its amount already.', schema: ErrorBody },
+        503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }
+      },
+      handle: async ({ body, ctx }) => {
+        const brought = await sandboxFor(options, ctx).bring(body.invoice, body.state, body.receivedSats ?? null)
+        await options.onChanged?.(brought.paymentHash)
+        return { status: 200, body: brought }
+      }
+    })
+  ]
+}
+
+/** @throws LongError 403 for whoever may not use the sandbox */
+function sandboxFor({ mode, sandbox }: ProviderOperations, ctx: Context): SandboxProvider {
+  if (mode === 'production' || sandbox === null) {
+    throw new LongError(403, 'Sandbox disabled', 'This gateway does not pay invoices: the sandbox provider is off.')
+  }
+  if (ctx.principal?.kind !== 'admin' && !isLocalCaller(ctx)) {
+    throw new LongError(
+      403,
+      'Forbidden',
+      "Invoices of the sandbox are paid from the gateway's own machine, or with the admin key in X-API-Key."
+    )
+  }
+  return sandbox
+}

@@ -1,0 +1,139 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { Secret } from '../../platform/keys/secrets.ts'
+import type { JobDeclaration } from '../../platform/jobs/jobs.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { AddressGuard } from '../../engine/upstream/guard.ts'
+import type { ProviderSlot } from './account.ts'
+import { guarded } from '../provider-calls/breaker.ts'
+import type { Budgets } from '../provider-calls/budgets.ts'
+import type { ProviderKind } from '../kinds/kind.ts'
+import type { ProviderSeat, ProviderSeats } from './payees.ts'
+import type { KindName, Provider } from './provider.ts'
+import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
+
+/**
+ * Invoices of one price and description that are made before anybody asks, where the operator names no figure: 20 are
+ * enough for 100 a second from a provider that takes 150 ms; the others are for those who come at once.
+ */
+const MOST_AHEAD = 400
+
+/** What the providers are made from. */
+export interface SeatOptions {
+  /** The kinds that `lightning` may name. */
+  readonly kinds: readonly ProviderKind[]
+  readonly mode: 'development' | 'production'
+  readonly lightning: GatewayConfig['lightning']
+  /** Absolute path of the data folder. */
+  readonly dataDir: string
+  readonly database: Database
+  readonly clock: Clock
+  /** What calls are taken from; left out, only what the providers themselves refuse is heeded. */
+  readonly budgets?: Budgets
+  /** Public address of our receiver for a slot; null, or left out, where nobody could reach it. */
+  receiver?(slot: ProviderSlot): string | null
+  /** Told of invoices that were paid within this process; nobody where it is left out. */
+  settled?(paymentHash: string): Promise<void>
+  /** Told of a host that had been left alone and answers again; nobody where it is left out. As `BreakerOptions`. */
+  recovered?(slot: ProviderSlot, name: KindName, host: string): void
+}
+
+/** The providers of both slots. */
+export interface OpenedSeats {
+  readonly seats: ProviderSeats
+  /** The sandbox, where a slot has it. */
+  readonly sandbox: SandboxProvider | null
+  /** What the kinds of the slots do by themselves. */
+  readonly jobs: readonly JobDeclaration[]
+  close(): Promise<void>
+}
+
+/** A slot of `lightning` names a kind that cannot stand there. */
+export class ProviderKindError extends Error {
+  override name = 'ProviderKindError'
+  readonly code = 'BG_PROVIDER_KIND'
+}
+
+/**
+ * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that
+ * they call, which two slots of one service share, or together they would call it more often than it allows.
+ * @throws ProviderKindError; what the kind throws for a key or an address that it cannot use
+ */
+export function openSeats(options: SeatOptions): OpenedSeats {
+  const { kinds, lightning, mode, clock, database, dataDir } = options
+  const network = lightning.network ?? (mode === 'production' ? 'mainnet' : null)
+  const guard = new AddressGuard({ production: mode === 'production' })
+  const sandboxes = new Map<ProviderKind, Provider>()
+  const seated = new Set<ProviderKind>()
+  const seat = (slot: ProviderSlot, provided: GatewayConfig['lightning']['primary'][number]): ProviderSeat => {
+    const { kind: name, key, url: configured, timeout, callsPerMinute = null, invoicesAhead } = provided
+    const called = provided.name ?? name
+    const kind = kinds.find(known => known.name === name)
+    if (kind === undefined) {
+      throw new ProviderKindError(
+        `lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`
+      )
+    }
+    if (kind.isSandbox && mode === 'production') {
+      throw new ProviderKindError(
+        `lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`
+      )
+    }
+    seated.add(kind)
+    const { calls } = kind
+    const url = configured ?? null
+    const ownKey = key === undefined ? null : new Secret(key)
+    const budget =
+      calls === null
+        ? undefined
+        : options.budgets?.of(
+            name,
+            url === null ? (calls.address ?? '') : new URL(url).origin,
+            calls.limits(url, callsPerMinute)
+          )
+    const open = (): Provider =>
+      kind.open({
+        url,
+        ownKey,
+        timeout,
+        clock,
+        guard,
+        database,
+        dataDir,
+        receiver: () => options.receiver?.(slot) ?? null,
+        settled: async paymentHash => options.settled?.(paymentHash),
+        ...(budget === undefined ? {} : { budget })
+      })
+    if (calls !== null) {
+      return {
+        name: called,
+        keyFault: kind.keyFault,
+        provider: guarded(open(), {
+          clock,
+          ...(calls.hostOf === undefined ? {} : { hostOf: calls.hostOf }),
+          recovered: host => options.recovered?.(slot, called, host)
+        }),
+        key: ownKey,
+        network,
+        invoicesAhead: invoicesAhead ?? (calls.billsInvoices === true ? 0 : MOST_AHEAD),
+        polling: calls.polling(url)
+      }
+    }
+    const provider = sandboxes.get(kind) ?? open()
+    sandboxes.set(kind, provider)
+    // Nobody waits for one that lives in this process.
+    return { name: called, keyFault: kind.keyFault, provider, key: ownKey, invoicesAhead: invoicesAhead ?? 0 }
+  }
+  const inSlot = (slot: ProviderSlot): ProviderSeat[] => lightning[slot].map(provided => seat(slot, provided))
+  const seats = { primary: inSlot('primary'), alternate: inSlot('alternate') }
+  const sandbox = [...sandboxes.values()].find(provider => provider instanceof SandboxProvider) ?? null
+  return {
+    seats,
+    sandbox,
+    jobs: [...(sandbox?.jobs ?? []), ...[...seated].flatMap(kind => kind.jobs?.({ clock, database }) ?? [])],
+    close: async () => {
+      const opened = new Set([...seats.primary, ...seats.alternate].map(({ provider }) => provider))
+      await Promise.all([...opened].map(provider => provider.close()))
+    }
+  }
+}

@@ -1,0 +1,80 @@
+import type { ChallengeCharges } from '../../selling/minting/charges.ts'
+import type { Challenges } from '../../selling/challenges/service.ts'
+import type { PaymentCharges } from '../payments/charges.ts'
+import type { Payments } from '../payments/service.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ChargeState, KindName } from '../../lightning/providers/provider.ts'
+import type { Owner } from './subscriptions.ts'
+
+interface OfAnyKind {
+  readonly chargeId: string
+  /** Whose account it was charged to. */
+  readonly owner: Owner
+  /** Whether it is known already that it was paid. */
+  readonly isSettled: boolean
+}
+
+/** What was charged for: a merchant's payment, or a challenge of a merchant's or the operator's. */
+export type Charged = OfAnyKind &
+  (
+    | { readonly type: 'payment'; readonly owner: number; readonly invoiceId: string }
+    | { readonly type: 'challenge'; readonly paymentHash: string }
+  )
+
+/** What charges are found in, and told to. */
+export interface ChargesParts {
+  readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
+  readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
+  readonly payments: Pick<Payments, 'observe'>
+  readonly challenges: Pick<Challenges, 'settled'>
+}
+
+/** Longest id of a charge that is looked for, in characters. */
+const LONGEST_ID = 200
+
+/** Payments and challenges, by the charges that providers made for them. */
+export class Charges {
+  readonly #parts: ChargesParts
+
+  constructor(parts: ChargesParts) {
+    this.#parts = parts
+  }
+
+  /** What charges of this slot and kind stand for. Ids may come from anybody: those that nobody has are left out. */
+  async find(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<Charged[]> {
+    // The database could not even be asked for the others.
+    const ids = chargeIds.filter(id => id.length <= LONGEST_ID && !id.includes('\0') && id.isWellFormed())
+    if (ids.length === 0) return []
+    // Both always, so that the time does not tell which of the two it is.
+    const [payments, challenges] = await Promise.all([
+      this.#parts.ofPayments.byCharge(slot, kind, ids),
+      this.#parts.ofChallenges.byCharge(slot, kind, ids)
+    ])
+    return [
+      ...payments.map(({ chargeId, invoiceId, merchantId, status }): Charged => ({
+        type: 'payment',
+        owner: merchantId,
+        chargeId,
+        invoiceId,
+        isSettled: status === 'paid' || status === 'refunded'
+      })),
+      ...challenges.map(({ chargeId, paymentHash, merchantId, isSettled }): Charged => ({
+        type: 'challenge',
+        owner: merchantId,
+        chargeId,
+        paymentHash,
+        isSettled
+      }))
+    ]
+  }
+
+  /**
+   * Takes in how a charge stands, as its provider said that was asked at `askedAt` (milliseconds). Repeated and
+   * outdated news change nothing.
+   */
+  async observe(charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
+    if (charged.type === 'payment')
+      await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen, askedAt)
+    else if (seen.status === 'paid') await this.#parts.challenges.settled(charged.paymentHash)
+  }
+}

@@ -1,0 +1,80 @@
+import { Type } from 'typebox'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Notifications } from './service.ts'
+
+/** Bytes of a notification, which is read before it is known who sent it; those of the providers have some 3,000. */
+const BODY_LIMIT = 16_384
+
+const Received = Type.Object({ received: Type.Literal(true) })
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
+
+/** The receivers of providers' notifications (contract, Inbound provider webhook receivers; decision 163). */
+export function notificationOperations(notifications: Notifications): AnyOperation[] {
+  return [
+    receiver(
+      notifications,
+      'primary',
+      'receivePrimaryNotification',
+      'Take in a notification of the primary provider; the state is then asked for'
+    ),
+    receiver(
+      notifications,
+      'alternate',
+      'receiveAlternateNotification',
+      'Take in a notification of the alternate provider; the state is then asked for'
+    )
+  ]
+}
+
+function receiver(notifications: Notifications, slot: ProviderSlot, id: string, summary: string): AnyOperation {
+  return defineOperation({
+    id,
+    method: 'POST',
+    path: `/api/webhooks/${slot}`,
+    summary,
+    description:
+      'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
+    example: {
+      body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}',
+      responses: { 200: { received: true } }
+    },
+    tag: 'Provider notifications',
+    access: 'public',
+    mount: { use: 'merchant-api', chain: 'receivers' },
+    query: Type.Object({
+      account: Type.Optional(
+        Type.String({
+          maxLength: 20,
+          description:
+            'Whose receiver it is, as it was registered; left out where the notification alone says whom it is about.'
+        })
+      ),
+      token: Type.Optional(
+        Type.String({
+          maxLength: 100,
+          description: 'For a provider that signs nothing: what its own address of the receiver holds as proof.'
+        })
+      )
+    }),
+    // The signature is over the bytes, in whatever type the provider writes them.
+    form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
+    responses: {
+      200: {
+        description: 'Taken in, or ignored: about something that is not known here, or said before.',
+        schema: Received
+      },
+      400: { description: 'It cannot be read.', schema: ErrorBody },
+      401: { description: 'It is not signed by the account that it is about.', schema: ErrorBody },
+      404: { description: 'The kind of provider in this place sends no notifications.' },
+      413: { description: 'Larger than 16 KiB.' },
+      503: { description: 'It cannot be written down at the moment: send it again.' }
+    },
+    bodyLimit: BODY_LIMIT,
+    handle: async ({ ctx, query }) => {
+      notifications.requireReceiver(slot)
+      await notifications.receive(slot, query, ctx.headers, await ctx.body.bytes())
+      return { status: 200, body: { received: true } }
+    }
+  })
+}

@@ -1,0 +1,288 @@
+import type { ChallengeCharges, OpenChallenges } from '../../selling/minting/charges.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import type { PaymentCharges } from '../payments/charges.ts'
+import type { Payments } from '../payments/service.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { isConnectionFault } from '../../platform/database/database.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
+import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import { AnswerTooLarge } from '../../lightning/provider-calls/provider-call.ts'
+import type { ChargeState, KindName, Provider, SettledList } from '../../lightning/providers/provider.ts'
+import type { Charges } from './charges.ts'
+import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
+import type { PollRules } from './poll-rules.ts'
+import type { PollMemory } from './poll-memory.ts'
+import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
+
+/** What the poller of one provider of a slot works with. */
+export interface PollerParts {
+  readonly slot: ProviderSlot
+  /** The provider in the slot, as invoices are kept under it. */
+  readonly kind: KindName
+  readonly provider: Provider
+  readonly rules: PollRules
+  readonly memory: PollMemory
+  readonly clock: Clock
+  readonly log: Log
+  readonly payees: Pick<Payees, 'key'>
+  readonly charges: Pick<Charges, 'find' | 'observe'>
+  readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
+  readonly payments: Pick<Payments, 'answered' | 'unaskable'>
+  readonly ofChallenges: Pick<ChallengeCharges, 'open'>
+  /** Follows the provider's own stream; left out where there is none. */
+  readonly streams?: { want(accounts: readonly string[]): void }
+  /** Null when the account is gone. */
+  merchant(id: number): Promise<ProviderAccount | null>
+}
+
+/** Polls of one run at once: where all share the provider's limit, and where each account has a host of its own. */
+const AT_ONCE = { shared: 4, own: 32 }
+/** Times that a look at open challenges counts for as long as it took. */
+const LOOKED_OF = 50
+/** Hosts that are remembered as away. */
+const MAX_AWAY = 10_000
+
+/**
+ * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
+ * accounts with open payments what was settled, within the limits of `PollRules`. What it remembers lies in the
+ * database, so that the processes of one deployment keep to one budget together; deployments that share an address do
+ * not know of each other.
+ */
+export class Poller {
+  readonly #parts: PollerParts
+  /** The operator's own key can have changed with a start of the gateway. */
+  #isFirstRun = true
+  /** What was found of challenges, and until when it counts, in monotonic milliseconds. */
+  #ofChallenges: { readonly found: readonly OpenChallenges[]; readonly until: number } | null = null
+  /** Accounts that could not be asked because their host did not answer, by the host; the oldest first. */
+  readonly #away = new Map<string, Set<string>>()
+
+  constructor(parts: PollerParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * One run: for a periodic job. Rejects when the database is away; what fails at a provider is logged and tried again
+   * later.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    const { provider, rules, memory, clock } = this.#parts
+    if (this.#isFirstRun) await memory.wake(null)
+    this.#isFirstRun = false
+    const candidates = await this.#candidates()
+    this.#parts.streams?.want(candidates.filter(({ isFresh }) => isFresh).map(({ id }) => id))
+    const before = await memory.load()
+    const now = clock.now()
+    const { polls, state } = nextPolls(before.state, candidates, rules, now)
+    if (JSON.stringify(state) === JSON.stringify(before.state)) return
+    const planned = await memory.save(state, before.version)
+    // Another run has overtaken this one: what it planned it also asks.
+    if (planned === null || polls.length === 0) return
+    const ends: Array<readonly [Poll, PollOutcome]> = []
+    let isLimited = false
+    const queue = [...polls]
+    const work = async (): Promise<void> => {
+      for (let poll = queue.shift(); poll !== undefined; poll = queue.shift()) {
+        if (signal.aborted || (isLimited && rules.isShared)) return
+        const outcome = await this.#ask(provider, poll, signal)
+        isLimited ||= outcome.type === 'limited' || outcome.type === 'left alone'
+        ends.push([poll, outcome])
+      }
+    }
+    const workers = await Promise.allSettled(
+      Array.from({ length: Math.min(AT_ONCE[rules.isShared ? 'shared' : 'own'], polls.length) }, work)
+    )
+    await memory.change(before =>
+      ends.reduce((after, [poll, outcome]) => afterPoll(after, poll, outcome, now, rules), before)
+    )
+    for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
+  }
+
+  /**
+   * A host answers again that had been left alone: what is awaited from there is asked for with the next run. True where
+   * anything is.
+   */
+  async recovered(host: string): Promise<boolean> {
+    const accounts = this.#away.get(host)
+    if (accounts === undefined) return false
+    this.#away.delete(host)
+    await this.#parts.memory.recovered(accounts)
+    return true
+  }
+
+  /** Accounts with something open. */
+  async #candidates(): Promise<Candidate[]> {
+    const { slot, kind, clock, ofPayments, rules } = this.#parts
+    const now = clock.now()
+    const found = new Map<string, Candidate>()
+    for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, kind, now)) {
+      found.set(accountName(merchantId), {
+        id: accountName(merchantId),
+        isFresh: fresh > 0,
+        payments: rules.sweeps === 'all' ? count : fresh,
+        ending,
+        since
+      })
+    }
+    // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
+    for (const { merchantId, since } of rules.hasList ? await this.#withChallenges() : []) {
+      const id = accountName(merchantId)
+      const same = found.get(id)
+      found.set(
+        id,
+        same === undefined
+          ? { id, isFresh: false, payments: 0, ending: 0, since }
+          : { ...same, since: Math.min(same.since, since) }
+      )
+    }
+    return [...found.values()]
+  }
+
+  /**
+   * Accounts with open challenges. Of these there can be millions, all of which the database reads, so what was found counts
+   * for as long as keeps that below a fiftieth of a processor. An account may be asked about, or not, for so much longer;
+   * `since` is then earlier than it need be. One that does not end in its time must not keep payments from being asked about.
+   */
+  async #withChallenges(): Promise<readonly OpenChallenges[]> {
+    const { slot, kind, clock, log, ofChallenges } = this.#parts
+    const begun = clock.monotonic()
+    if (this.#ofChallenges !== null && begun < this.#ofChallenges.until) return this.#ofChallenges.found
+    const found = await ofChallenges.open(slot, kind, clock.now()).catch((error: unknown) => {
+      if (!isConnectionFault(error)) throw error
+      log.warn({ err: error, slot, provider: kind }, 'open challenges could not be looked for; it is tried again later')
+      return this.#ofChallenges?.found ?? []
+    })
+    const ended = clock.monotonic()
+    this.#ofChallenges = { found, until: ended + LOOKED_OF * (ended - begun) }
+    return found
+  }
+
+  async #ask(provider: Provider, poll: Poll, signal: AbortSignal): Promise<PollOutcome> {
+    const { slot, kind, clock, log, payees } = this.#parts
+    const owner = ownerOfName(poll.account)
+    if (owner === undefined) throw new TypeError(`${poll.account} names no account`)
+    let key: Secret<string> | null = null
+    try {
+      const account = owner === null ? null : await this.#parts.merchant(owner)
+      key = owner !== null && account === null ? null : payees.key(account, slot, kind)
+      if (key === null) {
+        if (owner !== null) await this.#parts.payments.unaskable(owner, slot, kind)
+        return { type: 'failed', fault: 'refused' }
+      }
+      return poll.type === 'list'
+        ? await this.#list(provider, key, owner, poll)
+        : await this.#lookUp(provider, key, poll, signal)
+    } catch (error) {
+      const outcome = failure(error, clock.now())
+      if (isAway(outcome)) this.#note(provider.hostOf?.(key) ?? '', poll.account)
+      const text =
+        outcome.type === 'failed' && outcome.fault === 'refused'
+          ? 'a provider refuses the key of an account: what is paid there is not heard of before the key is saved again or works again'
+          : 'a provider could not be asked what was paid; it is asked again later'
+      log.warn({ err: error, slot, provider: kind, merchantId: owner }, text)
+      return outcome
+    }
+  }
+
+  #note(host: string, account: string): void {
+    const accounts = this.#away.get(host) ?? new Set()
+    if (accounts.size === 0 && this.#away.size >= MAX_AWAY) this.#away.delete(this.#away.keys().next().value ?? '')
+    this.#away.set(host, accounts.add(account))
+  }
+
+  async #list(
+    provider: Provider,
+    key: Secret<string>,
+    owner: Owner,
+    wanted: Poll & { type: 'list' }
+  ): Promise<PollOutcome> {
+    const { slot, kind, charges, clock, log } = this.#parts
+    if (provider.listSettled === undefined) throw new TypeError(`${kind} has no list of what was settled`)
+    const askedAt = clock.now()
+    const {
+      charges: settled,
+      reach,
+      asOf,
+      position
+    } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
+      // The list would be as large the next time: its payments are looked up one by one.
+      if (error instanceof AnswerTooLarge) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
+      throw error
+    })
+    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
+    let found = 0
+    let isAnswered = reach === 'whole'
+    for (const charged of await charges.find(slot, kind, [...states.keys()])) {
+      // Merchants may share an account; each is asked about with its own key.
+      if (charged.owner !== owner || charged.isSettled) continue
+      // Beyond the budget, but once or twice for each payment.
+      const seen = states.get(charged.chargeId) ?? (await lookedUp(provider, key, charged.chargeId))
+      isAnswered &&= seen !== null
+      if (seen === null) continue
+      await charges.observe(charged, seen, askedAt)
+      found++
+    }
+    if (found > 0)
+      log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
+    // Only now: what the list says was paid has been taken in.
+    if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
+    return { type: 'listed', reach, asOf, position }
+  }
+
+  async #lookUp(
+    provider: Provider,
+    key: Secret<string>,
+    poll: Poll & { type: 'look up' | 'look up ending' },
+    signal: AbortSignal
+  ): Promise<PollOutcome> {
+    const { slot, kind, rules, clock, charges, ofPayments } = this.#parts
+    const { account, count, after, which } =
+      poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
+    const payments = await ofPayments.openOf(slot, kind, Number(account), which, clock.now(), after, count)
+    let cursor = after
+    const begun = clock.monotonic()
+    for (const { chargeId, invoiceId, merchantId } of payments) {
+      // A slow provider must not hold up the next listings: the next run goes on from here.
+      if (signal.aborted || clock.monotonic() - begun >= rules.tick) return { type: 'looked up', cursor }
+      const askedAt = clock.now()
+      const seen = await lookedUp(provider, key, chargeId)
+      if (seen !== null)
+        await charges.observe(
+          { type: 'payment', chargeId, invoiceId, owner: merchantId, isSettled: false },
+          seen,
+          askedAt
+        )
+      cursor = chargeId
+    }
+    return { type: 'looked up', cursor: payments.length < count ? null : cursor }
+  }
+}
+
+/** Null also for a charge of which the provider will not hear: the others are behind it. */
+async function lookedUp(provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
+  try {
+    return await provider.lookUp(key, chargeId)
+  } catch (error) {
+    if (error instanceof ProviderRefused && error.reason === 'request') return null
+    throw error
+  }
+}
+
+/** Whether nobody was there to be asked. */
+function isAway(outcome: PollOutcome): boolean {
+  return outcome.type === 'left alone' || (outcome.type === 'failed' && outcome.fault === 'away')
+}
+
+function failure(error: unknown, now: number): PollOutcome {
+  if (error instanceof ProviderUnavailable && (error.fault === 'rate' || error.fault === 'open'))
+    return {
+      type: error.fault === 'rate' ? 'limited' : 'left alone',
+      restsUntil: now + error.retryAfter * 1000
+    }
+  if (error instanceof ProviderRefused || error instanceof UnsealError) return { type: 'failed', fault: 'refused' }
+  if (error instanceof Unavailable || isConnectionFault(error)) return { type: 'failed', fault: 'away' }
+  throw error
+}

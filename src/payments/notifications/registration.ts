@@ -1,0 +1,173 @@
+import { createHmac } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Clock } from '../../platform/system/clock.ts'
+import { freshId, randomToken, type Random } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { Secret, UnsealError, type Sealer } from '../../platform/keys/secrets.ts'
+import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { Provider, KindName } from '../../lightning/providers/provider.ts'
+import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
+
+/** A merchant, as far as its account at a provider is concerned. */
+export interface RegisteredAccount extends ProviderAccount {
+  readonly id: number
+}
+
+/** A provider of a slot, as invoices are kept under it. */
+interface RegisteredSeat {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+}
+
+/** What registrations are made with. */
+export interface RegistrationParts {
+  readonly store: SubscriptionStore
+  readonly payees: Pick<Payees, 'provider' | 'key'>
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  publicUrl(): string
+}
+
+type Subscribing = Provider & Required<Pick<Provider, 'subscribe'>>
+
+/** Milliseconds between attempts with one key. */
+const PAUSE = 600_000
+/**
+ * Milliseconds for which a registration is believed without a look at its row: a change that another process made is
+ * seen then.
+ */
+const BELIEVED = 3_600_000
+/** Accounts that are remembered. */
+const REMEMBERED = 10_000
+
+/**
+ * Registers our receiver at providers that are told where to send notifications (contract, Merchant self-service:
+ * Validation rules), by itself, at the first charge of an account and whenever its key or our address has changed. An
+ * attempt is written before the provider is asked, so that charges made at once register once. One that failed is tried
+ * again with a later charge, at most every 10 minutes; until it succeeds the poller finds what was paid. No charge
+ * waits for it or fails by it.
+ *
+ * The secret stays when it is registered anew, since the provider may go on sending to the former registration.
+ */
+export class Registration {
+  readonly #parts: RegistrationParts
+  readonly #remembered = new LRUCache<string, { readonly key: string; readonly until: number }>({ max: REMEMBERED })
+  readonly #running = new Map<string, Promise<void>>()
+  #closed = false
+
+  constructor(parts: RegistrationParts) {
+    this.#parts = parts
+  }
+
+  /** An invoice was made by a provider in a slot of the account, null for the operator. Answers at once and never throws. */
+  charged(account: RegisteredAccount | null, slot: ProviderSlot, kind: KindName): void {
+    const { payees, clock } = this.#parts
+    const provider = payees.provider(slot, kind)
+    if (provider === null || !subscribes(provider) || this.#closed) return
+    const id = `${accountName(account?.id ?? null)} ${slot} ${kind}`
+    // The ciphertext differs whenever a key is saved; what it says need not be opened to see that nothing has changed.
+    const key = (slot === 'primary' ? account?.primaryKey : account?.alternateKey)?.ciphertext ?? ''
+    const remembered = this.#remembered.get(id)
+    if (this.#running.has(id) || (remembered !== undefined && remembered.key === key && remembered.until > clock.now()))
+      return
+    this.#running.set(id, this.#run(provider, account, { slot, kind }, id, key))
+  }
+
+  /**
+   * The secret that signs what the account's receiver is sent; null when none was ever registered. @throws UnsealError
+   */
+  async secretOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
+    const row = await this.#parts.store.find(owner, slot, kind)
+    return row === null ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
+  }
+
+  /** Waits for the attempts that are under way. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await Promise.all(this.#running.values())
+  }
+
+  async #run(
+    provider: Subscribing,
+    account: RegisteredAccount | null,
+    seat: RegisteredSeat,
+    id: string,
+    key: string
+  ): Promise<void> {
+    const { clock, log } = this.#parts
+    let until = clock.now() + PAUSE
+    try {
+      until = await this.#register(provider, account, seat)
+    } catch (error) {
+      const fields = { err: error, merchantId: account?.id ?? null, slot: seat.slot, provider: seat.kind }
+      log.warn(
+        fields,
+        'the receiver of notifications could not be registered; until it is, payments are found by polling'
+      )
+    } finally {
+      this.#remembered.set(id, { key, until })
+      this.#running.delete(id)
+    }
+  }
+
+  /** Answers until when nothing need be done for this account, in milliseconds since the epoch. */
+  async #register(
+    provider: Subscribing,
+    account: RegisteredAccount | null,
+    { slot, kind }: RegisteredSeat
+  ): Promise<number> {
+    const { store, payees, sealer, clock, log } = this.#parts
+    const owner = account?.id ?? null
+    const key = payees.key(account, slot, kind)
+    if (key === null) return clock.now() + PAUSE
+    // Says who is called, for providers that tell each of their accounts' receivers everything (`Notifications`).
+    const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
+    const row = await store.find(owner, slot, kind)
+    const secret = this.#secretFor(row) ?? new Secret(randomToken(32, this.#parts.random))
+    const keyMark = markOf(key, secret)
+    if (row !== null && row.url === url && row.keyMark === keyMark) {
+      if (row.subscriptionId !== null) return clock.now() + BELIEVED
+      if (row.attemptedAt + PAUSE > clock.now()) return row.attemptedAt + PAUSE
+    }
+    const attempt = {
+      owner,
+      slot,
+      kind,
+      url,
+      keyMark,
+      attemptId: freshId(),
+      attemptedAt: clock.now(),
+      secret: sealer.seal(secret.reveal(), secretPlace(owner, slot))
+    }
+    // Another process was quicker; its row is looked at once it has had its time.
+    if (!(await store.begin(attempt, row?.attemptId ?? null))) return clock.now() + PAUSE
+    const { subscriptionId } = await provider.subscribe(key, url, secret)
+    await store.registered(attempt, subscriptionId, clock.now())
+    log.info({ merchantId: owner, slot, provider: kind }, 'the receiver of notifications was registered')
+    return clock.now() + BELIEVED
+  }
+
+  /** The secret of the row where it may stay. */
+  #secretFor(row: Subscription | null): Secret<string> | null {
+    if (row === null) return null
+    try {
+      return this.#parts.sealer.open(row.secret, secretPlace(row.owner, row.slot))
+    } catch (error) {
+      // Sealed with a master secret that is gone: nothing can be verified with it any more.
+      if (!(error instanceof UnsealError)) throw error
+      return null
+    }
+  }
+}
+
+function subscribes(provider: Provider): provider is Subscribing {
+  return provider.subscribe !== undefined
+}
+
+/** Tells keys apart. Whoever reads the database cannot try keys on it, because the secret is sealed. */
+function markOf(key: Secret<string>, secret: Secret<string>): string {
+  return createHmac('sha256', secret.reveal()).update('key ').update(key.reveal()).digest('base64url')
+}

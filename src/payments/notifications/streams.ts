@@ -1,0 +1,215 @@
+import type { Database } from '../../platform/database/database.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { freshId } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { KindName, Provider, SettledCharge } from '../../lightning/providers/provider.ts'
+import type { Charges } from './charges.ts'
+import { ownerOfName, type Owner } from './subscriptions.ts'
+
+/** What streams are followed with. */
+export interface StreamsParts {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+  readonly provider: Provider
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly payees: Pick<Payees, 'key'>
+  readonly charges: Pick<Charges, 'find' | 'observe'>
+  /** Null when the account is gone. */
+  merchant(id: number): Promise<ProviderAccount | null>
+}
+
+/** A stream that this process follows, or will follow again after a rest. */
+interface Followed {
+  readonly owner: Owner
+  wantedUntil: number
+  readonly end: AbortController
+  done: Promise<void>
+}
+
+/** Streams of one process, each a connection. The accounts beyond them are polled alone. */
+const MAX_STREAMS = 200
+/** Milliseconds for which an account is followed after it was last wanted. */
+const WANTED = 60_000
+/** Milliseconds between two renewals of a lease, and seconds after which it lapses. */
+const RENEW_EVERY = 10_000
+const LEASE = 30
+/** Milliseconds of the first and the longest rest of a stream that failed or ended. */
+const RESTS = { first: 1_000, longest: 60_000 }
+/** Milliseconds for which settled charges are gathered, and how many of one stream: more are left to the listing. */
+const GATHER = 100
+const MAX_GATHERED = 200
+
+/**
+ * Follows the providers' own streams of settled invoices, for accounts with something that can be paid now, so that a
+ * payment is known within a second. It makes no promise: what a stream misses, the poller's next listing finds. One
+ * process follows an account, by a lease in the database.
+ */
+export class Streams {
+  readonly #parts: StreamsParts
+  readonly #holder = freshId()
+  readonly #followed = new Map<string, Followed>()
+  #isClosed = false
+
+  constructor(parts: StreamsParts) {
+    this.#parts = parts
+  }
+
+  /** These accounts have something that can be paid now. */
+  want(accounts: readonly string[]): void {
+    if (this.#isClosed || this.#parts.provider.follow === undefined) return
+    const wantedUntil = this.#parts.clock.now() + WANTED
+    for (const account of accounts) {
+      const known = this.#followed.get(account)
+      const owner = ownerOfName(account)
+      if (known !== undefined) known.wantedUntil = wantedUntil
+      else if (owner !== undefined && this.#followed.size < MAX_STREAMS) {
+        const followed: Followed = { owner, wantedUntil, end: new AbortController(), done: Promise.resolve() }
+        this.#followed.set(account, followed)
+        followed.done = this.#keep(account, followed)
+      }
+    }
+  }
+
+  /** Ends all streams and gives their leases back. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    const all = [...this.#followed.values()]
+    for (const { end } of all) end.abort()
+    await Promise.all(all.map(({ done }) => done))
+  }
+
+  /** Follows an account until it is no longer wanted, or another process follows it. Never rejects. */
+  async #keep(account: string, followed: Followed): Promise<void> {
+    const { clock, log, slot, kind } = this.#parts
+    const { end, owner } = followed
+    let rest = RESTS.first
+    try {
+      while (!end.signal.aborted && followed.wantedUntil > clock.now() && (await this.#lease(account))) {
+        const since = clock.monotonic()
+        try {
+          const key = await this.#key(owner)
+          if (key === null) break
+          await this.#follow(account, followed, key)
+        } catch (error) {
+          log.debug({ err: error, slot, provider: kind, merchantId: owner }, 'the stream of a provider ended')
+        }
+        // One that stayed open for long had worked.
+        rest = clock.monotonic() - since > RESTS.longest ? RESTS.first : Math.min(rest * 2, RESTS.longest)
+        await this.#pause(rest, end.signal)
+      }
+      await this.#parts.database
+        .sql`delete from provider_streams where seat = ${this.#seat} and account = ${account} and holder = ${this.#holder}`
+    } catch (error) {
+      log.warn({ err: error, slot, provider: kind }, 'the lease of a stream could not be written; it is tried again')
+    } finally {
+      this.#followed.delete(account)
+    }
+  }
+
+  async #follow(account: string, followed: Followed, key: Secret<string>): Promise<void> {
+    const { clock, provider, log } = this.#parts
+    const { owner, end } = followed
+    const over = new AbortController()
+    const gathered = new Map<string, SettledCharge>()
+    let observing = Promise.resolve()
+    let timer: Timer | null = null
+    const observe = (): void => {
+      timer = null
+      const settled = [...gathered.values()]
+      gathered.clear()
+      observing = observing
+        .then(() => this.#observe(owner, settled))
+        .catch((error: unknown) => {
+          log.warn(
+            { err: error, merchantId: owner },
+            'payments of a stream could not be recorded; the listing finds them'
+          )
+        })
+    }
+    let renewing = Promise.resolve()
+    const renewal = clock.every(RENEW_EVERY, () => {
+      renewing = renewing.then(() => (over.signal.aborted ? undefined : this.#renew(account, followed, key, over)))
+    })
+    try {
+      await provider.follow?.(key, AbortSignal.any([end.signal, over.signal]), charge => {
+        if (gathered.size >= MAX_GATHERED) return over.abort()
+        gathered.set(charge.chargeId, charge)
+        timer ??= clock.after(GATHER, observe)
+      })
+    } finally {
+      renewal.cancel()
+      ;(timer as Timer | null)?.cancel()
+      if (gathered.size > 0) observe()
+      // A renewal that is still under way would take the lease again after it was given back.
+      over.abort()
+      await renewing
+      await observing
+    }
+  }
+
+  async #observe(owner: Owner, settled: readonly SettledCharge[]): Promise<void> {
+    const { slot, kind, charges, clock } = this.#parts
+    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
+    for (const charged of await charges.find(slot, kind, [...states.keys()])) {
+      const state = states.get(charged.chargeId) ?? null
+      // Merchants may share an account; each is told of by its own stream.
+      if (state !== null && charged.owner === owner && !charged.isSettled)
+        await charges.observe(charged, state, clock.now())
+    }
+  }
+
+  /** Ends the stream where it may not go on, or that cannot be told. */
+  async #renew(account: string, followed: Followed, key: Secret<string>, over: AbortController): Promise<void> {
+    try {
+      if (await this.#isHeld(account, followed, key)) return
+    } catch (error) {
+      this.#parts.log.warn(
+        { err: error, merchantId: followed.owner },
+        'the lease of a stream could not be renewed; it ends'
+      )
+    }
+    over.abort()
+  }
+
+  /** Whether the stream may go on: it is wanted, its key is still the account's, and its lease is renewed. */
+  async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
+    if (wantedUntil <= this.#parts.clock.now()) return false
+    return (await this.#key(owner))?.reveal() === key.reveal() && (await this.#lease(account))
+  }
+
+  async #key(owner: Owner): Promise<Secret<string> | null> {
+    const { slot, kind, payees, merchant } = this.#parts
+    const account = owner === null ? null : await merchant(owner)
+    return owner !== null && account === null ? null : payees.key(account, slot, kind)
+  }
+
+  /** Takes or renews the lease; false when another process holds it. */
+  async #lease(account: string): Promise<boolean> {
+    const taken = await this.#parts.database.sql`
+      insert into provider_streams as held (seat, account, holder, until)
+      values (${this.#seat}, ${account}, ${this.#holder}, now() + ${LEASE} * interval '1 s')
+      on conflict (seat, account) do update set holder = excluded.holder, until = excluded.until
+        where held.holder = excluded.holder or held.until <= now()`
+    return taken.count === 1
+  }
+
+  get #seat(): string {
+    return `${this.#parts.slot} ${this.#parts.kind}`
+  }
+
+  async #pause(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    const over = Promise.withResolvers<void>()
+    const timer = this.#parts.clock.after(ms, over.resolve)
+    signal.addEventListener('abort', () => {
+      over.resolve()
+    })
+    await over.promise
+    timer.cancel()
+  }
+}

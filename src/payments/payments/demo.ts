@@ -1,0 +1,71 @@
+import { hash, randomUUID } from 'node:crypto'
+import { join } from 'node:path'
+import { encodeInvoice, shortDescription } from '../../lightning/codecs/bolt11.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { systemRandom, type Random } from '../../platform/system/ids.ts'
+import { loadNodeKey } from '../../lightning/kinds/sandbox/node-key.ts'
+import type { Charge } from '../../lightning/providers/provider.ts'
+
+/** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
+const DEMO_EXPIRY_SECONDS = 600
+
+/** Makes the invoices of demo payments (amount 0), which no provider knows and nobody can pay (decision 43). */
+export interface DemoInvoices {
+  create(description: string): Charge
+}
+
+/** What demo invoices are signed with. */
+export interface DemoOptions {
+  /** The private key of their node, 32 bytes. */
+  readonly nodeKey: Uint8Array
+  readonly clock: Clock
+  readonly random?: Random
+}
+
+/**
+ * Demo invoices without an amount, on regtest, signed by a node key of their own, so that no wallet with money pays
+ * one. The preimage is thrown away: not even we could settle it.
+ */
+export class SignedDemoInvoices implements DemoInvoices {
+  readonly #nodeKey: Uint8Array
+  readonly #clock: Clock
+  readonly #random: Random
+
+  constructor({ nodeKey, clock, random = systemRandom }: DemoOptions) {
+    this.#nodeKey = nodeKey
+    this.#clock = clock
+    this.#random = random
+  }
+
+  create(description: string): Charge {
+    // BOLT 11 counts whole seconds; what we show must be the invoice's own.
+    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const paymentHash = hash('sha256', this.#random(32), 'hex')
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: null,
+        paymentHash,
+        paymentSecret: Buffer.from(this.#random(32)).toString('hex'),
+        timestamp,
+        expirySeconds: DEMO_EXPIRY_SECONDS,
+        description: shortDescription(description)
+      },
+      this.#nodeKey
+    )
+    return {
+      chargeId: `demo_${randomUUID()}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + DEMO_EXPIRY_SECONDS) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
+  }
+}
+
+/** Demo invoices whose node key is in `<dataDir>/demo-node.key`, made there when it is not. @throws NodeKeyError */
+export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
+  return new SignedDemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
+}

@@ -1,0 +1,90 @@
+import { ShortError, ValidationError } from '../../engine/operations/errors.ts'
+import { fieldName, isStorable, UNSTORABLE } from '../../engine/operations/validation.ts'
+import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money/currencies.ts'
+import { inUnits, plainText, readDecimal, type Decimal } from '../../lightning/money/decimal.ts'
+import { METADATA_LIMITS, type Payment, type PaymentInput } from './schema.ts'
+
+/** What a payment is asked for, looked at from all sides. */
+export type PaymentWish = Pick<
+  Payment,
+  'orderId' | 'amount' | 'currency' | 'description' | 'customerEmail' | 'customerName' | 'successUrl' | 'metadata'
+>
+
+const rules = CURRENCIES.map(currency => CURRENCY_RULES[currency])
+/** What no currency allows is wrong in itself; the rest depends on another field (decision 1). */
+const MOST_PLACES = Math.max(...rules.map(rule => rule.places))
+const LARGEST = rules.map(rule => rule.largest).reduce((a, b) => (a > b ? a : b))
+
+/**
+ * Looks at what the schema of a field cannot say. Decision 1 draws the line: what is wrong with one field whatever the
+ * others are is a validation problem, such as a negative amount or one with nine decimal places; what is wrong only for
+ * the currency that stands beside it is `{error}`, such as half a cent.
+ * @throws ValidationError 400, ShortError 400
+ */
+export function checkInput(input: PaymentInput): PaymentWish {
+  const faults: Record<string, string[]> = {}
+  const refuse = (path: string, message: string): void => {
+    ;(faults[fieldName(path)] ??= []).push(message)
+  }
+  const amount = readDecimal(input.amount)
+  const fault = amountFault(amount)
+  if (fault !== null) refuse('/amount', fault)
+  // The schema's format lets quoted names through, in which spaces and commas may stand.
+  if (input.customerEmail !== undefined && !PLAIN_EMAIL.test(input.customerEmail))
+    refuse('/customerEmail', 'Must be a valid email.')
+  if (input.successUrl !== undefined && !isWebAddress(input.successUrl))
+    refuse('/successUrl', 'Must be an http or https address.')
+  for (const message of metadataFaults(input.metadata ?? {})) refuse('/metadata', message)
+  if (amount === null || Object.keys(faults).length > 0) throw new ValidationError(faults)
+  checkRules(amount, input.currency)
+  return {
+    orderId: input.orderId,
+    amount: plainText(amount),
+    currency: input.currency,
+    description: input.description ?? null,
+    customerEmail: input.customerEmail ?? null,
+    customerName: input.customerName ?? null,
+    successUrl: input.successUrl ?? null,
+    metadata: input.metadata ?? null
+  }
+}
+
+function amountFault(amount: Decimal | null): string | null {
+  if (amount === null) return 'Must be a decimal number such as 0.00012.'
+  if (amount.digits < 0n) return 'Must be at least 0.'
+  if (amount.places > MOST_PLACES) return `Must have at most ${MOST_PLACES} decimal places.`
+  return isAbove(amount, LARGEST) ? `Must be at most ${LARGEST}.` : null
+}
+
+/** @throws ShortError 400 for what this currency does not allow (decision 46) */
+function checkRules(amount: Decimal, currency: Currency): void {
+  const { places, largest } = CURRENCY_RULES[currency]
+  if (amount.places > places)
+    throw new ShortError(400, `An amount in ${currency} has at most ${places} decimal places.`, [], 'BG_AMOUNT_INVALID')
+  if (isAbove(amount, largest))
+    throw new ShortError(400, `An amount in ${currency} is at most ${largest}.`, [], 'BG_AMOUNT_INVALID')
+}
+
+function isAbove(amount: Decimal, limit: bigint): boolean {
+  return inUnits(amount, amount.places) > limit * 10n ** BigInt(amount.places)
+}
+
+/** A plain address: the format `email` lets quoted names through, in which spaces and commas may stand (decision 50). */
+export const PLAIN_EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/
+
+/**
+ * Redirects lead there, so nothing that a browser reads differently from us gets through: no blanks, no backslashes.
+ */
+function isWebAddress(text: string): boolean {
+  return /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text)
+}
+
+function metadataFaults(metadata: Readonly<Record<string, string>>): string[] {
+  const faults: string[] = []
+  const pairs = Object.entries(metadata)
+  if (pairs.length > METADATA_LIMITS.pairs) faults.push(`Must have at most ${METADATA_LIMITS.pairs} pairs.`)
+  if (pairs.some(([key]) => key === '' || [...key].length > METADATA_LIMITS.key))
+    faults.push(`Keys must have 1 to ${METADATA_LIMITS.key} characters.`)
+  if (pairs.some(([key, value]) => !isStorable(key) || !isStorable(value))) faults.push(UNSTORABLE)
+  return faults
+}

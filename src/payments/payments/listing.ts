@@ -1,0 +1,117 @@
+import { Type, type Static } from 'typebox'
+import type { CsvColumns } from '../../engine/formats/csv.ts'
+import { keysetQuery, nextPage, periodOf, type KeysetPage } from '../../engine/operations/keyset.ts'
+import { listed, listingHeaders, type Listing } from '../../engine/operations/listing.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { CSV } from '../../engine/formats/csv.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { paymentListTexts } from './documented.ts'
+import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
+import type { Payments } from './service.ts'
+
+/** Query of the lists of payments. */
+const PaymentQuery = Type.Object({
+  status: Type.Optional(Type.Enum([...PAYMENT_STATUSES])),
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description:
+        "Stands in the order id, the description, or the customer's name or address, in upper or lower case; or is the invoice id."
+    })
+  ),
+  ...keysetQuery
+})
+const AdminPaymentQuery = Type.Object({
+  ...PaymentQuery.properties,
+  merchantId: Type.Optional(Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }))
+})
+type PaymentQuery = Static<typeof PaymentQuery>
+
+const sats = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
+
+/** A payment in a list. */
+const ListedPayment = Type.Object(
+  {
+    ...PaymentView.properties,
+    amountSats: sats('What the invoice asks for; null for a demo payment.'),
+    receivedSats: sats('What the provider says came; null while it has said nothing.')
+  },
+  { title: 'ListedPayment' }
+)
+const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
+
+const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+const columns: CsvColumns<Payment> = {
+  invoiceId: ({ invoiceId }) => invoiceId,
+  orderId: ({ orderId }) => orderId,
+  status: ({ status }) => status,
+  amount: ({ amount }) => amount,
+  currency: ({ currency }) => currency,
+  amountSats: ({ amountSats }) => amountSats,
+  receivedSats: ({ receivedSats }) => receivedSats,
+  description: ({ description }) => description,
+  customerName: ({ customerName }) => customerName,
+  customerEmail: ({ customerEmail }) => customerEmail,
+  paymentHash: ({ paymentHash }) => paymentHash,
+  createdAt: ({ createdAt }) => iso(createdAt),
+  expiresAt: ({ expiresAt }) => iso(expiresAt),
+  paidAt: ({ paidAt }) => iso(paidAt)
+}
+
+/** Lists of payments: a merchant's own, and the administrator's of all. */
+export function paymentListOperations(payments: Payments): AnyOperation[] {
+  const listing = (merchantId: number | null, query: PaymentQuery): Omit<Listing<Payment>, 'columns' | 'view'> => {
+    const filter = { merchantId, status: query.status ?? null, period: periodOf(query), text: query.text ?? null }
+    return {
+      name: 'payments',
+      read: (page: KeysetPage) => payments.list(filter, page),
+      keyOf: ({ createdAt, invoiceId }) => ({ at: createdAt, id: invoiceId })
+    }
+  }
+  const view = (payment: Payment) => ({
+    ...payments.view(payment),
+    amountSats: payment.amountSats,
+    receivedSats: payment.receivedSats
+  })
+  const page = (item: typeof ListedPayment | typeof AdminPayment, title: string) => ({
+    200: {
+      description: 'One page, newest first.',
+      schema: Type.Object({ payments: Type.Array(item), next: nextPage }, { title }),
+      also: CSV
+    }
+  })
+  return documented(paymentListTexts, [
+    defineOperation({
+      id: 'listPayments',
+      method: 'GET',
+      path: '/api/payments',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'Payments, newest first, as a page or as CSV',
+      tag: 'Payments',
+      access: 'merchant',
+      headers: listingHeaders,
+      query: PaymentQuery,
+      responses: page(ListedPayment, 'PaymentPage'),
+      handle: ({ ctx, query }) => listed(ctx, query, { ...listing(merchantOf(ctx).id, query), columns, view })
+    }),
+    defineOperation({
+      id: 'adminListPayments',
+      method: 'GET',
+      path: '/api/admin/payments',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'Payments of all merchants, newest first, as a page or as CSV',
+      tag: 'Admin',
+      access: 'admin',
+      headers: listingHeaders,
+      query: AdminPaymentQuery,
+      responses: page(AdminPayment, 'AdminPaymentPage'),
+      handle: ({ ctx, query }) =>
+        listed(ctx, query, {
+          ...listing(query.merchantId ?? null, query),
+          columns: { merchantId: ({ merchantId }: Payment) => merchantId, ...columns },
+          view: payment => ({ merchantId: payment.merchantId, ...view(payment) })
+        })
+    })
+  ])
+}

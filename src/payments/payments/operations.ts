@@ -1,0 +1,162 @@
+import { Type } from 'typebox'
+import {
+  defineOperation,
+  documented,
+  type OperationResponse,
+  type AnyOperation
+} from '../../engine/operations/operation.ts'
+import { paymentTexts } from './documented.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
+import type { Payments } from './service.ts'
+
+// The forms of errors are the engine's; here stands what they mean.
+const unknown: OperationResponse = { description: "There is no such payment, or it is another account's." }
+const refused: OperationResponse = { description: 'The payment provider refused.' }
+const away: OperationResponse = {
+  description: 'The payment provider or the database is away. Retry-After says when to come back.'
+}
+const correlation = {
+  'X-Correlation-Id':
+    'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
+}
+
+const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
+
+/** Payments of merchants (contract, Endpoints: Payments). */
+export function paymentOperations(payments: Payments): AnyOperation[] {
+  const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
+  return documented(paymentTexts, [
+    defineOperation({
+      ...common,
+      id: 'createPayment',
+      unaudited: true,
+      method: 'POST',
+      path: '/api/payments',
+      mount: { use: 'merchant-api', chain: 'payments-create' },
+      summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
+      headers: {
+        ...correlation,
+        'Idempotency-Key':
+          'At most 256 characters. The same key with the same body gives the first answer again for 24 hours, and the same payment, as it then stands, for ever; with X-Idempotency-Replayed: true.',
+        'X-Idempotency-Key': 'The same; Idempotency-Key goes before it.'
+      },
+      body: PaymentInput,
+      responses: {
+        201: { description: 'The payment.', schema: PaymentView },
+        400: {
+          description:
+            'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.'
+        },
+        502: refused,
+        503: {
+          description:
+            'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
+        }
+      },
+      handle: async ({ ctx, body }) => {
+        const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
+        return {
+          status: 201,
+          body: payments.view(made),
+          headers: ['Location', `/api/payments/${made.invoiceId}`, ...headers]
+        }
+      }
+    }),
+    ...readings(payments, common),
+    defineOperation({
+      ...common,
+      id: 'syncPayment',
+      unaudited: true,
+      method: 'POST',
+      path: '/api/payments/:invoiceId/sync',
+      mount: { use: 'merchant-api', chain: 'payments-sync' },
+      summary: 'Ask the payment provider again how a payment stands',
+      params: byInvoice,
+      responses: {
+        200: { description: 'The payment as it is now.', schema: PaymentView },
+        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
+        404: unknown,
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.sync(merchantOf(ctx), params.invoiceId))
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'cancelPayment',
+      method: 'POST',
+      path: '/api/payments/:invoiceId/cancel',
+      mount: { use: 'merchant-api', chain: 'payments-sync' },
+      summary: 'Take an unpaid payment back before its time is over',
+      params: byInvoice,
+      responses: {
+        200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
+        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
+        404: unknown,
+        409: { description: 'Money has come, or is on its way; nothing was changed.' },
+        502: refused,
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.cancel(merchantOf(ctx), params.invoiceId))
+      })
+    })
+  ])
+}
+
+function readings(
+  payments: Payments,
+  common: { readonly tag: string; readonly access: 'merchant'; readonly headers: Readonly<Record<string, string>> }
+): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'getPayment',
+      method: 'GET',
+      path: '/api/payments/:invoiceId',
+      mount: { use: 'merchant-api', chain: 'payments-read' },
+      summary: 'One payment',
+      params: byInvoice,
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.get(merchantOf(ctx), params.invoiceId))
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getPaymentByOrder',
+      method: 'GET',
+      path: '/api/payments/order/:orderId',
+      mount: { use: 'merchant-api', chain: 'payments-read' },
+      summary: 'One payment by your own order id; a slash in it is written %2F',
+      params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
+      responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: payments.view(await payments.byOrder(merchantOf(ctx), params.orderId))
+      })
+    }),
+    defineOperation({
+      ...common,
+      access: 'public',
+      id: 'getPaymentStatus',
+      method: 'GET',
+      path: '/api/payments/:invoiceId/status',
+      mount: { use: 'merchant-api', chain: 'public-read' },
+      summary: 'The status of a payment, without a key',
+      params: byInvoice,
+      responses: {
+        200: { description: 'The status and nothing else.', schema: PaymentStatusView },
+        404: { description: 'There is no such payment.' },
+        503: away
+      },
+      handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })
+    })
+  ]
+}

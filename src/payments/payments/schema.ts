@@ -1,0 +1,198 @@
+import { Type, type Static } from 'typebox'
+import { WEB_ADDRESS } from '../../engine/openapi/schemas.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import { CURRENCIES, type Currency } from '../../lightning/money/currencies.ts'
+import { jsonNumber, type RawJson } from '../../lightning/money/decimal.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+
+/** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
+export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
+
+/** A merchant's payment as it is kept. Times in milliseconds since the epoch. */
+export interface Payment {
+  /** 15 random digits (decision 10). */
+  readonly invoiceId: string
+  readonly merchantId: number
+  /** The merchant's own, unique for it. */
+  readonly orderId: string
+  /** As it was last written; `statusAt` says how it reads now. */
+  readonly status: PaymentStatus
+  /** Plain decimal in `currency`; `0` for a demo payment. */
+  readonly amount: string
+  readonly currency: Currency
+  readonly description: string | null
+  readonly customerEmail: string | null
+  readonly customerName: string | null
+  readonly successUrl: string | null
+  readonly metadata: Readonly<Record<string, string>> | null
+  /** Random; it alone opens the pay page. */
+  readonly payToken: string
+  readonly slot: ProviderSlot
+  readonly kind: KindName | 'demo'
+  readonly chargeId: string
+  /** BOLT 11. */
+  readonly invoice: string
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  readonly network: InvoiceNetwork
+  readonly onchainAddress: string | null
+  readonly checkoutUrl: string | null
+  /** What the invoice asks for, in satoshis; null for a demo payment, whose invoice has no amount. */
+  readonly amountSats: number | null
+  /** What the provider says came, in satoshis; null while it has said nothing. */
+  readonly receivedSats: number | null
+  readonly createdAt: number
+  readonly expiresAt: number
+  /** When a demo payment confirms itself; null for all others. */
+  readonly confirmsAt: number | null
+  readonly paidAt: number | null
+}
+
+/** A payment's status has changed. */
+export interface PaymentChange {
+  /** As it is now. */
+  readonly payment: Payment
+  readonly from: PaymentStatus
+  /** Whether the merchant is to be told by webhook: all but our own change to `refunded` (decisions 56 and 157). */
+  readonly tellMerchant: boolean
+}
+
+/**
+ * Called for each change of a status inside the transaction that writes it, exactly once: the one place for webhooks,
+ * whose rows must stand or fall with the change. Use only the handle passed in. What it throws rolls the change back.
+ */
+export type OnPaymentChange = (sql: TransactionSql, change: PaymentChange) => Promise<void>
+
+/** Most pairs of a payment's metadata, and longest key (decision 49). */
+export const METADATA_LIMITS = Object.freeze({ pairs: 50, key: 100 })
+
+/**
+ * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). What a schema
+ * cannot say of one field `checkInput` looks at.
+ */
+export const PaymentInput = Type.Object(
+  {
+    orderId: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      description: 'Your own id of the order; unique among your payments.'
+    }),
+    amount: Type.Union([Type.Number({ minimum: 0 }), Type.String({ minLength: 1, maxLength: 100 })], {
+      description:
+        'In `currency`: a number, or its decimal text. BTC has up to 8 decimal places and goes up to 21000000, the others have up to 2 and go up to 100000000. 0 makes a demo payment that confirms itself.'
+    }),
+    currency: Type.Enum([...CURRENCIES], { description: 'EUR and GBP need the feature multi_currency.' }),
+    description: Type.Optional(
+      Type.String({ maxLength: 500, description: 'Stands on the invoice and on the pay page.' })
+    ),
+    customerEmail: Type.Optional(
+      Type.String({ format: 'email', maxLength: 254, description: 'Who gets the receipt.' })
+    ),
+    customerName: Type.Optional(Type.String({ maxLength: 200, description: 'Stands on the receipt.' })),
+    successUrl: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 2048,
+        'x-openapi': WEB_ADDRESS,
+        description: 'Where the pay page leads once it is paid: an http or https address.'
+      })
+    ),
+    metadata: Type.Optional(
+      Type.Unsafe<Readonly<Record<string, string>>>({
+        type: 'object',
+        patternProperties: { '^': { type: 'string', maxLength: 500 } },
+        'x-openapi': {
+          maxProperties: METADATA_LIMITS.pairs,
+          propertyNames: { minLength: 1, maxLength: METADATA_LIMITS.key }
+        },
+        description: `Yours; comes back in webhooks. At most ${METADATA_LIMITS.pairs} pairs of texts, keys of 1 to ${METADATA_LIMITS.key} characters.`
+      })
+    )
+  },
+  { title: 'PaymentInput' }
+)
+export type PaymentInput = Static<typeof PaymentInput>
+
+/** In the order of a payment's life. */
+export const PAYMENT_STATUSES = [
+  'unpaid',
+  'processing',
+  'paid',
+  'underpaid',
+  'expired',
+  'refunded'
+] as const satisfies readonly PaymentStatus[]
+
+/** The states from which money can be given back (contract, States and transitions: Refund). */
+export const REFUNDABLE_STATUSES: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
+
+/** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
+export const PaymentView = Type.Object(
+  {
+    invoiceId: Type.String({ description: '15 digits.' }),
+    orderId: Type.String(),
+    status: Type.Enum([...PAYMENT_STATUSES]),
+    // Open, because the writer would print a number of a schema through a double (decision 8).
+    amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
+    currency: Type.Enum([...CURRENCIES]),
+    lightningInvoice: Type.String({ description: 'BOLT 11.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    onchainAddress: Type.Optional(
+      Type.String({ description: 'For paying on chain; left out when the provider gives none.' })
+    ),
+    hostedCheckoutUrl: Type.String({
+      description: "The alternate provider's own page; empty where it has none, and for the primary provider."
+    }),
+    payUrl: Type.String({
+      description: 'Our own page. Whoever has the address sees the invoice: treat it as a secret.'
+    }),
+    providerChargeId: Type.String(),
+    alternateChargeId: Type.String({ description: 'The same as providerChargeId.' }),
+    createdAt: isoTime('When it was made.'),
+    expiresAt: isoTime('Until when it can be paid.'),
+    paidAt: Type.Optional(isoTime('When it was paid; left out until then.')),
+    description: Type.Unsafe<string | null>({
+      type: ['string', 'null'],
+      description: 'As it was given; so are the next three.'
+    }),
+    customerEmail: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    customerName: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    metadata: Type.Unsafe<Readonly<Record<string, string>> | null>({
+      type: ['object', 'null'],
+      additionalProperties: { type: 'string' }
+    })
+  },
+  { title: 'Payment' }
+)
+export type PaymentView = Static<typeof PaymentView>
+
+/** Response of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
+export const PaymentStatusView = Type.Object({ status: Type.Enum([...PAYMENT_STATUSES]) }, { title: 'PaymentStatus' })
+
+/** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
+export function paymentView(payment: Payment, publicUrl: string): PaymentView {
+  return {
+    invoiceId: payment.invoiceId,
+    orderId: payment.orderId,
+    status: payment.status,
+    amount: jsonNumber(payment.amount),
+    currency: payment.currency,
+    lightningInvoice: payment.invoice,
+    paymentHash: payment.paymentHash,
+    ...(payment.onchainAddress === null ? {} : { onchainAddress: payment.onchainAddress }),
+    hostedCheckoutUrl: payment.slot === 'primary' ? '' : (payment.checkoutUrl ?? ''),
+    payUrl: `${publicUrl}/pay/${payment.payToken}`,
+    providerChargeId: payment.chargeId,
+    alternateChargeId: payment.chargeId,
+    createdAt: new Date(payment.createdAt).toISOString(),
+    expiresAt: new Date(payment.expiresAt).toISOString(),
+    ...(payment.paidAt === null ? {} : { paidAt: new Date(payment.paidAt).toISOString() }),
+    description: payment.description,
+    customerEmail: payment.customerEmail,
+    customerName: payment.customerName,
+    metadata: payment.metadata
+  }
+}

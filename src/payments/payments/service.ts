@@ -1,0 +1,516 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import {
+  idempotencyKeyReused,
+  LongError,
+  requestInProgress,
+  ShortError,
+  type GateError
+} from '../../engine/operations/errors.ts'
+import { once, type Idempotency } from '../../engine/message/idempotency.ts'
+import type { KeysetPage } from '../../engine/operations/keyset.ts'
+import { decodeInvoice, InvoiceError, shortDescription } from '../../lightning/codecs/bolt11.ts'
+import { isHex32 } from '../../lightning/codecs/preimage.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { satoshisOf, type Prices } from '../../lightning/money/prices.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
+import { numericId, randomToken, type Random } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
+import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
+import { byFirst } from '../../lightning/providers/failover.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { Charge, ChargeState, KindName } from '../../lightning/providers/provider.ts'
+import { PaymentChanges, type ChangeFacts, type ChangeParts, type PaymentKey } from './changes.ts'
+import type { DemoInvoices } from './demo.ts'
+import { checkInput, type PaymentWish } from './input.ts'
+import { paymentView, type Payment, type PaymentInput, type PaymentStatus, type PaymentView } from './schema.ts'
+import { asOf, due } from './states.ts'
+import {
+  InvoiceIdTaken,
+  isInvoiceId,
+  type DuePayment,
+  type CreateOutcome,
+  type PaymentFilter,
+  type PaymentKeyUse,
+  type PaymentMaker,
+  type ProviderSeatName,
+  type Reservation
+} from './store.ts'
+import { ANSWERLESS, Sweeper } from './sweeper.ts'
+import type { PaymentWatch } from './watch.ts'
+
+/** What payments are built from. */
+export interface PaymentsParts extends ChangeParts {
+  readonly random: Random
+  readonly log: Log
+  readonly payees: Payees
+  readonly prices: Prices
+  readonly demo: DemoInvoices
+  readonly watch: PaymentWatch
+  publicUrl(): string
+  /** Asked each time, since a reload changes them. */
+  settings(): GatewayConfig['payments']
+  /** Whose payment it is, for news that come without a request of the merchant's; null when the account is gone. */
+  merchant(id: number): Promise<Merchant | null>
+  /** Why the account may not use a feature, or null. `now` in milliseconds. */
+  refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
+  /**
+   * Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said.
+   */
+  readonly polled?: () => readonly ProviderSeatName[]
+  /** Told of each payment whose invoice a provider made, once it is written; answers at once and never throws. */
+  readonly created?: (merchant: Merchant, payment: Payment) => void
+}
+
+/**
+ * Milliseconds for which a create holds its order id: longer than any provider is waited for. From then on its process
+ * is taken for dead.
+ */
+const HOLD = 120_000
+/** Order ids that are given back at once. */
+const PURGE_BATCH = 1_000
+/** Expired payments of one account that are read at once. */
+const ANSWERED_BATCH = 100
+/** Draws of an invoice id; two payments of a thousand million would meet once in a million draws. */
+const DRAWS = 5
+
+type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
+
+/**
+ * Merchants' payments (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
+ * database is away.
+ */
+export class Payments {
+  readonly #parts: PaymentsParts
+  readonly #changes: PaymentChanges
+  readonly #sweeper: Sweeper
+
+  constructor(parts: PaymentsParts) {
+    this.#parts = parts
+    this.#changes = new PaymentChanges(parts)
+    this.#sweeper = new Sweeper({
+      store: parts.store,
+      clock: parts.clock,
+      log: parts.log,
+      polled: () => this.#polled,
+      record: key => this.#changes.recordDue(key, parts.clock.now()),
+      ask: key => this.#asked(key)
+    })
+  }
+
+  /**
+   * Each gateway writes expiries itself, soon after they are due; the job does so again where that failed, and shows
+   * when it cannot.
+   */
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('payments-expiry', 60_000, 'Writes down payments that have expired', () => this.recordExpiries()),
+      periodic('payments-purge', 3_600_000, 'Gives back order ids of payments that were never made', () =>
+        this.purgeReservations()
+      )
+    ]
+  }
+
+  /**
+   * Makes a payment with its invoice. The order id is held first, the provider is asked outside of any transaction, and
+   * a failure gives the order id back (decision 45).
+   * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
+   *   duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
+   *   ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
+   */
+  async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
+    const { clock, random, store } = this.#parts
+    const wish = checkInput(input)
+    if (wish.currency === 'EUR' || wish.currency === 'GBP') {
+      const refusal = await this.#parts.refusal(merchant, 'multi_currency', clock.now())
+      if (refusal !== null) throw refusal
+    }
+    const now = clock.now()
+    const reservation: Reservation = {
+      merchantId: merchant.id,
+      orderId: wish.orderId,
+      reservationId: randomToken(16, random),
+      heldUntil: now + HOLD,
+      idempotency
+    }
+    requireDone(await store.reserve(reservation, now))
+    let payment: Payment
+    try {
+      payment = await this.#write(wish, await this.#make(merchant, wish), reservation)
+    } catch (error) {
+      await this.#release(reservation)
+      throw error
+    }
+    this.#sweeper.wakeAt(payment.confirmsAt ?? payment.expiresAt)
+    if (payment.confirmsAt === null) this.#parts.created?.(merchant, payment)
+    return payment
+  }
+
+  /**
+   * Makes a payment once for each idempotency key of an operation; a repetition gets that payment as it then stands.
+   * @returns it, with the headers that say whether it was made before. @throws as `create`, and ShortError 400 for a
+   *   key of another body
+   */
+  createOnce(
+    merchant: Merchant,
+    input: PaymentInput,
+    operation: PaymentMaker,
+    idempotency: Idempotency | null
+  ): Promise<{ readonly made: Payment; readonly headers: readonly string[] }> {
+    return once(
+      idempotency,
+      async key => {
+        const kept = await this.#parts.store.byKey(merchant.id, operation, key)
+        return kept === null ? null : { ...kept, made: await this.#current(kept.made) }
+      },
+      () => this.create(merchant, input, idempotency === null ? null : { ...idempotency, operation }),
+      this.#parts.clock.now()
+    )
+  }
+
+  /** One of the merchant's payments. @throws ShortError 404 for an unknown one and for another merchant's alike */
+  async get(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    return await this.#current(await this.#own(merchant, invoiceId))
+  }
+
+  /** The same by the merchant's own order id. */
+  async byOrder(merchant: Merchant, orderId: string): Promise<Payment> {
+    // Others were never stored, and the database could not even be asked for some of them.
+    const known = orderId.length <= 200 && !orderId.includes('\0')
+    const payment = known ? await this.#parts.store.byOrder(merchant.id, orderId) : null
+    return await this.#current(payment ?? notFound())
+  }
+
+  /** Nothing but the status, for anybody who knows the id. @throws ShortError 404 */
+  async status(invoiceId: string): Promise<PaymentStatus> {
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.byId(invoiceId) : null
+    return (await this.#current(payment ?? notFound())).status
+  }
+
+  /**
+   * Asks the payment's own provider how it stands, whatever the account's choice is now (decisions 44 and 54). A demo
+   * payment has none, so it is only read.
+   * @throws ShortError 404; ProviderKeyRequired 400 when that provider's key is gone; ProviderRefused 502, Unavailable
+   *   503
+   */
+  async sync(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const payment = await this.#own(merchant, invoiceId)
+    return payment.kind === 'demo' ? await this.#current(payment) : await this.#lookUp(merchant, payment)
+  }
+
+  /**
+   * Takes an unpaid payment back: its provider is asked a last time, and it is expired then as if its time were over. The
+   * invoice itself cannot be taken back; what comes for it all the same makes the payment paid (decision 41). Again
+   * changes nothing.
+   * @throws LongError 409 where money has come or is on its way; else as `sync`
+   */
+  async cancel(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const known = await this.get(merchant, invoiceId)
+    // Over already: whether its provider can be asked makes no difference.
+    if (known.status === 'expired') return known
+    const seen = await this.sync(merchant, invoiceId)
+    const canceled = (await this.#changes.cancel(seen)) ?? notFound()
+    if (canceled.status === 'expired') return canceled
+    throw new LongError(
+      409,
+      'Payment not canceled',
+      `The payment is ${canceled.status}: only an unpaid one can be canceled.`
+    )
+  }
+
+  /** The payment that a pay page shows; null for a token that is none. */
+  async byPayToken(token: string): Promise<Payment | null> {
+    const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#parts.store.byPayToken(token) : null
+    return payment === null ? null : await this.#current(payment)
+  }
+
+  /**
+   * Somebody says that an invoice was paid: asks its provider. Unknown hashes are ignored. Never rejects, because
+   * nobody who says so can do anything about it; what could not be looked up is logged.
+   */
+  async settled(paymentHash: string): Promise<void> {
+    if (!isHex32(paymentHash)) return
+    try {
+      const payment = await this.#parts.store.byPaymentHash(paymentHash)
+      if (payment === null || payment.kind === 'demo') return
+      const merchant = await this.#parts.merchant(payment.merchantId)
+      if (merchant !== null) await this.#lookUp(merchant, payment)
+    } catch (error) {
+      this.#parts.log.warn({ paymentHash, err: error }, 'a settled payment could not be looked up')
+    }
+  }
+
+  /**
+   * Takes in what a provider says of a payment, asked at `askedAt` (milliseconds); news that are repeated or outdated
+   * change nothing. Null for an unknown payment.
+   */
+  observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
+    return this.#changes.observe(key, seen, askedAt)
+  }
+
+  /**
+   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been recorded:
+   * payments that are still unpaid and had ended by then expire now (decision 178).
+   */
+  async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
+    let page: DuePayment[]
+    do {
+      page = await this.#parts.store.unexpired(
+        { by: askedAt, merchantId, seat: `${slot} ${kind}` },
+        null,
+        ANSWERED_BATCH
+      )
+      for (const payment of page) await this.#changes.recordDue(payment, askedAt)
+    } while (page.length === ANSWERED_BATCH)
+  }
+
+  /** An account has no key any more for a provider of its payments: those that ended a while ago expire (decision 178). */
+  async unaskable(merchantId: number, slot: ProviderSlot, kind: KindName): Promise<void> {
+    await this.answered(merchantId, slot, kind, this.#parts.clock.now() - ANSWERLESS)
+  }
+
+  /**
+   * The merchant's payment for a refund, or null. One that reads unpaid is looked up at its provider first, so that a
+   * payment that has arrived meanwhile can be refunded. @throws as `sync`, but for an unknown one
+   */
+  async refundable(merchantId: number, invoiceId: string): Promise<Payment | null> {
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchantId, invoiceId) : null
+    if (payment === null || payment.kind === 'demo' || payment.status !== 'unpaid') return payment
+    const merchant = await this.#parts.merchant(merchantId)
+    return merchant === null ? payment : await this.#lookUp(merchant, payment)
+  }
+
+  /**
+   * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction:
+   * writes it, calls `changed`, tells the listeners. The only way to do so from outside.
+   * @throws TypeError for a change that no payment makes
+   */
+  applyChange(
+    sql: TransactionSql,
+    payment: Payment,
+    to: PaymentStatus,
+    facts: ChangeFacts,
+    tellMerchant: boolean
+  ): Promise<Payment> {
+    return this.#changes.apply(sql, payment, to, facts, tellMerchant)
+  }
+
+  /** The payments of a filter, newest first, as they read now. @throws Unavailable when the database is away */
+  async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
+    const now = this.#parts.clock.now()
+    return (await this.#parts.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
+  }
+
+  /** The payment as clients see it now. */
+  view(payment: Payment): PaymentView {
+    return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
+  }
+
+  /** Calls `changed` after each change of a payment, by this process or another, until what it returns is called. */
+  watch(invoiceId: string, changed: () => void): () => void {
+    return this.#parts.watch.watch(invoiceId, changed)
+  }
+
+  /** Confirms what is due and writes down what has expired, now. Never rejects. */
+  sweep(): Promise<void> {
+    return this.#sweeper.sweep()
+  }
+
+  /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
+  async start(): Promise<void> {
+    await this.#parts.watch.start()
+    this.#sweeper.start()
+  }
+
+  /**
+   * Asks for payments that have expired and writes that down. @throws AggregateError when some could not be asked for
+   * or written
+   */
+  recordExpiries(): Promise<void> {
+    return this.#sweeper.expire()
+  }
+
+  /** Gives back order ids whose create died a while ago (decision 45). A new create would not have to wait for this. */
+  async purgeReservations(): Promise<void> {
+    while ((await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH)) === PURGE_BATCH) {
+      /* there may be more */
+    }
+  }
+
+  /** Stops what `start` began, and the signing of demo invoices. */
+  async close(): Promise<void> {
+    await this.#sweeper.close()
+    await this.#parts.watch.close()
+  }
+
+  get #polled(): readonly ProviderSeatName[] {
+    return this.#parts.polled?.() ?? []
+  }
+
+  /** Asks the provider of a payment, if the account still has a key for it. */
+  async #asked(key: PaymentKey): Promise<void> {
+    const { merchant: find, store, payees } = this.#parts
+    const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
+    if (merchant === null || payment === null) return
+    if (payees.isKeyed(merchant, payment.slot, payment.kind)) await this.#lookUp(merchant, payment)
+  }
+
+  async #own(merchant: Merchant, invoiceId: string): Promise<Payment> {
+    const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchant.id, invoiceId) : null
+    return payment ?? notFound()
+  }
+
+  /**
+   * The payment as it reads now. Records on the way what has fallen due: that a demo has confirmed itself, and an expiry
+   * whose provider lives in this process, which answers at once. Where that fails the payment reads as it did.
+   */
+  async #current(payment: Payment): Promise<Payment> {
+    const { clock, log, store } = this.#parts
+    const step = due(payment, clock.now())
+    if (step === null || (step.to === 'expired' && this.#polled.includes(`${payment.slot} ${payment.kind}`)))
+      return payment
+    try {
+      if (step.to === 'paid') return (await this.#changes.recordDue(payment, clock.now())) ?? payment
+      await this.#asked(payment)
+      return (await store.get(payment.merchantId, payment.invoiceId)) ?? payment
+    } catch (error) {
+      log.warn(
+        { err: error, invoiceId: payment.invoiceId },
+        'a payment that is due could not be written; it is tried again soon'
+      )
+      return asOf(payment, clock.now())
+    }
+  }
+
+  async #lookUp(merchant: Merchant, payment: Payment): Promise<Payment> {
+    const { clock, payees, log } = this.#parts
+    const askedAt = clock.now()
+    const maker = payees.maker(merchant, payment.slot, payment.kind)
+    const seen = maker === null ? null : await maker.lookUp(payment.chargeId)
+    if (seen !== null) {
+      const observed = await this.observe(payment, seen, askedAt)
+      return asOf(observed ?? notFound(), clock.now())
+    }
+    log.warn(
+      { invoiceId: payment.invoiceId, slot: payment.slot, provider: payment.kind },
+      maker === null ? 'the provider of a payment is in its slot no more' : 'the provider knows nothing of a payment'
+    )
+    return asOf(payment, clock.now())
+  }
+
+  /** Has the invoice made. */
+  async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
+    const { clock, demo, payees, prices } = this.#parts
+    const description = onInvoice(wish)
+    const { demoConfirmAfter, expiry } = this.#parts.settings()
+    if (wish.amount === '0') {
+      const charge = demo.create(description)
+      return {
+        charge,
+        slot: providerOf(merchant),
+        kind: 'demo',
+        amountSats: null,
+        confirmsAt: clock.now() + demoConfirmAfter
+      }
+    }
+    const { orderId, successUrl, customerEmail, customerName, metadata } = wish
+    const order = { orderId, successUrl, customerEmail, customerName, metadata }
+    return await byFirst(payees.forMerchant(merchant), async (payee): Promise<Maker> => {
+      const terms = { description, expirySeconds: Math.floor(expiry[payee.slot] / 1000), order }
+      const made = { slot: payee.slot, kind: payee.kind, confirmsAt: null }
+      if (wish.currency !== 'BTC' && payee.createFiatInvoice !== null) {
+        const charge = await payee.createFiatInvoice({ ...terms, currency: wish.currency, amount: wish.amount })
+        return { ...made, charge, amountSats: satoshisAsked(charge) }
+      }
+      const amountSats = await satoshisOf(prices, wish.currency, wish.amount)
+      return { ...made, charge: await payee.createInvoice({ ...terms, amountSats }), amountSats }
+    })
+  }
+
+  async #write(wish: PaymentWish, { charge, ...made }: Maker, reservation: Reservation): Promise<Payment> {
+    const { clock, random, store } = this.#parts
+    const payment = {
+      ...wish,
+      ...made,
+      merchantId: reservation.merchantId,
+      status: 'unpaid',
+      payToken: randomToken(32, random),
+      chargeId: charge.chargeId,
+      invoice: charge.invoice,
+      paymentHash: charge.paymentHash,
+      network: charge.network,
+      onchainAddress: charge.onchainAddress,
+      checkoutUrl: charge.checkoutUrl,
+      receivedSats: null,
+      createdAt: clock.now(),
+      expiresAt: charge.expiresAt,
+      paidAt: null
+    } as const
+    for (let draw = 1; ; draw++) {
+      const numbered: Payment = { invoiceId: numericId(random), ...payment }
+      try {
+        requireDone(await store.insert(numbered, reservation))
+        return numbered
+      } catch (error) {
+        if (!(error instanceof InvoiceIdTaken) || draw === DRAWS) throw error
+      }
+    }
+  }
+
+  async #release(reservation: Reservation): Promise<void> {
+    try {
+      await this.#parts.store.release(reservation)
+    } catch (error) {
+      this.#parts.log.warn(
+        { err: error, merchantId: reservation.merchantId },
+        'an order id could not be given back; it is free in two minutes'
+      )
+    }
+  }
+}
+
+/** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
+function requireDone(outcome: CreateOutcome): void {
+  if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
+  if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
+  if (outcome === 'running') throw requestInProgress()
+  if (outcome === 'reused') throw idempotencyKeyReused()
+}
+
+function notFound(): never {
+  throw new ShortError(404, 'Payment not found')
+}
+
+/**
+ * What an invoice asks for whose provider converted the amount: the invoice is the truth (decision 47), down to whole
+ * satoshis (decision 55). @throws ProviderRefused 502 for one that cannot be read or leaves the amount to the payer
+ */
+function satoshisAsked(charge: Charge): number {
+  try {
+    // Its signature adds nothing: the provider has just said that this is its invoice.
+    const { amountSats } = decodeInvoice(charge.invoice, { signature: 'none' })
+    if (amountSats !== null) return Math.max(1, amountSats)
+  } catch (error) {
+    if (!(error instanceof InvoiceError)) throw error
+    throw new ProviderRefused('request', 'The payment provider made an invoice that cannot be read.', null, error)
+  }
+  throw new ProviderRefused('request', 'The payment provider made an invoice without an amount.')
+}
+
+/**
+ * Bytes of a description that the invoice carries; the pay page shows all of it. Each further byte makes the modules of
+ * the QR code smaller: 500 characters are 93 modules, which no camera reads from a phone's screen.
+ */
+const INVOICE_DESCRIPTION_BYTES = 96
+
+/** What stands on the invoice: wallets show one line, without control characters. */
+function onInvoice({ description, orderId }: PaymentWish): string {
+  const text = plain(description ?? '') || plain(`Order ${orderId}`)
+  const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)
+  return cut === text ? text : `${cut.trimEnd()}…`
+}
+
+function plain(text: string): string {
+  return text.replace(/\p{Cc}+/gu, ' ').trim()
+}

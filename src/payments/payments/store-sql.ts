@@ -1,0 +1,409 @@
+import type { KeysetPage } from '../../engine/operations/keyset.ts'
+import { IdempotencyKeyTaken, KEY_LIFETIME, type Kept } from '../../engine/message/idempotency.ts'
+import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import type { Currency } from '../../lightning/money/currencies.ts'
+import { Batch } from '../../platform/database/batch.ts'
+import { withOwnPlan } from '../../platform/database/own-plan.ts'
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
+import { overRows, type GivenColumn } from '../../platform/database/given-rows.ts'
+import { sharedLook } from '../../platform/database/shared-look.ts'
+import {
+  amount,
+  column,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  type Records,
+  type Row
+} from '../../platform/database/rows.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import type { Payment, PaymentStatus } from './schema.ts'
+import {
+  InvoiceIdTaken,
+  isInvoiceId,
+  type CreateOutcome,
+  type DuePayment,
+  type PaymentFilter,
+  type PaymentKeyUse,
+  type PaymentMaker,
+  type PaymentStore,
+  type ProviderSeatName,
+  type Reservation,
+  type Unexpired
+} from './store.ts'
+
+const paymentRows: Records<Payment> = records({
+  invoiceId: text(),
+  merchantId: integer(),
+  orderId: text(),
+  status: text<PaymentStatus>(),
+  amount: text(),
+  currency: text<Currency>(),
+  description: optional(text()),
+  customerEmail: optional(text()),
+  customerName: optional(text()),
+  successUrl: optional(text()),
+  // Compact JSON, written from such an object only.
+  metadata: optional(
+    column(
+      null,
+      (stored: string) => JSON.parse(stored) as Record<string, string>,
+      value => JSON.stringify(value)
+    )
+  ),
+  payToken: text(),
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName | 'demo'>('provider_kind'),
+  chargeId: text(),
+  invoice: text(),
+  paymentHash: text(),
+  network: text<InvoiceNetwork>(),
+  onchainAddress: optional(text()),
+  checkoutUrl: optional(text()),
+  amountSats: optional(amount()),
+  receivedSats: optional(amount()),
+  createdAt: moment(),
+  expiresAt: moment(),
+  confirmsAt: optional(moment()),
+  paidAt: optional(moment())
+})
+
+const dueRows: Records<DuePayment> = records({ invoiceId: text(), merchantId: integer(), at: moment() })
+
+const keyColumns = {
+  idempotency_operation: ['text', ({ idempotency }) => idempotency?.operation ?? null],
+  idempotency_key: ['text', ({ idempotency }) => idempotency?.key ?? null],
+  idempotency_fingerprint: ['text', ({ idempotency }) => idempotency?.fingerprint ?? null]
+} satisfies Record<string, GivenColumn<Reservation>>
+
+/** Answers those that hold their order id from now on. */
+const RESERVE = overRows<Reservation & { readonly now: number }>(
+  {
+    merchant_id: ['integer', row => row.merchantId],
+    order_id: ['text', row => row.orderId],
+    reservation_id: ['text', row => row.reservationId],
+    held_until: ['timestamptz', row => row.heldUntil],
+    now: ['timestamptz', row => row.now],
+    ...keyColumns
+  },
+  given => `
+    with asked as (select * from ${given}),
+    held as (
+      insert into payment_reservations (
+        merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint)
+      select merchant_id, order_id, reservation_id, held_until, idempotency_operation, idempotency_key, idempotency_fingerprint
+      from asked
+      where exists (select from merchants where merchants.id = asked.merchant_id and is_active)
+        and not exists (
+          select from payments where payments.merchant_id = asked.merchant_id and payments.order_id = asked.order_id)
+      on conflict (merchant_id, order_id) do update set reservation_id = excluded.reservation_id, held_until = excluded.held_until,
+        idempotency_operation = excluded.idempotency_operation, idempotency_key = excluded.idempotency_key,
+        idempotency_fingerprint = excluded.idempotency_fingerprint
+        where payment_reservations.held_until <= (select now from asked where asked.reservation_id = excluded.reservation_id)
+      returning reservation_id)
+    select nth from asked join held using (reservation_id)`,
+  { locks: true }
+)
+
+/** A payment as it is written. */
+type NewPayment = Payment & Pick<Reservation, 'reservationId' | 'idempotency'>
+
+const newPaymentColumns: Readonly<Record<string, GivenColumn<NewPayment>>> = {
+  invoice_id: ['text', row => row.invoiceId],
+  merchant_id: ['integer', row => row.merchantId],
+  order_id: ['text', row => row.orderId],
+  status: ['text', row => row.status],
+  amount: ['numeric', row => row.amount],
+  currency: ['text', row => row.currency],
+  description: ['text', row => row.description],
+  customer_email: ['text', row => row.customerEmail],
+  customer_name: ['text', row => row.customerName],
+  success_url: ['text', row => row.successUrl],
+  metadata: ['text', row => (row.metadata === null ? null : JSON.stringify(row.metadata))],
+  pay_token: ['text', row => row.payToken],
+  provider_slot: ['text', row => row.slot],
+  provider_kind: ['text', row => row.kind],
+  charge_id: ['text', row => row.chargeId],
+  invoice: ['text', row => row.invoice],
+  payment_hash: ['text', row => row.paymentHash],
+  network: ['text', row => row.network],
+  onchain_address: ['text', row => row.onchainAddress],
+  checkout_url: ['text', row => row.checkoutUrl],
+  amount_sats: ['bigint', row => row.amountSats],
+  received_sats: ['bigint', row => row.receivedSats],
+  created_at: ['timestamptz', row => row.createdAt],
+  expires_at: ['timestamptz', row => row.expiresAt],
+  confirms_at: ['timestamptz', row => row.confirmsAt],
+  paid_at: ['timestamptz', row => row.paidAt],
+  updated_at: ['timestamptz', row => row.createdAt],
+  idempotency_operation: ['text', row => row.idempotency?.operation ?? null],
+  idempotency_key: ['text', row => row.idempotency?.key ?? null],
+  idempotency_fingerprint: ['text', row => row.idempotency?.fingerprint ?? null]
+}
+
+/**
+ * Answers those whose reservation still stood, which is dropped, with whether the account is active: only then the
+ * payment is written. The account's row is held, so that a payment and a deactivation have an order.
+ */
+const INSERT = overRows<NewPayment>(
+  { ...newPaymentColumns, reservation_id: ['text', row => row.reservationId] },
+  given => {
+    const columns = Object.keys(newPaymentColumns)
+    return `
+      with asked as (select * from ${given}),
+      dropped as (
+        delete from payment_reservations using asked
+        where payment_reservations.merchant_id = asked.merchant_id and payment_reservations.order_id = asked.order_id
+          and payment_reservations.reservation_id = asked.reservation_id
+        returning asked.nth, asked.merchant_id),
+      active as (
+        select id from merchants where id in (select merchant_id from dropped) and is_active order by id for share),
+      made as (
+        insert into payments (${columns.join(', ')})
+        select ${columns.map(name => `asked.${name}`).join(', ')}
+        from asked join dropped using (nth) join active on active.id = asked.merchant_id)
+      select nth, active.id is not null as active from dropped left join active on active.id = dropped.merchant_id`
+  },
+  { locks: true }
+)
+
+/** Bytes of a payment's row beside the texts that a merchant gives. */
+const ROW_BYTES = 1_200
+
+/** A payment that its merchant reads. */
+interface PaymentLook {
+  readonly merchantId: number
+  readonly invoiceId: string
+}
+
+const FIND = overRows<PaymentLook>(
+  { id: ['text', row => row.invoiceId], merchant: ['integer', row => row.merchantId] },
+  given => `
+    select payments.*, given.nth from ${given}
+    join payments on payments.invoice_id = given.id and payments.merchant_id = given.merchant`
+)
+
+/** Whether a payment of the account was ever paid, demo payments included. */
+export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
+  // The second condition says nothing more: it is the index's (migration 0042).
+  const [row] = await sql`
+    select 1 from payments where merchant_id = ${merchantId} and paid_at is not null and coalesce(sold_at, paid_at) is not null limit 1`
+  return row !== undefined
+}
+
+/** Payments in the SQL database. */
+export class SqlPaymentStore implements PaymentStore {
+  readonly #database: Database
+  readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
+  readonly #inserts: Batch<NewPayment, CreateOutcome>
+  readonly #find: (look: PaymentLook) => Promise<Payment | null>
+
+  constructor(database: Database) {
+    this.#database = database
+    const { sql } = database
+    this.#reservations = new Batch({
+      key: row => orderKey(row),
+      write: async rows => (await RESERVE.one(sql, rows)).map(held => held !== null)
+    })
+    this.#inserts = new Batch({
+      key: row => orderKey(row),
+      size: ({ invoice, description, metadata }) =>
+        ROW_BYTES +
+        invoice.length +
+        (description?.length ?? 0) +
+        (metadata === null ? 0 : JSON.stringify(metadata).length),
+      write: async rows =>
+        (await INSERT.one(sql, rows)).map((dropped): CreateOutcome =>
+          dropped === null ? 'taken' : dropped['active'] === true ? 'done' : 'inactive'
+        )
+    })
+    this.#find = sharedLook({
+      key: ({ merchantId, invoiceId }) => `${merchantId} ${invoiceId}`,
+      find: async looks => (await FIND.one(sql, looks)).map(row => (row === null ? null : paymentRows.read(row)))
+    })
+  }
+
+  async reserve(reservation: Reservation, now: number): Promise<CreateOutcome> {
+    if (await this.#hold(reservation, now)) return 'done'
+    const { merchantId, idempotency = null } = reservation
+    const [active] = await this.#database.sql`select 1 from merchants where id = ${merchantId} and is_active`
+    if (active === undefined) return 'inactive'
+    return idempotency === null ? 'taken' : await this.#heldBy(reservation, idempotency, now)
+  }
+
+  async #hold(reservation: Reservation, now: number): Promise<boolean> {
+    try {
+      return await this.#reservations.add({ ...reservation, now })
+    } catch (error) {
+      // Its payment was written in this very moment (migration 0055).
+      if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return false
+      throw error
+    }
+  }
+
+  /** Whether the request that holds an order id is this one's first. */
+  async #heldBy(
+    { merchantId, orderId }: Reservation,
+    { operation, key, fingerprint }: PaymentKeyUse,
+    now: number
+  ): Promise<CreateOutcome> {
+    const [held] = await this.#database.sql<Array<{ idempotency_fingerprint: string }>>`
+      select idempotency_fingerprint from payment_reservations
+      where merchant_id = ${merchantId} and order_id = ${orderId} and held_until > ${new Date(now)}
+        and idempotency_operation = ${operation} and idempotency_key = ${key}`
+    if (held === undefined) return 'taken'
+    return held.idempotency_fingerprint === fingerprint ? 'running' : 'reused'
+  }
+
+  async release({ merchantId, orderId, reservationId }: Reservation): Promise<void> {
+    await this.#database.sql`
+      delete from payment_reservations where merchant_id = ${merchantId} and order_id = ${orderId} and reservation_id = ${reservationId}`
+  }
+
+  async insert(payment: Payment, reservation: Reservation): Promise<CreateOutcome> {
+    const { reservationId, idempotency = null } = reservation
+    try {
+      return await this.#inserts.add({ ...payment, reservationId, idempotency })
+    } catch (error) {
+      if (isUniqueViolation(error, 'payments_pkey'))
+        throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
+      if (isUniqueViolation(error, 'payments_of_idempotency_key')) {
+        if (idempotency === null || !(await this.#freeKey(payment, idempotency))) throw new IdempotencyKeyTaken()
+        return await this.insert(payment, reservation)
+      }
+      if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return 'taken'
+      throw error
+    }
+  }
+
+  async lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null> {
+    if (!isInvoiceId(invoiceId)) return null
+    return await paymentRows.one(
+      sql`select * from payments where invoice_id = ${invoiceId} and merchant_id = ${merchantId} for update`
+    )
+  }
+
+  async update(sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
+    // When it was written as paid, which sums go by; of rows of versions before, when the provider says.
+    const sold = paidAt === null ? sql`` : sql`, sold_at = coalesce(sold_at, paid_at, ${new Date(now)}::timestamptz)`
+    await sql`
+      update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })} ${sold}
+      where invoice_id = ${invoiceId}`
+  }
+
+  get(merchantId: number, invoiceId: string): Promise<Payment | null> {
+    return this.#find({ merchantId, invoiceId })
+  }
+
+  byId(invoiceId: string): Promise<Payment | null> {
+    return this.#one(sql => sql`invoice_id = ${invoiceId}`)
+  }
+
+  byOrder(merchantId: number, orderId: string): Promise<Payment | null> {
+    return this.#one(sql => sql`merchant_id = ${merchantId} and order_id = ${orderId}`)
+  }
+
+  async list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]> {
+    return await withOwnPlan(this.#database, sql => paymentRows.all(listed(sql, filter, page)))
+  }
+
+  async byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null> {
+    const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
+      select * from payments where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}`
+    if (row === undefined) return null
+    const made = paymentRows.read(row)
+    return { made, fingerprint: row.idempotency_fingerprint, freeAt: made.createdAt + KEY_LIFETIME }
+  }
+
+  /** Takes a key from a payment of more than a day ago that another body made; false where there is none. */
+  async #freeKey({ merchantId, createdAt }: Payment, { operation, key, fingerprint }: PaymentKeyUse): Promise<boolean> {
+    const freed = await this.#database.sql`
+      update payments set idempotency_operation = null, idempotency_key = null, idempotency_fingerprint = null
+      where merchant_id = ${merchantId} and idempotency_operation = ${operation} and idempotency_key = ${key}
+        and idempotency_fingerprint <> ${fingerprint} and created_at <= ${new Date(createdAt - KEY_LIFETIME)}`
+    return freed.count > 0
+  }
+
+  byPayToken(payToken: string): Promise<Payment | null> {
+    return this.#one(sql => sql`pay_token = ${payToken}`)
+  }
+
+  byPaymentHash(paymentHash: string): Promise<Payment | null> {
+    return this.#one(sql => sql`payment_hash = ${paymentHash}`)
+  }
+
+  async unconfirmed(now: number, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+    return await dueRows.all(this.#database.sql`
+      select invoice_id, merchant_id, confirms_at as at from payments
+      where status = 'unpaid' and confirms_at <= ${new Date(now)} and (confirms_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
+      order by confirms_at, invoice_id limit ${limit}`)
+  }
+
+  async unexpired(of: Unexpired, after: DuePayment | null, limit: number): Promise<DuePayment[]> {
+    const { sql } = this.#database
+    const whose =
+      'seat' in of
+        ? sql`merchant_id = ${of.merchantId} and provider_slot || ' ' || provider_kind = ${of.seat}`
+        : sql`(expires_at <= ${new Date(of.answerless)} or not provider_slot || ' ' || provider_kind = any(${of.polled.slice()}::text[]))`
+    return await dueRows.all(sql`
+      select invoice_id, merchant_id, expires_at as at from payments
+      where status = 'unpaid' and confirms_at is null and expires_at <= ${new Date(of.by)} and ${whose}
+        and (expires_at, invoice_id) > (${new Date(after?.at ?? 0)}, ${after?.invoiceId ?? ''})
+      order by expires_at, invoice_id limit ${limit}`)
+  }
+
+  async purgeReservations(before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      delete from payment_reservations where (merchant_id, order_id) in (
+        select merchant_id, order_id from payment_reservations where held_until < ${new Date(before)} limit ${limit})
+      and held_until < ${new Date(before)}`
+    return gone.count
+  }
+
+  async nextDue(now: number, until: number, polled: readonly ProviderSeatName[]): Promise<number | null> {
+    const [from, to] = [new Date(now), new Date(until)]
+    const [row] = await this.#database.sql<Array<{ at: Date | null }>>`
+      select least(
+        (select min(confirms_at) from payments where status = 'unpaid' and confirms_at > ${from} and confirms_at <= ${to}),
+        (select min(expires_at) from payments
+          where status = 'unpaid' and provider_kind <> 'demo' and expires_at > ${from} and expires_at <= ${to}
+            and not provider_slot || ' ' || provider_kind = any(${polled.slice()}::text[]))) as at`
+    return row?.at?.getTime() ?? null
+  }
+
+  async #one(where: (sql: Sql) => ReturnType<Sql>): Promise<Payment | null> {
+    const { sql } = this.#database
+    return await paymentRows.one(sql`select * from payments where ${where(sql)}`)
+  }
+}
+
+/** What a create changes besides its own rows. */
+function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>): string {
+  return `${merchantId} ${orderId}`
+}
+
+function listed(sql: Sql, { merchantId, status, period, text, now }: PaymentFilter, { after, limit }: KeysetPage) {
+  const at = new Date(now)
+  const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
+  // As `statusAt` has it.
+  const reads = sql`case
+    when status = 'unpaid' and confirms_at <= ${at} then 'paid'
+    else status end`
+  return sql`
+    select * from payments where true
+      ${merchantId === null ? sql`` : sql`and merchant_id = ${merchantId}`}
+      ${status === null ? sql`` : sql`and ${reads} = ${status}`}
+      ${period.from === null ? sql`` : sql`and created_at >= ${new Date(period.from)}`}
+      ${period.to === null ? sql`` : sql`and created_at < ${new Date(period.to)}`}
+      ${after === null ? sql`` : sql`and (created_at, invoice_id) < (${new Date(after.at)}, ${after.id})`}
+      ${
+        like === null
+          ? sql``
+          : sql`and (order_id ilike ${like} or description ilike ${like} or customer_name ilike ${like}
+              or customer_email ilike ${like} or invoice_id = ${text})`
+      }
+    order by created_at desc, invoice_id desc limit ${limit}`
+}

@@ -1,0 +1,296 @@
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { comparablePath, mergedPath } from '../../engine/message/path.ts'
+import { ProxyScope } from '../../engine/message/proxy-scope.ts'
+import type { Reply } from '../../engine/message/reply.ts'
+import { hostName } from '../../engine/pipeline/router.ts'
+import type { UpstreamTarget } from '../../engine/pipeline/target.ts'
+import { serviceCaveat } from '../../lightning/l402/caveats.ts'
+import { paymentScheme } from '../../engine/message/payment-headers.ts'
+import { gate } from '../../accounts/merchants/gate.ts'
+import { providerOf } from '../../lightning/providers/account.ts'
+import { amountOf } from '../../selling/offers/request-price.ts'
+import { BALANCE_VALIDITY, type Offer, type Renewal } from '../../selling/offers/offer.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { ListedProxy, ProxyDirectory } from './directory.ts'
+import { choosePrice, type ChosenAmount } from './price.ts'
+import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
+import { proxyNotFound } from './service.ts'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly proxies: ProxyAdmission
+  }
+}
+
+/** What admission takes from the configuration. */
+export interface AdmissionSettings {
+  /** Seconds for which an invoice can be paid; asked each time, since a reload changes it. */
+  invoiceExpirySeconds(): number
+  /** Bytes of an upstream's response (contract, Limits: Proxy). */
+  readonly responseLimit: number
+  /** Origin that serves proxies alone; empty without one. */
+  proxyUrl(): string
+}
+
+/** What the route says for all proxies behind it. */
+export interface RouteTerms {
+  /** How many segments of the path stand before the rest that goes upstream. */
+  readonly prefixSegments: number
+  /** Where the proxy's merchant has not chosen. */
+  readonly renewal: Renewal
+  readonly order: Offer['order']
+  readonly releaseOn: Offer['releaseOn']
+  readonly afterCrash: Offer['afterCrash']
+}
+
+/** 10 MiB (contract, Limits: Proxy). */
+export const RESPONSE_LIMIT = 10_485_760
+
+const CLOSED = Object.freeze({
+  error: 'Proxy unavailable',
+  message: 'This proxy cannot sell requests at the moment. Nothing was charged.'
+})
+
+interface Prepared {
+  readonly origin: string
+  readonly basePath: string
+  readonly requestHeaders: readonly string[]
+  readonly responseHeaders: readonly string[]
+  readonly members: Readonly<Record<string, unknown>>
+  readonly service: string
+  readonly meteredService: string
+  readonly place: string
+}
+
+/** A request that a proxy serves, and what it has to pay by. */
+interface Asked {
+  readonly proxy: ListedProxy
+  readonly prepared: Prepared
+  readonly price: ProxyPrice
+  /** Of the raw path, what goes upstream. */
+  readonly rest: string
+  /** The same made comparable, and with doubled slashes as one. */
+  readonly path: string
+  readonly merged: string
+  readonly closed: boolean
+}
+
+/**
+ * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge:
+ * unknown and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
+ */
+export class ProxyAdmission {
+  readonly #directory: ProxyDirectory
+  readonly #clock: Clock
+  readonly #settings: AdmissionSettings
+  readonly #prepared = new WeakMap<ListedProxy, Prepared>()
+
+  constructor(directory: ProxyDirectory, clock: Clock, settings: AdmissionSettings) {
+    this.#directory = directory
+    this.#clock = clock
+    this.#settings = settings
+  }
+
+  /**
+   * Sets `ctx.offer` and `ctx.upstreamTarget`, or answers a redirect to the host of proxies. A promise only for a proxy that this process has not seen yet, and where
+   * the price hangs on the body. Throws 404, 403, 405 and 503, and 400 where the price cannot be told.
+   */
+  admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Reply | Promise<void> {
+    const elsewhere = this.#elsewhere(ctx)
+    if (elsewhere !== null) return elsewhere
+    const found = this.#directory.find(proxyId)
+    if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
+    return this.#admit(ctx, found, terms)
+  }
+
+  /**
+   * The redirect to `server.proxyUrl` of a request that came to another host; null for one that is served. Clients drop
+   * their credential on the way to another origin, so one with a payment is served here: no page can navigate with it.
+   */
+  #elsewhere(ctx: Context): Reply | null {
+    const url = this.#settings.proxyUrl()
+    if (url === '' || hostName(ctx.host) === new URL(url).hostname) return null
+    if (ctx.headers.all('authorization').some(value => paymentScheme(value) !== null)) return null
+    return { status: 308, headers: ['Location', url + ctx.target], body: null }
+  }
+
+  async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
+    await this.#admit(ctx, await found, terms)
+  }
+
+  #admit(ctx: Context, proxy: ListedProxy | null, terms: RouteTerms): void | Promise<void> {
+    if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
+    const { row, merchant } = proxy
+    ctx.tally = proxy.tally
+    const prepared = this.#prepare(proxy)
+    // A worker registered here would control every page of this origin.
+    if (ctx.headers.has('service-worker') || ctx.headers.get('sec-fetch-dest') === 'serviceworker')
+      throw new LongError(403, 'Forbidden', 'A proxy does not serve service workers.', prepared.members)
+    const rest = restOf(ctx.path, terms.prefixSegments)
+    const path = comparablePath(rest)
+    if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
+      throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, [
+        'Allow',
+        served(row.allowedMethods).join(', ')
+      ])
+    }
+    const merged = mergedPath(path)
+    if (
+      !pathAllowed(row.allowedPaths, row.blockedPaths, path) ||
+      (merged !== path && !pathAllowed(row.allowedPaths, row.blockedPaths, merged))
+    ) {
+      throw new LongError(403, 'Path not allowed', 'This proxy does not serve this path.', prepared.members)
+    }
+    const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
+    // Many upstreams take both for the same; a request that could be either costs the dearer.
+    const price = priceOfEither(row, ctx.method, path, merged)
+    if (price === null)
+      throw new LongError(
+        403,
+        'Path not allowed',
+        'This path can be read in two ways that differ in price. Write it without doubled slashes.',
+        prepared.members
+      )
+    ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
+    if (price.amountSats === 0) {
+      if (closed) throw unavailable(prepared)
+      return
+    }
+    const request: Asked = { proxy, prepared, price, rest, path, merged, closed }
+    if (price.price === null) {
+      this.#sell(ctx, request, { amount: price.amountSats, by: null, value: null }, terms)
+      return
+    }
+    const chosen = choosePrice(price.price, ctx)
+    if (chosen instanceof Promise) return chosen.then(later => this.#sell(ctx, request, later, terms))
+    this.#sell(ctx, request, chosen, terms)
+  }
+
+  #sell(
+    ctx: Context,
+    { proxy: { row, merchant }, prepared, price, rest, path, merged, closed }: Asked,
+    chosen: ChosenAmount,
+    { renewal, order, releaseOn, afterCrash }: RouteTerms
+  ): void {
+    if (chosen.amount === 0) {
+      if (closed) throw unavailable(prepared)
+      return
+    }
+    // Without a slash the request is the same as with one (decision 95), so its token is too.
+    const whole = ctx.path.endsWith(rest) ? ctx.path : `${ctx.path}${rest}`
+    // A pattern covers every spelling of what it sells, the one that was asked for first.
+    const bound = price.pattern === null ? whole : comparablePath(whole)
+    const offer: Offer = {
+      ...amountOf(chosen.amount),
+      mostSats: price.amountSats,
+      asked: null,
+      source: 'proxy',
+      sessions: null,
+      meter: price.meter,
+      service: price.meter === null ? prepared.service : prepared.meteredService,
+      merchantId: String(merchant.id),
+      proxyId: row.proxyId,
+      place: prepared.place,
+      path: bound,
+      tokenPath: price.pattern === null ? bound : `${bound.slice(0, bound.length - path.length)}${price.pattern}`,
+      wildcard: price.pattern?.endsWith('/*') ?? false,
+      method: ctx.method,
+      query: ctx.query,
+      tokenValiditySeconds:
+        price.tokenValiditySeconds ?? (price.meter === null ? row.tokenValiditySeconds : BALANCE_VALIDITY / 1000),
+      invoiceExpirySeconds: this.#settings.invoiceExpirySeconds(),
+      description: row.description ?? row.name,
+      payee: 'merchant',
+      bindsDigest: price.meter === null,
+      renewal: row.renewal === 'default' ? renewal : row.renewal,
+      order,
+      grace: graceOf(row.formerPrices, row.priceGraceSeconds, { method: ctx.method, path, merged }, chosen),
+      releaseOn,
+      afterCrash,
+      closed: closed ? CLOSED : null,
+      errorMembers: prepared.members
+    }
+    ctx.offer = offer
+  }
+
+  #target(ctx: Context, proxy: ListedProxy, prepared: Prepared, rest: string): UpstreamTarget {
+    const query = ctx.target.length > ctx.path.length ? ctx.target.slice(ctx.path.length) : ''
+    return {
+      origin: prepared.origin,
+      path: `${prepared.basePath}${rest}${query}`,
+      requestHeaders: prepared.requestHeaders,
+      responseHeaders: prepared.responseHeaders,
+      timeout: proxy.row.timeoutSeconds * 1000,
+      responseLimit: this.#settings.responseLimit,
+      tenant: `merchant:${proxy.row.merchantId}`,
+      untrusted: new ProxyScope(
+        proxy.row.proxyId,
+        ctx.path.endsWith(rest) ? ctx.path.slice(0, -rest.length) : ctx.path
+      ),
+      tls: null,
+      errorMembers: prepared.members
+    }
+  }
+
+  /** What does not change until the proxy is read again. */
+  #prepare(proxy: ListedProxy): Prepared {
+    let prepared = this.#prepared.get(proxy)
+    if (prepared === undefined) {
+      const { row, authValue } = proxy
+      const url = new URL(row.targetBaseUrl)
+      prepared = {
+        origin: url.origin,
+        basePath: url.pathname === '/' ? '' : url.pathname.replace(/\/$/, ''),
+        requestHeaders: row.authHeader === null || authValue === null ? [] : [row.authHeader, authValue],
+        responseHeaders: ['X-L402-Proxy-Id', row.proxyId, 'X-L402-Proxy', 'true'],
+        members: Object.freeze({ proxy_id: row.proxyId }),
+        service: serviceCaveat(row.proxyId),
+        meteredService: serviceCaveat(row.proxyId, true),
+        place: `proxy:${row.proxyId}`
+      }
+      this.#prepared.set(proxy, prepared)
+    }
+    return prepared
+  }
+}
+
+function unavailable({ members }: Prepared): LongError {
+  return new LongError(503, CLOSED.error, CLOSED.message, members, ['Retry-After', '60'])
+}
+
+/** What Allow lists: HEAD goes wherever GET does (decision 6). */
+function served(allowed: readonly string[]): readonly string[] {
+  return allowed.includes('GET') && !allowed.includes('HEAD')
+    ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD')
+    : allowed
+}
+
+function allowsMethod(allowed: readonly string[], method: string): boolean {
+  return allowed.includes(method) || (method === 'HEAD' && allowed.includes('GET'))
+}
+
+function lacksKey(merchant: ListedProxy['merchant']): boolean {
+  return (providerOf(merchant) === 'primary' ? merchant.primaryKey : merchant.alternateKey) === null
+}
+
+/** The raw path after `segments` segments; `/` when nothing follows (decision 95). */
+function restOf(path: string, segments: number): string {
+  let at = 0
+  for (let seen = 0; seen <= segments; seen++) {
+    at = path.indexOf('/', seen === 0 ? 0 : at + 1)
+    if (at < 0) return '/'
+  }
+  return path.slice(at)
+}
+
+/**
+ * How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not
+ * the last of them.
+ */
+export function prefixSegments(pattern: string, param: string): number {
+  const parts = pattern.replace(/\/\*$/, '').split('/').slice(1)
+  if (parts.at(-1) !== `:${param}`)
+    throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
+  return parts.length
+}

@@ -1,0 +1,99 @@
+import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { proxyTexts } from './documented.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import type { ProxyService } from './service.ts'
+
+// Whatever is no id of ours is 404 like one that is not there (decision 10).
+const ProxyId = Type.Object({ proxyId: Type.String() })
+const missing = { description: "There is no such proxy, or it is another merchant's." }
+const capped = { description: 'A cap of the plan was reached; paying an invoice does not help.' }
+
+/** `/api/proxy` in all its operations (decisions 89 and 90). */
+export function proxyOperations(proxies: ProxyService): AnyOperation[] {
+  const common = { tag: 'proxies', access: 'merchant' } as const
+  const merchant = (ctx: Context) => merchantOf(ctx)
+  return documented(proxyTexts, [
+    defineOperation({
+      ...common,
+      id: 'createProxy',
+      method: 'POST',
+      path: '/api/proxy',
+      mount: { use: 'merchant-api', chain: 'proxies-write' },
+      summary: 'Create a proxy',
+      body: ProxyInput,
+      responses: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
+      handle: async ({ ctx, body }) => {
+        const view = await proxies.create(merchant(ctx), body)
+        return { status: 201, body: view, headers: ['Location', `/api/proxy/${view.proxyId}`] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listProxies',
+      method: 'GET',
+      path: '/api/proxy',
+      mount: { use: 'merchant-api', chain: 'proxies-read' },
+      summary: 'All proxies of the merchant, newest first',
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
+      handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'getProxy',
+      method: 'GET',
+      path: '/api/proxy/:proxyId',
+      mount: { use: 'merchant-api', chain: 'proxies-read' },
+      summary: 'One proxy',
+      params: ProxyId,
+      responses: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
+      handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'updateProxy',
+      method: 'PUT',
+      path: '/api/proxy/:proxyId',
+      mount: { use: 'merchant-api', chain: 'proxies-write' },
+      summary: 'Change what is named',
+      params: ProxyId,
+      body: ProxyChange,
+      responses: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: await proxies.update(merchant(ctx), params.proxyId, body)
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'deleteProxy',
+      method: 'DELETE',
+      path: '/api/proxy/:proxyId',
+      mount: { use: 'merchant-api', chain: 'proxies-write' },
+      summary: 'Delete a proxy',
+      params: ProxyId,
+      responses: { 204: { description: 'Deleted.' }, 404: missing },
+      handle: async ({ ctx, params }) => {
+        await proxies.delete(merchant(ctx), params.proxyId)
+        return { status: 204, body: null }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'testProxy',
+      unaudited: true,
+      method: 'POST',
+      path: '/api/proxy/:proxyId/test',
+      mount: { use: 'merchant-api', chain: 'proxies-write' },
+      summary: 'Send one GET to the target',
+      params: ProxyId,
+      responses: {
+        200: { description: 'What came back; success is false for refusals.', schema: ProbeView },
+        404: missing
+      },
+      handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })
+    })
+  ])
+}

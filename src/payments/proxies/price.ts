@@ -1,0 +1,178 @@
+import { Type, type TUnsafe } from 'typebox'
+import { FIAT_PATTERN, readMoney, SATOSHI_PATTERN, satoshisUp, type FiatText } from '../../engine/checks/money-text.ts'
+import type { FieldSelector } from '../../engine/checks/price.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { FieldChoice } from '../../selling/prices/table.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+
+/** A price that its seller writes as money, such as `USD 0.002` or `10 sats`, or as a table of it by a field of the request. */
+export type ProxyPriceText = string | ProxyPriceTable
+
+/** Amounts by a field of the request; `else` is one more, or `refuse`. */
+export interface ProxyPriceTable {
+  readonly by: FieldSelector
+  readonly of: Readonly<Record<string, string>>
+  readonly else: string
+}
+
+const strict = { additionalProperties: false } as const
+const money = Type.String({
+  maxLength: 40,
+  pattern: `^(${SATOSHI_PATTERN}|${FIAT_PATTERN})$`,
+  'x-rule': 'Must be an amount such as 10 sats, 1500 msat, $0.002 or 0.01 EUR.'
+})
+const name = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
+
+const forms = [
+  money,
+  Type.Object(
+    {
+      by: Type.Unsafe<FieldSelector>({
+        anyOf: [
+          Type.Object({ json: name('A member of the JSON body; a dot leads into an object.') }, strict),
+          Type.Object({ header: name('A header.') }, strict),
+          Type.Object({ query: name('A parameter of the query.') }, strict)
+        ],
+        'x-rule': 'Must have exactly one of the members json, header and query, such as { "json": "model" }.'
+      }),
+      of: Type.Record(Type.String({ pattern: '^.{1,200}$' }), money, {
+        ...strict,
+        minProperties: 1,
+        maxProperties: 100,
+        description: 'Amounts by the value of the field, letter for letter.'
+      }),
+      else: Type.Optional(
+        Type.String({
+          maxLength: 40,
+          pattern: `^(refuse|${SATOSHI_PATTERN}|${FIAT_PATTERN})$`,
+          'x-rule': 'Must be refuse, or an amount such as 10 sats or $0.002.',
+          description: 'What every other value costs, and a request without the field; refuse, a 400, when left out.'
+        })
+      )
+    },
+    { ...strict, title: 'ProxyPriceTableInput' }
+  )
+]
+
+/** A price in an input, in the place of satoshis alone. */
+export const PriceInput: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
+  anyOf: forms,
+  description:
+    'An amount such as $0.002 or 1500 msat, or a table of amounts by a field of the request, in the place of the satoshis beside it, which are then the most that a request may cost.'
+})
+
+/** The same of a proxy, which is changed by parts. */
+export const DefaultPriceInput: TUnsafe<ProxyPriceText | null> = Type.Unsafe<ProxyPriceText | null>({
+  anyOf: [...forms, Type.Null()],
+  description:
+    'The same for what no endpoint takes, in the place of defaultPriceSats, which is then the most that a request may cost; null removes it.'
+})
+
+/** A price as it is shown. */
+export const PriceView: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
+  anyOf: [
+    Type.String(),
+    Type.Object(
+      {
+        by: Type.Record(Type.String(), Type.String()),
+        of: Type.Record(Type.String(), Type.String()),
+        else: Type.String()
+      },
+      { title: 'ProxyPriceTable' }
+    )
+  ]
+})
+
+/** A text of an input in its one spelling; undefined for one that names no money, or more than can be counted. */
+function spelled(text: string): string | undefined {
+  const read = readMoney(text)
+  if (read === undefined) return undefined
+  return 'fiat' in read ? read.fiat : `${satoshisUp(read.msat)} sats`
+}
+
+/** The price as it is kept and shown; a text in the place of it says what is wrong with which amount. */
+export function priceFrom(input: ProxyPriceText): { readonly price: ProxyPriceText } | { readonly wrong: string } {
+  if (typeof input === 'string') {
+    const price = spelled(input)
+    return price === undefined ? { wrong: input } : { price }
+  }
+  const rest = input.else ?? 'refuse'
+  const kept: Record<string, string> = {}
+  for (const [value, text] of Object.entries(input.of)) {
+    const amount = spelled(text)
+    if (amount === undefined) return { wrong: text }
+    kept[value] = amount
+  }
+  const other = rest === 'refuse' ? rest : spelled(rest)
+  return other === undefined ? { wrong: rest } : { price: { by: input.by, of: kept, else: other } }
+}
+
+/** How many amounts a price holds. */
+export function amountsIn(price: ProxyPriceText | null | undefined): number {
+  return typeof price === 'object' && price !== null ? Object.keys(price.of).length + 1 : 1
+}
+
+/** Satoshis, or fiat, of an amount that is kept. */
+export function amountOfText(text: string): number | FiatText {
+  const read = readMoney(text)
+  if (read === undefined) throw new TypeError(`${JSON.stringify(text)} is kept as a price and is none`)
+  return 'fiat' in read ? read.fiat : satoshisUp(read.msat)
+}
+
+/** The most satoshis that a price names; 0 where all of it is fiat. */
+export function mostSatoshis(price: ProxyPriceText): number {
+  const texts = typeof price === 'string' ? [price] : [...Object.values(price.of), price.else]
+  const amounts = texts.filter(text => text !== 'refuse').map(amountOfText)
+  return Math.max(0, ...amounts.filter(amount => typeof amount === 'number'))
+}
+
+/** What one request costs, and what of it chose that: null where nothing did. */
+export interface ChosenAmount {
+  readonly amount: number | FiatText
+  readonly by: FieldSelector | null
+  readonly value: string | null
+}
+
+const tables = new WeakMap<ProxyPriceTable, FieldChoice<number | FiatText>>()
+
+/**
+ * What a price comes to for a request; a promise only where its body has to be read.
+ * @throws LongError 400 that names the field; see `FieldChoice.choose`
+ */
+export function choosePrice(price: ProxyPriceText, ctx: Context): Maybe<ChosenAmount> {
+  if (typeof price === 'string') return { amount: amountOfText(price), by: null, value: null }
+  const { by } = price
+  const chosen = tableOf(price).choose(ctx)
+  return chosen instanceof Promise
+    ? chosen.then(({ entry, value }) => ({ amount: entry, by, value }))
+    : { amount: chosen.entry, by, value: chosen.value }
+}
+
+/** Laid out once for as long as the proxy is held. */
+function tableOf(price: ProxyPriceTable): FieldChoice<number | FiatText> {
+  let choice = tables.get(price)
+  if (choice === undefined) {
+    choice = new FieldChoice<number | FiatText>({
+      by: price.by,
+      of: Object.fromEntries(Object.entries(price.of).map(([value, text]) => [value, amountOfText(text)])),
+      else: price.else === 'refuse' ? 'refuse' : amountOfText(price.else)
+    })
+    tables.set(price, choice)
+  }
+  return choice
+}
+
+/**
+ * What another price asked for the same request, as far as what chose it tells; null where it asked nothing for it, or
+ * hung on another field.
+ */
+export function sameRequestIn(price: ProxyPriceText, { by, value }: ChosenAmount): number | FiatText | null {
+  if (typeof price === 'string') return amountOfText(price)
+  if (by === null || JSON.stringify(price.by) !== JSON.stringify(by)) return null
+  const text = (value === null ? undefined : ownText(price.of, value)) ?? price.else
+  return text === 'refuse' ? null : amountOfText(text)
+}
+
+function ownText(of: Readonly<Record<string, string>>, value: string): string | undefined {
+  return Object.hasOwn(of, value) ? of[value] : undefined
+}

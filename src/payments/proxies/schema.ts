@@ -1,0 +1,221 @@
+import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { Type, type Static } from 'typebox'
+import { EndpointMeter, EndpointMeterView } from './meter.ts'
+import { DefaultPriceInput, PriceInput, PriceView, type ProxyPriceText } from './price.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+
+/** Highest price of one request, in satoshis (decision 105). */
+const MAX_PRICE_SATS = 1_000_000_000
+/** Longest a merchant's upstream may take to answer, in seconds (contract, Limits: Proxy). */
+export const MAX_TIMEOUT_SECONDS = 30
+/** Most entries of each list of a proxy. */
+const MAX_LIST = 100
+
+// The database holds no NUL, and other control characters have no business in a name or a path.
+const PATTERN = '^/[^\\s?#\\\\\\u0000-\\u001f\\u007f]*$'
+const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
+
+const PLAIN = 'Must not hold control characters.'
+
+const method = Type.Enum(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+const pathPattern = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  pattern: PATTERN,
+  'x-rule': 'Must begin with / and hold no space, ?, #, backslash or control character.',
+  description: 'Path within the proxy; a trailing /* covers everything below.'
+})
+const priceSats = Type.Integer({
+  minimum: 0,
+  maximum: MAX_PRICE_SATS,
+  description: 'Satoshis for one request; 0 is free.'
+})
+const tokenPath = Type.Enum(['exact', 'pattern'], {
+  description: "Whether a paid token is good for the request's own path or for the whole pattern."
+})
+
+const tokenValiditySeconds = (description: string) => Type.Integer({ minimum: 60, maximum: 31_536_000, description })
+
+const renewal = Type.Enum(['default', 'contract', 402], {
+  description:
+    'What answers an L402 token that expired or is for another path or price: 401 and 403 (contract), or 402 with a fresh invoice, on which clients that keep tokens buy anew. default is what the operator has chosen.'
+})
+
+const priceGrace = Type.Integer({
+  minimum: 0,
+  maximum: 2_592_000,
+  description:
+    'Seconds after a change of a price for which what was paid at the price before it is served. With any, what paid more than the present price is always served; with 0 a payment must be of the very price.'
+})
+
+const EndpointInput = Type.Object(
+  {
+    method: Type.Optional(method),
+    pathPattern,
+    priceSats,
+    price: Type.Optional(PriceInput),
+    description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
+    tokenPath: Type.Optional(tokenPath),
+    tokenValiditySeconds: Type.Optional(
+      tokenValiditySeconds("Seconds for which a token that was paid here is good; the proxy's when left out.")
+    ),
+    meter: Type.Optional(EndpointMeter)
+  },
+  { title: 'ProxyEndpointInput' }
+)
+
+const settings = {
+  defaultPrice: Type.Optional(DefaultPriceInput),
+  description: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT, 'x-rule': PLAIN })),
+  endpoints: Type.Optional(
+    Type.Array(EndpointInput, {
+      maxItems: MAX_LIST,
+      description:
+        'Prices by method and path; a pattern with a method goes before one without, then the longest goes first.'
+    })
+  ),
+  tokenValiditySeconds: Type.Optional(
+    tokenValiditySeconds('Seconds for which a paid token is good, where its endpoint does not say.')
+  ),
+  timeout: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: MAX_TIMEOUT_SECONDS,
+      description: 'Seconds until the upstream must have answered.'
+    })
+  ),
+  renewal: Type.Optional(renewal),
+  priceGrace: Type.Optional(priceGrace),
+  allowedMethods: Type.Optional(Type.Array(method, { maxItems: 10, description: 'All methods when empty.' })),
+  allowedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST, description: 'All paths when empty.' })),
+  blockedPaths: Type.Optional(Type.Array(pathPattern, { maxItems: MAX_LIST })),
+  authHeader: Type.Optional(
+    Type.String({
+      pattern: HEADER,
+      'x-rule': 'Must be the name of a header, of at most 100 characters.',
+      description: 'Header that is set on every request to the target. Set it together with authValue.'
+    })
+  ),
+  authValue: Type.Optional(
+    Type.String({
+      maxLength: 4096,
+      pattern: '^[\\x20-\\x7e]*$',
+      'x-rule': 'Must be printable ASCII.',
+      description: 'Value of that header; stored encrypted and never returned. Empty removes it.'
+    })
+  ),
+  isActive: Type.Optional(Type.Boolean())
+}
+const name = Type.String({ minLength: 1, maxLength: 100, pattern: LINE, 'x-rule': PLAIN })
+const targetBaseUrl = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  'x-openapi': { format: 'uri', pattern: '^https://' },
+  description:
+    "https address of the API, with a host name and without query; a path in it stands before the request's own."
+})
+
+/** Body of `POST /api/proxy` (contract, Proxy configuration; decision 89). */
+export const ProxyInput = Type.Object(
+  { name, targetBaseUrl, defaultPriceSats: priceSats, ...settings },
+  { title: 'ProxyInput' }
+)
+export type ProxyInput = Static<typeof ProxyInput>
+
+/** Body of `PUT /api/proxy/{proxyId}`: only what changes. */
+export const ProxyChange = Type.Object(
+  {
+    name: Type.Optional(name),
+    targetBaseUrl: Type.Optional(targetBaseUrl),
+    defaultPriceSats: Type.Optional(priceSats),
+    ...settings
+  },
+  { title: 'ProxyChange' }
+)
+export type ProxyChange = Static<typeof ProxyChange>
+
+/** One price of a proxy, as it is stored and answered. */
+export interface ProxyEndpoint {
+  /** Null takes any method. */
+  readonly method: string | null
+  readonly pathPattern: string
+  /** What a request costs; where `price` says that, the most that it may. */
+  readonly priceSats: number
+  /** Left out where satoshis say it. */
+  readonly price?: ProxyPriceText
+  readonly description: string | null
+  readonly tokenPath: 'exact' | 'pattern'
+  /** Seconds for which a token that was paid here is good; null where the proxy says it. */
+  readonly tokenValiditySeconds: number | null
+  /** Where its price buys a balance; left out where it buys a request or a token. */
+  readonly meter?: EndpointMeter
+}
+
+const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
+  Type.Unsafe<string | null>({ type: [type, 'null'] })
+
+/** Prices that a proxy asked before those of now. */
+export interface FormerPrices {
+  /** Milliseconds since the epoch. */
+  readonly until: number
+  readonly defaultPriceSats: number
+  readonly defaultPrice?: ProxyPriceText | null
+  readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'price' | 'tokenPath'>>
+}
+
+/** The proxy as its merchant sees it (decision 89). */
+export const ProxyView = Type.Object(
+  {
+    proxyId: Type.String(),
+    proxyUrl: Type.String({
+      format: 'uri',
+      description: 'Where buyers ask, as a whole address: no base is put in front of it.'
+    }),
+    name: Type.String(),
+    description: nullable('string'),
+    targetBaseUrl: Type.String(),
+    defaultPriceSats: Type.Integer(),
+    defaultPrice: Type.Optional(PriceView),
+    endpoints: Type.Array(
+      Type.Object({
+        method: nullable('string'),
+        pathPattern: Type.String(),
+        priceSats: Type.Integer(),
+        price: Type.Optional(PriceView),
+        description: nullable('string'),
+        tokenPath: Type.String(),
+        tokenValiditySeconds: Type.Unsafe<number | null>({
+          type: ['integer', 'null'],
+          description: "Null where the proxy's own is meant."
+        }),
+        meter: Type.Optional(EndpointMeterView)
+      })
+    ),
+    tokenValiditySeconds: Type.Integer(),
+    timeout: Type.Integer(),
+    renewal,
+    priceGrace,
+    allowedMethods: Type.Array(Type.String()),
+    allowedPaths: Type.Array(Type.String()),
+    blockedPaths: Type.Array(Type.String()),
+    authHeader: nullable('string'),
+    hasAuthValue: Type.Boolean(),
+    isActive: Type.Boolean(),
+    createdAt: isoTime(),
+    updatedAt: isoTime()
+  },
+  { title: 'Proxy' }
+)
+export type ProxyView = Static<typeof ProxyView>
+
+/** Response of `POST /api/proxy/{proxyId}/test` (decision 90). */
+export const ProbeView = Type.Object(
+  {
+    success: Type.Boolean(),
+    statusCode: Type.Unsafe<number | null>({ type: ['integer', 'null'] }),
+    latencyMs: Type.Integer(),
+    message: Type.String()
+  },
+  { title: 'ProxyTest' }
+)
+export type ProbeView = Static<typeof ProbeView>

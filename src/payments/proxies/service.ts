@@ -1,0 +1,395 @@
+import { leastReservedMsat } from '../../engine/checks/meter.ts'
+import type { FiatText } from '../../engine/checks/money-text.ts'
+import { LongError, notFound, ShortError } from '../../engine/operations/errors.ts'
+import { comparablePath } from '../../engine/message/path.ts'
+import { invalidField } from '../../engine/operations/validation.ts'
+import { overCap } from '../../accounts/merchants/plan-caps.ts'
+import type { PlanCaps } from '../../accounts/merchants/plans.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { isUniqueViolation, type Sql } from '../../platform/database/database.ts'
+import type { Random } from '../../platform/system/ids.ts'
+import type { Sealer } from '../../platform/keys/secrets.ts'
+import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
+import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
+import { meterOf, type EndpointMeter } from './meter.ts'
+import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
+import { withFormer } from './pricing.ts'
+import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
+
+/** What a probe of a target found. */
+export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
+
+/** What the service is made of. */
+export interface ProxyServiceParts {
+  readonly store: ProxyStore
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  /** Without a slash at the end; asked for each time, since a free port is known late. */
+  publicUrl(): string
+  /** The origin from which proxies are served. */
+  proxyUrl(): string
+  readonly production: boolean
+  /** Asked each time, since a reload changes them. */
+  defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
+  /** Whether an endpoint with a meter could be bought here; asked each time, since a reload changes it. */
+  canMeter(): boolean
+  /** The caps of a merchant's plan. */
+  caps(merchant: Merchant): PlanCaps
+  /** Endpoints of the plan's cap that are not proxies: the producer's resources (decision 84). */
+  countOtherEndpoints(sql: Sql, merchantId: number): Promise<number>
+  readonly probe: Probe
+  /** Lets this process see a change before its response goes out; the other processes hear of it. Must not throw. */
+  changed?(proxyId: string): Promise<void>
+}
+
+/** Headers that a merchant's upstream header must not be: they steer the message or belong to the gateway. */
+const RESERVED_HEADERS = new Set([
+  'host',
+  'connection',
+  'content-length',
+  'transfer-encoding',
+  'te',
+  'trailer',
+  'upgrade',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authorization',
+  'proxy-authenticate',
+  'expect',
+  'via',
+  'forwarded',
+  'x-forwarded-for',
+  'x-forwarded-host',
+  'x-forwarded-proto',
+  'x-correlation-id',
+  'accept-payment',
+  'content-type',
+  'content-encoding'
+])
+
+/** The rules of merchants' proxies (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
+export class ProxyService {
+  readonly #parts: ProxyServiceParts
+
+  constructor(parts: ProxyServiceParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Creates a proxy. Throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a target that is refused.
+   */
+  async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
+    this.#checkPrices(merchant, input)
+    const now = this.#parts.clock.now()
+    const defaults = this.#parts.defaults()
+    const row: Omit<ProxyRow, 'proxyId' | 'authValue'> = {
+      merchantId: merchant.id,
+      name: input.name,
+      description: input.description ?? null,
+      targetBaseUrl: this.#target(input.targetBaseUrl),
+      defaultPriceSats: input.defaultPriceSats,
+      defaultPrice: priceOfInput(input.defaultPrice ?? null, '/defaultPrice'),
+      endpoints: this.#endpoints(input.endpoints ?? []),
+      tokenValiditySeconds: input.tokenValiditySeconds ?? defaults.tokenValiditySeconds,
+      timeoutSeconds: input.timeout ?? defaults.timeoutSeconds,
+      renewal: input.renewal ?? 'default',
+      priceGraceSeconds: input.priceGrace ?? 0,
+      formerPrices: [],
+      allowedMethods: input.allowedMethods ?? [],
+      allowedPaths: patternsOf(input.allowedPaths ?? []),
+      blockedPaths: patternsOf(input.blockedPaths ?? []),
+      authHeader: authHeaderOf(input.authHeader ?? null),
+      isActive: input.isActive ?? true,
+      createdAt: now,
+      updatedAt: now
+    }
+    checkMost(row)
+    const caps = this.#parts.caps(merchant)
+    const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
+      const proxyId = newProxyId(input.name, this.#parts.random)
+      // The value is sealed for its row.
+      const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
+      checkAuth(whole)
+      try {
+        const held = await this.#parts.store.insert(whole, caps.endpoints, (sql, merchantId) =>
+          this.#parts.countOtherEndpoints(sql, merchantId)
+        )
+        if (held === null) return whole
+        throw (
+          overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??
+          notFound()
+        )
+      } catch (error) {
+        if (attemptsLeft === 0 || !isUniqueViolation(error, 'proxies_pkey')) throw error
+        return await inserted(attemptsLeft - 1)
+      }
+    }
+    return this.#view(await inserted(ID_ATTEMPTS))
+  }
+
+  /** Newest first. */
+  async list(merchant: Merchant): Promise<ProxyView[]> {
+    return (await this.#parts.store.list(merchant.id)).map(row => this.#view(row))
+  }
+
+  async get(merchant: Merchant, proxyId: string): Promise<ProxyView> {
+    return this.#view(await this.#own(merchant, proxyId))
+  }
+
+  /** Changes only what is named; an empty authValue removes it. */
+  async update(merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
+    this.#checkPrices(merchant, change)
+    const next = isProxyId(proxyId)
+      ? await this.#parts.store.update(merchant.id, proxyId, row => this.#changed(row, change))
+      : null
+    if (next === null) throw proxyNotFound()
+    await this.#parts.changed?.(proxyId)
+    return this.#view(next)
+  }
+
+  async delete(merchant: Merchant, proxyId: string): Promise<void> {
+    if (!isProxyId(proxyId) || !(await this.#parts.store.delete(merchant.id, proxyId, this.#parts.clock.now())))
+      throw proxyNotFound()
+    await this.#parts.changed?.(proxyId)
+  }
+
+  /** Sends one GET to the target and says what came back; answers also when the target does not (decision 90). */
+  async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
+    const row = await this.#own(merchant, proxyId)
+    return await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
+  }
+
+  /** @throws ShortError 400 for an endpoint that nobody could buy of */
+  #endpoints(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
+    const metered = inputs.findIndex(({ meter }) => meter !== undefined)
+    if (metered >= 0 && !this.#parts.canMeter())
+      throw new ShortError(
+        400,
+        `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`,
+        [],
+        'BG_PROXY_METER_UNAVAILABLE'
+      )
+    return endpointsOf(inputs)
+  }
+
+  async #own(merchant: Merchant, proxyId: string): Promise<ProxyRow> {
+    const row = isProxyId(proxyId) ? await this.#parts.store.get(merchant.id, proxyId) : null
+    if (row === null) throw proxyNotFound()
+    return row
+  }
+
+  #changed(row: ProxyRow, change: ProxyChange): ProxyRow {
+    const next: ProxyRow = {
+      ...row,
+      name: change.name ?? row.name,
+      description: change.description ?? row.description,
+      targetBaseUrl: change.targetBaseUrl === undefined ? row.targetBaseUrl : this.#target(change.targetBaseUrl),
+      defaultPriceSats: change.defaultPriceSats ?? row.defaultPriceSats,
+      defaultPrice:
+        change.defaultPrice === undefined ? row.defaultPrice : priceOfInput(change.defaultPrice, '/defaultPrice'),
+      endpoints: change.endpoints === undefined ? row.endpoints : this.#endpoints(change.endpoints),
+      tokenValiditySeconds: change.tokenValiditySeconds ?? row.tokenValiditySeconds,
+      timeoutSeconds: change.timeout ?? row.timeoutSeconds,
+      renewal: change.renewal ?? row.renewal,
+      priceGraceSeconds: change.priceGrace ?? row.priceGraceSeconds,
+      allowedMethods: change.allowedMethods ?? row.allowedMethods,
+      allowedPaths: change.allowedPaths === undefined ? row.allowedPaths : patternsOf(change.allowedPaths),
+      blockedPaths: change.blockedPaths === undefined ? row.blockedPaths : patternsOf(change.blockedPaths),
+      authHeader: change.authHeader === undefined ? row.authHeader : authHeaderOf(change.authHeader),
+      authValue: change.authValue === undefined ? row.authValue : this.#sealed(change.authValue, row.proxyId),
+      isActive: change.isActive ?? row.isActive,
+      updatedAt: this.#parts.clock.now()
+    }
+    checkAuth(next)
+    checkMost(next)
+    return { ...next, formerPrices: withFormer(row.formerPrices, row, next, next.updatedAt) }
+  }
+
+  #target(text: string): string {
+    try {
+      const url = checkTargetUrl(text, { production: this.#parts.production })
+      return url.href.endsWith('/') ? url.href.slice(0, -1) : url.href
+    } catch (error) {
+      if (error instanceof AddressRefused)
+        throw new ShortError(400, `targetBaseUrl: ${error.message}`, [], 'BG_PROXY_TARGET_REFUSED')
+      throw error
+    }
+  }
+
+  #checkPrices(merchant: Merchant, input: Pick<ProxyChange, 'defaultPriceSats' | 'endpoints'>): void {
+    const highest = Math.max(
+      input.defaultPriceSats ?? 0,
+      ...(input.endpoints ?? []).map(endpoint => endpoint.priceSats)
+    )
+    const refusal = overCap(
+      'price',
+      merchant,
+      this.#parts.caps(merchant),
+      { current: 0, requested: highest },
+      `${this.#parts.publicUrl()}/problems`
+    )
+    if (refusal !== null) throw refusal
+  }
+
+  #sealed(value: string | null, proxyId: string): string | null {
+    return value === null || value === '' ? null : this.#parts.sealer.seal(value, place(proxyId))
+  }
+
+  #view(row: ProxyRow): ProxyView {
+    return {
+      proxyId: row.proxyId,
+      proxyUrl: `${this.#parts.proxyUrl()}/l402/proxy/${row.proxyId}/`,
+      name: row.name,
+      description: row.description,
+      targetBaseUrl: row.targetBaseUrl,
+      defaultPriceSats: row.defaultPriceSats,
+      ...(row.defaultPrice === null ? {} : { defaultPrice: row.defaultPrice }),
+      endpoints: [...row.endpoints],
+      tokenValiditySeconds: row.tokenValiditySeconds,
+      timeout: row.timeoutSeconds,
+      renewal: row.renewal,
+      priceGrace: row.priceGraceSeconds,
+      allowedMethods: [...row.allowedMethods],
+      allowedPaths: [...row.allowedPaths],
+      blockedPaths: [...row.blockedPaths],
+      authHeader: row.authHeader,
+      hasAuthValue: row.authValue !== null,
+      isActive: row.isActive,
+      createdAt: new Date(row.createdAt).toISOString(),
+      updatedAt: new Date(row.updatedAt).toISOString()
+    }
+  }
+}
+
+/** 404 for a proxy that is not there or another merchant's (contract, Errors: 404; decision 93). */
+export function proxyNotFound(): LongError {
+  return new LongError(404, 'Proxy not found', 'There is no such proxy.')
+}
+
+/** The value of a proxy's upstream header; null when there is none. @throws UnsealError */
+export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
+  return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()
+}
+
+function place(proxyId: string): { table: string; column: string; row: string } {
+  return { table: 'proxies', column: 'auth_value', row: proxyId }
+}
+
+/** A pattern in the form that requests are compared in: one with a letter as no request writes it would never fit. */
+function patternOf(pattern: string): string {
+  return comparablePath(pattern.toWellFormed().replace(/[^\x20-\x7e]+/g, encodeURIComponent))
+}
+
+function patternsOf(patterns: readonly string[]): string[] {
+  return patterns.map(patternOf)
+}
+
+function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
+  const seen = new Set<string>()
+  return inputs.map((input, index) => {
+    const pathPattern = patternOf(input.pathPattern)
+    const key = `${input.method ?? '*'} ${pathPattern}`
+    if (seen.has(key))
+      throw new ShortError(
+        400,
+        `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`,
+        [],
+        'BG_PROXY_ENDPOINT_TWICE'
+      )
+    seen.add(key)
+    const price = priceOfInput(input.price ?? null, `/endpoints/${index}/price`)
+    if (input.meter !== undefined && price !== null && typeof price !== 'string')
+      throw invalidField(
+        `/endpoints/${index}/price`,
+        'Must be one amount where there is a meter: it is what a balance costs, whatever a request will take from it.'
+      )
+    if (input.meter !== undefined && input.priceSats === 0)
+      throw new ShortError(
+        400,
+        `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`,
+        [],
+        'BG_PROXY_METER_WITHOUT_PRICE'
+      )
+    if (input.meter !== undefined)
+      checkBundle(input.meter, typeof price === 'string' ? amountOfText(price) : input.priceSats, index)
+    return {
+      method: input.method ?? null,
+      pathPattern,
+      priceSats: input.priceSats,
+      ...(price === null ? {} : { price }),
+      description: input.description ?? null,
+      tokenPath: input.tokenPath ?? 'exact',
+      tokenValiditySeconds: input.tokenValiditySeconds ?? null,
+      ...(input.meter === undefined ? {} : { meter: input.meter })
+    }
+  })
+}
+
+/** @throws ShortError 400 for a balance that bears no request (decision 370) */
+function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: number): void {
+  const least = leastReservedMsat(meterOf(meter, bundle))
+  if (typeof bundle === 'number' && least > bundle * 1000)
+    throw invalidField(
+      `/endpoints/${index}/priceSats`,
+      `A balance holds ${bundle * 1000} millisatoshis, and a request reserves no less than ${least}: raise it, or lower the estimate.`
+    )
+}
+
+/** @throws ShortError 400 for an amount that is too large, or finer than can be counted */
+function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceText | null {
+  if (input === null) return null
+  const read = priceFrom(input)
+  if ('wrong' in read) throw invalidField(field, `${JSON.stringify(read.wrong)} is no amount that can be asked for.`)
+  return read.price
+}
+
+/** No price may name more than the satoshis beside it, which caps of plans and clients that know them alone go by. */
+function checkMost({
+  defaultPrice,
+  defaultPriceSats,
+  endpoints
+}: Pick<ProxyRow, 'defaultPrice' | 'defaultPriceSats' | 'endpoints'>): void {
+  const all = [
+    { price: defaultPrice, most: defaultPriceSats, field: '/defaultPrice', beside: 'defaultPriceSats' },
+    ...endpoints.map(({ price = null, priceSats }, index) => ({
+      price,
+      most: priceSats,
+      field: `/endpoints/${index}/price`,
+      beside: 'priceSats'
+    }))
+  ]
+  for (const { price, most, field, beside } of all) {
+    if (price === null) continue
+    if (most === 0)
+      throw invalidField(field, `${beside} is the most that a request may cost, and must not be 0 beside a price.`)
+    if (mostSatoshis(price) > most) throw invalidField(field, `Must not ask more than ${beside}, ${most} sats.`)
+  }
+}
+
+function authHeaderOf(name: string | null): string | null {
+  if (name !== null && RESERVED_HEADERS.has(name.toLowerCase()))
+    throw invalidField('/authHeader', `The header ${name} cannot be set on the upstream's request.`)
+  return name
+}
+
+function checkAuth(row: ProxyRow): void {
+  if (row.authValue !== null && row.authHeader === null)
+    throw new ShortError(400, 'authValue needs authHeader, the name of the header that carries it.')
+}
+
+/** Further ids that are tried when one is taken: names are shared by all merchants. */
+const ID_ATTEMPTS = 4
+
+/** `<slug of name>-<8 hex>` (decision 10). */
+function newProxyId(name: string, random: Random): string {
+  const slug = name
+    .normalize('NFKD')
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '')
+    .slice(0, 40)
+    .replace(/-$/, '')
+  return `${slug === '' ? 'proxy' : slug}-${Buffer.from(random(4)).toString('hex')}`
+}

@@ -1,0 +1,199 @@
+import type { ProxyCounts } from '../../accounts/merchants/account.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import {
+  amount,
+  column,
+  flag,
+  integer,
+  json,
+  optional,
+  records,
+  text,
+  texts,
+  moment,
+  type Records
+} from '../../platform/database/rows.ts'
+import type { Renewal } from '../../selling/offers/offer.ts'
+import type { ProxyPriceText } from './price.ts'
+import type { ProxyEndpoint, FormerPrices } from './schema.ts'
+
+/** A proxy as it is stored. Times are milliseconds since the epoch. */
+export interface ProxyRow {
+  readonly proxyId: string
+  readonly merchantId: number
+  readonly name: string
+  readonly description: string | null
+  readonly targetBaseUrl: string
+  readonly defaultPriceSats: number
+  /** Null where satoshis say it. */
+  readonly defaultPrice: ProxyPriceText | null
+  readonly endpoints: readonly ProxyEndpoint[]
+  readonly tokenValiditySeconds: number
+  readonly timeoutSeconds: number
+  readonly renewal: 'default' | Renewal
+  readonly priceGraceSeconds: number
+  /** Latest first. */
+  readonly formerPrices: readonly FormerPrices[]
+  readonly allowedMethods: readonly string[]
+  readonly allowedPaths: readonly string[]
+  readonly blockedPaths: readonly string[]
+  readonly authHeader: string | null
+  /** Ciphertext; AAD is table proxies, column auth_value, row proxyId. */
+  readonly authValue: string | null
+  readonly isActive: boolean
+  readonly createdAt: number
+  readonly updatedAt: number
+}
+
+/**
+ * Whether a text can be the id of a proxy: the database is not asked for others, some of which it could not even read.
+ */
+export function isProxyId(text: string): boolean {
+  return /^[a-z0-9-]{1,64}$/.test(text)
+}
+
+/** Where proxies are kept. */
+export interface ProxyStore {
+  /**
+   * Adds a proxy when the merchant holds fewer than `limit` endpoints, counted under a lock on the merchant's row, so
+   * that two creations at once cannot both take the last place. Answers the count that stood in the way, or null when
+   * added.
+   */
+  insert(
+    row: ProxyRow,
+    limit: number | null,
+    countOthers: (sql: Sql, merchantId: number) => Promise<number>
+  ): Promise<number | null>
+  /**
+   * Changes the merchant's own proxy under a lock on its row, so that two changes at once both hold. Answers the row as
+   * it is then, null when there is none; what `change` throws leaves it as it was.
+   */
+  update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null>
+  /** Marks the proxy as deleted; false when it was not there. The id is never used again. */
+  delete(merchantId: number, proxyId: string, now: number): Promise<boolean>
+  /** One merchant's proxies, newest first. */
+  list(merchantId: number): Promise<ProxyRow[]>
+  /** The merchant's own proxy, or null. */
+  get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
+  /** Proxies by id, whoever they belong to; deleted ones are left out. */
+  byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
+}
+
+/** Proxies of an account that are not deleted, and how many of them are active. */
+export async function countProxies(sql: Sql, merchantId: number): Promise<ProxyCounts> {
+  const [row] = await sql<Array<{ count: number; active: number }>>`
+    select count(*)::int as count, (count(*) filter (where is_active))::int as active
+    from proxies where merchant_id = ${merchantId} and deleted_at is null`
+  return row ?? { count: 0, active: 0 }
+}
+
+/** The account that has a proxy; null where there is none with this id. */
+export async function ownerOfProxy(sql: Sql, proxyId: string): Promise<number | null> {
+  if (!isProxyId(proxyId)) return null
+  const [row] = await sql<Array<{ owner: number }>>`
+    select merchant_id as owner from proxies where proxy_id = ${proxyId} and deleted_at is null`
+  return row?.owner ?? null
+}
+
+const proxyRows: Records<ProxyRow> = records({
+  proxyId: text(),
+  merchantId: integer(),
+  name: text(),
+  description: optional(text()),
+  targetBaseUrl: text(),
+  defaultPriceSats: amount(),
+  defaultPrice: optional(json((stored: ProxyPriceText) => stored)),
+  // Rows of older versions lack members.
+  endpoints: json(
+    (
+      stored: ReadonlyArray<
+        Omit<ProxyEndpoint, 'tokenValiditySeconds'> & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds'>>
+      >
+    ): readonly ProxyEndpoint[] =>
+      stored.map(endpoint => ({ ...endpoint, tokenValiditySeconds: endpoint.tokenValiditySeconds ?? null }))
+  ),
+  tokenValiditySeconds: integer(),
+  timeoutSeconds: integer(),
+  renewal: column(
+    null,
+    (stored: 'default' | 'contract' | '402'): ProxyRow['renewal'] => (stored === '402' ? 402 : stored),
+    String
+  ),
+  priceGraceSeconds: integer(),
+  formerPrices: json((stored: readonly FormerPrices[]) => stored),
+  allowedMethods: texts(),
+  allowedPaths: texts(),
+  blockedPaths: texts(),
+  authHeader: optional(text()),
+  authValue: optional(text()),
+  isActive: flag(),
+  createdAt: moment(),
+  updatedAt: moment()
+})
+
+/** Channel on which the id of a changed proxy is told to every process. */
+export const PROXY_CHANNEL = 'boltgate_proxies'
+
+/** Proxies in the SQL database. */
+export class SqlProxyStore implements ProxyStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async insert(
+    row: ProxyRow,
+    limit: number | null,
+    countOthers: (sql: Sql, merchantId: number) => Promise<number>
+  ): Promise<number | null> {
+    return await this.#database.transaction(async tx => {
+      await tx`select 1 from merchants where id = ${row.merchantId} for update`
+      if (limit !== null) {
+        const held = (await countProxies(tx, row.merchantId)).count + (await countOthers(tx, row.merchantId))
+        if (held >= limit) return held
+      }
+      await tx`insert into proxies ${tx(proxyRows.write(tx, row))}`
+      return null
+    })
+  }
+
+  async update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null> {
+    return await this.#database.transaction(async tx => {
+      const held = await proxyRows.one(tx`
+        select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null for update`)
+      if (held === null) return null
+      const row = change(held)
+      await tx`update proxies set ${tx(proxyRows.write(tx, row))} where proxy_id = ${proxyId}`
+      await this.#database.notify(PROXY_CHANNEL, proxyId, tx)
+      return row
+    })
+  }
+
+  async delete(merchantId: number, proxyId: string, now: number): Promise<boolean> {
+    return await this.#database.transaction(async tx => {
+      const changed = await tx`
+        update proxies set deleted_at = ${new Date(now)}, is_active = false, auth_value = null
+        where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`
+      if (changed.count === 0) return false
+      await this.#database.notify(PROXY_CHANNEL, proxyId, tx)
+      return true
+    })
+  }
+
+  async list(merchantId: number): Promise<ProxyRow[]> {
+    return await proxyRows.all(this.#database.sql`
+      select * from proxies where merchant_id = ${merchantId} and deleted_at is null order by created_at desc, proxy_id desc`)
+  }
+
+  async get(merchantId: number, proxyId: string): Promise<ProxyRow | null> {
+    return await proxyRows.one(this.#database.sql`
+      select * from proxies where proxy_id = ${proxyId} and merchant_id = ${merchantId} and deleted_at is null`)
+  }
+
+  async byIds(proxyIds: readonly string[]): Promise<ProxyRow[]> {
+    return await proxyRows.all(
+      this.#database.sql`select * from proxies where proxy_id = any(${[...proxyIds]}) and deleted_at is null`
+    )
+  }
+}

@@ -1,0 +1,204 @@
+import { Type, type Static } from 'typebox'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { refundAdminTexts } from './documented.ts'
+import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { refundDetails, RefundDetails } from './schema.ts'
+import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
+import { LOOKED_UP_FOR } from './advice.ts'
+
+const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+// Whatever is no id of ours is 404 like one that is not there (decision 10).
+const RefundId = Type.Object({ refundId: Type.String() })
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+const missing = { description: 'There is no such refund.', schema: ErrorBody }
+const visible = 'Must have a visible character.'
+
+/** Query of the administrator's list; out of range is clamped (decision 12). */
+const Query = Type.Object({
+  view: Type.Optional(
+    Type.Enum([...REFUND_VIEWS], {
+      description:
+        'lost unless said: those that the provider has not acknowledged within ten minutes. open: all that are pending or processing. settled: those settled by hand.'
+    })
+  ),
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+
+/** What an administrator says of a refund. */
+const SettlementInput = Type.Object(
+  {
+    outcome: Type.Enum(['sent', 'not-sent'], {
+      description:
+        "What the provider's own records show. not-sent frees the amount: say it only where they surely show it."
+    }),
+    providerRefundId: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 200,
+        pattern: LINE,
+        description: "The provider's id of what was sent; required for sent, refused for not-sent."
+      })
+    ),
+    transactionHash: Type.Optional(
+      Type.String({
+        pattern: '^[0-9a-f]{64}$',
+        'x-rule': 'Must be 64 lower-case hex characters.',
+        description: 'Over the chain, where it is known.'
+      })
+    ),
+    feeSatoshis: Type.Optional(
+      Type.Integer({ minimum: 0, maximum: 2_100_000_000_000_000, description: 'Network fee, where it is known.' })
+    ),
+    settledBy: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: `^(?=.*\\S)${LINE}`,
+      'x-rule': visible,
+      description: 'Who says so; kept.'
+    }),
+    reason: Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      pattern: `^(?=[^]*\\S)${TEXT}`,
+      'x-rule': visible,
+      description: 'What shows it; kept.'
+    })
+  },
+  { title: 'RefundSettlement' }
+)
+type SettlementInput = Static<typeof SettlementInput>
+
+const AdminRefund = Type.Object(
+  {
+    ...RefundDetails.properties,
+    merchantId: Type.Integer(),
+    provider: Type.String({ description: 'The kind that the money came in through, and goes out by.' }),
+    lookedUpUntil: isoTime('Until then the provider is asked by itself.'),
+    settlement: Type.Unsafe<null | object>({
+      anyOf: [
+        Type.Object({
+          outcome: Type.String(),
+          settledBy: Type.String(),
+          reason: Type.String(),
+          correlationId: Type.String(),
+          settledAt: isoTime()
+        }),
+        Type.Null()
+      ],
+      description: 'How it was settled by hand; null while it was not.'
+    })
+  },
+  { title: 'AdminRefund' }
+)
+
+/** `/api/admin/refunds`: refunds whose fate only the provider's records show. */
+export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {
+  return documented(refundAdminTexts, [
+    defineOperation({
+      ...common,
+      id: 'adminListRefunds',
+      method: 'GET',
+      path: '/api/admin/refunds',
+      summary:
+        'Refunds of all merchants that nobody knows the fate of, that are under way, or that were settled by hand',
+      query: Query,
+      responses: {
+        200: {
+          description: 'A bare array, oldest first; those settled by hand newest first.',
+          schema: Type.Array(AdminRefund)
+        }
+      },
+      handle: async ({ ctx, query }) => ({
+        status: 200,
+        body: (await settlements.list(query.view ?? 'lost', query)).map(found => view(found, ctx.now))
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetRefund',
+      method: 'GET',
+      path: '/api/admin/refunds/:refundId',
+      summary: 'One refund of any merchant',
+      params: RefundId,
+      responses: { 200: { description: 'The refund.', schema: AdminRefund }, 404: missing },
+      handle: async ({ ctx, params }) => ({ status: 200, body: view(await settlements.get(params.refundId), ctx.now) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminSettleRefund',
+      method: 'POST',
+      path: '/api/admin/refunds/:refundId/settle',
+      summary: 'Say whether a refund was sent whose answer was lost. Nothing is sent by this',
+      params: RefundId,
+      body: SettlementInput,
+      responses: {
+        200: { description: 'The refund: confirmed, or failed with its amount free again.', schema: AdminRefund },
+        400: {
+          description: 'sent without providerRefundId, or not-sent with one.',
+          schema: Type.Object({ error: Type.String() })
+        },
+        404: missing,
+        409: {
+          description:
+            'It is settled already; or it cannot be not-sent, since the provider took it or it may still be on its way. Nothing was changed.',
+          schema: ErrorBody
+        }
+      },
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: view(await settlements.settle(params.refundId, settlementOf(body, ctx.correlationId, ctx.now)), ctx.now)
+      })
+    })
+  ])
+}
+
+function settlementOf(input: SettlementInput, correlationId: string, now: number): RefundSettlement {
+  const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
+  if (outcome === 'sent' && providerRefundId === null)
+    throw new ShortError(
+      400,
+      'providerRefundId is required where the refund was sent.',
+      [],
+      'BG_REFUND_SETTLEMENT_INVALID'
+    )
+  if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {
+    throw new ShortError(
+      400,
+      'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.',
+      [],
+      'BG_REFUND_SETTLEMENT_INVALID'
+    )
+  }
+  return {
+    outcome,
+    providerRefundId,
+    transactionHash,
+    feeSats: feeSatoshis,
+    settledBy,
+    reason,
+    correlationId,
+    settledAt: now
+  }
+}
+
+function view({ refund, settlement }: SettledRefund, now: number): Static<typeof AdminRefund> {
+  return {
+    ...refundDetails(refund, now),
+    merchantId: refund.merchantId,
+    provider: refund.kind,
+    lookedUpUntil: new Date(refund.createdAt + LOOKED_UP_FOR).toISOString(),
+    settlement:
+      settlement === null
+        ? null
+        : {
+            outcome: settlement.outcome,
+            settledBy: settlement.settledBy,
+            reason: settlement.reason,
+            correlationId: settlement.correlationId,
+            settledAt: new Date(settlement.settledAt).toISOString()
+          }
+  }
+}

@@ -1,0 +1,21 @@
+import { isUnheard } from '../../lightning/providers/payout-states.ts'
+import type { Refund } from './schema.ts'
+
+/** Milliseconds for which an open refund is looked up; afterwards an administrator has to settle it. */
+export const LOOKED_UP_FOR = 30 * 86_400_000
+
+/**
+ * What a merchant is to do about a refund that the provider has not acknowledged, `now` in milliseconds; null for every
+ * other. Nobody may send it again: only the provider's records show whether it was sent.
+ */
+export function adviceOn(refund: Refund, now: number): string | null {
+  if (!isUnheard(refund)) return null
+  const search =
+    now < refund.createdAt + LOOKED_UP_FOR
+      ? `it is looked up until ${new Date(refund.createdAt + LOOKED_UP_FOR).toISOString()}`
+      : 'it is looked up by itself no longer'
+  return (
+    `Refund ${refund.refundId} of ${refund.amountSats} satoshis is pending, and the provider has not said whether it took it: ${search}, and never sent again. ` +
+    "Do not create another for this amount. Where the provider's own records show that it was sent, or that it surely was not, ask the operator to settle it."
+  )
+}

@@ -1,0 +1,39 @@
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Payments } from '../payments/service.ts'
+import type { PaymentStore } from '../payments/store.ts'
+import { refundAdminOperations } from './admin-operations.ts'
+import { refundOperations } from './operations.ts'
+import { Refunds, type RefundsParts } from './service.ts'
+import { RefundSettlements } from './settlement.ts'
+import { allSources, paymentSources, type RefundSources } from './source.ts'
+import { SqlRefundStore } from './store.ts'
+
+/** What refunds are opened with. */
+export interface OpenRefundsParts extends Omit<RefundsParts, 'merchant' | 'sources' | 'store'> {
+  readonly merchants: Merchants
+  /** Money that came in and is no payment. */
+  readonly others: readonly RefundSources[]
+  readonly payments: { readonly payments: Payments; readonly store: PaymentStore }
+}
+
+/** Opens refunds, and their settlement by hand. */
+export function openRefunds(parts: OpenRefundsParts) {
+  const { clock, database, log, merchants, onConfirmed, others, payments } = parts
+  const store = new SqlRefundStore(database)
+  const sources = allSources(
+    paymentSources({
+      refundable: (merchantId, invoiceId) => payments.payments.refundable(merchantId, invoiceId),
+      lock: (sql, merchantId, invoiceId) => payments.store.lock(sql, merchantId, invoiceId),
+      applyChange: (sql, payment, to, facts, tellMerchant) =>
+        payments.payments.applyChange(sql, payment, to, facts, tellMerchant)
+    }),
+    ...others
+  )
+  const refunds = new Refunds({ ...parts, store, sources, merchant: id => merchants.byId(id) })
+  const settlements = new RefundSettlements({ store, sources, onConfirmed, database, clock, log })
+  return {
+    operations: [...refundOperations(refunds), ...refundAdminOperations(settlements)],
+    jobs: refunds.jobs,
+    close: () => {}
+  }
+}

@@ -1,0 +1,174 @@
+import { PLAIN_EMAIL } from '../payments/input.ts'
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import { REFUND_STATUSES, REFUND_TYPES, type PaidOut } from '../../lightning/providers/payout-states.ts'
+import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { adviceOn } from './advice.ts'
+
+/** A refund as it is kept. Times in milliseconds since the epoch, amounts in satoshis. */
+export interface Refund extends PaidOut {
+  /** 15 random digits (decision 10); also the reference by which the provider is asked for it. */
+  readonly refundId: string
+  readonly merchantId: number
+  readonly invoiceId: string
+  /** As the merchant wrote it. */
+  readonly address: string
+  /** Payment hash of a Lightning refund's invoice, 64 lower-case hex characters; null over the chain. */
+  readonly paymentHash: string | null
+  readonly amountSats: number
+  /** Where the payment came in, which is where the refund goes out (decision 54). */
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+  readonly email: string | null
+  readonly reason: string | null
+}
+
+/** Most satoshis that there can be. */
+const MAX_SATS = 2_100_000_000_000_000
+/** Longest skip that the database is asked for; nobody has as many refunds. */
+const MAX_SKIP = 2_147_483_647
+
+/** Body of `POST /api/refunds` (contract, Create refund body). */
+export const RefundInput = Type.Object(
+  {
+    invoiceId: Type.String({
+      minLength: 1,
+      maxLength: 100,
+      pattern: LINE,
+      description: "Invoice to refund, or the id of a store's order."
+    }),
+    refundAddress: Type.String({
+      minLength: 26,
+      maxLength: 500,
+      pattern: LINE,
+      description: 'Bitcoin address, or BOLT 11 invoice that has not expired and that no other refund pays.'
+    }),
+    refundType: Type.Optional(
+      Type.Enum([...REFUND_TYPES], { description: 'chain unless said; must match the kind of refundAddress.' })
+    ),
+    amountSatoshis: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: MAX_SATS,
+        description:
+          'Required for every ln refund, where it must equal the amount of the invoice if that has one, and for every refund on the primary provider. Left out, what is left of the payment is refunded.'
+      })
+    ),
+    email: Type.Optional(
+      Type.String({
+        format: 'email',
+        maxLength: 200,
+        pattern: PLAIN_EMAIL.source,
+        'x-rule': 'Must be a valid email.',
+        description: 'Who is told by mail once it is confirmed.'
+      })
+    ),
+    reason: Type.Optional(Type.String({ maxLength: 500, pattern: TEXT }))
+  },
+  { title: 'RefundInput' }
+)
+export type RefundInput = Static<typeof RefundInput>
+
+/** Query of `GET /api/refunds`; out of range is clamped (decision 12). */
+export const RefundQuery = Type.Object({
+  status: Type.Optional(Type.Enum([...REFUND_STATUSES])),
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+export type RefundQuery = Static<typeof RefundQuery>
+
+/** A page of a list, within its bounds. */
+export interface RefundPage {
+  readonly skip: number
+  readonly take: number
+}
+
+/**
+ * The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination;
+ * decision 12).
+ */
+export function pageOf(query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
+  return {
+    skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),
+    take: Math.min(Math.max(query.take ?? 50, 1), 100)
+  }
+}
+
+const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+const providerId =
+  "The provider's refund or withdrawal id; null while the provider has not said that it took the refund."
+
+/** The refund as create answers it (contract, Refund; decision 61). */
+export const RefundView = Type.Object(
+  {
+    refundId: Type.String(),
+    providerRefundId: nullableText(providerId),
+    alternateRefundId: nullableText('The same as providerRefundId.'),
+    invoiceId: Type.String(),
+    status: Type.Enum([...REFUND_STATUSES]),
+    amountSatoshis: Type.Integer(),
+    feeSatoshis: Type.Integer({ description: 'Network fee; 0 until it is known.' }),
+    refundAddress: Type.String(),
+    refundType: Type.Enum([...REFUND_TYPES]),
+    transactionHash: nullableText('Over the chain, once it is broadcast.'),
+    createdAt: isoTime(),
+    message: Type.Optional(
+      Type.String({
+        description: 'What to do about a refund that the provider has not acknowledged. Left out for all others.'
+      })
+    )
+  },
+  { title: 'CreatedRefund' }
+)
+export type RefundView = Static<typeof RefundView>
+
+/** The refund as get, the lists and sync answer it (decision 61). */
+export const RefundDetails = Type.Object(
+  {
+    ...RefundView.properties,
+    processedAt: isoTimeOrNull('When it was confirmed or failed.'),
+    reason: nullableText('As it was given at create.')
+  },
+  { title: 'Refund' }
+)
+export type RefundDetails = Static<typeof RefundDetails>
+
+/**
+ * What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while
+ * unknown (decision 7).
+ */
+export function refundView(refund: Refund, now: number): RefundView {
+  const message = adviceOn(refund, now)
+  return {
+    refundId: refund.refundId,
+    providerRefundId: refund.providerRefundId,
+    alternateRefundId: refund.providerRefundId,
+    invoiceId: refund.invoiceId,
+    status: refund.status,
+    amountSatoshis: refund.amountSats,
+    feeSatoshis: refund.feeSats,
+    refundAddress: refund.address,
+    refundType: refund.type,
+    transactionHash: refund.transactionHash,
+    createdAt: new Date(refund.createdAt).toISOString(),
+    ...(message === null ? {} : { message })
+  }
+}
+
+/** What get, the lists and sync show of a refund. */
+export function refundDetails(refund: Refund, now: number): RefundDetails {
+  return {
+    ...refundView(refund, now),
+    processedAt: refund.processedAt === null ? null : new Date(refund.processedAt).toISOString(),
+    reason: refund.reason
+  }
+}
+
+/**
+ * Whether a text can be the id of a refund: the database is not asked for others, some of which it could not even read.
+ */
+export function isRefundId(text: string): boolean {
+  return /^[1-9][0-9]{14}$/.test(text)
+}

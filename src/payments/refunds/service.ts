@@ -1,0 +1,432 @@
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { isUniqueViolation, type Database, type TransactionSql } from '../../platform/database/database.ts'
+import { numericId, type Random } from '../../platform/system/ids.ts'
+import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payee, Payees } from '../../lightning/providers/payees.ts'
+import type { Payout, PayoutRequest } from '../../lightning/providers/provider.ts'
+import { payoutDestination, readDestination, requireSameAmount } from './destination.ts'
+import { isRefundId, pageOf, type Refund, type RefundInput, type RefundQuery } from './schema.ts'
+import type { RefundSource, RefundSources } from './source.ts'
+import {
+  afterPayout,
+  afterRefusal,
+  afterUnknown,
+  isNothingSent,
+  isOpen,
+  nextCheck,
+  ownPayout,
+  SEND_WITHIN
+} from '../../lightning/providers/payout-states.ts'
+import { adviceOn, LOOKED_UP_FOR } from './advice.ts'
+import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
+
+/** What the service is made of. */
+export interface RefundsParts {
+  readonly store: RefundStore
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  /**
+   * Called for each refund that becomes confirmed, inside the transaction that writes it. Use only the handle passed
+   * in.
+   */
+  readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
+  readonly payees: Pick<Payees, 'maker' | 'inOrder'>
+  readonly sources: RefundSources
+  /** The account of a refund that is followed up; null when it is gone. */
+  merchant(id: number): Promise<Merchant | null>
+}
+
+/** Refunds that one follow-up looks up. */
+const FOLLOW_UP_LIMIT = 100
+
+/**
+ * The rules of refunds (contract, Refunds; decisions 54 to 63). A refund's row is reserved under a lock on its
+ * payment's row, then the provider is asked outside the transaction, once, then the row is written. What happens in
+ * between leaves a pending row, which is looked up by its id and never asked for again. Every method that answers a
+ * merchant throws `Unavailable` 503 while the database is away.
+ */
+export class Refunds {
+  readonly #parts: RefundsParts
+
+  constructor(parts: RefundsParts) {
+    this.#parts = parts
+  }
+
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('refunds-follow-up', 30_000, 'Looks up refunds that are under way', () =>
+        this.followUp(this.#parts.clock.now())
+      )
+    ]
+  }
+
+  /**
+   * Refunds a payment in whole or in part. What is answered may still be pending: then the provider's answer was lost.
+   * The idempotency key stands in the refund's row from before the provider is asked.
+   * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the
+   *   provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
+   */
+  async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
+    const { sources, payees, clock } = this.#parts
+    const source = await sources.get(merchant.id, input.invoiceId, clock.now())
+    if (source === null) throw new ShortError(400, 'Invoice not found')
+    requireRefundable(source)
+    const payee = payees.maker(merchant, source.slot, source.kind)
+    if (payee === null) throw providerChanged(source, payees)
+    const refund = this.#draft(source, payee, input)
+    const destination = readDestination(refund.type, refund.address, source.network, clock.now())
+    requireCapable(payee, refund)
+    const amount = input.amountSatoshis ?? null
+    if (amount === null) requireOptionalAmount(refund)
+    else requireSameAmount(destination, amount)
+    // Once something may have been sent, nothing that the database does is thrown any more.
+    return await this.#send(
+      payee,
+      source,
+      await this.#reserve(source, { ...refund, paymentHash: destination.paymentHash }, amount, idempotency)
+    )
+  }
+
+  /** The refund that an idempotency key has made, as it stands; null for none. */
+  byKey(merchant: Merchant, key: string): Promise<Kept<Refund> | null> {
+    return this.#parts.store.byKey(merchant.id, key)
+  }
+
+  /** @throws ShortError 404 */
+  async get(merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
+    if (refund === null) throw new ShortError(404, 'Refund not found')
+    return refund
+  }
+
+  /** One page of the merchant's refunds, newest first (decisions 11 and 12). */
+  list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
+    return this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
+  }
+
+  /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
+  async ofInvoice(merchant: Merchant, invoiceId: string): Promise<Refund[]> {
+    const { sources, clock } = this.#parts
+    if ((await sources.get(merchant.id, invoiceId, clock.now())) === null)
+      throw new ShortError(404, 'Invoice not found')
+    return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
+  }
+
+  /**
+   * Asks the provider how the refund stands and writes it. One that is settled is answered as it is.
+   * @throws ShortError 404; ProviderUnavailable 503 and ProviderRefused 502 when the provider does not say
+   */
+  async sync(merchant: Merchant, refundId: string): Promise<Refund> {
+    const refund = await this.get(merchant, refundId)
+    return isSettled(refund)
+      ? refund
+      : await this.#lookUp(merchant, refund).catch((error: unknown) => {
+          throw this.#advised(error, refund)
+        })
+  }
+
+  /**
+   * Looks up refunds that are pending or processing and due, `now` in milliseconds: for a job that runs every few
+   * seconds, in any number of processes. What fails is logged and tried again later. @returns how many were looked up
+   */
+  async followUp(now: number): Promise<number> {
+    const { store, log } = this.#parts
+    const due = await store.takeDue(now, SEND_WITHIN, LOOKED_UP_FOR, FOLLOW_UP_LIMIT)
+    for (const refund of due) {
+      try {
+        const merchant = await this.#parts.merchant(refund.merchantId)
+        if (merchant === null) throw new TypeError('the account of a refund is gone')
+        const seen = await this.#lookUp(merchant, refund)
+        if (isOpen(seen)) await store.checkAt(seen.refundId, nextCheck(seen, now))
+      } catch (error) {
+        log.warn(
+          { err: error, refundId: refund.refundId, merchantId: refund.merchantId },
+          'a refund could not be looked up; it is tried again later'
+        )
+        await store.checkAt(refund.refundId, nextCheck(refund, now))
+      }
+    }
+    return due.length
+  }
+
+  /**
+   * What kept a provider from saying how a refund stands, with what the merchant is to do about one that it never
+   * acknowledged.
+   */
+  #advised(error: unknown, refund: Refund): unknown {
+    const advice = adviceOn(refund, this.#parts.clock.now())
+    return error instanceof ProviderUnavailable && advice !== null
+      ? new ProviderUnavailable(`${error.message} ${advice}`, error.retryAfter, error, error.fault)
+      : error
+  }
+
+  #draft(source: RefundSource, payee: Payee, input: RefundInput): Refund {
+    const { clock, random } = this.#parts
+    return {
+      refundId: numericId(random),
+      merchantId: source.merchantId,
+      invoiceId: source.invoiceId,
+      status: 'pending',
+      type: input.refundType ?? 'chain',
+      address: input.refundAddress,
+      paymentHash: null,
+      amountSats: input.amountSatoshis ?? 0,
+      feeSats: 0,
+      slot: source.slot,
+      kind: payee.kind,
+      providerRefundId: null,
+      transactionHash: null,
+      email: input.email ?? null,
+      reason: input.reason ?? null,
+      createdAt: clock.now(),
+      processedAt: null
+    }
+  }
+
+  /**
+   * Writes the pending row when what is left of the payment covers it; `amount` null takes all that is left (decision
+   * 60).
+   */
+  async #reserve(
+    seen: RefundSource,
+    refund: Refund,
+    amount: number | null,
+    idempotency: Idempotency | null
+  ): Promise<Refund> {
+    const { database, sources, store, clock } = this.#parts
+    try {
+      return await database.transaction(async sql => {
+        const now = clock.now()
+        const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
+        if (source === null) throw new ShortError(400, 'Invoice not found')
+        requireRefundable(source)
+        const { held } = await store.sums(sql, source.invoiceId)
+        const left = Math.max(source.capSats - held, 0)
+        const amountSats = amount ?? left
+        if (amountSats > left || amountSats === 0) {
+          const lost = (await store.lost(sql, source.invoiceId)).map(held => adviceOn(held, now) ?? '')
+          const words =
+            amountSats === 0
+              ? 'Nothing is left to refund.'
+              : `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
+          throw new ShortError(400, [words, ...lost].join(' '), [], 'BG_REFUND_AMOUNT_EXCEEDED')
+        }
+        const reserved = { ...refund, amountSats, createdAt: now }
+        await store.insert(sql, reserved, now + SEND_WITHIN, idempotency)
+        return reserved
+      })
+    } catch (error) {
+      if (isUniqueViolation(error, IDEMPOTENCY_KEY_INDEX)) throw new IdempotencyKeyTaken()
+      if (isUniqueViolation(error, LIGHTNING_INVOICE_INDEX)) {
+        throw new ShortError(
+          400,
+          'Another refund already pays the Lightning invoice in refundAddress; ask the payer for a new one.'
+        )
+      }
+      throw error
+    }
+  }
+
+  /** Asks the provider, exactly once; what it is not certain about stays pending (decision 57). */
+  async #send(payee: Payee, source: RefundSource, refund: Refund): Promise<Refund> {
+    const { clock, log } = this.#parts
+    const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
+    let payout: Payout
+    try {
+      // A process that stood still may wake after others gave its refund up.
+      if (clock.now() - refund.createdAt >= SEND_WITHIN)
+        throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
+      payout = await payee.payOut(payoutRequest(refund, source))
+    } catch (error) {
+      if (!isNothingSent(error)) {
+        log.warn({ ...fields, err: error }, 'the answer to a refund was lost; it is looked up and never sent again')
+        return refund
+      }
+      await this.#release(refund)
+      throw error instanceof ProviderRefused ? new ShortError(400, error.message, [], 'BG_REFUND_REFUSED') : error
+    }
+    let written: Refund
+    try {
+      written = await this.#apply(
+        refund,
+        (current, now) => afterPayout(current, payout, now),
+        payout.status === 'failed'
+      )
+      // Only where the provider took longer to answer than its timeout and the grace together.
+      if (written.status === 'failed' && payout.status !== 'failed')
+        log.error(
+          { ...fields, payoutId: payout.payoutId },
+          'a refund was sent after it had been given up: more may have been paid out than was received'
+        )
+    } catch (error) {
+      // The money is on its way, whatever the database says: an error would make the client send it again.
+      log.error(
+        { ...fields, err: error, payoutId: payout.payoutId },
+        'a refund was sent and could not be written; it is looked up'
+      )
+      return refund
+    }
+    // Taken, and given up at once: for the client the same as a refusal.
+    if (payout.status === 'failed' && written.status === 'failed')
+      throw new ShortError(400, 'The payment provider could not send the refund.', [], 'BG_REFUND_REFUSED')
+    return written
+  }
+
+  /** Gives the amount of a refund back that was certainly not sent. */
+  async #release(refund: Refund): Promise<void> {
+    try {
+      await this.#apply(refund, afterRefusal, true)
+    } catch (error) {
+      // The provider's refusal is what the client must hear; the row is given up once the provider has not heard of it
+      // for long enough.
+      this.#parts.log.error(
+        { err: error, refundId: refund.refundId },
+        'a refund was not sent and could not be written as failed; it is looked up'
+      )
+    }
+  }
+
+  async #lookUp(merchant: Merchant, refund: Refund): Promise<Refund> {
+    const { payees } = this.#parts
+    const payee = payees.maker(merchant, refund.slot, refund.kind)
+    if (payee === null) {
+      // Another provider would say that it knows nothing, which is not the same as never sent.
+      throw new LongError(
+        502,
+        'Payment provider error',
+        `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${namesIn(payees, refund.slot)} now.`
+      )
+    }
+    const { sources, clock } = this.#parts
+    const source = await sources.get(refund.merchantId, refund.invoiceId, clock.now())
+    if (source === null) {
+      if (isOpen(refund)) throw new TypeError('what a refund gives back is gone')
+      // Orders of stores are purged once no refund of theirs is under way; nothing but a transaction hash can be
+      // missing then.
+      return refund
+    }
+    const found = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
+    return await this.#apply(refund, (current, now) => {
+      const payout = ownPayout(current, found)
+      return payout === null ? afterUnknown(current, now) : afterPayout(current, payout, now)
+    })
+  }
+
+  /**
+   * Writes what a refund has become, and the payment as refunded once confirmed refunds reach what was received
+   * (decision 56). The payment's row is locked first, as at create, so that sums are right and nobody waits in a
+   * circle. `isRefused`: the client is told that nothing was sent, so that its idempotency key may be used again
+   * (decision 19).
+   */
+  async #apply(seen: Refund, change: (refund: Refund, now: number) => Refund, isRefused = false): Promise<Refund> {
+    const { database, sources, store, clock, log, onConfirmed } = this.#parts
+    return await database.transaction(async sql => {
+      const now = clock.now()
+      const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
+      const current = await store.lock(sql, seen.refundId)
+      if (source === null || current === null) throw new TypeError('a refund or its payment is gone')
+      const next = change(current, now)
+      if (next === current) return current
+      await store.write(sql, next, now)
+      if (isRefused && next.status === 'failed') await store.forgetKey(sql, next.refundId)
+      if (current.status !== next.status) {
+        if (next.status === 'confirmed') await onConfirmed(sql, next)
+        log.info(
+          { refundId: next.refundId, invoiceId: next.invoiceId, from: current.status, to: next.status },
+          'a refund has changed'
+        )
+      }
+      await countConfirmed(sql, { sources, store }, source, next)
+      return next
+    })
+  }
+}
+
+/**
+ * Writes that all was given back, once confirmed refunds reach what came in (decision 56). The source's row is locked.
+ */
+export async function countConfirmed(
+  sql: TransactionSql,
+  { sources, store }: Pick<RefundsParts, 'sources' | 'store'>,
+  source: RefundSource,
+  refund: Refund
+): Promise<void> {
+  if (refund.status !== 'confirmed') return
+  const { confirmed } = await store.sums(sql, source.invoiceId)
+  if (confirmed >= source.capSats) await sources.refunded(sql, source)
+}
+
+/** The same request at every look, so that a provider recognises it. */
+function payoutRequest(refund: Refund, source: RefundSource): PayoutRequest {
+  return {
+    reference: refund.refundId,
+    chargeId: source.chargeId,
+    destination: payoutDestination(refund.type, refund.address),
+    amountSats: refund.amountSats,
+    description: refund.reason
+  }
+}
+
+function requireRefundable({ refusal }: RefundSource): void {
+  if (refusal !== null) throw new ShortError(400, refusal, [], 'BG_PAYMENT_NOT_REFUNDABLE')
+}
+
+/** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
+function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>): ShortError {
+  return new ShortError(
+    400,
+    `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`,
+    [],
+    'BG_REFUND_PROVIDER_CHANGED'
+  )
+}
+
+/** What stands in a slot. */
+function namesIn(payees: Pick<Payees, 'inOrder'>, slot: ProviderSlot): string {
+  return payees
+    .inOrder(slot)
+    .map(({ name }) => name)
+    .join(' or ')
+}
+
+function requireCapable(payee: Payee, refund: Refund): void {
+  const can = refund.type === 'ln' ? payee.capabilities.payout.lightning : payee.capabilities.payout.chain
+  const { lightning, chain } = payee.capabilities.payout
+  if (!can)
+    throw new ShortError(
+      400,
+      lightning || chain
+        ? `The payment provider cannot send refunds of type ${refund.type}.`
+        : `The ${payee.slot} provider, ${payee.kind}, only receives: it can send no refunds.`,
+      [],
+      'BG_REFUND_TYPE_UNSUPPORTED'
+    )
+}
+
+function requireOptionalAmount(refund: Refund): void {
+  if (refund.type === 'ln')
+    throw new ShortError(400, 'amountSatoshis is required for refunds of type ln.', [], 'BG_REFUND_AMOUNT_REQUIRED')
+  if (refund.slot === 'primary')
+    throw new ShortError(
+      400,
+      'amountSatoshis is required for refunds on the primary provider.',
+      [],
+      'BG_REFUND_AMOUNT_REQUIRED'
+    )
+}
+
+/** Whether asking the provider again could change nothing: failed, or confirmed with all that is to be known. */
+function isSettled(refund: Refund): boolean {
+  return (
+    refund.status === 'failed' ||
+    (refund.status === 'confirmed' && (refund.type === 'ln' || refund.transactionHash !== null))
+  )
+}

@@ -1,0 +1,277 @@
+import { KEY_LIFETIME, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import {
+  amount,
+  dateOrNull,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  together,
+  type Records,
+  type Row
+} from '../../platform/database/rows.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName } from './settlement.ts'
+import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
+import type { RefundPage, Refund } from './schema.ts'
+
+/** What the refunds of one payment come to, in satoshis. */
+export interface RefundedSums {
+  /** Pending, processing and confirmed: what can no longer be given out. */
+  readonly held: number
+  /** Confirmed only. */
+  readonly confirmed: number
+}
+
+/** Name of the index that lets no two refunds that may have paid share a Lightning invoice. */
+export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
+
+/** Name of the index that lets no two refunds of a merchant share an idempotency key. */
+export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
+
+/** Where refunds are kept. */
+export interface RefundStore {
+  /**
+   * Sums of one payment's refunds. They hold until the transaction ends only if the caller locked the payment's row
+   * before: whoever adds or changes a refund does that first.
+   */
+  sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
+  /**
+   * Adds a refund, which takes its idempotency key from another of more than a day ago that is final and was made by
+   * another body. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
+  insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
+  /** The refund that an idempotency key has made; null for none. */
+  byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
+  /** Frees the idempotency key of a refund that its client was never told of. */
+  forgetKey(sql: TransactionSql, refundId: string): Promise<void>
+  /** The refund with its row locked until the transaction ends; null when there is none. */
+  lock(sql: TransactionSql, refundId: string): Promise<Refund | null>
+  /** Writes what changes in the life of a refund: status, fee, the provider's id, transaction hash, times. */
+  write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
+  /** The merchant's own refund, or null. */
+  get(merchantId: number, refundId: string): Promise<Refund | null>
+  /** One page of a merchant's refunds, newest first, ties by id descending. */
+  list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
+  /** All refunds of one of the merchant's payments, newest first. */
+  ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
+  /**
+   * Takes at most `limit` open refunds that are due for a look-up, longest due first, and puts them off by `pause`
+   * milliseconds in one statement, so that of several processes one has each. None that is older than `oldest`
+   * milliseconds.
+   */
+  takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
+  /** Refunds of one payment of which it is not known whether the provider took them. */
+  lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
+  /** A refund of any merchant, with how it was settled by hand. */
+  forAdmin(refundId: string): Promise<SettledRefund | null>
+  /** One page of them: oldest first, `settled` newest first; of `lost` only those made at `madeBefore` or earlier. */
+  listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
+  /**
+   * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been
+   * acknowledged, and must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is
+   * written.
+   */
+  settle(
+    sql: TransactionSql,
+    refundId: string,
+    settlement: RefundSettlement,
+    madeBefore: number
+  ): Promise<Refund | null>
+  /** Sets when an open refund is looked up next. */
+  checkAt(refundId: string, nextCheckAt: number): Promise<void>
+}
+
+const refundRows: Records<Refund> = records({
+  refundId: text(),
+  merchantId: integer(),
+  invoiceId: text(),
+  status: text<RefundStatus>(),
+  type: text<RefundType>('refund_type'),
+  address: text('refund_address'),
+  paymentHash: optional(text()),
+  amountSats: amount(),
+  feeSats: amount(),
+  slot: text<ProviderSlot>('provider_slot'),
+  kind: text<KindName>('provider_kind'),
+  providerRefundId: optional(text()),
+  transactionHash: optional(text()),
+  email: optional(text()),
+  reason: optional(text()),
+  createdAt: moment(),
+  processedAt: optional(moment())
+})
+
+const settlementRows = records({
+  settlement: together({
+    outcome: text<SettlementOutcome>(),
+    settledBy: text(),
+    reason: text('settlement_reason'),
+    correlationId: text(),
+    settledAt: moment()
+  })
+})
+
+/** Whether anything of what came in for a payment or a store's order is being given back, or has been. */
+export async function isGivenBack(sql: TransactionSql, invoiceId: string): Promise<boolean> {
+  return (await sums(sql, invoiceId)).held > 0
+}
+
+async function sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
+  const [row] = await sql<Array<{ held: bigint; confirmed: bigint }>>`
+    select coalesce(sum(amount_sats), 0)::bigint as held,
+      coalesce(sum(amount_sats) filter (where status = 'confirmed'), 0)::bigint as confirmed
+    from refunds where invoice_id = ${invoiceId} and status <> 'failed'`
+  return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
+}
+
+/** Refunds in the SQL database. */
+export class SqlRefundStore implements RefundStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums> {
+    return sums(sql, invoiceId)
+  }
+
+  async insert(
+    sql: TransactionSql,
+    refund: Refund,
+    nextCheckAt: number,
+    idempotency: Idempotency | null = null
+  ): Promise<void> {
+    if (idempotency !== null)
+      await sql`
+        update refunds set idempotency_key = null, idempotency_fingerprint = null
+        where merchant_id = ${refund.merchantId} and idempotency_key = ${idempotency.key}
+          and idempotency_fingerprint <> ${idempotency.fingerprint} and status in ('confirmed', 'failed')
+          and created_at <= ${new Date(refund.createdAt - KEY_LIFETIME)}`
+    await sql`
+      insert into refunds ${sql({
+        ...refundRows.write(sql, refund),
+        updated_at: new Date(refund.createdAt),
+        next_check_at: new Date(nextCheckAt),
+        idempotency_key: idempotency?.key ?? null,
+        idempotency_fingerprint: idempotency?.fingerprint ?? null
+      })}`
+  }
+
+  async byKey(merchantId: number, key: string): Promise<Kept<Refund> | null> {
+    const [row] = await this.#database.sql<Array<Row & { readonly idempotency_fingerprint: string }>>`
+      select * from refunds where merchant_id = ${merchantId} and idempotency_key = ${key}`
+    if (row === undefined) return null
+    const made = refundRows.read(row)
+    const freeAt = isOpen(made) ? null : made.createdAt + KEY_LIFETIME
+    return { made, fingerprint: row.idempotency_fingerprint, freeAt }
+  }
+
+  async forgetKey(sql: TransactionSql, refundId: string): Promise<void> {
+    await sql`update refunds set idempotency_key = null, idempotency_fingerprint = null where refund_id = ${refundId}`
+  }
+
+  async lock(sql: TransactionSql, refundId: string): Promise<Refund | null> {
+    return await refundRows.one(sql`select * from refunds where refund_id = ${refundId} for update`)
+  }
+
+  async write(sql: TransactionSql, refund: Refund, now: number): Promise<void> {
+    await sql`
+      update refunds set status = ${refund.status}, fee_sats = ${refund.feeSats}, provider_refund_id = ${refund.providerRefundId},
+        transaction_hash = ${refund.transactionHash}, processed_at = ${dateOrNull(refund.processedAt)}, updated_at = ${new Date(now)}
+      where refund_id = ${refund.refundId}`
+  }
+
+  async get(merchantId: number, refundId: string): Promise<Refund | null> {
+    return await refundRows.one(
+      this.#database.sql`select * from refunds where refund_id = ${refundId} and merchant_id = ${merchantId}`
+    )
+  }
+
+  async list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]> {
+    const sql = this.#database.sql
+    return await refundRows.all(sql`
+      select * from refunds where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
+      order by created_at desc, refund_id desc limit ${page.take} offset ${page.skip}`)
+  }
+
+  async ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]> {
+    return await refundRows.all(this.#database.sql`
+      select * from refunds where merchant_id = ${merchantId} and invoice_id = ${invoiceId} order by created_at desc, refund_id desc`)
+  }
+
+  async takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]> {
+    return await refundRows.all(this.#database.sql`
+      update refunds set next_check_at = ${new Date(now + pause)} where refund_id in (
+        select refund_id from refunds where status in ('pending', 'processing') and next_check_at <= ${new Date(now)} and created_at > ${new Date(now - oldest)}
+        order by next_check_at limit ${limit} for update skip locked)
+      returning *`)
+  }
+
+  async lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]> {
+    return await refundRows.all(sql`
+      select * from refunds where invoice_id = ${invoiceId} and status = 'pending' and provider_refund_id is null order by created_at`)
+  }
+
+  async forAdmin(refundId: string): Promise<SettledRefund | null> {
+    const { sql } = this.#database
+    const [row] = await sql`
+      select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
+      from refunds left join refund_settlements using (refund_id) where refund_id = ${refundId}`
+    return row === undefined ? null : readSettled(row)
+  }
+
+  async listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]> {
+    const { sql } = this.#database
+    const which =
+      view === 'lost'
+        ? sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
+        : view === 'open'
+          ? sql`status in ('pending', 'processing')`
+          : sql`outcome is not null`
+    const order = view === 'settled' ? sql`settled_at desc, refund_id desc` : sql`created_at, refund_id`
+    const rows = await sql`
+      select refunds.*, outcome, settled_by, refund_settlements.reason as settlement_reason, correlation_id, settled_at
+      from refunds left join refund_settlements using (refund_id) where ${which} order by ${order} limit ${page.take} offset ${page.skip}`
+    return rows.map(readSettled)
+  }
+
+  async settle(
+    sql: TransactionSql,
+    refundId: string,
+    settlement: RefundSettlement,
+    madeBefore: number
+  ): Promise<Refund | null> {
+    const { outcome, providerRefundId, transactionHash, feeSats, settledBy, reason, correlationId } = settlement
+    const at = new Date(settlement.settledAt)
+    const isSent = outcome === 'sent'
+    const may = isSent
+      ? sql`status in ('pending', 'processing')`
+      : sql`status = 'pending' and provider_refund_id is null and created_at <= ${new Date(madeBefore)}`
+    const [row] = await sql`
+      update refunds set status = ${isSent ? 'confirmed' : 'failed'}, provider_refund_id = coalesce(provider_refund_id, ${providerRefundId}),
+        transaction_hash = case when refund_type = 'chain' then coalesce(transaction_hash, ${transactionHash}) end, fee_sats = coalesce(${feeSats}, fee_sats),
+        processed_at = ${at}, updated_at = ${at}
+      where refund_id = ${refundId} and ${may} returning *`
+    if (row === undefined) return null
+    await sql`insert into refund_settlements ${sql({ refund_id: refundId, outcome, settled_by: settledBy, reason, correlation_id: correlationId, settled_at: at })}`
+    return refundRows.read(row)
+  }
+
+  async checkAt(refundId: string, nextCheckAt: number): Promise<void> {
+    await this.#database.sql`update refunds set next_check_at = ${new Date(nextCheckAt)} where refund_id = ${refundId}`
+  }
+}
+
+function readSettled(row: Row): SettledRefund {
+  const refund = refundRows.read(row)
+  const { settlement } = settlementRows.read(row)
+  const { providerRefundId, transactionHash, feeSats } = refund
+  return {
+    refund,
+    settlement: settlement === null ? null : { ...settlement, providerRefundId, transactionHash, feeSats }
+  }
+}

@@ -1,0 +1,109 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { periodOf } from '../../engine/operations/keyset.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { trafficTexts } from './documented.ts'
+import type { Measured } from './measured.ts'
+import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
+import { REQUESTS_VIEW, requestsOf } from './views.ts'
+
+/** What was measured of all routes together. */
+export const TrafficView = Type.Object(
+  {
+    ...REQUESTS_VIEW,
+    sales: Type.Integer({ description: 'What was sold: each payment once, however it was learnt.' }),
+    sats: Type.Integer({ description: 'Satoshis of these sales.' })
+  },
+  { title: 'Traffic' }
+)
+
+/** What was measured of one route. */
+export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
+
+const MetricsQuery = Type.Object({
+  from: Type.Optional(isoTimeQuery('ISO 8601; the whole step that it is in. A day before `to` unless said.')),
+  to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.')),
+  step: Type.Optional(
+    Type.Enum(Object.keys(TRAFFIC_STEPS) as TrafficStep[] /* the object's own keys */, {
+      description: 'Length of a step: at most 1500 of them, of=route at most 100. One that fits the period unless said.'
+    })
+  ),
+  of: Type.Optional(
+    Type.Enum(['time', 'route'], { description: 'time: `points` by step; route: `routes` over the whole period.' })
+  ),
+  route: Type.Optional(Type.String({ maxLength: 300, description: 'Of one route alone, by its name.' }))
+})
+
+const MetricsView = Type.Object(
+  {
+    step: Type.String(),
+    from: isoTime('Begin of the first step.'),
+    to: isoTime('End of the last step.'),
+    total: TrafficView,
+    points: Type.Optional(
+      Type.Array(Type.Object({ at: isoTime('Begin of the step.'), ...TrafficView.properties }), {
+        description: 'Steps without a request are left out.'
+      })
+    ),
+    routes: Type.Optional(
+      Type.Array(RouteTrafficView, { description: 'The busiest first; `…` has those beyond 200 of a minute.' })
+    )
+  },
+  { title: 'GatewayMetrics' }
+)
+
+/** The sums of all routes for a response. */
+export function trafficView(sums: Measured): Static<typeof TrafficView> {
+  return { ...requestsOf(sums), sales: sums.sales, sats: sums.sats }
+}
+
+/** The sums of one route for a response. */
+export function routeTrafficView(route: string, sums: Measured): Static<typeof RouteTrafficView> {
+  return { route, ...requestsOf(sums) }
+}
+
+/** `/api/admin/metrics`. */
+export function trafficOperations(traffic: Traffic): AnyOperation[] {
+  return documented(trafficTexts, [
+    defineOperation({
+      id: 'adminGetMetrics',
+      method: 'GET',
+      path: '/api/admin/metrics',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'What went through the gateway in the last 30 days, by step or by route, over all processes',
+      tag: 'Admin',
+      access: 'admin',
+      query: MetricsQuery,
+      responses: { 200: { description: 'Sums of whole steps.', schema: MetricsView } },
+      async handle({ query }) {
+        const period = periodOf(query)
+        const iso = (at: number): string => new Date(at).toISOString()
+        if (query.of === 'route') {
+          const { step, from, to, total, routes } = await traffic.byRoute(period, query.step)
+          const shown = routes.filter(({ route }) => query.route === undefined || route === query.route)
+          return {
+            status: 200,
+            body: {
+              step,
+              from: iso(from),
+              to: iso(to),
+              total: trafficView(total),
+              routes: shown.map(({ route, ...sums }) => routeTrafficView(route, sums))
+            }
+          }
+        }
+        const { step, from, to, total, points } = await traffic.sums(period, query.step, query.route)
+        return {
+          status: 200,
+          body: {
+            step,
+            from: iso(from),
+            to: iso(to),
+            total: trafficView(total),
+            points: points.map(({ at, ...sums }) => ({ at: iso(at), ...trafficView(sums) }))
+          }
+        }
+      }
+    })
+  ])
+}

@@ -1,0 +1,153 @@
+import { hostname } from 'node:os'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { freshId } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import type { MeasuredStep } from './measured.ts'
+import { PendingProxies } from './pending-proxies.ts'
+import { TrafficReading } from './reading.ts'
+import type { TrafficBatch, TrafficStore } from './store.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+/** Minutes that are kept while the database is away; then the oldest is dropped. */
+const MOST_MINUTES = 60
+
+/** Milliseconds that the end of the process waits for the last minute. */
+const LAST_WRITE = 2_000
+
+/** What the recorder works with. */
+export interface RecorderParts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly store: Pick<TrafficStore, 'write'>
+  /** Of the configuration. */
+  generation(): number
+}
+
+/** Writes what this process measured into the database, once a minute; in one statement unless many proxies were asked. */
+export class TrafficRecorder {
+  readonly #parts: RecorderParts
+  readonly #reading: TrafficReading
+  readonly #id = freshId()
+  readonly #startedAt: number
+  /** Read, and not sent yet: one list of rows for each minute, the oldest first. */
+  #minutes: MeasuredStep[][] = []
+  /** Sent, and nobody knows whether it was written: it goes again as it is. */
+  #unsure: TrafficBatch | null = null
+  /** Of proxies, read and not sent: the sum of each by hour. */
+  readonly #proxies = new PendingProxies()
+  #written = 0
+  #lostMinutes = 0
+  #since: number
+  #timer: Timer | null = null
+  #writing: Promise<void> | null = null
+
+  constructor(parts: RecorderParts) {
+    this.#parts = parts
+    this.#reading = new TrafficReading(parts.metrics)
+    this.#startedAt = this.#since = parts.clock.now()
+  }
+
+  /** Begins to write at the end of each minute. May be called again. */
+  start(): void {
+    if (this.#timer === null) this.#wait()
+  }
+
+  /**
+   * Writes what is there once more, unless the database has just been away; the end of the process does not wait long for
+   * it. Never throws.
+   */
+  async close(): Promise<void> {
+    if (this.#timer === null) return
+    this.#timer.cancel()
+    this.#timer = null
+    const late = Promise.withResolvers<void>()
+    const timer = this.#parts.clock.after(LAST_WRITE, late.resolve)
+    await Promise.race([this.#last(), late.promise])
+    timer.cancel()
+  }
+
+  async #last(): Promise<void> {
+    await this.#writing
+    if (this.#unsure === null) await this.tell()
+  }
+
+  /**
+   * Reads what was measured since the last time, and writes what is not written. Never throws: what cannot be written
+   * is kept for a while.
+   */
+  tell(): Promise<void> {
+    this.#writing ??= this.#tell().finally(() => {
+      this.#writing = null
+    })
+    return this.#writing
+  }
+
+  #wait(): void {
+    const { clock } = this.#parts
+    this.#timer = clock.after(MINUTE - (clock.now() % MINUTE), () => {
+      if (this.#timer !== null) this.#wait()
+      void this.tell()
+    })
+  }
+
+  async #tell(): Promise<void> {
+    const { log, store } = this.#parts
+    await this.#read()
+    try {
+      do {
+        if (this.#unsure !== null) await store.write(this.#unsure)
+        this.#unsure = this.#batch()
+      } while (this.#unsure !== null)
+    } catch (error) {
+      log.warn(
+        { err: error, minutes: this.#minutes.length + 1 },
+        'measurements could not be written; they are kept and written later'
+      )
+    }
+  }
+
+  async #read(): Promise<void> {
+    const { clock, log } = this.#parts
+    const at = Math.floor(this.#since / MINUTE) * MINUTE
+    this.#since = clock.now()
+    this.#proxies.add(Math.floor(at / HOUR) * HOUR, this.#parts.metrics.tallies.take())
+    const rows = [...(await this.#reading.read())].map(([route, measured]) => ({ at, route, ...measured }))
+    if (rows.length === 0) return
+    this.#minutes.push(rows)
+    if (this.#minutes.length <= MOST_MINUTES) return
+    this.#minutes.shift()
+    this.#lostMinutes++
+    log.warn(
+      { lost: this.#lostMinutes },
+      'a minute of measurements was dropped: the database has been away for too long'
+    )
+  }
+
+  /** What is read and not sent; null for nothing. */
+  #batch(): TrafficBatch | null {
+    const { clock, generation, metrics } = this.#parts
+    const faults = metrics.faults.take()
+    const rows = this.#minutes.flat()
+    const proxies = this.#proxies.take()
+    if (rows.length === 0 && faults.length === 0 && proxies.length === 0) return null
+    this.#minutes = []
+    return {
+      process: {
+        id: this.#id,
+        pid: process.pid,
+        host: hostname(),
+        generation: generation(),
+        startedAt: this.#startedAt,
+        seenAt: clock.now(),
+        written: ++this.#written,
+        lostMinutes: this.#lostMinutes
+      },
+      rows,
+      proxies,
+      faults
+    }
+  }
+}

@@ -1,0 +1,312 @@
+import type { Database } from '../../platform/database/database.ts'
+import { amount, column, integer, moment, records, text, type Column } from '../../platform/database/rows.ts'
+import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import { summed, type MeasuredStep } from './measured.ts'
+
+const MINUTE = 60_000
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+/** Milliseconds that minutes, sums and ways to fail are kept. */
+export const KEPT = 30 * DAY
+
+/** What sums are kept by, in milliseconds. */
+export const GRAINS = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const
+export type Grain = keyof typeof GRAINS
+
+/** A process that writes what it measures. Times in milliseconds since the epoch. */
+export interface TrafficProcess {
+  readonly id: string
+  readonly pid: number
+  readonly host: string
+  /** Of its configuration: one more with each reload. */
+  readonly generation: number
+  readonly startedAt: number
+  readonly seenAt: number
+  /** Its writes, counted: each is done once, however often it is sent. */
+  readonly written: number
+  /** Minutes that it had to drop. */
+  readonly lostMinutes: number
+}
+
+/** What a process writes at once. */
+export interface TrafficBatch {
+  readonly process: TrafficProcess
+  /** By minute and route. */
+  readonly rows: readonly MeasuredStep[]
+  /** By hour and proxy. */
+  readonly proxies: readonly MeasuredStep[]
+  readonly faults: readonly FaultSum[]
+}
+
+/** Milliseconds that sums of proxies by hour are kept; those by day are kept like all others. */
+export const PROXY_HOURS_KEPT = 7 * DAY
+
+/** Which rows of proxies are read. */
+export interface ProxyTrafficQuery {
+  readonly merchantId: number
+  /** One of the account's; null for all of them. */
+  readonly proxyId: string | null
+  readonly grain: 'hour' | 'day'
+  /** Milliseconds since the epoch; `to` is not among them. */
+  readonly from: number
+  readonly to: number
+}
+
+/** Which rows are read. */
+export interface TrafficQuery {
+  readonly grain: Grain
+  /** Milliseconds since the epoch; `to` is not among them. */
+  readonly from: number
+  readonly to: number
+  /** Of one route; empty for all of them together, and `each` for every one by itself. */
+  readonly route: string | { readonly each: true }
+}
+
+const processRows = records({
+  id: text(),
+  pid: integer(),
+  host: text(),
+  generation: integer(),
+  startedAt: moment(),
+  seenAt: moment(),
+  written: amount(),
+  lostMinutes: integer()
+})
+
+const faultRows = records({
+  route: text(),
+  status: integer(),
+  message: text(),
+  times: amount(),
+  firstAt: moment(),
+  lastAt: moment(),
+  correlationId: text()
+})
+
+/** `integer` or `bigint`. */
+const counted = (): Column<number> =>
+  column(
+    null,
+    (stored: number | bigint) => Number(stored),
+    value => value
+  )
+
+/** Latencies are read as texts: of arrays the client would make one object for each element. */
+const latencies: Column<Map<number, number>> = {
+  name: null,
+  read: row => {
+    const buckets = String(row['buckets']).split(',')
+    const counts = String(row['counts']).split(',')
+    return new Map(row['buckets'] === '' ? [] : buckets.map((bucket, at) => [Number(bucket), Number(counts[at])]))
+  },
+  write: () => {
+    throw new TypeError('measurements are written by one statement')
+  }
+}
+
+const stepRows = records({
+  at: moment(),
+  route: text(),
+  requests: counted(),
+  asked: counted(),
+  paidRequests: counted(),
+  sales: counted(),
+  sats: amount(),
+  clientErrors: counted(),
+  serverErrors: counted(),
+  upstreamFailures: counted(),
+  unfinished: counted(),
+  latencies
+})
+
+const OF_REQUESTS = [
+  'requests',
+  'asked',
+  'paid_requests',
+  'client_errors',
+  'server_errors',
+  'upstream_failures',
+  'unfinished'
+]
+const OF_ROUTES = [...OF_REQUESTS, 'sales', 'sats']
+
+/** A table of sums: what its rows are of, what they count, and how wide latencies are. */
+interface SumsTable {
+  readonly table: string
+  readonly of: 'route' | 'proxy_id'
+  readonly numbers: readonly string[]
+  readonly count: 'integer' | 'bigint'
+  readonly grain: '' | 'grain,'
+}
+
+/** Adds rows, which come as JSON, to those of a table, bucket by bucket. */
+const addTo = ({ table, of, numbers, count, grain }: SumsTable): string => `
+  insert into ${table} as held (${grain} at, ${of}, ${numbers.join(', ')}, buckets, counts)
+  select ${grain} at, route, ${numbers.join(', ')}, buckets, counts
+  from jsonb_to_recordset(\0::jsonb) as given (
+    ${grain === '' ? '' : 'grain text,'} at timestamptz, route text, ${numbers.map(name => `${name} bigint`).join(', ')},
+    buckets smallint[], counts bigint[])
+  where exists (select from mine)
+  order by ${grain} route, at
+  on conflict (${grain} ${of}, at) do update set
+    ${numbers.map(name => `${name} = held.${name} + excluded.${name}`).join(', ')},
+    (buckets, counts) = (
+      select coalesce(array_agg(bucket order by bucket), '{}'), coalesce(array_agg(more order by bucket), '{}')
+      from (
+        select bucket, sum(count)::${count} as more
+        from (
+          select unnest(held.buckets) as bucket, unnest(held.counts) as count
+          union all
+          select unnest(excluded.buckets), unnest(excluded.counts)) as both_of_them
+        group by bucket) as added)`
+
+/**
+ * One statement for all that a process has to tell. A batch that was written before adds nothing. Rows are locked in the
+ * order of their keys, so that processes wait for each other and never in a circle.
+ */
+const WRITE = `
+  with mine as (
+    insert into traffic_processes as held (id, pid, host, generation, started_at, seen_at, written, lost_minutes)
+    select id, pid, host, generation, started_at, seen_at, written, lost_minutes
+    from jsonb_to_record(\0::jsonb) as given (
+      id text, pid integer, host text, generation integer, started_at timestamptz, seen_at timestamptz, written bigint,
+      lost_minutes integer)
+    on conflict (id) do update set generation = excluded.generation, seen_at = excluded.seen_at,
+      written = excluded.written, lost_minutes = excluded.lost_minutes
+      where held.written < excluded.written
+    returning id),
+  minutes as (${addTo({ table: 'traffic_minutes', of: 'route', numbers: OF_ROUTES, count: 'integer', grain: '' })}),
+  sums as (${addTo({ table: 'traffic_sums', of: 'route', numbers: OF_ROUTES, count: 'bigint', grain: 'grain,' })}),
+  proxies as (${addTo({ table: 'proxy_traffic', of: 'proxy_id', numbers: OF_REQUESTS, count: 'bigint', grain: 'grain,' })}),
+  faults as (
+    insert into route_faults as held (route, status, message, times, first_at, last_at, correlation_id)
+    select route, status, message, times, first_at, last_at, correlation_id
+    from jsonb_to_recordset(\0::jsonb) as given (
+      route text, status smallint, message text, times bigint, first_at timestamptz, last_at timestamptz, correlation_id text)
+    where exists (select from mine)
+    order by route, status, message
+    on conflict (route, status, message) do update set times = held.times + excluded.times,
+      first_at = least(held.first_at, excluded.first_at), last_at = greatest(held.last_at, excluded.last_at),
+      correlation_id = case when excluded.last_at >= held.last_at then excluded.correlation_id else held.correlation_id end)
+  select 1`
+
+/** What a tagged template of the statement passes: the client tells one by `raw`. */
+const WRITE_PARTS = WRITE.split('\0')
+const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: WRITE_PARTS })
+
+const iso = (at: number): string => new Date(at).toISOString()
+
+/** A row as the statement reads it. */
+function sentRow(row: MeasuredStep) {
+  const buckets = [...row.latencies.keys()].sort((a, b) => a - b)
+  return {
+    at: iso(row.at),
+    route: row.route,
+    requests: row.requests,
+    asked: row.asked,
+    paid_requests: row.paidRequests,
+    sales: row.sales,
+    sats: row.sats,
+    client_errors: row.clientErrors,
+    server_errors: row.serverErrors,
+    upstream_failures: row.upstreamFailures,
+    unfinished: row.unfinished,
+    buckets,
+    counts: buckets.map(bucket => row.latencies.get(bucket) ?? 0)
+  }
+}
+
+/** What went through the gateway, in the SQL database. */
+export class TrafficStore {
+  readonly #database: Pick<Database, 'sql'>
+
+  constructor(database: Pick<Database, 'sql'>) {
+    this.#database = database
+  }
+
+  /** Adds what a process measured, once, however often it is sent. @throws Unavailable when the database is away */
+  async write({ process, rows, proxies, faults }: TrafficBatch): Promise<void> {
+    const { sql } = this.#database
+    const { startedAt, seenAt, lostMinutes, ...rest } = process
+    const sums = (of: readonly MeasuredStep[], ...grains: ReadonlyArray<Exclude<Grain, 'minute'>>): never =>
+      grains.flatMap(grain =>
+        summed(of, at => Math.floor(at / GRAINS[grain]) * GRAINS[grain]).map(row => ({ grain, ...sentRow(row) }))
+      ) as never /* plain numbers and texts, which the client's type cannot see */
+    await sql(
+      WRITE_TEMPLATE,
+      sql.json({ ...rest, started_at: iso(startedAt), seen_at: iso(seenAt), lost_minutes: lostMinutes }),
+      sql.json(summed(rows, at => at).map(sentRow)),
+      sql.json(sums(rows, 'quarter', 'hour', 'day')),
+      sql.json(sums(proxies, 'hour', 'day')),
+      sql.json(
+        faults.map(({ firstAt, lastAt, correlationId, ...fault }) => ({
+          ...fault,
+          first_at: iso(firstAt),
+          last_at: iso(lastAt),
+          correlation_id: correlationId
+        }))
+      )
+    )
+  }
+
+  /** Rows in the order of their time. Those without a request are left out. @throws Unavailable when the database is away */
+  async steps({ grain, from, to, route }: TrafficQuery): Promise<MeasuredStep[]> {
+    const { sql } = this.#database
+    const held = grain === 'minute' ? sql`traffic_minutes where true` : sql`traffic_sums where grain = ${grain}`
+    const whose = typeof route === 'string' ? sql`route = ${route}` : sql`route <> ''`
+    return await stepRows.all(sql`
+      select at, route, requests, asked, paid_requests, sales, sats, client_errors, server_errors, upstream_failures, unfinished,
+        array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
+      from ${held} and at >= ${new Date(from)} and at < ${new Date(to)} and ${whose}
+      order by at, route`)
+  }
+
+  /** Rows of an account's proxies that are not removed, like `steps`; `route` is the proxy. */
+  async proxySteps({ merchantId, proxyId, grain, from, to }: ProxyTrafficQuery): Promise<MeasuredStep[]> {
+    const { sql } = this.#database
+    return await stepRows.all(sql`
+      select at, proxy_id as route, requests, asked, paid_requests, 0 as sales, 0::bigint as sats, client_errors, server_errors,
+        upstream_failures, unfinished, array_to_string(buckets, ',') as buckets, array_to_string(counts, ',') as counts
+      from proxies join proxy_traffic using (proxy_id)
+      where merchant_id = ${merchantId} and deleted_at is null and grain = ${grain}
+        and at >= ${new Date(from)} and at < ${new Date(to)} and ${proxyId === null ? sql`true` : sql`proxy_id = ${proxyId}`}
+      order by at, proxy_id`)
+  }
+
+  /** How requests failed, the newest first: of one route or of all, at most `most` of each. */
+  async faults(since: number, most: number, route: string | null = null): Promise<FaultSum[]> {
+    const { sql } = this.#database
+    return await faultRows.all(sql`
+      select * from (
+        select *, row_number() over (partition by route order by last_at desc, status, message) as nth from route_faults
+        where last_at >= ${new Date(since)} and ${route === null ? sql`true` : sql`route = ${route}`}) as newest
+      where nth <= ${most}
+      order by last_at desc, route, status, message`)
+  }
+
+  /** Processes that have written since, the longest running first. */
+  async processes(since: number): Promise<TrafficProcess[]> {
+    const { sql } = this.#database
+    return await processRows.all(
+      sql`select * from traffic_processes where seen_at >= ${new Date(since)} order by started_at, id`
+    )
+  }
+
+  /** Deletes what is older than a month, and ways to fail beyond the newest hundred of a route. */
+  async purge(now: number): Promise<void> {
+    const { sql } = this.#database
+    const before = new Date(now - KEPT)
+    await sql`delete from traffic_minutes where at < ${before}`
+    // A day that is still within it has its sums.
+    await sql`delete from traffic_sums where at < ${new Date(now - KEPT - DAY)}`
+    await sql`delete from proxy_traffic where at < ${new Date(now - KEPT - DAY)}`
+    await sql`delete from proxy_traffic where at < ${new Date(now - PROXY_HOURS_KEPT - HOUR)} and grain = 'hour'`
+    await sql`delete from traffic_processes where seen_at < ${before}`
+    await sql`
+      delete from route_faults where last_at < ${before} or (route, status, message) in (
+        select route, status, message from (
+          select route, status, message, row_number() over (partition by route order by last_at desc) as nth
+          from route_faults) as ranked
+        where nth > 100)`
+  }
+}

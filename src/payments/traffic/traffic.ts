@@ -1,0 +1,129 @@
+import { invalidField } from '../../engine/operations/validation.ts'
+import { requireWritable } from '../../engine/formats/calendar.ts'
+import type { TimeSpan } from '../../engine/operations/keyset.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import { add, nothingMeasured, summed, type Measured, type MeasuredStep } from './measured.ts'
+import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from './store.ts'
+
+const MINUTE = 60_000
+
+/** Lengths of a step that may be asked for, in milliseconds. */
+export const TRAFFIC_STEPS = {
+  '1m': MINUTE,
+  '5m': 5 * MINUTE,
+  '15m': 15 * MINUTE,
+  '1h': 60 * MINUTE,
+  '6h': 360 * MINUTE,
+  '1d': 1440 * MINUTE
+} as const
+export type TrafficStep = keyof typeof TRAFFIC_STEPS
+
+/** Steps of one answer, at most. */
+const MOST_STEPS = 1_500
+/** Rows of single routes that one answer is summed from, at most: so many steps are read of each. */
+const MOST_STEPS_OF_ROUTES = 100
+
+/** What went through the gateway in some time. */
+export interface TrafficSums {
+  readonly step: TrafficStep
+  /** Milliseconds since the epoch; whole steps, and `to` is not among them. */
+  readonly from: number
+  readonly to: number
+  readonly total: Measured
+  /** Steps without a request are left out. */
+  readonly points: readonly MeasuredStep[]
+}
+
+/** What went through the gateway, over all processes that share its database. */
+export class Traffic {
+  readonly #store: TrafficStore
+  readonly #clock: Clock
+
+  constructor(store: TrafficStore, clock: Clock) {
+    this.#store = store
+    this.#clock = clock
+  }
+
+  /**
+   * By step, of one route or of all together (the empty name): a day up to now unless said, in steps that make about a
+   * hundred. @throws ValidationError for a period that ends before it begins, or has too many steps
+   */
+  async sums(span: TimeSpan, wanted: TrafficStep | undefined, route = ''): Promise<TrafficSums> {
+    const { step, from, to } = this.#period(span, wanted, MOST_STEPS)
+    const rows = await this.#store.steps({ grain: grainOf(TRAFFIC_STEPS[step]), from, to, route })
+    const points = summed(rows, at => Math.floor(at / TRAFFIC_STEPS[step]) * TRAFFIC_STEPS[step])
+    return { step, from, to, total: totalOf(points), points }
+  }
+
+  /** By route, the busiest first. @throws ValidationError like `sums` */
+  async byRoute(
+    span: TimeSpan,
+    wanted: TrafficStep | undefined
+  ): Promise<Omit<TrafficSums, 'points'> & { routes: MeasuredStep[] }> {
+    const { step, from, to } = this.#period(span, wanted ?? '1h', MOST_STEPS_OF_ROUTES)
+    const rows = await this.#store.steps({ grain: grainOf(TRAFFIC_STEPS[step]), from, to, route: { each: true } })
+    const all = await this.#store.steps({ grain: grainOf(TRAFFIC_STEPS[step]), from, to, route: '' })
+    const routes = summed(rows, () => from).sort((one, other) => other.requests - one.requests)
+    return { step, from, to, total: totalOf(all), routes }
+  }
+
+  /** The last whole minutes. */
+  async lately(minutes: number): Promise<Measured> {
+    const now = Math.floor(this.#clock.now() / MINUTE) * MINUTE
+    return totalOf(await this.#store.steps({ grain: 'minute', from: now - minutes * MINUTE, to: now, route: '' }))
+  }
+
+  /** The same by route. */
+  async latelyByRoute(minutes: number): Promise<MeasuredStep[]> {
+    const now = Math.floor(this.#clock.now() / MINUTE) * MINUTE
+    const from = now - minutes * MINUTE
+    return summed(await this.#store.steps({ grain: 'minute', from, to: now, route: { each: true } }), () => from)
+  }
+
+  /** How requests failed in the last day, the newest first, at most `most` of each route. */
+  async faults(most: number): Promise<FaultSum[]> {
+    return await this.#store.faults(this.#clock.now() - GRAINS.day, most)
+  }
+
+  /** Processes that have written in the last few minutes. */
+  async processes(): Promise<TrafficProcess[]> {
+    return await this.#store.processes(this.#clock.now() - 3 * MINUTE)
+  }
+
+  #period(
+    { from, to }: TimeSpan,
+    wanted: TrafficStep | undefined,
+    most: number
+  ): { step: TrafficStep; from: number; to: number } {
+    const end = to ?? this.#clock.now()
+    const begin = from ?? end - GRAINS.day
+    if (begin >= end) throw invalidField('/from', 'Must be before `to`.')
+    const step = wanted ?? fitting(end - begin)
+    const length = TRAFFIC_STEPS[step]
+    const first = Math.floor(begin / length) * length
+    const last = Math.ceil(end / length) * length
+    if ((last - first) / length > most)
+      throw invalidField('/from', `Must be at most ${most} steps of ${step} before \`to\`.`)
+    if (last - first > KEPT + 2 * GRAINS.day) throw invalidField('/from', 'Must be at most 30 days before `to`.')
+    requireWritable(first, last)
+    return { step, from: first, to: last }
+  }
+}
+
+/** The shortest step of which not more than some hundred make the period. */
+function fitting(period: number): TrafficStep {
+  const steps = Object.entries(TRAFFIC_STEPS) as Array<[TrafficStep, number]> /* the object's own entries */
+  return steps.find(([, length]) => period / length <= 200)?.[0] ?? '1d'
+}
+
+/** The longest sums that a step consists of. */
+function grainOf(step: number): Grain {
+  return (['day', 'hour', 'quarter'] as const).find(grain => step % GRAINS[grain] === 0) ?? 'minute'
+}
+
+function totalOf(rows: readonly MeasuredStep[]): Measured {
+  const total = nothingMeasured()
+  for (const row of rows) add(total, row)
+  return total
+}

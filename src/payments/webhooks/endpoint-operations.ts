@@ -1,0 +1,181 @@
+import { Type, type Static } from 'typebox'
+import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { endpointTexts } from './documented-endpoints.ts'
+import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
+import { TestView, WEBHOOK_EVENTS, type WebhookEvent } from './schema.ts'
+import type { Webhooks } from './service.ts'
+
+/** Stands for every event, those of later versions too. */
+const ALL = '*'
+
+const EndpointView = Type.Object(
+  {
+    endpointId: Type.String({ description: 'A UUID, or `first` for the one of PUT /api/merchant/webhook-url.' }),
+    isFirst: Type.Boolean({ description: 'It is told of everything, and set by PUT /api/merchant/webhook-url.' }),
+    url: Type.String(),
+    events: Type.Array(Type.String(), { description: 'What it is told of; `["*"]` for everything.' }),
+    isActive: Type.Boolean({ description: 'false for one that is paused: nothing is written for it.' }),
+    createdAt: isoTimeOrNull('Null for the first.')
+  },
+  { title: 'WebhookEndpoint' }
+)
+/** A webhook endpoint as merchants see it. */
+export type EndpointView = Static<typeof EndpointView>
+const NewEndpoint = Type.Object(
+  {
+    ...EndpointView.properties,
+    webhookSecret: Type.String({ description: 'Signs what is sent there; shown this once.' })
+  },
+  { title: 'NewWebhookEndpoint' }
+)
+const url = Type.String({ maxLength: 2048, description: 'By the rules of webhookUrl.' })
+const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
+  minItems: 1,
+  uniqueItems: true,
+  description: 'What it is told of; `["*"]` for everything.'
+})
+const isActive = Type.Boolean({ description: 'false pauses it: what waits for it has failed, and can be sent again.' })
+const ErrorBody = Type.Object({ error: Type.String() })
+const missing = { description: 'The account has no such endpoint.', schema: ErrorBody }
+const refused = { description: 'The address cannot be used, or there is no such event.' }
+const byId = Type.Object({ endpointId: Type.String() })
+const noStore = ['Cache-Control', 'no-store']
+
+function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): EndpointView {
+  return {
+    endpointId: id,
+    isFirst: false,
+    url,
+    events: [...(events ?? [ALL])],
+    isActive,
+    createdAt: new Date(createdAt).toISOString()
+  }
+}
+
+/** The contract's one URL, as one of the endpoints. */
+function firstOf({ webhookUrl }: Merchant): EndpointView[] {
+  return webhookUrl === null
+    ? []
+    : [{ endpointId: 'first', isFirst: true, url: webhookUrl, events: [ALL], isActive: true, createdAt: null }]
+}
+
+function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): readonly WebhookEvent[] | null {
+  const single = (names ?? [ALL]).filter(name => name !== ALL)
+  return names === undefined || names.includes(ALL) ? null : single
+}
+
+/** The webhook endpoints of an account: the contract's first, and further ones that choose what they are told of. */
+export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
+  const common = { tag: 'Merchant', access: 'merchant' } as const
+  const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
+  return documented(endpointTexts, [
+    defineOperation({
+      ...common,
+      id: 'listWebhookEndpoints',
+      method: 'GET',
+      path: '/api/merchant/webhooks/endpoints',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'Where the account is told of events, and of which',
+      responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
+      handle: async ({ ctx }) => {
+        const merchant = merchantOf(ctx)
+        return { status: 200, body: [...firstOf(merchant), ...(await endpoints.list(merchant.id)).map(view)] }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'createWebhookEndpoint',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints',
+      summary: 'Have a further address told of events',
+      body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
+      responses: {
+        201: { description: 'It is told of what happens from now on.', schema: NewEndpoint },
+        400: refused,
+        403: { description: 'The plan allows no more endpoints.' }
+      },
+      handle: async ({ ctx, body }) => {
+        const { endpoint, secret } = await endpoints.create(merchantOf(ctx), {
+          url: body.url,
+          events: chosen(body.events),
+          isActive: body.isActive ?? true
+        })
+        return { status: 201, body: { ...view(endpoint), webhookSecret: secret.reveal() }, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'changeWebhookEndpoint',
+      method: 'PUT',
+      path: '/api/merchant/webhooks/endpoints/:endpointId',
+      summary: 'Change where a further endpoint is and what it is told of, or pause it',
+      params: byId,
+      body: Type.Object({
+        url: Type.Optional(url),
+        events: Type.Optional(events),
+        isActive: Type.Optional(isActive)
+      }),
+      responses: {
+        200: { description: 'As it is now. What is left out stays.', schema: EndpointView },
+        400: refused,
+        404: missing
+      },
+      handle: async ({ ctx, params, body }) => ({
+        status: 200,
+        body: view(
+          await endpoints.change(merchantOf(ctx).id, params.endpointId, {
+            ...(body.url === undefined ? {} : { url: body.url }),
+            ...(body.events === undefined ? {} : { events: chosen(body.events) }),
+            ...(body.isActive === undefined ? {} : { isActive: body.isActive })
+          })
+        )
+      })
+    }),
+    defineOperation({
+      ...write,
+      id: 'rotateWebhookSecret',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
+      summary: 'Replace the secret of a further endpoint, at once',
+      params: byId,
+      responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },
+      handle: async ({ ctx, params }) => {
+        const { endpoint, secret } = await endpoints.rotate(merchantOf(ctx).id, params.endpointId)
+        return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() }, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...write,
+      id: 'testWebhookEndpoint',
+      method: 'POST',
+      path: '/api/merchant/webhooks/endpoints/:endpointId/test',
+      summary: 'Send a signed test event to one endpoint now, and see what it answers',
+      params: byId,
+      responses: {
+        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        400: { description: 'It is the first, and no webhook URL is set.', schema: ErrorBody },
+        404: missing
+      },
+      handle: async ({ ctx, params: { endpointId } }) => ({
+        status: 200,
+        body: await webhooks.test(merchantOf(ctx), endpointId === 'first' ? null : endpointId)
+      })
+    }),
+    defineOperation({
+      ...write,
+      id: 'removeWebhookEndpoint',
+      method: 'DELETE',
+      path: '/api/merchant/webhooks/endpoints/:endpointId',
+      summary: 'Remove a further endpoint; what waits for it has failed',
+      params: byId,
+      responses: { 204: { description: 'Removed.' }, 404: missing },
+      handle: async ({ ctx, params }) => {
+        await endpoints.remove(merchantOf(ctx).id, params.endpointId)
+        return { status: 204, body: null }
+      }
+    })
+  ])
+}

@@ -1,0 +1,178 @@
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import { column, flag, integer, moment, records, text, type Records } from '../../platform/database/rows.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import type { Secret, SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
+import { webhookEndpointsUsedUp } from '../../accounts/merchants/plan-caps.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import { newWebhookSecret, type Merchants } from '../../accounts/merchants/service.ts'
+import { webhookAddress } from '../../accounts/merchants/webhook-address.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { rowId, type Random } from '../../platform/system/ids.ts'
+import type { WebhookEvent } from './schema.ts'
+import { isWebhookId, type WebhookStore } from './store.ts'
+
+/** A webhook endpoint of an account beside its first one. Time in milliseconds since the epoch. */
+export interface WebhookEndpoint {
+  readonly id: string
+  readonly merchantId: number
+  readonly url: string
+  /** What signs its deliveries, sealed. */
+  readonly secret: string
+  /** What it is told of; null for everything. */
+  readonly events: readonly WebhookEvent[] | null
+  /** A paused one is told nothing. */
+  readonly isActive: boolean
+  readonly createdAt: number
+}
+
+/** An endpoint with its secret, which is shown this once. */
+export interface IssuedEndpoint {
+  readonly endpoint: WebhookEndpoint
+  readonly secret: Secret<string>
+}
+
+/** What of an endpoint somebody chooses. */
+export type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
+
+/** What endpoints are kept with. */
+export interface WebhookEndpointsParts {
+  readonly database: Database
+  readonly store: Pick<WebhookStore, 'abandon'>
+  readonly merchants: Pick<Merchants, 'caps'>
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  /** Whether addresses within the network are refused. */
+  readonly production: boolean
+}
+
+/** Why an endpoint is told nothing more, in words for the merchant. */
+export const REMOVED = 'The webhook endpoint was removed.'
+export const PAUSED = 'The webhook endpoint was paused.'
+
+const endpointRows: Records<WebhookEndpoint> = records({
+  id: text(),
+  merchantId: integer(),
+  url: text(),
+  secret: text(),
+  events: column(
+    null,
+    (stored: readonly WebhookEvent[] | null) => stored,
+    chosen => (chosen === null ? null : [...chosen])
+  ),
+  isActive: flag(),
+  createdAt: moment()
+})
+
+/**
+ * The webhook endpoints of accounts beside their first ones, which are the contract's webhook URLs (decision 345). What
+ * is written for one goes to the address and with the secret that it has when it is sent.
+ */
+export class WebhookEndpoints {
+  readonly #parts: WebhookEndpointsParts
+
+  constructor(parts: WebhookEndpointsParts) {
+    this.#parts = parts
+  }
+
+  /** By age. @throws Unavailable when the database is away */
+  async list(merchantId: number): Promise<WebhookEndpoint[]> {
+    return await endpointRows.all(
+      this.#parts.database
+        .sql`select * from webhook_endpoints where merchant_id = ${merchantId} order by created_at, id`
+    )
+  }
+
+  /** Null for none and for another account's. */
+  async find(sql: Sql | TransactionSql, merchantId: number, id: string): Promise<WebhookEndpoint | null> {
+    if (!isWebhookId(id)) return null
+    return await endpointRows.one(sql`
+      select * from webhook_endpoints where merchant_id = ${merchantId} and id = ${id}`)
+  }
+
+  /** What signs its deliveries. @throws UnsealError */
+  secretOf({ id, secret }: WebhookEndpoint): Secret<string> {
+    return this.#parts.sealer.open(secret, placeOf(id))
+  }
+
+  /**
+   * Makes a further endpoint.
+   * @throws GateError 403 where the plan allows no more; ShortError 400 for an address that is refused
+   */
+  async create(merchant: Merchant, choice: EndpointChoice): Promise<IssuedEndpoint> {
+    const { clock, database, merchants, production, random } = this.#parts
+    const createdAt = clock.now()
+    const id = rowId(createdAt, random)
+    const { secret, sealed } = this.#newSecret(id)
+    const url = webhookAddress(choice.url, { production })
+    const endpoint: WebhookEndpoint = { ...choice, id, merchantId: merchant.id, url, secret: sealed, createdAt }
+    await database.transaction(async sql => {
+      // Two at once are counted one after the other.
+      await sql`select 1 from merchants where id = ${merchant.id} for update`
+      const [row] = await sql<
+        Array<{ held: number }>
+      >`select count(*)::int as held from webhook_endpoints where merchant_id = ${merchant.id}`
+      // The first one has its place whether or not it is set (decision 346).
+      const limit = merchants.caps(merchant).webhookEndpoints
+      if (limit !== null && (row?.held ?? 0) + 1 >= limit) throw webhookEndpointsUsedUp(merchant, limit)
+      await sql`insert into webhook_endpoints ${sql(endpointRows.write(sql, endpoint))}`
+    })
+    return { endpoint, secret }
+  }
+
+  /** Writes what is given. What waits for one that is paused has failed. @throws ShortError 400, 404 */
+  async change(merchantId: number, id: string, choice: Partial<EndpointChoice>): Promise<WebhookEndpoint> {
+    const { clock, database, production, store } = this.#parts
+    const url = choice.url === undefined ? {} : { url: webhookAddress(choice.url, { production }) }
+    return await database.transaction(async sql => {
+      const held = await this.#locked(sql, merchantId, id)
+      const changed = { ...held, ...choice, ...url }
+      await sql`update webhook_endpoints set ${sql(endpointRows.write(sql, changed))} where id = ${id}`
+      if (held.isActive && !changed.isActive) await store.abandon(sql, id, PAUSED, clock.now())
+      return changed
+    })
+  }
+
+  /** Another secret, from now on and for what waits too. @throws ShortError 404 */
+  async rotate(merchantId: number, id: string): Promise<IssuedEndpoint> {
+    return await this.#parts.database.transaction(async sql => {
+      const held = await this.#locked(sql, merchantId, id)
+      const { secret, sealed } = this.#newSecret(held.id)
+      await sql`update webhook_endpoints set secret = ${sealed} where id = ${held.id}`
+      return { endpoint: { ...held, secret: sealed }, secret }
+    })
+  }
+
+  /** Its deliveries stay in the list; those that wait have failed. @throws ShortError 404 */
+  async remove(merchantId: number, id: string): Promise<void> {
+    const { clock, database, store } = this.#parts
+    await database.transaction(async sql => {
+      await this.#locked(sql, merchantId, id)
+      await sql`delete from webhook_endpoints where id = ${id}`
+      await store.abandon(sql, id, REMOVED, clock.now())
+    })
+  }
+
+  async #locked(sql: TransactionSql, merchantId: number, id: string): Promise<WebhookEndpoint> {
+    const held = isWebhookId(id)
+      ? await endpointRows.one(sql`
+          select * from webhook_endpoints where merchant_id = ${merchantId} and id = ${id} for update`)
+      : null
+    if (held === null) throw endpointMissing()
+    return held
+  }
+
+  #newSecret(id: string): { readonly secret: Secret<string>; readonly sealed: string } {
+    const secret = newWebhookSecret(this.#parts.random)
+    return { secret, sealed: this.#parts.sealer.seal(secret.reveal(), placeOf(id)) }
+  }
+}
+
+/** What the account does not have. */
+export function endpointMissing(): ShortError {
+  return new ShortError(404, 'Webhook endpoint not found')
+}
+
+function placeOf(id: string): SealedPlace {
+  return { table: 'webhook_endpoints', column: 'secret', row: id }
+}

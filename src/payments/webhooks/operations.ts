@@ -1,0 +1,82 @@
+import { Type } from 'typebox'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { webhookTexts } from './documented.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
+import type { Webhooks } from './service.ts'
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+
+/** The history of a merchant's webhooks, resending by hand (decision 161), and trying them (decision 305). */
+export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
+  const common = { tag: 'Merchant', access: 'merchant' } as const
+  return documented(webhookTexts, [
+    defineOperation({
+      ...common,
+      id: 'listWebhookDeliveries',
+      method: 'GET',
+      path: '/api/merchant/webhooks/deliveries',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What webhooks were sent and what became of them, newest first; kept for 30 days',
+      query: DeliveryQuery,
+      responses: {
+        200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
+        400: { description: 'endpoint, status or since is none.' },
+        503: away
+      },
+      handle: async ({ ctx, query }) => {
+        const page = await webhooks.list(merchantOf(ctx), query)
+        return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getWebhookDelivery',
+      method: 'GET',
+      path: '/api/merchant/webhooks/deliveries/:id',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'One webhook with its body as it was sent',
+      params: Type.Object({ id: Type.String() }),
+      responses: {
+        200: { description: 'The delivery and what was sent.', schema: DeliverySentView },
+        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'resendWebhookDelivery',
+      method: 'POST',
+      path: '/api/merchant/webhooks/deliveries/:id/resend',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: 'Send a webhook once more, now: the same bytes, signed anew',
+      params: Type.Object({ id: Type.String() }),
+      responses: {
+        202: {
+          description:
+            'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.',
+          schema: DeliveryView
+        },
+        400: { description: 'No webhook URL is set; the endpoint is paused or was removed.', schema: ErrorBody },
+        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
+        503: away
+      },
+      handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'testWebhook',
+      method: 'POST',
+      path: '/api/merchant/webhooks/test',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: 'Send a signed test event to the first endpoint now, and see what it answers',
+      responses: {
+        200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
+        400: { description: 'No webhook URL is set.', schema: ErrorBody }
+      },
+      handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx), null) })
+    })
+  ])
+}

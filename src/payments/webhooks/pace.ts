@@ -1,0 +1,50 @@
+import type { TransactionSql } from '../../platform/database/database.ts'
+import type { Pace } from '../../platform/jobs/jobs.ts'
+import type { AddedDelivery } from './store.ts'
+
+/** When an endpoint last answered quickly, and last was slow or silent. Milliseconds since the epoch. */
+export interface EndpointTimes {
+  readonly quickAt: number | null
+  readonly slowAt: number | null
+}
+
+/** An attempt that takes this long is slow, in milliseconds; a timeout is the slowest of them. */
+const SLOW = 2_000
+/** Milliseconds for which a slow endpoint stays one, whatever it answers: else it could stall every other attempt. */
+const PROBATION = 60_000
+
+/** The group of jobs that attempts of an endpoint belong to. */
+export function groupOf({ merchantId, endpointId }: Omit<AddedDelivery, 'id'>): string {
+  return endpointId ?? String(merchantId)
+}
+
+/** The pace of an endpoint's attempts. `now` in milliseconds. */
+export function paceOf({ quickAt, slowAt }: EndpointTimes, now: number): Pace {
+  if (slowAt !== null && (quickAt === null || slowAt >= quickAt || slowAt + PROBATION > now)) return 'slow'
+  return quickAt === null ? 'unproven' : 'quick'
+}
+
+/**
+ * Records how many milliseconds an attempt took, null where the endpoint was not called, and returns the endpoint's pace
+ * from now on. Locks its row, so that concurrent attempts agree.
+ */
+export async function recordAttempt(
+  sql: TransactionSql,
+  endpoint: string,
+  before: Pace,
+  took: number | null,
+  endedAt: number
+): Promise<Pace> {
+  const isSlow = took !== null && took >= SLOW
+  // The usual case writes nothing.
+  if (took === null || (!isSlow && before === 'quick')) return before
+  const at = new Date(endedAt)
+  const [row] = await sql<Array<{ quick_at: Date | null; slow_at: Date | null }>>`
+    insert into webhook_paces as kept (endpoint, quick_at, slow_at)
+    values (${endpoint}, ${isSlow ? null : at}, ${isSlow ? at : null})
+    on conflict (endpoint) do update set
+      quick_at = greatest(kept.quick_at, excluded.quick_at), slow_at = greatest(kept.slow_at, excluded.slow_at)
+    returning quick_at, slow_at`
+  const times = { quickAt: row?.quick_at?.getTime() ?? null, slowAt: row?.slow_at?.getTime() ?? null }
+  return paceOf(times, endedAt)
+}

@@ -1,0 +1,159 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+
+/**
+ * How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no
+ * other follows by itself.
+ */
+export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+
+/** What a delivery tells of. Payments are told apart by their status; the others carry it. */
+export const WEBHOOK_EVENTS = Object.freeze([
+  'payment.processing',
+  'payment.paid',
+  'payment.underpaid',
+  'payment.expired',
+  'payment.refunded',
+  'l402.challenge.paid',
+  'storefront.order.failed'
+] as const)
+export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
+
+/** An event for one merchant, and what became of it. Times in milliseconds since the epoch. */
+export interface Delivery {
+  readonly id: string
+  readonly merchantId: number
+  /** Whose it is; null for the account's first endpoint. */
+  readonly endpointId: string | null
+  readonly event: WebhookEvent
+  readonly invoiceId: string | null
+  readonly paymentHash: string | null
+  readonly status: DeliveryStatus
+  /**
+   * Where the last attempt went; before the first, what was set when the event was written. Null when none was set any
+   * more.
+   */
+  readonly url: string | null
+  /** Attempts that have ended. */
+  readonly attempts: number
+  /** Of the last attempt; null when nobody answered. */
+  readonly responseStatus: number | null
+  /** The first KiB of the last response's body, as text. */
+  readonly responseBody: string | null
+  /** Why the last attempt failed. */
+  readonly error: string | null
+  readonly createdAt: number
+  /** When the last attempt ended. */
+  readonly lastAttemptAt: number | null
+  /** When the next attempt is due; null when none follows by itself. */
+  readonly nextAttemptAt: number | null
+  /** When it was delivered for the first time; stays when a later resend fails. */
+  readonly deliveredAt: number | null
+}
+
+const nullable = <T extends 'string' | 'integer'>(type: T, description: string) =>
+  Type.Unsafe<(T extends 'string' ? string : number) | null>({ type: [type, 'null'], description })
+
+/** A delivery as merchants see it (decision 161). */
+export const DeliveryView = Type.Object(
+  {
+    id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
+    endpointId: Type.String({
+      description: 'Of GET /api/merchant/webhooks/endpoints, perhaps of one that was removed.'
+    }),
+    event: Type.String({ description: 'payment. and its status, l402.challenge.paid, or storefront.order.failed.' }),
+    invoiceId: nullable('string', 'Of a payment.'),
+    paymentHash: nullable('string', '64 lower-case hex characters.'),
+    status: Type.Enum(['pending', 'delivered', 'failed'], {
+      description: 'failed: the last attempt failed, and no other follows by itself.'
+    }),
+    url: nullable(
+      'string',
+      'Where the last attempt went, or where the first will go as things were when the event was written.'
+    ),
+    attempts: Type.Integer({ description: 'Attempts that have ended, resends included.' }),
+    responseStatus: nullable('integer', 'What the last attempt was answered; null when nobody answered.'),
+    responseBody: nullable('string', "The first KiB of that answer's body."),
+    error: nullable('string', 'Why the last attempt failed.'),
+    createdAt: isoTime(),
+    lastAttemptAt: isoTimeOrNull('When the last attempt ended.'),
+    nextAttemptAt: isoTimeOrNull('When the next attempt is due; null when none follows by itself.'),
+    deliveredAt: isoTimeOrNull('When it was delivered for the first time.')
+  },
+  { title: 'Delivery' }
+)
+export type DeliveryView = Static<typeof DeliveryView>
+
+/** One delivery with what was sent. */
+export const DeliverySentView = Type.Object(
+  {
+    ...DeliveryView.properties,
+    body: Type.String({ description: 'The bytes of every attempt, as text; the signature is made anew for each.' })
+  },
+  { title: 'DeliverySent' }
+)
+export type DeliverySentView = Static<typeof DeliverySentView>
+
+/** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
+export const DeliveryQuery = Type.Object({
+  endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
+  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
+  since: Type.Optional(isoTimeQuery('ISO 8601; only events of then or later.')),
+  limit: Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' })),
+  offset: Type.Optional(Type.Integer({ description: '0 unless said; clamped to at least 0.' }))
+})
+export type DeliveryQuery = Static<typeof DeliveryQuery>
+
+/** Response of `GET /api/merchant/webhooks/deliveries`. */
+export const DeliveryPage = Type.Object(
+  {
+    deliveries: Type.Array(DeliveryView),
+    total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
+    limit: Type.Integer(),
+    offset: Type.Integer()
+  },
+  { title: 'DeliveryPage' }
+)
+export type DeliveryPage = Static<typeof DeliveryPage>
+
+/** What came of a test event. */
+export const TestView = Type.Object(
+  {
+    id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
+    isDelivered: Type.Boolean({ description: 'Your server answered 2xx within 10 seconds.' }),
+    url: Type.String({ description: 'Where it was sent.' }),
+    responseStatus: nullable('integer', 'What your server answered; null when nobody did.'),
+    responseBody: nullable('string', "The first KiB of that answer's body."),
+    error: nullable('string', 'Why it was not delivered.'),
+    sentAt: isoTime()
+  },
+  { title: 'WebhookTest' }
+)
+export type TestView = Static<typeof TestView>
+
+function iso(time: number | null): string | null {
+  return time === null ? null : new Date(time).toISOString()
+}
+
+/** The delivery as merchants see it. */
+export function deliveryView(delivery: Delivery): DeliveryView {
+  const { id, endpointId, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } =
+    delivery
+  return {
+    id,
+    endpointId: endpointId ?? 'first',
+    event,
+    invoiceId,
+    paymentHash,
+    status,
+    url,
+    attempts,
+    responseStatus,
+    responseBody,
+    error,
+    createdAt: new Date(delivery.createdAt).toISOString(),
+    lastAttemptAt: iso(delivery.lastAttemptAt),
+    nextAttemptAt: iso(delivery.nextAttemptAt),
+    deliveredAt: iso(delivery.deliveredAt)
+  }
+}

@@ -1,0 +1,480 @@
+import type { Challenge } from '../../selling/challenges/store.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { readFilterTime } from '../../engine/formats/iso-time.ts'
+import { invalidField } from '../../engine/operations/validation.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { PaymentChange } from '../payments/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import { rowId, type Random } from '../../platform/system/ids.ts'
+import { periodic, queue, type JobDeclaration, type Jobs, type Pace } from '../../platform/jobs/jobs.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Counter, Metrics } from '../../platform/telemetry/metrics.ts'
+import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
+import type { OutboundCall } from '../../engine/upstream/outbound.ts'
+import { endpointMissing, PAUSED, REMOVED, type WebhookEndpoint, type WebhookEndpoints } from './endpoints.ts'
+import { answered, KEPT_RESPONSE_BYTES, unanswered, type Sent } from './delivery.ts'
+import { challengePayload, paymentPayload, storeOrderPayload, testPayload, type FailedStoreOrder } from './payload.ts'
+import { ATTEMPT_TIMEOUT, BACKOFF, nextAttemptAt } from './schedule.ts'
+import {
+  deliveryView,
+  type DeliveryPage,
+  type DeliveryQuery,
+  type DeliverySentView,
+  type DeliveryView,
+  type TestView
+} from './schema.ts'
+import { signatureHeader } from './signature.ts'
+import { groupOf, paceOf, recordAttempt } from './pace.ts'
+import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
+import { USER_AGENT } from './user-agent.ts'
+
+/** What webhooks are built from. */
+export interface WebhooksParts {
+  readonly store: WebhookStore
+  readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
+  readonly database: Database
+  readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll' | 'setPace'>
+  readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
+  /** Through the address guard. */
+  readonly call: OutboundCall
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  readonly metrics: Metrics
+  /** Pauses, and what an attempt may take, in milliseconds; the contract's unless a test has less time. */
+  readonly times?: { readonly backoff: readonly number[]; readonly timeout: number }
+}
+
+/** The queue of attempts, and the periodic jobs around it. */
+const WEBHOOK_QUEUE = 'webhooks'
+const RECOVERY = 'webhooks-recovery'
+const PURGE = 'webhooks-purge'
+
+/** Attempts at once in each process, and for one endpoint over all processes. */
+const CONCURRENCY = 256
+const PER_ENDPOINT = 4
+/** Of them at most so many for slow endpoints, and for these and those that never answered: the rest is kept free. */
+const PACED = { slow: 64, unproven: 160 }
+/** Milliseconds that an attempt is taken for alive beyond the call itself: what is read and written around it. */
+const AROUND = 5_000
+/** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
+const LOST = 60_000
+const RECOVERED_AT_ONCE = 500
+/** Milliseconds that deliveries are kept (decision 173). */
+const KEEP = 30 * 86_400_000
+const PURGED_AT_ONCE = 1_000
+
+/** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
+class DeliveryFailed extends Error {
+  override name = 'DeliveryFailed'
+  readonly code = 'BG_WEBHOOK_FAILED'
+}
+
+/** What a job of the queue carries. A type, since an interface is no JsonObject. */
+type AttemptData = { readonly delivery: string; readonly attempt: number }
+
+/** Where an attempt goes, and what signs it; null where no secret is set any more. */
+interface Destination {
+  readonly url: string
+  /** @throws UnsealError */
+  secret(): Secret<string> | null
+}
+
+/** A failure after which no attempt is of use. */
+interface Verdict extends Sent {
+  readonly url: string | null
+  readonly final: boolean
+  /** Milliseconds that the endpoint took; null when it was not called. */
+  readonly took: number | null
+}
+
+/**
+ * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what
+ * they tell, one for each endpoint that wants them; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL
+ * and are signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money
+ * has moved, and without its key the account has no other way to learn of it.
+ */
+export class Webhooks {
+  readonly #parts: WebhooksParts
+  readonly #attempts: Counter<'result'>
+  readonly #times: NonNullable<WebhooksParts['times']>
+  /** Milliseconds that an attempt is taken for alive. */
+  readonly #alive: number
+
+  constructor(parts: WebhooksParts) {
+    this.#parts = parts
+    this.#times = parts.times ?? { backoff: BACKOFF, timeout: ATTEMPT_TIMEOUT }
+    this.#alive = this.#times.timeout + AROUND
+    this.#attempts = parts.metrics.counter(
+      'boltgate_webhook_attempts_total',
+      'Attempts to deliver a webhook, by result: delivered, retried, failed for good.',
+      ['result']
+    )
+  }
+
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      queue<AttemptData>(
+        WEBHOOK_QUEUE,
+        {
+          title: 'Webhooks to merchants',
+          concurrency: CONCURRENCY,
+          perGroup: PER_ENDPOINT,
+          paced: PACED,
+          expiry: this.#alive,
+          poll: 500
+        },
+        ({ id, data }, signal) => this.attempt(data, id, signal)
+      ),
+      periodic(RECOVERY, LOST, 'Finds webhooks whose attempt was lost', () => this.recover()),
+      periodic(PURGE, 3_600_000, 'Deletes webhook deliveries after 30 days', () => this.purge())
+    ]
+  }
+
+  /**
+   * Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice
+   * and status.
+   */
+  async paymentChanged(sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
+    if (!tellMerchant || payment.status === 'unpaid') return
+    await this.#add(sql, [
+      {
+        merchantId: payment.merchantId,
+        event: `payment.${payment.status}`,
+        eventKey: `payment:${payment.invoiceId}:${payment.status}`,
+        invoiceId: payment.invoiceId,
+        paymentHash: payment.paymentHash,
+        body: paymentPayload(payment)
+      }
+    ])
+  }
+
+  /**
+   * Writes the events of challenges' first verifications; to be called in their transaction (`OnPaid`). Only merchants'
+   * challenges have one, those of the producer API and of proxies alike (decision 158).
+   */
+  async challengesPaid(sql: TransactionSql | Sql, challenges: readonly Challenge[]): Promise<void> {
+    const events = challenges.flatMap(challenge => {
+      const merchantId = Number(challenge.merchantId ?? Number.NaN)
+      if (!Number.isSafeInteger(merchantId) || (challenge.source !== 'producer' && challenge.source !== 'proxy'))
+        return []
+      return [
+        {
+          merchantId,
+          event: 'l402.challenge.paid' as const,
+          eventKey: `challenge:${challenge.paymentHash}`,
+          invoiceId: null,
+          paymentHash: challenge.paymentHash,
+          body: challengePayload(challenge, merchantId)
+        }
+      ]
+    })
+    await this.#add(sql, events)
+  }
+
+  /**
+   * Writes that a shop did not make a paid order; to be called in the transaction that notes it. Once for each order
+   * and reason.
+   */
+  async storeOrderFailed(sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
+    await this.#add(sql, [
+      {
+        merchantId: order.merchantId,
+        event: 'storefront.order.failed',
+        eventKey: `store-order-failed:${order.id}:${order.failure?.reason ?? ''}`,
+        invoiceId: null,
+        paymentHash: order.paymentHash,
+        body: storeOrderPayload(order)
+      }
+    ])
+  }
+
+  /**
+   * Makes one attempt, unless it was made before or is being made. `job` is the id of the queue's job.
+   * @throws DeliveryFailed when it was the last one and failed; the reason of `signal`; what the database throws. After
+   *   the two latter the attempt counts as not made.
+   */
+  async attempt({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
+    const { store, clock, log } = this.#parts
+    const now = clock.now()
+    const claimed = await store.claim({ id: delivery, attempt, job, now, until: now + this.#alive })
+    if (claimed === null) return
+    let verdict: Verdict
+    try {
+      verdict = await this.#send(delivery, claimed, signal)
+    } catch (error) {
+      await store.unclaim(delivery, claimed.attempt)
+      throw error
+    }
+    const result = await this.#finish(delivery, claimed, verdict, job)
+    if (result === null) return
+    this.#attempts.inc({ result })
+    log.debug(
+      {
+        delivery,
+        merchantId: claimed.merchantId,
+        event: claimed.event,
+        attempt: claimed.attempt,
+        status: verdict.responseStatus,
+        reason: verdict.error,
+        result
+      },
+      'webhook'
+    )
+    if (result === 'failed')
+      throw new DeliveryFailed(
+        `${claimed.event} to merchant ${claimed.merchantId}, attempt ${claimed.attempt}: ${verdict.error ?? ''}`
+      )
+  }
+
+  /** A merchant's deliveries, newest first. @throws ValidationError for a `since` that is no time; Unavailable */
+  async list(merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
+    const since = query.since === undefined ? null : readFilterTime(query.since)
+    if (query.since !== undefined && since === null)
+      throw invalidField('/since', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+    // Out of range is clamped, never refused (decision 12).
+    const page = { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
+    const { endpoint = null, status = null } = query
+    if (endpoint !== null && endpoint !== 'first' && !isWebhookId(endpoint))
+      throw invalidField('/endpoint', 'Must be first or the id of a webhook endpoint.')
+    const { rows, total } = await this.#parts.store.list(merchant.id, { ...page, endpoint, status, since })
+    return { deliveries: rows.map(deliveryView), total, ...page }
+  }
+
+  /** One delivery with its body. @throws ShortError 404 for an unknown one and for another merchant's alike; Unavailable */
+  async get(merchant: Merchant, id: string): Promise<DeliverySentView> {
+    const sent = isWebhookId(id) ? await this.#parts.store.sent(merchant.id, id) : null
+    if (sent === null) throw notFound()
+    return { ...deliveryView(sent.delivery), body: sent.body }
+  }
+
+  /**
+   * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that
+   * is pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an
+   * attempt is under way nothing is added to it.
+   * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL and for an
+   *   endpoint that is paused or was removed; Unavailable
+   */
+  async resend(merchant: Merchant, id: string): Promise<DeliveryView> {
+    const { database, endpoints, store, clock } = this.#parts
+    if (!isWebhookId(id)) throw notFound()
+    const resent = await database.transaction(async sql => {
+      const made = await store.resend(sql, merchant.id, id, clock.now())
+      if (made === null) return null
+      const { endpointId } = made.delivery
+      // Thrown in here, so that nothing of it stays.
+      if (endpointId === null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
+      if (endpointId !== null && (await endpoints.find(sql, merchant.id, endpointId))?.isActive !== true)
+        throw new ShortError(400, 'The webhook endpoint is paused or was removed')
+      // Not the key of the schedule's own attempt, which may wait for its later time.
+      if (made.attempt !== null)
+        await this.#enqueue(
+          sql,
+          made.delivery,
+          { delivery: id, attempt: made.attempt },
+          { key: `${id}:${made.attempt}:now`, pace: paceOf(made, clock.now()) }
+        )
+      return made
+    })
+    if (resent === null) throw notFound()
+    return deliveryView(resent.delivery)
+  }
+
+  /**
+   * Sends a test event to an endpoint now, null for the first, signed as every other, and tells what came of it. It is
+   * no delivery: nothing is kept of it, and it is not sent again (decision 305).
+   * @throws ShortError 400 without a webhook URL, 404 for an endpoint that the account does not have
+   */
+  async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {
+    const { clock, database, endpoints, random } = this.#parts
+    const endpoint = endpointId === null ? null : await endpoints.find(database.sql, merchant.id, endpointId)
+    if (endpointId !== null && endpoint === null) throw endpointMissing()
+    const destination = endpoint === null ? this.#first(merchant) : this.#further(endpoint)
+    if (destination === null) throw new ShortError(400, 'No webhook URL is set')
+    const sentAt = clock.now()
+    const id = rowId(sentAt, random)
+    const { error, responseStatus, responseBody } = await this.#post(destination, {
+      id,
+      merchantId: merchant.id,
+      body: testPayload(merchant.id, id, sentAt)
+    })
+    return {
+      id,
+      isDelivered: error === null,
+      url: destination.url,
+      responseStatus,
+      responseBody,
+      error,
+      sentAt: iso(sentAt)
+    }
+  }
+
+  /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
+  async recover(): Promise<void> {
+    const { database, store, clock } = this.#parts
+    const now = clock.now()
+    for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
+      // One that still waits for a place has the same key.
+      const options = { key: `${lost.id}:${attempt}`, pace: paceOf(lost, now) }
+      await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, options)
+    }
+  }
+
+  /** Deletes what is older than 30 days (decision 173). */
+  async purge(): Promise<void> {
+    const before = this.#parts.clock.now() - KEEP
+    while ((await this.#parts.store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) {
+      /* there may be more */
+    }
+  }
+
+  async #add(sql: TransactionSql | Sql, events: ReadonlyArray<Omit<NewDelivery, 'id' | 'createdAt'>>): Promise<void> {
+    if (events.length === 0) return
+    const { store, jobs, clock, random } = this.#parts
+    const createdAt = clock.now()
+    const deliveries = events.map(event => ({ id: rowId(createdAt, random), createdAt, ...event }))
+    const attempts = (await store.add(sql, deliveries)).map(added => {
+      const data: AttemptData = { delivery: added.id, attempt: 1 }
+      return { data, key: `${added.id}:1`, group: groupOf(added), pace: paceOf(added, createdAt) }
+    })
+    if (attempts.length > 0) await jobs.enqueueAll(sql, WEBHOOK_QUEUE, attempts)
+  }
+
+  async #enqueue(
+    sql: TransactionSql | Sql,
+    of: Omit<AddedDelivery, 'id'>,
+    data: AttemptData,
+    options: { readonly key: string; readonly pace: Pace; readonly startAfter?: number }
+  ): Promise<void> {
+    await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
+  }
+
+  /** @throws the reason of `signal`; what reading the destination throws */
+  async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
+    const { database, endpoints, merchants } = this.#parts
+    let destination: Destination | null
+    if (endpointId === null) {
+      const merchant = await merchants.byId(merchantId)
+      destination = merchant === null ? null : this.#first(merchant)
+      if (destination === null) return given('No webhook URL is set any more.', null, true)
+    } else {
+      const endpoint = await endpoints.find(database.sql, merchantId, endpointId)
+      if (endpoint === null) return given(REMOVED, null, true)
+      if (!endpoint.isActive) return given(PAUSED, null, true)
+      destination = this.#further(endpoint)
+    }
+    return await this.#post(destination, { id, merchantId, body }, signal)
+  }
+
+  #first(merchant: Merchant): Destination | null {
+    const { webhookUrl: url } = merchant
+    return url === null ? null : { url, secret: () => this.#parts.merchants.webhookSecret(merchant) }
+  }
+
+  #further(endpoint: WebhookEndpoint): Destination {
+    return { url: endpoint.url, secret: () => this.#parts.endpoints.secretOf(endpoint) }
+  }
+
+  /** One request to a merchant's server, signed with the secret of this moment. @throws the reason of `signal` */
+  async #post(
+    { url, secret: read }: Destination,
+    { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
+    signal?: AbortSignal
+  ): Promise<Verdict> {
+    const { call, clock, log } = this.#parts
+    const bytes = Buffer.from(body, 'utf8')
+    let signature: string
+    try {
+      const secret = read()
+      if (secret === null) return given('No webhook secret is set any more.', url, true)
+      signature = signatureHeader(secret, clock.now(), bytes)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      log.error({ err: error, merchantId }, 'a webhook secret cannot be opened')
+      return given('The webhook secret cannot be read.', url, false)
+    }
+    const headers = [
+      'Content-Type',
+      'application/json',
+      'User-Agent',
+      USER_AGENT,
+      'X-Service-Signature',
+      signature,
+      'X-Correlation-Id',
+      id
+    ]
+    const startedAt = clock.now()
+    try {
+      const answer = await call({
+        method: 'POST',
+        url,
+        headers,
+        body: bytes,
+        timeout: this.#times.timeout,
+        keep: KEPT_RESPONSE_BYTES,
+        ...(signal === undefined ? {} : { signal })
+      })
+      return { ...answered(answer), url, final: false, took: clock.now() - startedAt }
+    } catch (error) {
+      signal?.throwIfAborted()
+      return { ...unanswered(error), url, final: false, took: clock.now() - startedAt }
+    }
+  }
+
+  /** Writes how an attempt ended, and adds the next; null when somebody else has written one of this number. */
+  async #finish(
+    id: string,
+    claimed: ClaimedAttempt,
+    verdict: Verdict,
+    job: string
+  ): Promise<'delivered' | 'retried' | 'failed' | null> {
+    const { clock, database, jobs, store } = this.#parts
+    const endedAt = clock.now()
+    const next =
+      verdict.error === null || verdict.final || !claimed.retries
+        ? null
+        : nextAttemptAt(claimed.attempt, endedAt, this.#times.backoff)
+    const result = verdict.error === null ? 'delivered' : next === null ? 'failed' : 'retried'
+    const { url, responseStatus, responseBody, error, took } = verdict
+    return await database.transaction(async sql => {
+      const written = await store.finish(sql, id, claimed.attempt, {
+        status: result === 'retried' ? 'pending' : result,
+        url,
+        responseStatus,
+        responseBody,
+        error,
+        endedAt,
+        nextAttemptAt: next,
+        failedJob: result === 'failed' ? job : null
+      })
+      if (!written) return null
+      const before = paceOf(claimed, endedAt)
+      const group = groupOf(claimed)
+      const pace = await recordAttempt(sql, group, before, took, endedAt)
+      if (pace !== before) await jobs.setPace(sql, WEBHOOK_QUEUE, group, pace)
+      const attempt = claimed.attempt + 1
+      if (next !== null)
+        await this.#enqueue(
+          sql,
+          claimed,
+          { delivery: id, attempt },
+          { key: `${id}:${attempt}`, startAfter: next, pace }
+        )
+      return result
+    })
+  }
+}
+
+function given(error: string, url: string | null, final: boolean): Verdict {
+  return { error, url, final, took: null, responseStatus: null, responseBody: null }
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
+}
+
+function notFound(): ShortError {
+  return new ShortError(404, 'Delivery not found')
+}

@@ -1,0 +1,68 @@
+import { ShortError } from '../../engine/operations/errors.ts'
+import { BITCOIN_PREFIX, planNames } from '../../accounts/merchants/plans.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Period } from './period.ts'
+import type { BitcoinSubscription } from './schema.ts'
+import type { SoldPlan } from '../plans.ts'
+
+/** Statuses in which a subscription goes on, or will once it is paid. */
+const LIVE = new Set(['active', 'trialing', 'past_due'])
+
+/** Whether the account pays by card, or has not ended doing so: two subscriptions must not move one period. */
+function paysByCard({ billingSubscriptionId, subscriptionStatus }: Merchant): boolean {
+  return (
+    billingSubscriptionId !== null &&
+    !billingSubscriptionId.startsWith(BITCOIN_PREFIX) &&
+    LIVE.has(subscriptionStatus ?? '')
+  )
+}
+
+/**
+ * Looks at whether an account may buy a plan in bitcoin with its own key.
+ * @throws ShortError 400 on a larger plan, and while a card is charged
+ */
+export function checkMayBuy(merchant: Merchant): void {
+  if (merchant.tier === 'l402')
+    throw new ShortError(
+      400,
+      `The account is on the plan ${planNames.l402}, which is changed by contact only.`,
+      [],
+      'BG_PLAN_BY_CONTACT'
+    )
+  if (paysByCard(merchant))
+    throw new ShortError(
+      400,
+      'The account pays for its plan by card. Cancel that subscription first, or both would be charged.'
+    )
+}
+
+/**
+ * Whether a payment moves the account by itself; else an administrator decides. With the account's key it does, unless
+ * the account has meanwhile become one that may not buy. Known by its address alone it waits for approval (decision
+ * 171), but for another month of the plan that it pays in bitcoin already: whoever knows an address must not be able to
+ * move its account to a plan that is closed a month later.
+ */
+export function takesPayment(
+  merchant: Merchant,
+  { plan, merchantId }: Pick<BitcoinSubscription, 'plan' | 'merchantId'>
+): boolean {
+  if (merchant.tier === 'l402' || paysByCard(merchant)) return false
+  if (merchantId === merchant.id) return true
+  return (
+    merchant.tier === plan &&
+    (merchant.billingSubscriptionId?.startsWith(BITCOIN_PREFIX) === true ||
+      !LIVE.has(merchant.subscriptionStatus ?? ''))
+  )
+}
+
+/** The period that the account has left of a plan; null when it has none. `own`: the subscription that is paid now. */
+export function runningPeriod(
+  merchant: Merchant,
+  plan: SoldPlan,
+  own: Pick<BitcoinSubscription, 'currentPeriodEnd' | 'anchorDay'>
+): Period | null {
+  const { tier, currentPeriodEnd: end, subscriptionStatus } = merchant
+  if (tier !== plan || end === null || !LIVE.has(subscriptionStatus ?? '')) return null
+  // An end that somebody else set has no other anchor than its own day.
+  return { end, anchorDay: (own.currentPeriodEnd === end ? own.anchorDay : null) ?? new Date(end).getUTCDate() }
+}

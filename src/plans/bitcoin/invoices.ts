@@ -1,0 +1,150 @@
+import type { MintRequest, Minted } from '../../selling/minting/mint.ts'
+import { UNROUTED, type Offer } from '../../selling/offers/offer.ts'
+import type { Challenge, ChallengeStore } from '../../selling/challenges/store.ts'
+import { planNames } from '../../accounts/merchants/plans.ts'
+import { atPrice, type Quotes } from '../../lightning/money/prices.ts'
+import { knownDecimal } from '../../lightning/money/decimal.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { numericId, randomToken, type Random } from '../../platform/system/ids.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import type { BitcoinInvoice, BitcoinSubscription } from './schema.ts'
+import { InvoiceIdTaken } from '../../payments/payments/store.ts'
+import type { BitcoinStore } from './store.ts'
+import { planPricesUsd, type SoldPlan } from '../plans.ts'
+
+/** The part of `Challenges` that makes invoices. */
+export interface InvoiceMaker {
+  mint(offer: Offer, request: MintRequest): Promise<Minted>
+  readonly store: Pick<ChallengeStore, 'insert'>
+}
+
+/** What invoices of plans are made with. */
+export interface PlanInvoicesParts {
+  readonly challenges: InvoiceMaker
+  readonly store: BitcoinStore
+  readonly database: Database
+  readonly prices: Quotes
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/** One invoice that is wanted. */
+export interface InvoiceWish {
+  readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'email'>
+  /** Whose open invoices are counted, and where: see `MintRequest.clientKey` and `Offer.place`. */
+  readonly clientKey: string
+  readonly place: string
+  /** Asked for with an account's key, or by a job. */
+  readonly keyed: boolean
+  /** Milliseconds for which it is to be payable. */
+  readonly expiry: number
+  /** Writes what stands or falls with the invoice, before it. */
+  readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
+}
+
+/** Where plans are bought; nothing of it is ever opened by a credential. */
+const PATH = '/api/bitcoin/create-subscription'
+/** Draws of an invoice id; two of a thousand million would meet once in a million draws. */
+const DRAWS = 5
+
+/** Makes the invoices of plans: of the platform's own provider, at the price of the moment, one for each period. */
+export class PlanInvoices {
+  readonly #parts: PlanInvoicesParts
+
+  constructor(parts: PlanInvoicesParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Makes an invoice and writes it together with its challenge and what the wish records, in one transaction. A client
+   * that holds too many open ones for one subscription's buyer is given its newest again, and nothing is written.
+   * @throws Unavailable 503 while price, provider or database are away; RateLimited 429 for too many open ones
+   */
+  async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
+    const { challenges, database, prices, store } = this.#parts
+    const { price } = await prices.quote('USD')
+    const { plan } = wish.subscription
+    const priceUsd = planPricesUsd[plan]
+    const made: { invoice: BitcoinInvoice | null } = { invoice: null }
+    const { challenge, again } = await challenges.mint(offerOf(wish, atPrice(knownDecimal(String(priceUsd)), price)), {
+      clientKey: wish.clientKey,
+      digest: null,
+      keyed: wish.keyed,
+      record: async challenge => {
+        made.invoice = await this.#numbered(challenge, wish, priceUsd, async (sql, invoice) => {
+          await challenges.store.insert(sql, challenge)
+          await wish.record(sql, invoice)
+          await store.insertInvoice(sql, invoice)
+        })
+      }
+    })
+    if (made.invoice !== null) return { invoice: made.invoice, again: false }
+    const found = await store.byPaymentHash(database.sql, challenge.paymentHash)
+    if (found === null) throw new Error('a challenge of a plan stands without its invoice')
+    return { invoice: found.invoice, again }
+  }
+
+  async #numbered(
+    challenge: Pick<
+      Challenge,
+      'paymentHash' | 'amountSats' | 'invoice' | 'providerKind' | 'createdAt' | 'expiresAt' | 'description'
+    >,
+    wish: InvoiceWish,
+    priceUsd: number,
+    write: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
+  ): Promise<BitcoinInvoice> {
+    const { random, database } = this.#parts
+    for (let draw = 1; ; draw++) {
+      const invoice: BitcoinInvoice = {
+        invoiceId: numericId(random),
+        subscriptionId: wish.subscription.id,
+        paymentHash: challenge.paymentHash,
+        payToken: randomToken(32, random),
+        priceUsd,
+        amountSats: challenge.amountSats,
+        description: challenge.description,
+        invoice: challenge.invoice,
+        // Whoever made the charge is one of the configured kinds; a challenge keeps its name as text.
+        kind: challenge.providerKind as KindName,
+        createdAt: challenge.createdAt,
+        expiresAt: challenge.expiresAt,
+        paidAt: null
+      }
+      try {
+        await database.transaction(sql => write(sql, invoice))
+        return invoice
+      } catch (error) {
+        if (!(error instanceof InvoiceIdTaken) || draw === DRAWS) throw error
+      }
+    }
+  }
+}
+
+/** For people: on the invoice and on its page. */
+function describePlan(plan: SoldPlan): string {
+  return `${planNames[plan]}, one month`
+}
+
+function offerOf({ subscription, place, expiry }: InvoiceWish, amountSats: number): Offer {
+  const seconds = Math.max(1, Math.floor(expiry / 1000))
+  return {
+    amountSats,
+    source: 'subscription',
+    service: 'subscription:0',
+    merchantId: null,
+    proxyId: null,
+    place,
+    path: PATH,
+    tokenPath: PATH,
+    wildcard: false,
+    method: 'POST',
+    // Two buyers behind one address must never be handed each other's invoice.
+    query: JSON.stringify([subscription.plan, subscription.email]),
+    tokenValiditySeconds: seconds,
+    invoiceExpirySeconds: seconds,
+    description: describePlan(subscription.plan),
+    payee: 'platform',
+    ...UNROUTED
+  }
+}

@@ -1,0 +1,111 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import type { RenewalStep } from './period.ts'
+import type { SoldPlan } from '../plans.ts'
+import { buyer, PlanView } from '../schema.ts'
+
+/**
+ * How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account
+ * goes on.
+ */
+export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
+
+/** A plan paid in bitcoin as it is kept. Times in milliseconds since the epoch. */
+export interface BitcoinSubscription {
+  readonly id: string
+  /** Lower case. */
+  readonly email: string
+  readonly customerName: string | null
+  readonly plan: SoldPlan
+  /** Whose it is; null until it is known: a buyer without a key is looked up by address once it is paid. */
+  readonly merchantId: number | null
+  readonly state: BitcoinState
+  /** Null while nothing was paid. */
+  readonly currentPeriodEnd: number | null
+  /** Day of the month on which its periods end; null while nothing was paid. */
+  readonly anchorDay: number | null
+  /** The last mail about the end of the period that runs; null for none. */
+  readonly reminded: RenewalStep | null
+  readonly createdAt: number
+}
+
+/** An invoice for one period of a plan. Times in milliseconds since the epoch. */
+export interface BitcoinInvoice {
+  /** 15 random digits (decision 10). */
+  readonly invoiceId: string
+  readonly subscriptionId: string
+  readonly paymentHash: string
+  /** Random; it alone opens the pay page. */
+  readonly payToken: string
+  /** Whole US dollars. */
+  readonly priceUsd: number
+  readonly amountSats: number
+  /** For people. */
+  readonly description: string
+  /** BOLT 11. */
+  readonly invoice: string
+  readonly kind: KindName
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly paidAt: number | null
+}
+
+/** One plan of `GET /api/bitcoin/pricing` (decision 165). */
+const BitcoinPlanView = Type.Object(
+  {
+    ...PlanView.properties,
+    priceSats: Type.Integer({ description: 'The same at the price of this moment, rounded up; 0 for the free plan.' }),
+    quoteExpiresAt: isoTime('Until when that price stands. An invoice keeps its own amount until it expires.')
+  },
+  { title: 'BitcoinPlan' }
+)
+
+/** Response of `GET /api/bitcoin/pricing`. */
+export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
+export type BitcoinPricingView = Static<typeof BitcoinPricingView>
+
+/** Body of `POST /api/bitcoin/create-subscription` (decision 167). */
+export const BitcoinSubscriptionInput = Type.Object(buyer, { title: 'BitcoinSubscriptionInput' })
+export type BitcoinSubscriptionInput = Static<typeof BitcoinSubscriptionInput>
+
+/** Response of `POST /api/bitcoin/create-subscription` (decision 167). */
+export const BitcoinSubscriptionView = Type.Object(
+  {
+    subscriptionId: Type.String(),
+    invoiceId: Type.String({ description: '15 digits.' }),
+    lightningInvoice: Type.String({ description: 'BOLT 11, for one period.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    amountSats: Type.Integer(),
+    payUrl: Type.String({
+      description: 'A page to pay it on. Whoever has the address sees the invoice: treat it as a secret.'
+    }),
+    expiresAt: isoTime('Until when it can be paid.')
+  },
+  { title: 'BitcoinSubscription' }
+)
+export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>
+
+/** Response of `GET /api/merchant/subscription/invoices`. */
+export const PlanInvoicesView = Type.Object({
+  invoices: Type.Array(
+    Type.Object(
+      {
+        invoiceId: Type.String({ description: '15 digits.' }),
+        description: Type.String({ description: 'What was bought, for people.' }),
+        status: Type.Enum(['unpaid', 'paid', 'expired']),
+        priceUsd: Type.Integer({ description: 'Whole US dollars.' }),
+        amountSats: Type.Integer(),
+        createdAt: isoTime(),
+        expiresAt: isoTime('Until when it can be paid.'),
+        paidAt: isoTimeOrNull('Null while nobody paid it.'),
+        payUrl: Type.String({
+          description: 'Its page, which shows that it was paid once it is. Treat the address as a secret.'
+        })
+      },
+      { title: 'PlanInvoice' }
+    ),
+    { description: 'Newest first, at most a hundred.' }
+  )
+})
+export type PlanInvoicesView = Static<typeof PlanInvoicesView>

@@ -1,0 +1,272 @@
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import {
+  amount,
+  dateOrNull,
+  flag,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  type Records
+} from '../../platform/database/rows.ts'
+import { isUniqueViolation } from '../../platform/database/database.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import { FIRST_NOTICE, type Period, type RenewalStep } from './period.ts'
+import { InvoiceIdTaken } from '../../payments/payments/store.ts'
+import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
+import type { SoldPlan } from '../plans.ts'
+
+/** A subscription whose period is about to end or has ended, with the account that it is the subscription of. */
+export interface EndingSubscription {
+  readonly subscription: BitcoinSubscription
+  readonly merchant: { readonly id: number; readonly name: string; readonly email: string; readonly isActive: boolean }
+}
+
+/** Where plans paid in bitcoin are kept. Methods that take a transaction's handle stand or fall with it. */
+export interface BitcoinStore {
+  insertSubscription(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void>
+  /** @throws InvoiceIdTaken, after which the transaction is spent */
+  insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void>
+  /**
+   * Lets one transaction at a time change what is paid for, in all processes, until it ends: two payments for one
+   * account each add their month to what the other left. Payments of plans are rare, so one lock does for all.
+   */
+  serialize(sql: TransactionSql): Promise<void>
+  byPayToken(payToken: string): Promise<BitcoinInvoice | null>
+  byPaymentHash(
+    sql: Sql,
+    paymentHash: string
+  ): Promise<{ readonly invoice: BitcoinInvoice; readonly subscription: BitcoinSubscription } | null>
+  /** The newest invoice of a subscription that is not paid; null for none. */
+  openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null>
+  /** An account's invoices, newest first; none that expired unpaid a while ago. */
+  ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]>
+  /** A paid subscription of this address and plan that waits for an administrator; none that was rejected. */
+  waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null>
+  /** Locks an account's row until the transaction ends, so that nobody else moves its period meanwhile. */
+  lockMerchant(sql: TransactionSql, merchantId: number): Promise<void>
+  /** Makes it active until the period's end; mails about that end begin anew. */
+  activate(sql: TransactionSql, id: string, period: Period, merchantId: number | null): Promise<void>
+  paid(sql: TransactionSql, invoiceId: string, now: number): Promise<void>
+  replace(sql: TransactionSql, id: string): Promise<void>
+  /** Replaces every other subscription of the account. */
+  replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void>
+  /** A subscription by its id; null when there is none. */
+  byId(sql: TransactionSql, id: string): Promise<BitcoinSubscription | null>
+  /** The paid period of the account that ends last, of its subscriptions but this one; null for none. */
+  paidPeriod(sql: TransactionSql, merchantId: number, id: string): Promise<Period | null>
+  /**
+   * Those whose end is near or past, and whose account is still on their plan and billed by them; by id, behind
+   * `after`.
+   */
+  ending(now: number, after: string, limit: number): Promise<EndingSubscription[]>
+  /**
+   * Notes that a mail was sent. False when the subscription has meanwhile another end, was sent one as late, or is
+   * replaced: then nothing may be sent.
+   */
+  remind(sql: TransactionSql, subscription: BitcoinSubscription, step: RenewalStep): Promise<boolean>
+  /** Moves a subscription that still has this state and end; false when it has not. */
+  move(sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
+  /**
+   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that nothing was
+   * ever paid for; in one transaction. Returns how many invoices went, at most `limit`.
+   */
+  purge(before: number, limit: number): Promise<number>
+}
+
+const subscriptionRows: Records<BitcoinSubscription> = records({
+  id: text(),
+  email: text(),
+  customerName: optional(text()),
+  plan: text<SoldPlan>('plan_tier'),
+  merchantId: optional(integer()),
+  state: text<BitcoinState>(),
+  currentPeriodEnd: optional(moment()),
+  anchorDay: optional(integer()),
+  reminded: optional(text<RenewalStep>()),
+  createdAt: moment()
+})
+
+const invoiceRows: Records<BitcoinInvoice> = records({
+  invoiceId: text(),
+  subscriptionId: text(),
+  paymentHash: text(),
+  payToken: text(),
+  priceUsd: integer(),
+  amountSats: amount(),
+  description: text(),
+  invoice: text(),
+  kind: text<KindName>('provider_kind'),
+  createdAt: moment(),
+  expiresAt: moment(),
+  paidAt: optional(moment())
+})
+
+const periodRows: Records<Period> = records({ end: moment(), anchorDay: integer() })
+const merchantRows: Records<EndingSubscription['merchant']> = records({
+  id: integer('merchant_id'),
+  name: text('merchant_name'),
+  email: text('merchant_email'),
+  isActive: flag('merchant_active')
+})
+
+/** Key of the advisory lock; any number that no other lock of ours has. */
+const LOCK = 7_301_325_013
+
+/** Plans paid in bitcoin in the SQL database. */
+export class SqlBitcoinStore implements BitcoinStore {
+  readonly #database: Pick<Database, 'sql' | 'transaction'>
+
+  constructor(database: Pick<Database, 'sql' | 'transaction'>) {
+    this.#database = database
+  }
+
+  async insertSubscription(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
+    await sql`
+      insert into bitcoin_subscriptions (id, email, customer_name, plan_tier, merchant_id, created_at)
+      values (${subscription.id}, ${subscription.email}, ${subscription.customerName}, ${subscription.plan}, ${subscription.merchantId}, ${new Date(subscription.createdAt)})`
+  }
+
+  async insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void> {
+    try {
+      await sql`
+        insert into bitcoin_invoices (
+          invoice_id, subscription_id, payment_hash, pay_token, price_usd, amount_sats, description, invoice, provider_kind, created_at, expires_at)
+        values (
+          ${invoice.invoiceId}, ${invoice.subscriptionId}, ${invoice.paymentHash}, ${invoice.payToken}, ${invoice.priceUsd}, ${invoice.amountSats},
+          ${invoice.description}, ${invoice.invoice}, ${invoice.kind}, ${new Date(invoice.createdAt)}, ${new Date(invoice.expiresAt)})`
+    } catch (error) {
+      if (isUniqueViolation(error, 'bitcoin_invoices_pkey'))
+        throw new InvoiceIdTaken('the invoice id is taken', { cause: error })
+      throw error
+    }
+  }
+
+  async serialize(sql: TransactionSql): Promise<void> {
+    await sql`select pg_advisory_xact_lock(${LOCK})`
+  }
+
+  async byPayToken(payToken: string): Promise<BitcoinInvoice | null> {
+    const { sql } = this.#database
+    return await invoiceRows.one(sql`select * from bitcoin_invoices where pay_token = ${payToken}`)
+  }
+
+  async byPaymentHash(
+    sql: Sql,
+    paymentHash: string
+  ): Promise<{ readonly invoice: BitcoinInvoice; readonly subscription: BitcoinSubscription } | null> {
+    const invoice = await invoiceRows.one(sql`select * from bitcoin_invoices where payment_hash = ${paymentHash}`)
+    if (invoice === null) return null
+    const subscription = await subscriptionRows.one(
+      sql`select * from bitcoin_subscriptions where id = ${invoice.subscriptionId}`
+    )
+    // The invoice refers to it.
+    return { invoice, subscription: subscription! }
+  }
+
+  async openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null> {
+    const { sql } = this.#database
+    return await invoiceRows.one(sql`
+      select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`)
+  }
+
+  async ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]> {
+    const { sql } = this.#database
+    return await invoiceRows.all(sql`
+      select i.* from bitcoin_invoices i join bitcoin_subscriptions s on s.id = i.subscription_id
+      where s.merchant_id = ${merchantId} order by i.created_at desc, i.invoice_id desc limit ${limit}`)
+  }
+
+  async waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {
+    return await subscriptionRows.one(sql`
+      select s.* from bitcoin_subscriptions s join pending_subscriptions p on p.billing_subscription_id = s.id and p.state = 'pending'
+      where s.email = ${email} and s.plan_tier = ${plan} and s.merchant_id is null and s.state in ('active', 'past_due', 'canceled')
+      order by s.created_at limit 1`)
+  }
+
+  async lockMerchant(sql: TransactionSql, merchantId: number): Promise<void> {
+    await sql`select 1 from merchants where id = ${merchantId} for update`
+  }
+
+  async activate(
+    sql: TransactionSql,
+    id: string,
+    { end, anchorDay }: Period,
+    merchantId: number | null
+  ): Promise<void> {
+    await sql`
+      update bitcoin_subscriptions
+      set state = 'active', current_period_end = ${new Date(end)}, anchor_day = ${anchorDay}, reminded = null, merchant_id = ${merchantId}
+      where id = ${id}`
+  }
+
+  async paid(sql: TransactionSql, invoiceId: string, now: number): Promise<void> {
+    await sql`update bitcoin_invoices set paid_at = ${new Date(now)} where invoice_id = ${invoiceId}`
+  }
+
+  async replace(sql: TransactionSql, id: string): Promise<void> {
+    await sql`update bitcoin_subscriptions set state = 'replaced' where id = ${id}`
+  }
+
+  async replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void> {
+    await sql`update bitcoin_subscriptions set state = 'replaced' where merchant_id = ${merchantId} and id <> ${id} and state <> 'incomplete'`
+  }
+
+  async byId(sql: TransactionSql, id: string): Promise<BitcoinSubscription | null> {
+    return await subscriptionRows.one(sql`select * from bitcoin_subscriptions where id = ${id}`)
+  }
+
+  async paidPeriod(sql: TransactionSql, merchantId: number, id: string): Promise<Period | null> {
+    return await periodRows.one(sql`
+      select current_period_end as end, anchor_day from bitcoin_subscriptions
+      where merchant_id = ${merchantId} and id <> ${id} and state = 'active' order by current_period_end desc limit 1`)
+  }
+
+  async ending(now: number, after: string, limit: number): Promise<EndingSubscription[]> {
+    const { sql } = this.#database
+    const rows = await sql`
+      select s.*, m.name as merchant_name, m.email as merchant_email, m.is_active as merchant_active
+      from bitcoin_subscriptions s join merchants m on m.id = s.merchant_id and m.billing_subscription_id = s.id and m.plan_tier = s.plan_tier
+      where s.state in ('active', 'past_due', 'canceled') and s.reminded is distinct from 'canceled'
+        and s.current_period_end <= ${new Date(now + FIRST_NOTICE)} and s.id > ${after}
+      order by s.id limit ${limit}`
+    return rows.map(row => ({ subscription: subscriptionRows.read(row), merchant: merchantRows.read(row) }))
+  }
+
+  async remind(
+    sql: TransactionSql,
+    { id, currentPeriodEnd, reminded }: BitcoinSubscription,
+    step: RenewalStep
+  ): Promise<boolean> {
+    const noted = await sql`
+      update bitcoin_subscriptions set reminded = ${step}
+      where id = ${id} and current_period_end = ${dateOrNull(currentPeriodEnd)} and reminded is not distinct from ${reminded} and state <> 'replaced'`
+    return noted.count === 1
+  }
+
+  async move(
+    sql: TransactionSql,
+    { id, currentPeriodEnd, state }: BitcoinSubscription,
+    to: 'past_due' | 'canceled'
+  ): Promise<boolean> {
+    const moved = await sql`
+      update bitcoin_subscriptions set state = ${to} where id = ${id} and current_period_end = ${dateOrNull(currentPeriodEnd)} and state = ${state}`
+    return moved.count === 1
+  }
+
+  async purge(before: number, limit: number): Promise<number> {
+    return await this.#database.transaction(async sql => {
+      const gone = await sql<{ payment_hash: string }[]>`
+        delete from bitcoin_invoices where invoice_id in (
+          select invoice_id from bitcoin_invoices where paid_at is null and expires_at < ${new Date(before)} limit ${limit})
+        returning payment_hash`
+      if (gone.length > 0)
+        await sql`delete from challenges where payment_hash = any(${gone.map(row => row.payment_hash)}::text[]) and source = 'subscription'`
+      await sql`
+        delete from bitcoin_subscriptions s
+        where s.state = 'incomplete' and s.created_at < ${new Date(before)} and not exists (select 1 from bitcoin_invoices i where i.subscription_id = s.id)`
+      return gone.length
+    })
+  }
+}

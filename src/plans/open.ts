@@ -1,0 +1,138 @@
+import { SqlAdminStore } from '../web/admin/store.ts'
+import type { Challenges } from '../selling/challenges/service.ts'
+import type { GatewayConfig } from '../engine/config/schema.ts'
+import type { Database } from '../platform/database/database.ts'
+import type { Jobs } from '../platform/jobs/jobs.ts'
+import type { Outbox } from '../web/mail/outbox.ts'
+import { subscriptionGate } from '../accounts/merchants/gate.ts'
+import type { Merchants } from '../accounts/merchants/service.ts'
+import type { Quotes } from '../lightning/money/prices.ts'
+import type { Payees } from '../lightning/providers/payees.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Random } from '../platform/system/ids.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+import type { Metrics } from '../platform/telemetry/metrics.ts'
+import { BitcoinPlans } from './bitcoin/bitcoin.ts'
+import { PlanInvoices } from './bitcoin/invoices.ts'
+import { bitcoinOperations } from './bitcoin/operations.ts'
+import { SqlBitcoinStore } from './bitcoin/store.ts'
+import { openBillingProvider } from './open-provider.ts'
+import { billingOperations } from './operations.ts'
+import { PriceCheck } from './price-check.ts'
+import { Recheck } from './recheck.ts'
+import { PlanReminders } from './reminders.ts'
+import { sandboxBillingOperations } from './sandbox/operations.ts'
+import { Billing } from './service.ts'
+import { SqlCardSubscriptionStore } from './store.ts'
+import { CardSubscriptions } from './subscriptions.ts'
+
+/** What billing is opened with. */
+export interface OpenBillingParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly log: Log
+  readonly merchants: Merchants
+  readonly metrics: Metrics
+  readonly outbox: Outbox
+  readonly payees: Payees
+  readonly prices: Quotes
+  readonly production: boolean
+  readonly random: Random
+  config(): GatewayConfig
+  publicUrl(): string
+}
+
+/**
+ * Opens how plans are paid: by card and by Lightning. So the gate, which may have to ask for a renewal, is made here.
+ */
+export async function openBilling(parts: OpenBillingParts) {
+  const pending = new SqlAdminStore(parts.database)
+  const cards = await openCards({ ...parts, pending })
+  const bitcoin = openBitcoin({ ...parts, pending })
+  return {
+    gate: cards.gate,
+    bitcoinPlans: bitcoin.plans,
+    /** Gives an approved subscription that is paid in bitcoin to its account, in the transaction of the approval. */
+    approved: bitcoin.plans.approved.bind(bitcoin.plans),
+    /** A first look at the provider's prices; it never rejects. */
+    start: () => cards.billing.start(),
+    operations: [...cards.operations, ...bitcoinOperations(bitcoin.plans)],
+    jobs: [...cards.billing.jobs, ...bitcoin.reminders.jobs],
+    close: () => {}
+  }
+}
+
+interface WithPending extends OpenBillingParts {
+  readonly pending: SqlAdminStore
+}
+
+async function openCards(parts: WithPending) {
+  const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = parts
+  const { provider, sandbox } = await openBillingProvider(config(), parts)
+  const store = new SqlCardSubscriptionStore(database)
+  const subscriptions =
+    provider === null ? null : new CardSubscriptions({ provider, database, store, merchants, pending, clock, log })
+  const recheck = subscriptions === null ? null : new Recheck({ subscriptions, store, merchants, clock, log })
+  const billing = new Billing({
+    provider,
+    prices: provider === null ? null : new PriceCheck({ provider, clock, log, metrics }),
+    subscriptions,
+    database,
+    jobs,
+    log,
+    production,
+    publicUrl,
+    settings: config
+  })
+  return {
+    billing,
+    gate: subscriptionGate(recheck === null ? null : merchant => recheck.ask(merchant)),
+    operations: [
+      ...billingOperations(billing),
+      ...sandboxBillingOperations(sandbox, (signature, body) => billing.receive(signature, body))
+    ]
+  }
+}
+
+function openBitcoin(parts: WithPending) {
+  const { challenges, clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } =
+    parts
+  const store = new SqlBitcoinStore(database)
+  const invoices = new PlanInvoices({ challenges, store, database, prices, clock, random })
+  const expiry = (): number => config().payments.expiry[payees.platform().slot]
+  const payee = (): string => config().payment.serviceName
+  const plans = new BitcoinPlans({
+    store,
+    invoices,
+    pending,
+    database,
+    merchants,
+    prices,
+    clock,
+    random,
+    log,
+    publicUrl,
+    expiry,
+    payee,
+    caps: () => config().plans,
+    sold: amountSats => {
+      challenges.counters.payment('subscription', 'invoice', amountSats)
+    }
+  })
+  challenges.onSettled('subscription', challenge => plans.settled(challenge))
+  const reminders = new PlanReminders({
+    store,
+    invoices,
+    outbox,
+    merchants,
+    database,
+    clock,
+    log,
+    publicUrl,
+    expiry,
+    payee
+  })
+  return { plans, reminders }
+}

@@ -1,0 +1,116 @@
+import { ShortError } from '../engine/operations/errors.ts'
+import { planNames, type PlanTier } from '../accounts/merchants/plans.ts'
+
+/**
+ * Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165).
+ */
+export type SoldPlan = 'individual'
+
+const contactOnly = new Set(['l402', 'l402microtransactions'])
+const retired = new Set(['standard', 'kenticocommerce', 'standalone', 'standaloneapi', 'pilot'])
+
+/**
+ * Reads the plan that somebody wants to buy (contract, Billing and checkout; decision 166).
+ * @throws ShortError 400 that says why the plan cannot be bought, and which can
+ */
+export function parseSoldPlan(text: string): SoldPlan {
+  if (text === 'individual') return text
+  const allowed = 'Allowed: individual.'
+  if (contactOnly.has(text))
+    throw new ShortError(
+      400,
+      `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`,
+      [],
+      'BG_PLAN_NOT_SOLD'
+    )
+  if (text === 'free')
+    throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+  throw new ShortError(400, `Unknown plan. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+}
+
+/** A publicly listed plan. */
+export interface ListedPlan {
+  readonly planTier: PlanTier
+  readonly name: string
+  /** Whole US dollars for one period; 0 for the free plan. */
+  readonly priceUsd: number
+  /** One calendar month. */
+  readonly interval: 'month'
+  /** Days of a subscription by card before its first charge; 0 for none. Bitcoin is paid up front and has none. */
+  readonly trialDays: number
+  /** What it gives, in words for people. */
+  readonly features: readonly string[]
+}
+
+/** Each of them. */
+export const soldPlans: readonly SoldPlan[] = Object.freeze(['individual'])
+
+/** What a plan costs for one calendar month, in whole US dollars (contract, Plan tiers). */
+export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({ individual: 49 })
+
+/**
+ * The publicly listed plans, in the contract's order: the feeds of prices show these and no other (decision 165).
+ * @param caps `plans` of the configuration, whose numbers the words name (decision 88)
+ * @param trialDays of the plan individual; 0 where it is sold without a trial, as for bitcoin
+ */
+export function listedPlans(caps: ListedCaps, trialDays: number): readonly ListedPlan[] {
+  const { free, individual } = caps
+  return [
+    {
+      planTier: 'free',
+      name: planNames.free,
+      priceUsd: 0,
+      interval: 'month',
+      trialDays: 0,
+      features: ['Lightning payments, L402 challenges and proxies', ...capWords(free), webhookWords(free)]
+    },
+    {
+      planTier: 'individual',
+      name: planNames.individual,
+      priceUsd: planPricesUsd.individual,
+      interval: 'month',
+      trialDays,
+      features: [
+        'Lightning payments, L402 challenges and proxies',
+        ...capWords(individual),
+        'Prices in other currencies than bitcoin',
+        webhookWords(individual)
+      ]
+    }
+  ]
+}
+
+/** The numbers of the listed plans, as `plans` of the configuration has them; left out is unlimited. */
+export type ListedCaps = Readonly<
+  Record<
+    'free' | SoldPlan,
+    {
+      readonly endpoints?: number | undefined
+      readonly challengesPerMonth?: number | undefined
+      readonly maxPriceSats?: number | undefined
+      readonly webhookEndpoints: number
+    }
+  >
+>
+
+function capWords(caps: ListedCaps['free']): string[] {
+  return [
+    caps.endpoints === undefined ? 'Any number of endpoints' : `Up to ${count(caps.endpoints)} endpoints`,
+    caps.challengesPerMonth === undefined
+      ? 'Any number of challenges a month'
+      : `Up to ${count(caps.challengesPerMonth)} challenges a month`,
+    caps.maxPriceSats === undefined
+      ? 'Challenges of any price'
+      : `Up to ${count(caps.maxPriceSats)} satoshis for one challenge`
+  ]
+}
+
+function webhookWords({ webhookEndpoints }: ListedCaps['free']): string {
+  // The webhook URL is one of them, and there whatever the number (decision 346).
+  return webhookEndpoints > 1 ? `Up to ${count(webhookEndpoints)} webhook endpoints` : '1 webhook endpoint'
+}
+
+function count(number: number): string {
+  return number.toLocaleString('en-US')
+}

@@ -1,0 +1,120 @@
+import { Unavailable } from '../engine/operations/errors.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+import type { Metrics } from '../platform/telemetry/metrics.ts'
+import { planPricesUsd, soldPlans, type SoldPlan } from './plans.ts'
+import type { BilledPrice, BillingProvider } from './provider.ts'
+
+/** What the check asks. */
+export interface PriceCheckParts {
+  readonly provider: Pick<BillingProvider, 'price'>
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+}
+
+/** What the last look found; null where the provider charges what is listed, else what is wrong, for operators. */
+interface Seen {
+  readonly wrong: string | null
+  /** By the clock's monotonic milliseconds. */
+  readonly at: number
+}
+
+/**
+ * Milliseconds that a look is believed. A wrong price is looked at again soon, so that one that was mended sells at
+ * once.
+ */
+const BELIEVED = { right: 600_000, wrong: 10_000 }
+/** Seconds after which a buyer may come back: somebody has to mend it first. */
+const COME_BACK = 300
+
+/**
+ * Holds the prices that the plans are listed with against those that the billing provider would charge: nobody is sent
+ * to a checkout that asks for another price than was shown. Each process looks for itself, at its start, from time to
+ * time and before a checkout; of many looks at once one asks.
+ */
+export class PriceCheck {
+  readonly #parts: PriceCheckParts
+  readonly #seen = new Map<SoldPlan, Seen>()
+  readonly #underWay = new Map<SoldPlan, Promise<Seen>>()
+
+  constructor(parts: PriceCheckParts) {
+    this.#parts = parts
+    parts.metrics.sampled(
+      'boltgate_billing_price_wrong',
+      'Plans whose price at the billing provider is not the listed one (1): they are not sold by card.',
+      ['plan'],
+      async () => [...this.#seen].map(([plan, { wrong }]) => ({ labels: { plan }, value: wrong === null ? 0 : 1 }))
+    )
+  }
+
+  /** Looks at every plan; the log says what is wrong. @throws BillingError */
+  async look(): Promise<void> {
+    await Promise.all(soldPlans.map(plan => this.#look(plan)))
+  }
+
+  /**
+   * Resolves when a checkout would charge what is listed. @throws Unavailable when it would not; BillingError when that
+   * cannot be said
+   */
+  async agree(plan: SoldPlan): Promise<void> {
+    const last = this.#seen.get(plan)
+    const believed =
+      last !== undefined &&
+      this.#parts.clock.monotonic() - last.at < (last.wrong === null ? BELIEVED.right : BELIEVED.wrong)
+    const { wrong } = believed ? last : await this.#look(plan)
+    if (wrong === null) return
+    throw new Unavailable(
+      'Plan not for sale',
+      `The plan ${plan} cannot be bought by card at the moment: its price at the billing provider is not the listed one. ` +
+        'The operator finds in the log what has to be corrected.',
+      COME_BACK
+    )
+  }
+
+  #look(plan: SoldPlan): Promise<Seen> {
+    const begun = this.#underWay.get(plan)
+    if (begun !== undefined) return begun
+    const looking = this.#ask(plan).finally(() => {
+      this.#underWay.delete(plan)
+    })
+    this.#underWay.set(plan, looking)
+    return looking
+  }
+
+  async #ask(plan: SoldPlan): Promise<Seen> {
+    const { provider, clock, log } = this.#parts
+    const wrong = wrongWith(plan, await provider.price(plan))
+    const seen: Seen = { wrong, at: clock.monotonic() }
+    this.#seen.set(plan, seen)
+    if (wrong !== null)
+      log.error({ plan, setting: `billing.prices.${plan}` }, `THE PLAN ${plan} IS NOT SOLD BY CARD: ${wrong}`)
+    return seen
+  }
+}
+
+/** Null for a price that charges what is listed. */
+function wrongWith(plan: SoldPlan, price: BilledPrice | null): string | null {
+  const listed = `it is listed with ${amount(planPricesUsd[plan] * 100, 'usd')} each month`
+  if (price === null) return `the billing provider has no price with the id of billing.prices.${plan}`
+  const { priceId, every, currency, isActive } = price
+  if (
+    price.amount !== planPricesUsd[plan] * 100 ||
+    currency !== 'usd' ||
+    every?.interval !== 'month' ||
+    every.count !== 1
+  ) {
+    return `${listed}, and the price ${priceId} charges ${amount(price.amount, currency)} ${cadence(every)}; name one that charges the listed in billing.prices.${plan}`
+  }
+  return isActive ? null : `the price ${priceId} is archived, so that nothing can be bought with it`
+}
+
+/** The currency's smallest unit as it is: how many digits it has is the provider's affair. */
+function amount(units: number | null, currency: string): string {
+  return units === null ? `no fixed amount in ${currency}` : `${units} of the smallest unit of ${currency}`
+}
+
+function cadence(every: BilledPrice['every']): string {
+  if (every === null) return 'once'
+  return every.count === 1 ? `each ${every.interval}` : `each ${every.count} ${every.interval}s`
+}

@@ -1,0 +1,68 @@
+import { Type } from 'typebox'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { sandboxBillingTexts } from '../documented.ts'
+import { HTML_TYPE } from '../../web/kit/document.ts'
+import { BILLING_PAGE_HEADERS, BillingPages } from '../pages.ts'
+import type { SandboxBilling, TakeNotification } from './sandbox.ts'
+
+const Session = Type.Object({ session: Type.String({ 'x-judged': true }) })
+// What has another form is not looked up.
+const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
+
+/**
+ * The pages of the sandbox, in the place of the billing provider's own; none elsewhere. Their addresses alone
+ * authorise. What is done on them is told to `take`.
+ */
+export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: TakeNotification): AnyOperation[] {
+  if (sandbox === null) return []
+  const pages = new BillingPages()
+  const common = {
+    tag: 'Sandbox',
+    access: 'public',
+    mount: { use: 'pages', chain: 'page-forms', below: '/billing/*' },
+    params: Session
+  } as const
+  const act = (id: string, name: 'complete' | 'cancel' | 'fail' | 'recover', summary: string): AnyOperation =>
+    defineOperation({
+      ...common,
+      id,
+      method: 'POST',
+      path: `/billing/sandbox/:session/${name}`,
+      summary,
+      responses: {
+        303: { description: 'Done; the page at `Location` shows it.' },
+        404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) }
+      },
+      async handle({ params: { session } }) {
+        if (!SESSION.test(session) || !(await sandbox[name](session, take)))
+          throw new ShortError(404, 'Session not found')
+        return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
+      }
+    })
+  return documented(sandboxBillingTexts, [
+    defineOperation({
+      ...common,
+      id: 'getSandboxBillingPage',
+      method: 'GET',
+      path: '/billing/sandbox/:session',
+      summary: 'The page of a checkout or a customer portal of the sandbox',
+      responses: {
+        200: { description: 'The page.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such session.', mediaType: HTML_TYPE }
+      },
+      async handle({ params: { session } }) {
+        const found = SESSION.test(session) ? await sandbox.session(session) : null
+        return {
+          status: found === null ? 404 : 200,
+          body: found === null ? pages.missing() : pages.sandbox(found, session),
+          headers: BILLING_PAGE_HEADERS
+        }
+      }
+    }),
+    act('completeSandboxCheckout', 'complete', 'Complete a checkout of the sandbox: nothing is charged'),
+    act('cancelSandboxSubscription', 'cancel', 'Cancel the subscription of a customer portal of the sandbox'),
+    act('failSandboxCard', 'fail', 'Have the card of a customer portal of the sandbox fail'),
+    act('recoverSandboxCard', 'recover', 'Have that card work again')
+  ])
+}

@@ -1,0 +1,313 @@
+import { createHmac, timingSafeEqual } from 'node:crypto'
+import type { PlanTier } from '../../accounts/merchants/plans.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { randomToken, type Random } from '../../platform/system/ids.ts'
+import { readEvent } from '../event.ts'
+import { planPricesUsd, type SoldPlan } from '../plans.ts'
+import {
+  BillingError,
+  type BilledPrice,
+  type BilledSubscription,
+  type BillingEvent,
+  type BillingProvider,
+  type CheckoutRequest
+} from '../provider.ts'
+
+/** What the sandbox is made of. */
+export interface SandboxBillingOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+/** Takes a notification in, with its signature, as the receiver of the billing provider does. */
+export type TakeNotification = (signature: string, body: Uint8Array) => Promise<void>
+
+/** What a page of the sandbox shows. */
+export type SandboxSession =
+  | {
+      readonly kind: 'checkout'
+      readonly plan: PlanTier
+      readonly email: string
+      readonly trialDays: number
+      readonly successUrl: string
+      readonly cancelUrl: string
+      readonly completed: boolean
+    }
+  | { readonly kind: 'portal'; readonly returnUrl: string; readonly subscriptions: readonly BilledSubscription[] }
+
+/** What the request of a checkout is kept as. */
+type KeptCheckout = Omit<CheckoutRequest, 'idempotencyKey'>
+
+interface SessionRow {
+  readonly kind: SandboxSession['kind']
+  readonly request: unknown
+  readonly subscription_id: string | null
+  readonly customer_id: string | null
+}
+
+interface SubscriptionRow {
+  readonly subscription_id: string
+  readonly customer_id: string
+  readonly merchant_id: number | null
+  readonly email: string
+  readonly customer_name: string | null
+  readonly plan_tier: PlanTier
+  readonly status: string
+  readonly current_period_end: Date
+  readonly started_at: Date
+}
+
+const DAY = 86_400_000
+/** The sandbox's month, in milliseconds. */
+const PERIOD = 30 * DAY
+/** Milliseconds that the pages of a checkout and of a portal can be opened. */
+const CHECKOUT_LIFE = DAY
+const PORTAL_LIFE = 3_600_000
+/** Seconds that a signed notification is good for. */
+const TOLERANCE = 300
+
+/**
+ * A billing provider that takes no money, for development: its checkout is a page of ours with one button. Everything
+ * is kept in the database; trials end and periods are renewed by themselves, as cards would have it that work, and
+ * nobody is told of that, as where notifications are lost. What people do on its pages is reported like Stripe does it:
+ * signed, to the same receiver, which those methods are given. Its secret is the process's own, since it only ever
+ * tells itself.
+ */
+export class SandboxBilling implements BillingProvider {
+  readonly kind = 'sandbox'
+  readonly #options: SandboxBillingOptions
+  readonly #secret: Uint8Array
+
+  constructor(options: SandboxBillingOptions) {
+    this.#options = options
+    this.#secret = options.random(32)
+  }
+
+  async createCheckout(
+    request: CheckoutRequest
+  ): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }> {
+    const { idempotencyKey, ...wanted } = request
+    const kept: KeptCheckout = wanted
+    const sessionId = await this.#insert('cs_sandbox_', 'checkout', kept, null, idempotencyKey)
+    return { sessionId, checkoutUrl: this.#address(sessionId) }
+  }
+
+  async price(plan: SoldPlan): Promise<BilledPrice> {
+    return {
+      priceId: `price_sandbox_${plan}`,
+      amount: planPricesUsd[plan] * 100,
+      currency: 'usd',
+      every: { interval: 'month', count: 1 },
+      isActive: true
+    }
+  }
+
+  async portal(customerId: string, returnUrl: string): Promise<string> {
+    const { database } = this.#options
+    const known = await database.sql`select 1 from sandbox_subscriptions where customer_id = ${customerId} limit 1`
+    if (known.length === 0) throw new BillingError('refused', 'the sandbox knows no such customer')
+    return this.#address(await this.#insert('bps_sandbox_', 'portal', { returnUrl }, customerId, null))
+  }
+
+  async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
+    return await this.#options.database.transaction(async tx => {
+      const [row] = await tx<
+        SubscriptionRow[]
+      >`select * from sandbox_subscriptions where subscription_id = ${subscriptionId} for update`
+      return row === undefined ? null : await this.#asOfNow(tx, row)
+    })
+  }
+
+  readEvent(signature: string | null, body: Uint8Array): BillingEvent {
+    if (!this.#isSigned(signature, body))
+      throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.')
+    try {
+      return readEvent(JSON.parse(Buffer.from(body).toString('utf8')))
+    } catch (error) {
+      throw error instanceof BillingError ? error : new BillingError('refused', 'The notification cannot be read.')
+    }
+  }
+
+  /** What the page of a session shows; null when there is none, or its time is over. */
+  async session(sessionId: string): Promise<SandboxSession | null> {
+    return await this.#options.database.transaction(async tx => {
+      const row = await this.#find(tx, sessionId)
+      if (row === null) return null
+      if (row.kind === 'checkout')
+        return { kind: 'checkout', ...checkoutOf(row), completed: row.subscription_id !== null }
+      return { kind: 'portal', returnUrl: returnUrlOf(row), subscriptions: await this.#ofCustomer(tx, row) }
+    })
+  }
+
+  /** Completes a checkout; again, it only reports it again. False when there is none. */
+  async complete(sessionId: string, take: TakeNotification): Promise<boolean> {
+    const { database, clock, random } = this.#options
+    const subscriptionId = await database.transaction(async tx => {
+      const row = await this.#find(tx, sessionId)
+      if (row?.kind !== 'checkout') return null
+      if (row.subscription_id !== null) return row.subscription_id
+      const { plan, email, customerName, merchantId, customerId, trialDays } = checkoutOf(row)
+      const made = {
+        subscription: `sub_sandbox_${token(random)}`,
+        customer: customerId ?? `cus_sandbox_${token(random)}`
+      }
+      const now = clock.now()
+      await tx`
+        insert into sandbox_subscriptions (subscription_id, customer_id, merchant_id, email, customer_name, plan_tier, status, current_period_end, started_at)
+        values (
+          ${made.subscription}, ${made.customer}, ${merchantId}, ${email}, ${customerName}, ${plan}, ${trialDays === 0 ? 'active' : 'trialing'},
+          ${new Date(now + (trialDays === 0 ? PERIOD : trialDays * DAY))}, ${new Date(now)})`
+      await tx`update sandbox_billing_sessions set subscription_id = ${made.subscription} where session_id = ${sessionId}`
+      return made.subscription
+    })
+    if (subscriptionId === null) return false
+    await this.#report(take, 'checkout.session.completed', {
+      object: 'checkout.session',
+      id: sessionId,
+      subscription: subscriptionId
+    })
+    return true
+  }
+
+  /**
+   * Ends the subscriptions of a portal's customer at once; again, it only reports it again. False when there is no such
+   * portal.
+   */
+  async cancel(sessionId: string, take: TakeNotification): Promise<boolean> {
+    const { database } = this.#options
+    const ended = await database.transaction(async tx => {
+      const row = await this.#find(tx, sessionId)
+      if (row?.kind !== 'portal') return null
+      return await tx<{ id: string }[]>`
+        update sandbox_subscriptions set status = 'canceled' where customer_id = ${row.customer_id} returning subscription_id as id`
+    })
+    if (ended === null) return false
+    for (const { id } of ended)
+      await this.#report(take, 'customer.subscription.deleted', { object: 'subscription', id })
+    return true
+  }
+
+  /**
+   * Has the card of a portal's customer fail: its subscriptions are past due. Again, it only reports it again. False
+   * when there is no such portal.
+   */
+  async fail(sessionId: string, take: TakeNotification): Promise<boolean> {
+    return await this.#turn(sessionId, 'past_due', take)
+  }
+
+  /** The card of a portal's customer works again. False when there is no such portal. */
+  async recover(sessionId: string, take: TakeNotification): Promise<boolean> {
+    return await this.#turn(sessionId, 'active', take)
+  }
+
+  async #turn(sessionId: string, status: 'past_due' | 'active', take: TakeNotification): Promise<boolean> {
+    const turned = await this.#options.database.transaction(async tx => {
+      const row = await this.#find(tx, sessionId)
+      if (row?.kind !== 'portal') return null
+      return await tx<{ id: string }[]>`
+        update sandbox_subscriptions set status = ${status} where customer_id = ${row.customer_id} and status = any(${status === 'active' ? ['past_due'] : ['active', 'trialing']}) returning subscription_id as id`
+    })
+    if (turned === null) return false
+    for (const { id } of turned)
+      await this.#report(take, 'customer.subscription.updated', { object: 'subscription', id })
+    return true
+  }
+
+  #address(sessionId: string): string {
+    return `${this.#options.publicUrl()}/billing/sandbox/${sessionId}`
+  }
+
+  async #insert(
+    prefix: string,
+    kind: SandboxSession['kind'],
+    request: object,
+    customerId: string | null,
+    idempotencyKey: string | null
+  ): Promise<string> {
+    const { database, clock, random } = this.#options
+    const now = clock.now()
+    await database.sql`delete from sandbox_billing_sessions where created_at < ${new Date(now - CHECKOUT_LIFE)}`
+    const [row] = await database.sql<{ id: string }[]>`
+      insert into sandbox_billing_sessions (session_id, kind, request, customer_id, idempotency_key, created_at)
+      values (${prefix + randomToken(32, random)}, ${kind}, ${database.sql.json({ ...request })}, ${customerId}, ${idempotencyKey}, ${new Date(now)})
+      on conflict (idempotency_key) do update set idempotency_key = excluded.idempotency_key
+      returning session_id as id`
+    // An insert with an update for its conflict answers one row or throws.
+    return row!.id
+  }
+
+  /** A session that can still be opened, locked. */
+  async #find(tx: TransactionSql, sessionId: string): Promise<SessionRow | null> {
+    const [row] = await tx<Array<SessionRow & { readonly created_at: Date }>>`
+      select kind, request, subscription_id, customer_id, created_at from sandbox_billing_sessions where session_id = ${sessionId} for update`
+    if (row === undefined) return null
+    const life = row.kind === 'checkout' ? CHECKOUT_LIFE : PORTAL_LIFE
+    return this.#options.clock.now() - row.created_at.getTime() < life ? row : null
+  }
+
+  async #ofCustomer(tx: TransactionSql, { customer_id: customerId }: SessionRow): Promise<BilledSubscription[]> {
+    const rows = await tx<
+      SubscriptionRow[]
+    >`select * from sandbox_subscriptions where customer_id = ${customerId} order by started_at desc for update`
+    const read: BilledSubscription[] = []
+    for (const row of rows) read.push(await this.#asOfNow(tx, row))
+    return read
+  }
+
+  /** Ends the trial and renews the period, as often as it is due. */
+  async #asOfNow(tx: TransactionSql, row: SubscriptionRow): Promise<BilledSubscription> {
+    const now = this.#options.clock.now()
+    const end = row.current_period_end.getTime()
+    const isDue = row.status !== 'canceled' && row.status !== 'past_due' && end <= now
+    const currentPeriodEnd = isDue ? end + (Math.floor((now - end) / PERIOD) + 1) * PERIOD : end
+    const status = isDue ? 'active' : row.status
+    if (isDue)
+      await tx`update sandbox_subscriptions set status = ${status}, current_period_end = ${new Date(currentPeriodEnd)} where subscription_id = ${row.subscription_id}`
+    return {
+      subscriptionId: row.subscription_id,
+      customerId: row.customer_id,
+      status,
+      currentPeriodEnd,
+      startedAt: row.started_at.getTime(),
+      plan: row.plan_tier,
+      merchantId: row.merchant_id,
+      email: row.email,
+      customerName: row.customer_name
+    }
+  }
+
+  async #report(take: TakeNotification, type: string, object: object): Promise<void> {
+    const { clock, random } = this.#options
+    const body = Buffer.from(
+      JSON.stringify({ id: `evt_sandbox_${token(random)}`, object: 'event', type, data: { object } })
+    )
+    const seconds = Math.floor(clock.now() / 1000)
+    await take(`t=${seconds},v1=${this.#mac(seconds, body).toString('hex')}`, body)
+  }
+
+  #isSigned(signature: string | null, body: Uint8Array): boolean {
+    const [, seconds = '', mac = ''] = /^t=(\d{1,12}),v1=([0-9a-f]{64})$/.exec(signature ?? '') ?? []
+    if (mac === '' || !timingSafeEqual(this.#mac(Number(seconds), body), Buffer.from(mac, 'hex'))) return false
+    return Math.abs(this.#options.clock.now() / 1000 - Number(seconds)) <= TOLERANCE
+  }
+
+  #mac(seconds: number, body: Uint8Array): Buffer {
+    return createHmac('sha256', this.#secret).update(`${seconds}.`).update(body).digest()
+  }
+}
+
+function token(random: Random): string {
+  return Buffer.from(random(12)).toString('hex')
+}
+
+function checkoutOf({ request }: SessionRow): KeptCheckout {
+  return request as KeptCheckout /* only createCheckout writes requests of checkouts */
+}
+
+function returnUrlOf({ request }: SessionRow): string {
+  return (request as { readonly returnUrl: string }) /* only portal writes those of portals */.returnUrl
+}

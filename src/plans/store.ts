@@ -1,0 +1,123 @@
+import type { PlanTier } from '../accounts/merchants/plans.ts'
+import type { Database, Sql, TransactionSql } from '../platform/database/database.ts'
+import { dateOrNull, integer, optional, records, text, moment, type Records } from '../platform/database/rows.ts'
+import type { BilledSubscription } from './provider.ts'
+
+/** A subscription by card as it was last written down. Times in milliseconds since the epoch. */
+export interface CardSubscription {
+  readonly subscriptionId: string
+  readonly customerId: string | null
+  /** Null for a price that is no plan of ours. */
+  readonly plan: PlanTier | null
+  /** As the provider spells it. */
+  readonly status: string
+  readonly currentPeriodEnd: number | null
+  readonly startedAt: number
+}
+
+/** What is known of a subscription when a look at it is to be written. */
+export interface BeforeLook {
+  /** Null: it has never been written. */
+  readonly plan: PlanTier | null
+  /** The account that it was written for. */
+  readonly merchantId: number | null
+}
+
+/** What stands of a subscription among those that wait for approval, or did. */
+export interface Pended {
+  /** The account that came of it; null unless approved. */
+  readonly merchantId: number | null
+}
+
+/**
+ * Where subscriptions by card are kept. The order of looks is kept by tickets: each look at the provider takes one
+ * before it asks, and writes only while no other has taken a later one. So what is written was always read after
+ * everything that was written before it, whatever time answers take and whichever process asks.
+ */
+export interface CardSubscriptionStore {
+  /** A ticket for a look that begins now; from here on no earlier look can write. One statement. */
+  ticket(subscriptionId: string): Promise<bigint>
+  /** Locks the subscription for the transaction; null when a later look has begun, whose word it is now. */
+  lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null>
+  /** Writes what a look saw, of a subscription that the transaction has locked. */
+  write(tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void>
+  /** The account whose subscription it is now; null for none. */
+  merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null>
+  /** Null when it never waited for approval. */
+  pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null>
+  /**
+   * Locks an account for the transaction, so that its subscriptions are weighed one after another. False when there is
+   * none.
+   */
+  lockMerchant(tx: TransactionSql, merchantId: number): Promise<boolean>
+  /** Every subscription by card that was written for an account, newest first. */
+  ofMerchant(merchantId: number, sql?: Sql): Promise<CardSubscription[]>
+}
+
+const cardRows: Records<CardSubscription> = records({
+  subscriptionId: text(),
+  customerId: optional(text()),
+  plan: optional(text<PlanTier>('plan_tier')),
+  status: text(),
+  currentPeriodEnd: optional(moment()),
+  startedAt: moment()
+})
+const beforeRows: Records<BeforeLook> = records({
+  plan: optional(text<PlanTier>('plan_tier')),
+  merchantId: optional(integer())
+})
+const pendedRows: Records<Pended> = records({ merchantId: optional(integer('linked_merchant_id')) })
+
+/** Subscriptions by card in the database's table `card_subscriptions`. */
+export class SqlCardSubscriptionStore implements CardSubscriptionStore {
+  readonly #database: Pick<Database, 'sql'>
+
+  constructor(database: Pick<Database, 'sql'>) {
+    this.#database = database
+  }
+
+  async ticket(subscriptionId: string): Promise<bigint> {
+    const [row] = await this.#database.sql<{ ticket: bigint }[]>`
+      insert into card_subscriptions as held (subscription_id, ticket) values (${subscriptionId}, 1)
+      on conflict (subscription_id) do update set ticket = held.ticket + 1
+      returning ticket`
+    // An insert with an update for its conflict answers one row or throws.
+    return row!.ticket
+  }
+
+  async lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null> {
+    return await beforeRows.one(tx`
+      select plan_tier, merchant_id from card_subscriptions where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`)
+  }
+
+  async write(tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void> {
+    await tx`
+      update card_subscriptions set
+        merchant_id = ${merchantId}, customer_id = ${seen.customerId}, plan_tier = ${seen.plan}, status = ${seen.status},
+        current_period_end = ${dateOrNull(seen.currentPeriodEnd)}, started_at = ${new Date(seen.startedAt)}
+      where subscription_id = ${seen.subscriptionId}`
+  }
+
+  async merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null> {
+    const [row] = await tx<
+      { id: number }[]
+    >`select id from merchants where billing_subscription_id = ${subscriptionId} order by id limit 1`
+    return row?.id ?? null
+  }
+
+  async pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null> {
+    return await pendedRows.one(
+      tx`select linked_merchant_id from pending_subscriptions where billing_subscription_id = ${subscriptionId}`
+    )
+  }
+
+  async lockMerchant(tx: TransactionSql, merchantId: number): Promise<boolean> {
+    return (await tx`select id from merchants where id = ${merchantId} for update`).length === 1
+  }
+
+  async ofMerchant(merchantId: number, sql: Sql = this.#database.sql): Promise<CardSubscription[]> {
+    return await cardRows.all(sql`
+      select subscription_id, customer_id, plan_tier, status, current_period_end, started_at from card_subscriptions
+      where merchant_id = ${merchantId} and status is not null order by started_at desc, subscription_id desc`)
+  }
+}

@@ -1,0 +1,239 @@
+import { Stripe } from 'stripe'
+import type { PlanTier } from '../../accounts/merchants/plans.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import { readEvent } from '../event.ts'
+import type { SoldPlan } from '../plans.ts'
+import {
+  BillingError,
+  type BilledPrice,
+  type BilledSubscription,
+  type BillingEvent,
+  type BillingProvider,
+  type CheckoutRequest
+} from '../provider.ts'
+
+/** How Stripe is asked. */
+export interface StripeBillingOptions {
+  /** `sk_…` or a restricted `rk_…`. */
+  readonly key: Secret<string>
+  /** `whsec_…` of the webhook endpoint. */
+  readonly webhookSecret: Secret<string>
+  /** Ids of the monthly prices. */
+  readonly prices: Readonly<Record<SoldPlan, string>>
+  /** Null for the public address. A path in it is not used. */
+  readonly url: string | null
+  /** Milliseconds that one call may take. */
+  readonly timeout: number
+  readonly clock: Clock
+}
+
+/** Seconds that a signed notification is good for, as in Stripe's own libraries (docs.stripe.com/webhooks). */
+const TOLERANCE = 300
+/** A call that was lost is repeated once, with the same idempotency key. */
+const RETRIES = 1
+/** Names in the metadata of sessions and subscriptions that we make. */
+const MERCHANT_ID = 'merchant_id'
+const CUSTOMER_NAME = 'customer_name'
+
+/**
+ * Stripe over its own library. Only parameters that have been there for years are sent, and no payment method types,
+ * which the account's settings decide.
+ */
+export class StripeBilling implements BillingProvider {
+  readonly kind = 'stripe'
+  readonly #stripe: Stripe
+  readonly #options: StripeBillingOptions
+
+  constructor(options: StripeBillingOptions) {
+    this.#options = options
+    this.#stripe = new Stripe(options.key.reveal(), {
+      timeout: options.timeout,
+      maxNetworkRetries: RETRIES,
+      telemetry: false,
+      ...(options.url === null ? {} : addressOf(options.url))
+    })
+  }
+
+  async createCheckout(
+    request: CheckoutRequest
+  ): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }> {
+    const price = this.#priceOf(request.plan)
+    const session = await asking(
+      this.#session(request, price).catch((error: unknown) => {
+        if (request.customerId === null || !isCustomerGone(error)) throw error
+        // Deleted there, or of another account of Stripe's. Whoever it was can still buy, as somebody new.
+        return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
+      })
+    )
+    if (session.url === null) throw new BillingError('away', 'stripe answered a checkout session without an address')
+    return { sessionId: session.id, checkoutUrl: session.url }
+  }
+
+  async #session(request: CheckoutRequest, price: string): Promise<Stripe.Checkout.Session> {
+    const { email, customerName, merchantId, customerId, trialDays, successUrl, cancelUrl, idempotencyKey } = request
+    const metadata: Record<string, string> = {
+      ...(merchantId === null ? {} : { [MERCHANT_ID]: String(merchantId) }),
+      ...(customerName === null ? {} : { [CUSTOMER_NAME]: customerName })
+    }
+    return await this.#stripe.checkout.sessions.create(
+      {
+        mode: 'subscription',
+        line_items: [{ price, quantity: 1 }],
+        success_url: successUrl,
+        cancel_url: cancelUrl,
+        // The contract: a trial with a card required.
+        payment_method_collection: 'always',
+        ...(customerId === null ? { customer_email: email } : { customer: customerId }),
+        ...(merchantId === null ? {} : { client_reference_id: String(merchantId) }),
+        metadata,
+        subscription_data: {
+          metadata,
+          ...(trialDays === 0
+            ? {}
+            : { trial_period_days: trialDays, trial_settings: { end_behavior: { missing_payment_method: 'cancel' } } })
+        }
+      },
+      { idempotencyKey }
+    )
+  }
+
+  async price(plan: SoldPlan): Promise<BilledPrice | null> {
+    try {
+      const {
+        id,
+        unit_amount: amount,
+        currency,
+        recurring,
+        active
+      } = await this.#stripe.prices.retrieve(this.#options.prices[plan])
+      return {
+        priceId: id,
+        amount: recurring?.usage_type === 'metered' ? null : amount,
+        currency: currency.toLowerCase(),
+        every: recurring === null ? null : { interval: recurring.interval, count: recurring.interval_count },
+        isActive: active
+      }
+    } catch (error) {
+      if (isMissing(error)) return null
+      throw billingError(error)
+    }
+  }
+
+  async portal(customerId: string, returnUrl: string): Promise<string> {
+    return (await asking(this.#stripe.billingPortal.sessions.create({ customer: customerId, return_url: returnUrl })))
+      .url
+  }
+
+  async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
+    try {
+      return this.#read(await this.#stripe.subscriptions.retrieve(subscriptionId, { expand: ['customer'] }))
+    } catch (error) {
+      if (isMissing(error)) return null
+      throw billingError(error)
+    }
+  }
+
+  readEvent(signature: string | null, body: Uint8Array): BillingEvent {
+    const { webhookSecret, clock } = this.#options
+    if (signature === null) throw new BillingError('signature', 'The header Stripe-Signature is missing.')
+    const { webhooks } = this.#stripe
+    const signed = [Buffer.from(body), signature, webhookSecret.reveal(), TOLERANCE, undefined, clock.now()] as const
+    try {
+      webhooks.signature?.verifyHeader(...signed)
+    } catch (error) {
+      // Odd headers make it throw other errors than its own.
+      throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.', error)
+    }
+    try {
+      return readEvent(webhooks.constructEvent(...signed))
+    } catch (error) {
+      throw error instanceof BillingError
+        ? error
+        : new BillingError('refused', 'The notification cannot be read.', error)
+    }
+  }
+
+  #priceOf(plan: PlanTier): string {
+    const price = new Map<PlanTier, string>(
+      Object.entries(this.#options.prices) as Array<[SoldPlan, string]> /* a record's own names */
+    ).get(plan)
+    if (price === undefined) throw new TypeError(`the plan ${plan} has no price`)
+    return price
+  }
+
+  #read(subscription: Stripe.Subscription): BilledSubscription {
+    const { customer, metadata, items } = subscription
+    const known = typeof customer === 'string' || customer.deleted === true ? null : customer
+    // Each item has a period of its own; ours have one item.
+    const ends = items.data.map(item => item.current_period_end)
+    const prices = new Map(
+      Object.entries(this.#options.prices).map(([plan, price]) => [
+        price,
+        plan as SoldPlan /* the record's own names */
+      ])
+    )
+    return {
+      subscriptionId: subscription.id,
+      customerId: typeof customer === 'string' ? customer : customer.id,
+      status: subscription.status,
+      currentPeriodEnd: ends.length === 0 ? null : Math.max(...ends) * 1000,
+      startedAt: subscription.created * 1000,
+      plan: items.data.map(({ price }) => prices.get(price.id)).find(plan => plan !== undefined) ?? null,
+      merchantId: readMerchantId(metadata[MERCHANT_ID]),
+      email: known?.email ?? null,
+      customerName: metadata[CUSTOMER_NAME] ?? known?.name ?? null
+    }
+  }
+}
+
+function readMerchantId(text: string | undefined): number | null {
+  const id = text !== undefined && /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
+  return id > 0 && id <= 0x7fff_ffff ? id : null
+}
+
+function addressOf(url: string): { readonly host: string; readonly port: string; readonly protocol: 'http' | 'https' } {
+  const { hostname, port, protocol } = new URL(url)
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? (protocol === 'http:' ? '80' : '443') : port,
+    protocol: protocol === 'http:' ? 'http' : 'https'
+  }
+}
+
+async function asking<T>(call: Promise<T>): Promise<T> {
+  try {
+    return await call
+  } catch (error) {
+    throw billingError(error)
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Stripe.errors.StripeInvalidRequestError && error.statusCode === 404
+}
+
+function isCustomerGone(error: unknown): boolean {
+  return (
+    error instanceof Stripe.errors.StripeInvalidRequestError &&
+    error.code === 'resource_missing' &&
+    error.param === 'customer'
+  )
+}
+
+/** Stripe's own text stays behind: it may show parts of the key, and it is logged. */
+function billingError(error: unknown): BillingError {
+  if (!(error instanceof Stripe.errors.StripeError)) return new BillingError('away', 'stripe could not be asked', error)
+  const { statusCode, code, param, requestId } = error
+  const isAway =
+    statusCode === undefined ||
+    statusCode >= 500 ||
+    statusCode === 429 ||
+    statusCode === 409 ||
+    error instanceof Stripe.errors.StripeConnectionError ||
+    error instanceof Stripe.errors.StripeAPIError
+  const facts = [error.type, statusCode, code, param, requestId]
+    .filter(fact => fact !== undefined && fact !== null && fact !== '')
+    .join(' ')
+  return new BillingError(isAway ? 'away' : param === 'customer_email' ? 'email' : 'refused', `stripe: ${facts}`)
+}

@@ -1,0 +1,462 @@
+import { existsSync, mkdirSync } from 'node:fs'
+import { isAbsolute, join, relative } from 'node:path'
+import type { Duplex } from 'node:stream'
+import postgres from 'postgres'
+import type { Clock } from '../system/clock.ts'
+import { DatabaseOpenError, DatabaseStopped } from './errors.ts'
+import { lockFolder, type FolderLock } from './folder-lock.ts'
+import type { Log } from '../telemetry/log.ts'
+import { PgliteServer } from './pglite/pglite.ts'
+import { isPostgresUrl, PostgresUrlError } from '../system/postgres-url.ts'
+import { openClient, openServer, type PostgresClient } from './postgres/client.ts'
+import { PostgresListener } from './postgres/listener.ts'
+import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
+import { Silence } from './postgres/silence.ts'
+import { isTemplate, StalePlans } from './postgres/stale-plans.ts'
+import { beginOn } from './postgres/transaction.ts'
+import { openScope, outsideScopes, refuseInside } from './scope.ts'
+import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
+
+export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
+
+/**
+ * A handle that runs SQL: the database's own or a transaction's. Tagged templates only; values become parameters.
+ *
+ * How values travel, the same on PostgreSQL and on the embedded database:
+ * - `bigint` columns and `count(*)` arrive as BigInt (write `count(*)::int` for a number); both BigInt and number may
+ *   be sent.
+ * - `integer`, `smallint`, floats: number. `numeric`: string, never a float that was computed with (decision 8).
+ * - `timestamptz`: Date, in milliseconds. Send Dates that come from the Clock; never write `now()`, which has
+ *   microseconds and is nobody's injected clock (decision 9: what is written must compare equal when read).
+ * - `jsonb`: send with `sql.json(value)`, an object; a string would be stored as a JSON string. Arrives parsed.
+ * - `bytea`: Buffer. Arrays: `sql.array([...])` or `= any(${list})`.
+ * - `undefined` as a value is an error; say null.
+ */
+export type Sql = postgres.ISql<{ bigint: bigint }>
+
+/** A transaction's handle; `savepoint(fn)` nests. */
+export type TransactionSql = postgres.TransactionSql<{ bigint: bigint }>
+
+/** What a health check found (decision 22). */
+export interface Health {
+  status: 'healthy' | 'degraded' | 'unhealthy'
+  /** Milliseconds that the check took. */
+  ms: number
+  /** Why it is unhealthy, without address or secrets; null else. */
+  error: string | null
+}
+
+/** One SQL database: PostgreSQL, or the embedded one behind the same client. */
+export interface Database {
+  readonly kind: 'postgres' | 'pglite'
+  /**
+   * The outer handle: each statement is its own transaction. Inside `transaction` it throws OutsideTransaction, on both
+   * kinds, because on the embedded one it would wait for itself for ever.
+   */
+  readonly sql: Sql
+  /**
+   * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in,
+   * and make no network call inside: reserve the row, call, then write. `run` is called once more when a migration of a
+   * newer version made a prepared statement stale; the first attempt was rolled back.
+   * `slow`: its statements may take longer than a request would wait, as those of migrations do.
+   * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
+   */
+  transaction<T>(run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
+  /**
+   * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the
+   * connection is away notifications are lost, so a listener must re-read now and then as well; when it is back they
+   * come again.
+   * @returns a function that stops it.
+   */
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Sends `payload` (at most 7,999 bytes) to the listeners of `channel`; with `tx`, when that transaction commits. */
+  notify(channel: string, payload: string, tx?: Sql): Promise<void>
+  /**
+   * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22), as it is when it cannot be written; that is
+   * looked at every half minute. Never throws, never waits longer than 3 s.
+   */
+  health(): Promise<Health>
+  /**
+   * Looks whether the sessions have what is needed of them (postgres/session.ts); before the first use, once.
+   * @throws DatabaseSessionError; what the database throws when it is away
+   */
+  verify(): Promise<void>
+  /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
+  close(): Promise<void>
+}
+
+/** How a database is opened. */
+export interface DatabaseOptions {
+  /**
+   * `postgres://…` and its like (platform/system/postgres-url.ts); `pglite:` for the embedded one in `<dataDir>/database`, `pglite:<name>` in another
+   * folder below the data folder, `pglite:memory` for one that is gone with the process.
+   */
+  url: string
+  dataDir: string
+  log: Log
+  clock: Clock
+  /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
+  connections?: number
+  /** Whose PostgreSQL's sessions are; `none` unless said. */
+  pooler?: Pooler
+  /** Where PostgreSQL is listened to: an address with sessions of its own; `url` unless said, or empty. */
+  listenUrl?: string
+  /**
+   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a
+   * connection; 10,000 unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one
+   * that runs after four fifths; the embedded one has one connection, and what waits for it waits as long as it answers
+   * others.
+   */
+  silence?: number
+  /**
+   * File of the image that a new embedded database begins with (pglite/image.ts), which saves most of the seconds that
+   * making one takes. It must be where nobody else can write. Null, or a database that exists: not used.
+   */
+  image?: string | null
+  /** Called when the embedded database exits unexpectedly. Every later statement fails. */
+  onStopped?: (reason: DatabaseStopped) => void
+}
+
+/** The url names no database that we know, or a folder outside the data folder. */
+export class DatabaseUrlError extends Error {
+  override name = 'DatabaseUrlError'
+  readonly code = 'BG_DATABASE_URL'
+}
+
+const healthyMs = 1_000
+const unhealthyMs = 3_000
+
+/**
+ * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the
+ * embedded one is locked, made when it is not there, and started.
+ * @throws DatabaseUrlError, FolderInUse, DatabaseOpenError, DatabaseStopped
+ */
+export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+  if (isPostgresUrl(options.url)) {
+    try {
+      return openPostgres(options)
+    } catch (error) {
+      if (error instanceof PostgresUrlError) throw new DatabaseUrlError(`database.url ${error.message}`)
+      throw error
+    }
+  }
+  if (options.url.startsWith('pglite:')) return openPglite(options)
+  const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(options.url)?.[0] ?? 'no scheme'
+  throw new DatabaseUrlError(`database.url has ${scheme} but must begin with postgres:// or pglite:`)
+}
+
+function openPostgres(options: DatabaseOptions): Database {
+  const { clock, pooler = 'none', listenUrl = '' } = options
+  const silence = new Silence(options.silence ?? 10_000)
+  const limits = sessionLimits(silence.ms)
+  const client = openServer(
+    options.url,
+    {
+      silence,
+      // Sessions that are lent have had their limits from the pooler.
+      settings: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) }
+    },
+    { max: options.connections ?? 10 }
+  )
+  const listener = new PostgresListener(listenUrl === '' ? options.url : listenUrl, {
+    clock,
+    log: options.log,
+    silence
+  })
+  const listen = (channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> =>
+    listener.listen(channel, heard)
+  return new Client('postgres', client, clock, silence, {
+    listen,
+    verify: () => verifySessions({ client, clock, limits, pooler, listen }),
+    close: async () => {
+      await Promise.all([client.end({ timeout: 5 }), listener.close()])
+    }
+  })
+}
+
+async function openPglite(options: DatabaseOptions): Promise<Database> {
+  const name = options.url.slice('pglite:'.length)
+  const folder = name === 'memory' ? null : folderBelow(options.dataDir, name === '' ? 'database' : name)
+  let lock: FolderLock | null = null
+  if (folder !== null) {
+    mkdirSync(options.dataDir, { recursive: true, mode: 0o700 })
+    lock = lockFolder(folder)
+  }
+  const begun = options.clock.monotonic()
+  const server = await startIn(folder, options).catch((error: unknown) => {
+    lock?.release()
+    throw error
+  })
+  let isClosing = false
+  const follow = async (): Promise<void> => {
+    const reason = await server.stop
+    if (!isClosing) options.onStopped?.(reason)
+  }
+  void follow()
+  if (folder !== null) {
+    options.log.info(
+      { folder, ms: Math.round(options.clock.monotonic() - begun) },
+      'The embedded database is open. It does not fsync: it survives a crash of the gateway, but a power failure can lose the last writes. Use PostgreSQL where that matters'
+    )
+  }
+  return databaseOn(
+    {
+      connect: () => server.connect(),
+      get stopped() {
+        return server.stopped
+      },
+      close: async () => {
+        isClosing = true
+        await server.close()
+        lock?.release()
+      }
+    },
+    options,
+    folder
+  )
+}
+
+/** @throws DatabaseOpenError where the folder or what it holds is the reason, FolderInUse, DatabaseStopped */
+async function startIn(folder: string | null, { image = null, log, clock }: DatabaseOptions): Promise<PgliteServer> {
+  const isThere = folder !== null && existsSync(folder)
+  if (isThere && !existsSync(join(folder, 'PG_VERSION')))
+    throw new DatabaseOpenError(
+      folder,
+      'what is there is no database; move it away, or name another folder with `data`'
+    )
+  if (folder !== null && !isThere) log.info({ folder }, 'Making the embedded database, this takes some seconds')
+  try {
+    return await PgliteServer.start({ folder, image }, log, clock)
+  } catch (error) {
+    if (folder === null || !(error instanceof DatabaseStopped)) throw error
+    const cure = isThere
+      ? 'its files are damaged or of another version: restore them from a copy, or name another folder with `data`'
+      : 'it cannot be made there: name another folder with `data`'
+    throw new DatabaseOpenError(
+      folder,
+      `${error.reason.replace(/\.$/, '')}; where disk and memory are not the reason, ${cure}`,
+      {
+        cause: error
+      }
+    )
+  }
+}
+
+/** A running embedded database, as its client needs it. */
+export interface EmbeddedServer {
+  readonly stopped: boolean
+  connect(): Duplex
+  close(): Promise<void>
+}
+
+/**
+ * The client of a running embedded database, which may have no other; closing it closes the server. `folder` as the
+ * server has it.
+ */
+export function databaseOn(
+  server: EmbeddedServer,
+  options: Pick<DatabaseOptions, 'clock' | 'silence'>,
+  folder: string | null
+): Database {
+  const silence = new Silence(options.silence ?? 10_000, { oneSession: true })
+  const channels = new Map<string, Set<(payload: string) => void>>()
+  const client = openClient({
+    max: 1,
+    max_lifetime: null,
+    username: 'postgres',
+    database: 'postgres',
+    connection: { application_name: 'boltgate', TimeZone: 'UTC' },
+    socket: () => {
+      const socket = server.connect()
+      silence.watch(socket)
+      return socket
+    },
+    onnotify: (channel: string, payload: string) => {
+      for (const heard of channels.get(channel) ?? []) heard(payload)
+    }
+  })
+  return new Client('pglite', client, options.clock, silence, {
+    // Its own tables would grow with each probe, since nothing vacuums them; a folder in memory has no disk.
+    probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
+    listen: async (channel, heard) => {
+      const hearers = channels.get(channel) ?? new Set()
+      channels.set(channel, hearers)
+      hearers.add(heard)
+      if (hearers.size === 1) await client`listen ${client(channel)}`
+      return async () => {
+        if (!hearers.delete(heard) || hearers.size > 0) return
+        channels.delete(channel)
+        await client`unlisten ${client(channel)}`
+      }
+    },
+    close: async () => {
+      // Nothing can be answered any more once its process is gone.
+      await client.end({ timeout: server.stopped ? 0 : 5 })
+      await server.close()
+    }
+  })
+}
+
+function folderBelow(dataDir: string, name: string): string {
+  const folder = join(dataDir, name)
+  const way = relative(dataDir, folder)
+  if (way === '' || way.startsWith('../..') || isAbsolute(name)) {
+    throw new DatabaseUrlError(
+      `database.url names the folder ${name}, which must be below the data folder; for example pglite:database`
+    )
+  }
+  return folder
+}
+
+interface Ways {
+  /** How it is seen whether it can be written; by a table unless said. */
+  readonly probe?: WriteProbe
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+  /** Looks at the sessions; nothing is to be seen of the embedded one's. */
+  verify?(): Promise<void>
+  close(): Promise<void>
+}
+
+class Client implements Database {
+  readonly kind: 'postgres' | 'pglite'
+  readonly sql: Sql
+  readonly #client: PostgresClient
+  readonly #clock: Clock
+  readonly #silence: Silence
+  readonly #ways: Ways
+  readonly #probe: WriteProbe
+  readonly #plans = new StalePlans()
+  #checking: Promise<Health> | null = null
+  #closing: Promise<void> | null = null
+
+  constructor(kind: 'postgres' | 'pglite', client: PostgresClient, clock: Clock, silence: Silence, ways: Ways) {
+    this.kind = kind
+    this.#client = client
+    this.#clock = clock
+    this.#silence = silence
+    this.#ways = ways
+    this.#probe = ways.probe ?? tableProbe(run => this.transaction(run), clock)
+    this.sql = this.#guarded(client)
+  }
+
+  async transaction<T>(
+    run: (tx: TransactionSql) => Promise<T>,
+    { slow = false }: { readonly slow?: boolean } = {}
+  ): Promise<T> {
+    refuseInside('transaction()')
+    const { generation } = this.#plans
+    try {
+      return await this.#transaction(run, slow)
+    } catch (error) {
+      // It was rolled back.
+      if (!this.#plans.renew(error, generation)) throw error
+      return await this.#transaction(run, slow)
+    }
+  }
+
+  async #transaction<T>(run: (tx: TransactionSql) => Promise<T>, slow: boolean): Promise<T> {
+    const silence = this.#silence
+    const scope = openScope()
+    const begin = async (had: () => void): Promise<T> => {
+      return await beginOn(
+        this.#client,
+        async tx => {
+          had()
+          return await scope.run(run, tx)
+        },
+        this.#plans
+      )
+    }
+    try {
+      return await silence.begun(had => (slow ? silence.bear(() => begin(had)) : begin(had)))
+    } finally {
+      scope.end()
+    }
+  }
+
+  async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
+    refuseInside('listen()')
+    // The callback runs in the context of whatever happened to open the connection, perhaps a transaction: leave it.
+    return this.#ways.listen(channel, payload => {
+      outsideScopes(heard, payload)
+    })
+  }
+
+  async notify(channel: string, payload: string, tx?: Sql): Promise<void> {
+    await (tx ?? this.sql)`select pg_notify(${channel}, ${payload})`
+  }
+
+  health(): Promise<Health> {
+    // One check at a time: while the database hangs, probes must not pile up queries behind it.
+    this.#checking ??= this.#check().finally(() => {
+      this.#checking = null
+    })
+    return this.#checking
+  }
+
+  async verify(): Promise<void> {
+    await this.#ways.verify?.()
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#ways.close()
+    return this.#closing
+  }
+
+  async #check(): Promise<Health> {
+    const begun = this.#clock.monotonic()
+    const elapsed = (): number => this.#clock.monotonic() - begun
+    const late = Promise.withResolvers<'late'>()
+    const timer = this.#clock.after(unhealthyMs, () => {
+      late.resolve('late')
+    })
+    try {
+      const first = await Promise.race([this.#silence.limit(this.#client`select 1`), late.promise])
+      const ms = elapsed()
+      if (first === 'late' || ms > unhealthyMs)
+        return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
+      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with
+      // the next check.
+      const fault = await Promise.race([this.#probe.fault(), late.promise])
+      if (fault !== null && fault !== 'late') return { status: 'unhealthy', ms, error: fault }
+      return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
+    } catch (error) {
+      return { status: 'unhealthy', ms: elapsed(), error: describeFault(error) }
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  #guarded(client: PostgresClient): Sql {
+    const refuseHandle = (): void => {
+      refuseInside('The outer SQL handle')
+    }
+    return new Proxy(client, {
+      apply: (target, self, args: unknown[]) => {
+        const [strings, ...values] = args
+        // sql(columns) only builds a part of a statement; a template runs one.
+        if (!isTemplate(strings)) return Reflect.apply(target, self, args)
+        refuseHandle()
+        const run = (): postgres.PendingQuery<postgres.Row[]> =>
+          // A template gives a PendingQuery.
+          this.#silence.limit(
+            Reflect.apply(target, self, [this.#plans.spell(strings), ...values]) as postgres.PendingQuery<
+              postgres.Row[]
+            >
+          )
+        return this.#plans.retried(run(), run)
+      },
+      get: (target, key) => {
+        if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseHandle()
+        return Reflect.get(target, key)
+      }
+    })
+  }
+}
+
+/** The error's code or SQLSTATE in words that carry neither address nor statement. */
+function describeFault(error: unknown): string {
+  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
+  if (error instanceof postgres.PostgresError) return `The database refused the check (${error.code})`
+  return code === null ? 'The database failed' : `The database is not reachable (${code})`
+}

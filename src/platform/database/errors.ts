@@ -1,0 +1,124 @@
+import postgres from 'postgres'
+
+/** The embedded database is not running; the message says why. */
+export class DatabaseStopped extends Error {
+  override name = 'DatabaseStopped'
+  readonly code = 'DATABASE_STOPPED'
+  readonly reason: string
+
+  constructor(reason: string) {
+    super(`The embedded database has stopped: ${reason}`)
+    this.reason = reason
+  }
+}
+
+/** The embedded database cannot be opened; the message says where, why, and what would be right. */
+export class DatabaseOpenError extends Error {
+  override name = 'DatabaseOpenError'
+  readonly code = 'BG_DATABASE_OPEN'
+
+  constructor(folder: string, reason: string, options?: ErrorOptions) {
+    super(`The embedded database in ${folder} cannot be opened: ${reason}`, options)
+  }
+}
+
+/** The outer handle was used where only the transaction's may be. A mistake in our code, never a user's. */
+export class OutsideTransaction extends Error {
+  override name = 'OutsideTransaction'
+
+  constructor(what: string) {
+    super(
+      `${what} was used inside a transaction. Use the handle that transaction() passed in: the embedded database has one connection, so this would wait for itself for ever.`
+    )
+  }
+}
+
+/** Jobs cannot be added yet: the database was away when the gateway started, or is being prepared. */
+export class JobsNotStarted extends Error {
+  override name = 'JobsNotStarted'
+  readonly code = 'JOBS_NOT_STARTED'
+
+  constructor() {
+    super('The job queue has not started yet')
+  }
+}
+
+const faultCodes = new Set([
+  'JOBS_NOT_STARTED',
+  'CONNECTION_CLOSED',
+  'CONNECTION_ENDED',
+  'CONNECTION_DESTROYED',
+  'CONNECT_TIMEOUT',
+  'DATABASE_STOPPED',
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOTFOUND',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  // query_canceled: its time was over. admin_shutdown, crash_shutdown, cannot_connect_now, read_only_sql_transaction (a
+  // standby)
+  '57014',
+  '57P01',
+  '57P02',
+  '57P03',
+  '25006'
+])
+
+function codeOf(error: unknown): string | null {
+  if (!(error instanceof Error) || !('code' in error)) return null
+  return typeof error.code === 'string' ? error.code : null
+}
+
+/**
+ * Whether a unique index refused the row (SQLSTATE 23505) or an exclusion constraint that makes something unique
+ * (23P01), or, with `constraint`, that one did.
+ */
+export function isUniqueViolation(error: unknown, constraint?: string): boolean {
+  const code = codeOf(error)
+  if (code !== '23505' && code !== '23P01') return false
+  return (
+    constraint === undefined ||
+    (error instanceof Error && 'constraint_name' in error && error.constraint_name === constraint)
+  )
+}
+
+/** Whether a row was held by somebody else for longer than the statement would wait (SQLSTATE 55P03). */
+export function isLockedOut(error: unknown): boolean {
+  return codeOf(error) === '55P03'
+}
+
+/**
+ * Whether it is certain that nothing of what failed was written: the database refused it, or our own code broke off its
+ * transaction. After a fault of the connection nobody knows.
+ */
+export function isCertainlyUndone(error: unknown): boolean {
+  if (isConnectionFault(error)) return false
+  return error instanceof postgres.PostgresError || codeOf(error) === null
+}
+
+// invalid_password, invalid_authorization_specification, invalid_catalog_name, insufficient_privilege
+const refusals = new Set(['28P01', '28000', '3D000', '42501'])
+
+/**
+ * Whether PostgreSQL does not let us do what a gateway must, which its operator can change: the user, the password, the
+ * name of the database, or the rights in it.
+ */
+export function isRefused(error: unknown): boolean {
+  return error instanceof postgres.PostgresError && refusals.has(error.code)
+}
+
+/**
+ * Whether the database is unavailable or out of resources, so that a retry may succeed: the response is 503
+ * (engine/operations/errors.ts), never 500 or 4xx.
+ */
+export function isConnectionFault(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === null) return false
+  // A Unix socket that is not there; a file that is not there is something else.
+  if (code === 'ENOENT') return error instanceof Error && 'syscall' in error && error.syscall === 'connect'
+  // Class 08: connection exceptions. Class 53: no disk, memory or connection is left, until its operator acts.
+  return faultCodes.has(code) || /^(08|53)...$/.test(code)
+}

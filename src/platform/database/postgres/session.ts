@@ -1,0 +1,130 @@
+import { randomBytes } from 'node:crypto'
+import postgres from 'postgres'
+import type { Clock } from '../../system/clock.ts'
+import type { PostgresClient } from './client.ts'
+
+/**
+ * Whose the sessions are that statements run in: `none`, each connection has one of its own; `transaction`, a pooler such
+ * as PgBouncer in its mode `transaction` lends one for each transaction, and what is set in it is not ours any more
+ * afterwards (decision 251).
+ *
+ * All that is asked of a session beyond one transaction stands here: its two time limits, the statements that are
+ * prepared in it, and `listen`. `test/platform/database/postgres/session.test.ts` looks that nothing else is.
+ */
+export type Pooler = 'none' | 'transaction'
+
+/**
+ * What ends a statement or a forgotten transaction on a server that stalls, by the names of PostgreSQL's settings, in
+ * milliseconds: without them it would hold its connection for ever.
+ */
+export interface SessionLimits {
+  readonly statement_timeout: number
+  readonly idle_in_transaction_session_timeout: number
+}
+
+/** For a database that may be silent for so many milliseconds: one that is only slow has spoken before. */
+export function sessionLimits(silence: number): SessionLimits {
+  return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
+}
+
+/** The sessions of the database lack what the gateway needs of them; the message says what to set, and where. */
+export class DatabaseSessionError extends Error {
+  override name = 'DatabaseSessionError'
+  readonly code = 'BG_DATABASE_SESSION'
+}
+
+/** What is looked at, and over what. */
+export interface SessionParts {
+  readonly client: PostgresClient
+  readonly clock: Clock
+  readonly limits: SessionLimits
+  readonly pooler: Pooler
+  listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
+}
+
+const CHANNEL = 'boltgate_hears'
+/** Milliseconds in which a notification must have come. */
+const HEARD_WITHIN = 5_000
+
+/**
+ * Looks whether the sessions have what is needed of them, so that a pooler that is not set up for it ends the start and
+ * costs no request.
+ * @throws DatabaseSessionError; what the database throws when it is away
+ */
+export async function verifySessions(parts: SessionParts): Promise<void> {
+  await verifyLimits(parts)
+  if (parts.pooler === 'none') return
+  await verifyHearing(parts)
+  await verifyPrepared(parts.client)
+}
+
+async function verifyLimits({ client, limits, pooler }: SessionParts): Promise<void> {
+  const wanted: Record<string, number> = { ...limits }
+  const found = await client<
+    { name: string; ms: number }[]
+  >`select name, setting::integer as ms from pg_settings where name = any(${Object.keys(wanted)})`.catch(
+    (error: unknown) => {
+      if (pooler === 'none' && isRefusedParameter(error)) throw new DatabaseSessionError(underPooler(limits))
+      throw error
+    }
+  )
+  // 0 is no limit.
+  const lacking = found.filter(({ name, ms }) => ms === 0 || ms > (wanted[name] ?? 0))
+  if (lacking.length === 0) return
+  if (pooler === 'none') throw new DatabaseSessionError(underPooler(limits))
+  const have = lacking.map(({ name, ms }) => `${name} = ${ms}`).join(' and ')
+  throw new DatabaseSessionError(
+    `The sessions behind the pooler have ${have} (milliseconds, 0 for none). Give them limits there: PgBouncer with connect_query='${settings(limits)}' on the line of the database, others with "alter role … set"`
+  )
+}
+
+/** PgBouncer's own words (protocol_violation); PostgreSQL says "unrecognized configuration parameter", 42704. */
+function isRefusedParameter(error: unknown): boolean {
+  return (
+    error instanceof postgres.PostgresError && error.code === '08P01' && error.message.includes('startup parameter')
+  )
+}
+
+function underPooler(limits: SessionLimits): string {
+  return `A pooler stands before the database and does not pass ${Object.keys(limits).join(' and ')} on. Say database.pooler: transaction, and database.listenUrl with an address past it`
+}
+
+function settings(limits: SessionLimits): string {
+  return Object.entries(limits)
+    .map(([name, ms]) => `set ${name} = ${ms}`)
+    .join('; ')
+}
+
+/**
+ * PgBouncer before 1.21 does not only lose prepared statements. It lends a session on while the description of a next
+ * statement is on its way over it, and drops the answer: so doing without prepared ones would lose writes' answers.
+ */
+async function verifyPrepared(client: PostgresClient): Promise<void> {
+  const found = await client<{ name: string }[]>`select name from pg_prepared_statements`
+  // A pooler that keeps count of prepared statements gives them names of its own.
+  if (!found.some(({ name }) => name === found.statement.name)) return
+  throw new DatabaseSessionError(
+    'The pooler does not carry prepared statements from one session to the next. PgBouncer does from version 1.21 on, with max_prepared_statements = 200'
+  )
+}
+
+async function verifyHearing({ client, clock, listen }: SessionParts): Promise<void> {
+  const token = randomBytes(8).toString('hex')
+  const heard = Promise.withResolvers<boolean>()
+  const stop = await listen(CHANNEL, payload => {
+    if (payload === token) heard.resolve(true)
+  })
+  const timer = clock.after(HEARD_WITHIN, () => {
+    heard.resolve(false)
+  })
+  try {
+    await client`select pg_notify(${CHANNEL}, ${token})`
+    if (await heard.promise) return
+  } finally {
+    timer.cancel()
+    await stop()
+  }
+  throw new DatabaseSessionError(
+    `A notification did not come over database.listenUrl within ${HEARD_WITHIN / 1000} seconds. It must lead to the same database as database.url, past the pooler or to a pool of it in the mode session`
+  )
+}

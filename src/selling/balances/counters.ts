@@ -1,0 +1,31 @@
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+
+/** What balances count. */
+export interface BalanceCounters {
+  /** A metered request was settled, in millisatoshis: what it took, and what its balance could not bear. */
+  readonly settled: (chargedMsat: number, unpaidMsat: number) => void
+}
+
+/** Counts in the gateway's measurements. */
+export function balanceCounters(metrics: Metrics): BalanceCounters {
+  const requests = metrics
+    .counterCells('boltgate_metered_requests_total', 'Metered requests that were settled.', [])
+    .cell({})
+  const charged = metrics
+    .counterCells('boltgate_metered_msat_total', 'Millisatoshis that metered requests took from their balances.', [])
+    .cell({})
+  const unpaid = metrics
+    .counterCells(
+      'boltgate_metered_unpaid_msat_total',
+      'Millisatoshis of usage beyond what was reserved, which the balance could not bear: the seller bears them.',
+      []
+    )
+    .cell({})
+  return {
+    settled: (chargedMsat, unpaidMsat) => {
+      requests.add(1)
+      if (chargedMsat > 0) charged.add(chargedMsat)
+      if (unpaidMsat > 0) unpaid.add(unpaidMsat)
+    }
+  }
+}

@@ -1,0 +1,220 @@
+import {
+  outputLimits,
+  type MeterConfig,
+  type UnitAmount,
+  type UnitPrices,
+  type UsageConfig
+} from '../../engine/checks/meter.ts'
+import type { FieldTable } from '../../engine/checks/price.ts'
+import type { Context } from '../../engine/message/context.ts'
+import type { FiatCurrency } from '../../lightning/money/currencies.ts'
+import type { Decimal } from '../../lightning/money/decimal.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import { fiatMillisatoshis, fiatOf } from '../prices/fiat.ts'
+import { readField, readItems, unreadable } from '../prices/request-field.ts'
+import { FieldChoice } from '../prices/table.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../usage/forms.ts'
+import type { Usage } from '../usage/usage.ts'
+
+/** What one request takes of its balance. Amounts in millisatoshis. */
+export interface Metering {
+  /** The value that its prices hang on; null where they hang on none, or it is one of all others. */
+  readonly model: string | null
+  readonly reservedMsat: number
+  /** Units that are reckoned to go in. */
+  readonly input: number
+  /** What a usage costs, rounded up. */
+  cost(usage: Usage): number
+}
+
+/** What one bitcoin costs, by currency, for the currencies that the prices are in. */
+type Rates = ReadonlyMap<FiatCurrency, Decimal>
+
+const NO_RATES: Rates = new Map()
+/** Bytes of a request for each unit that is reckoned to go in: text has three or more for each token, a token id two. */
+const BYTES_PER_UNIT = 3
+const BYTES_PER_ID = 2
+const MOST_UNITS = 1e12
+/** Of a reservation; beyond it there is no balance. */
+const MOST_MSAT = 2 ** 52
+
+/** How the requests of one route, or of one endpoint, are metered: its configuration laid out once. */
+export class Meter {
+  readonly config: MeterConfig
+  /** How usage is read from a body; null where it stands elsewhere or is counted. */
+  readonly form: UsageForm | null
+  readonly #quotes: Quotes
+  readonly #prices: FieldChoice<UnitPrices> | null
+  readonly #fixed: UnitPrices | null
+  readonly #currencies: readonly FiatCurrency[]
+  /** What goes in is priced by itself. */
+  readonly #hasInput: boolean
+  /** The same for every request; null where it hangs on one. */
+  readonly #always: Metering | null
+
+  constructor(config: MeterConfig, quotes: Quotes) {
+    this.config = config
+    this.form = formOf(config.usage)
+    this.#quotes = quotes
+    const table = isTable(config.prices) ? config.prices : null
+    this.#prices = table === null ? null : new FieldChoice(table)
+    this.#fixed = isTable(config.prices) ? null : config.prices
+    const all = this.#prices?.entries.map(({ entry }) => entry) ?? (this.#fixed === null ? [] : [this.#fixed])
+    const amounts = all.flatMap(prices => [inputPrice(prices), outputPrice(prices)])
+    this.#currencies = [
+      ...new Set(amounts.flatMap(amount => (typeof amount === 'string' ? [fiatOf(amount).currency] : [])))
+    ]
+    this.#hasInput = all.some(prices => inputPrice(prices) !== 0)
+    const isSteady = this.#fixed !== null && this.#currencies.length === 0
+    this.#always =
+      isSteady && config.usage === 'requests'
+        ? this.#metering(null, this.#fixed as UnitPrices /* just seen */, NO_RATES, { input: 0, output: 1 })
+        : null
+  }
+
+  /** Whether the upstream reports the usage, so that nothing is known of it while the request is served. */
+  get isReported(): boolean {
+    const { usage } = this.config
+    return this.form !== null || (typeof usage === 'object' && 'header' in usage)
+  }
+
+  /**
+   * Reads what a request's price and its reservation hang on; a promise only where the body or a rate is waited for.
+   * @throws LongError 400 that names the field that cannot be read, 413, 415; Unavailable without a rate
+   */
+  begin(ctx: Context): Maybe<Metering> {
+    return this.#always ?? this.#begin(ctx)
+  }
+
+  async #begin(ctx: Context): Promise<Metering> {
+    const chosen = this.#prices === null ? null : await this.#prices.choose(ctx)
+    const prices = chosen?.entry ?? this.#fixed
+    if (prices === null) throw new TypeError('a meter has prices')
+    const estimate = await this.#estimate(ctx)
+    return this.#metering(chosen?.value ?? null, prices, await this.#rates(), estimate)
+  }
+
+  #metering(model: string | null, prices: UnitPrices, rates: Rates, estimate: Usage): Metering {
+    const { per } = this.config
+    const cost = (usage: Usage): number => costOf(prices, usage, per, rates)
+    return { model, reservedMsat: Math.max(1, cost(estimate)), input: estimate.input, cost }
+  }
+
+  async #estimate(ctx: Context): Promise<Usage> {
+    const { usage, estimate } = this.config
+    if (usage === 'requests') return { input: 0, output: 1 }
+    const lists = await this.#lists(ctx)
+    const { limits, others } = outputLimits(this.config, lists.hasInput)
+    // The largest: which of them the upstream follows is not known here.
+    const limit = await largestOf(ctx, limits)
+    let output = Math.max(limit ?? estimate.else, (await largestOf(ctx, others)) ?? 0)
+    // Without a limit a list of inputs is for embeddings, which have no output.
+    output *= lists.prompts * (limit === null ? 1 : lists.inputs)
+    if (usage === 'openai') output *= (await largestOf(ctx, ['n', 'best_of', 'n_cmpl'])) ?? 1
+    if (!this.#hasInput) return { input: 0, output }
+    if (estimate.input !== undefined) return { input: estimate.input, output }
+    const bytes = ctx.body.collected?.byteLength ?? ctx.body.length ?? (await ctx.body.bytes()).byteLength
+    return { input: Math.ceil(bytes / (lists.hasIds ? BYTES_PER_ID : BYTES_PER_UNIT)), output }
+  }
+
+  /** Reads how many responses a request asks for by lists. */
+  async #lists(ctx: Context): Promise<Lists> {
+    if (this.config.usage !== 'openai') return NO_LISTS
+    for (const name of ['stream', 'stream_options.include_usage']) await requireFlag(ctx, name)
+    const prompt = await readItems('prompt', ctx)
+    const input = await readItems('input', ctx)
+    // vLLM takes prompts as embeddings, too, beside those in `prompt`.
+    const embeds = await readItems('prompt_embeds', ctx)
+    // A list of texts, or of lists of token ids, has a response to each; a list of token ids or messages has one.
+    // Objects in `prompt` are prompts of llama.cpp, which has a name of its own for `n`, too.
+    return {
+      prompts: Math.max(1, (prompt?.inputs ?? 0) + (prompt?.objects ?? 0)) + (embeds?.inputs ?? 0),
+      inputs: Math.max(1, input?.inputs ?? 0),
+      hasInput: input !== null,
+      hasIds: prompt?.hasIds === true || input?.hasIds === true
+    }
+  }
+
+  async #rates(): Promise<Rates> {
+    if (this.#currencies.length === 0) return NO_RATES
+    return new Map(
+      await Promise.all(
+        this.#currencies.map(async currency => [currency, (await this.#quotes.quote(currency)).price] as const)
+      )
+    )
+  }
+}
+
+function formOf(usage: UsageConfig): UsageForm | null {
+  if (usage === 'openai') return OPENAI
+  if (usage === 'anthropic') return ANTHROPIC
+  return typeof usage === 'object' && 'json' in usage ? memberForm(usage.json.split('.')) : null
+}
+
+function isTable(prices: MeterConfig['prices']): prices is FieldTable<UnitPrices> {
+  return typeof prices === 'object' && 'by' in prices
+}
+
+function inputPrice(prices: UnitPrices): UnitAmount {
+  return typeof prices === 'object' ? prices.input : 0
+}
+
+function outputPrice(prices: UnitPrices): UnitAmount {
+  return typeof prices === 'object' ? prices.output : prices
+}
+
+/** What the members `prompt` and `input` of a request ask for. */
+interface Lists {
+  /** Responses to `prompt`, and to `input`. */
+  readonly prompts: number
+  readonly inputs: number
+  readonly hasInput: boolean
+  /** Token ids take the place of text. */
+  readonly hasIds: boolean
+}
+
+const NO_LISTS: Lists = { prompts: 1, inputs: 1, hasInput: false, hasIds: false }
+
+/** The largest of some members of the body that count units; null where none does. */
+async function largestOf(ctx: Context, names: readonly string[]): Promise<number | null> {
+  let most: number | null = null
+  for (const name of names) {
+    const count = await countOf(ctx, name)
+    if (count !== null) most = Math.max(count, most ?? 0)
+  }
+  return most
+}
+
+/** Requires true, false or null: a server that takes 1 for true would stream without its usage. */
+async function requireFlag(ctx: Context, name: string): Promise<void> {
+  const value = await readField({ json: name }, ctx)
+  if (value !== null && typeof value !== 'boolean') throw unreadable(`${JSON.stringify(name)} must be true or false`)
+}
+
+/** A member of the body that counts units; null where it is missing, or 0 or -1, which mean that there is no limit. */
+async function countOf(ctx: Context, name: string): Promise<number | null> {
+  const value = await readField({ json: name }, ctx)
+  if (value === null || value === 0 || value === -1) return null
+  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0 && value <= MOST_UNITS) return value
+  throw unreadable(`${JSON.stringify(name)} must be a whole number of at most ${MOST_UNITS}`)
+}
+
+function costOf(prices: UnitPrices, { input, output }: Usage, per: number, rates: Rates): number {
+  const [i, o] = [inputPrice(prices), outputPrice(prices)]
+  if (typeof i === 'number' && typeof o === 'number') {
+    const whole = input * i + output * o
+    if (Number.isSafeInteger(whole)) return Math.ceil(whole / per)
+  }
+  const sum = partOf(i, BigInt(input), rates) + partOf(o, BigInt(output), rates)
+  const cost = (sum + BigInt(per) - 1n) / BigInt(per)
+  return cost > BigInt(MOST_MSAT) ? MOST_MSAT : Number(cost)
+}
+
+/** Millisatoshis of so many units. */
+function partOf(amount: UnitAmount, count: bigint, rates: Rates): bigint {
+  if (typeof amount === 'number') return BigInt(amount) * count
+  const rate = rates.get(fiatOf(amount).currency)
+  if (rate === undefined) throw new TypeError(`no rate of ${amount} was asked for`)
+  return fiatMillisatoshis(amount, count, rate)
+}

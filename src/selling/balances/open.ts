@@ -1,0 +1,59 @@
+import type { Challenges } from '../challenges/service.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { periodic } from '../../platform/jobs/jobs.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { balanceCounters } from './counters.ts'
+import { balanceOperations } from './operations.ts'
+import { Ledger } from './ledger.ts'
+import { Balances } from './service.ts'
+import { SqlBalanceStore } from './store-sql.ts'
+
+/** What balances are opened with. */
+export interface OpenBalancesParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly database: Database
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly prices: Quotes
+}
+
+/** How long entries and ended balances are kept (decision 261). */
+const ENTRIES_KEPT = 90 * 86_400_000
+const BALANCES_KEPT = 90 * 86_400_000
+const PURGE_BATCH = 1_000
+
+/** Opens balances: what was paid beforehand and is used bit by bit. */
+export function openBalances({ challenges, clock, database, log, metrics, prices }: OpenBalancesParts) {
+  const store = new SqlBalanceStore(database)
+  const ledger = new Ledger({
+    store,
+    database,
+    clock,
+    log,
+    settled: balanceCounters(metrics).settled,
+    timeout: challenges.settings.leaseTimeout
+  })
+  const balances = new Balances({ store, ledger, challenges, quotes: prices, clock, log })
+  const purge = async (): Promise<void> => {
+    const now = clock.now()
+    while ((await store.purgeEntries(now - ENTRIES_KEPT, PURGE_BATCH)) === PURGE_BATCH);
+    while ((await store.purge(now - BALANCES_KEPT, PURGE_BATCH)) === PURGE_BATCH);
+  }
+  return {
+    balances,
+    ledger,
+    balanceStore: store,
+    operations: balanceOperations({ store, ledger, challenges }),
+    jobs: [
+      periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {
+        await ledger.sweep()
+      }),
+      periodic('balances-purge', 3_600_000, 'Deletes old entries of balances, and balances that ended long ago', purge)
+    ],
+    close: () => ledger.close()
+  }
+}

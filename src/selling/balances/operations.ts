@@ -1,0 +1,209 @@
+import { Type } from 'typebox'
+import type { Challenges } from '../challenges/service.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import type { Ledger } from './ledger.ts'
+import { balanceTexts } from './documented.ts'
+import type { BalanceNow, BalanceStore, Entry, Page } from './store.ts'
+
+const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+const NullableInteger = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
+
+const standing = {
+  state: Type.Enum(['open', 'closed', 'refunded']),
+  unit: Type.String({ description: 'What is counted, for people.' }),
+  depositedMsat: Type.Integer({ description: 'Millisatoshis, as all amounts here.' }),
+  spentMsat: Type.Integer({ description: 'What settled requests have taken.' }),
+  reservedMsat: Type.Integer({ description: 'What requests under way may still take.' }),
+  balanceMsat: Type.Integer({ description: 'What is left: deposits less what was spent and refunded.' }),
+  expiresAt: isoTime('When it can no longer be used.')
+}
+
+const Standing = Type.Object(standing, { title: 'BalanceStanding' })
+const BalanceView = Type.Object(
+  {
+    id: Type.String({ description: 'Payment hash of the first deposit.' }),
+    kind: Type.Enum(['bundle', 'session']),
+    ...standing,
+    merchantId: NullableText,
+    proxyId: NullableText,
+    place: Type.String({ description: 'The route or proxy that it was bought for.' }),
+    openedAt: isoTime(),
+    isRevoked: Type.Boolean({ description: 'It serves nothing more.' })
+  },
+  { title: 'Balance' }
+)
+const EntryView = Type.Object(
+  {
+    at: isoTime(),
+    request: Type.String({ description: 'Its correlation id; of a gateway that died its name.' }),
+    model: NullableText,
+    input: NullableInteger('Units that went in; null where they are not known.'),
+    output: NullableInteger('Units that came out, or all of them where they have one price.'),
+    msat: Type.Integer(),
+    unpaidMsat: Type.Integer({ description: 'What the usage cost beyond that, and the balance could not bear.' }),
+    basis: Type.Enum(['usage', 'reservation', 'crash'])
+  },
+  { title: 'BalanceEntry' }
+)
+
+/** Query of the lists; out of range is clamped (decision 12). */
+const Query = Type.Object({
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+const Params = Type.Object({ balanceId: Type.String() })
+
+/** What the operations of balances need. */
+export interface BalanceOperationParts {
+  readonly store: BalanceStore
+  readonly ledger: Pick<Ledger, 'flush'>
+  readonly challenges: Pick<Challenges, 'proven'>
+}
+
+/** What buyers, merchants and the administrator may know of balances. */
+export function balanceOperations({ store, ledger, challenges }: BalanceOperationParts): AnyOperation[] {
+  const own = async (ctx: Context, balanceId: string): Promise<void> => {
+    const balance = await store.find(balanceId)
+    if (balance === null || balance.merchantId !== String(merchantOf(ctx).id)) throw notFound()
+  }
+  const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
+  const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
+  const missing = { description: 'There is no such balance.' }
+  return documented(balanceTexts, [
+    defineOperation({
+      id: 'getBalance',
+      method: 'GET',
+      path: '/l402/balance',
+      mount: { use: 'service', chain: 'service-public' },
+      summary: 'What is left of the balance that a credential is the key to',
+      tag: 'L402',
+      access: 'public',
+      headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },
+      responses: {
+        200: {
+          description:
+            'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second (decision 261).',
+          schema: Standing
+        },
+        401: { description: 'No credential of a payment was sent, or it is not genuine.' },
+        404: { description: 'No balance yet: the first metered request opens it. Or it expired long ago.' }
+      },
+      handle: async ({ ctx }) => {
+        const paymentHash = await challenges.proven(ctx.headers)
+        if (paymentHash === null)
+          throw new LongError(401, 'Unauthorized', 'Send the credential of the payment in Authorization.')
+        await ledger.flush(paymentHash)
+        const balance = await store.find(paymentHash)
+        if (balance === null)
+          throw new LongError(
+            404,
+            'Not found',
+            'This payment has no balance. If it bought a bundle, nothing is spent yet: the first metered request opens the balance.'
+          )
+        return { status: 200, body: standingOf(balance), headers: ['Cache-Control', 'no-store'] }
+      }
+    }),
+    defineOperation({
+      id: 'listBalances',
+      method: 'GET',
+      path: '/api/merchant/balances',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: "Balances that were bought of the account's metered proxies",
+      tag: 'Merchant',
+      access: 'merchant',
+      query: Query,
+      responses: { 200: listed },
+      handle: async ({ ctx, query }) => ({
+        status: 200,
+        body: (await store.list({ ...pageOf(query), merchantId: String(merchantOf(ctx).id) })).map(view)
+      })
+    }),
+    defineOperation({
+      id: 'listBalanceEntries',
+      method: 'GET',
+      path: '/api/merchant/balances/:balanceId/entries',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What requests took from one balance',
+      tag: 'Merchant',
+      access: 'merchant',
+      params: Params,
+      query: Query,
+      responses: { 200: entered, 404: missing },
+      handle: async ({ ctx, params, query }) => {
+        await own(ctx, params.balanceId)
+        return { status: 200, body: (await store.entries(params.balanceId, pageOf(query))).map(entryView) }
+      }
+    }),
+    defineOperation({
+      id: 'adminListBalances',
+      method: 'GET',
+      path: '/api/admin/balances',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'All balances',
+      tag: 'Admin',
+      access: 'admin',
+      query: Query,
+      responses: { 200: listed },
+      handle: async ({ query }) => ({ status: 200, body: (await store.list(pageOf(query))).map(view) })
+    }),
+    defineOperation({
+      id: 'adminListBalanceEntries',
+      method: 'GET',
+      path: '/api/admin/balances/:balanceId/entries',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'What requests took from one balance',
+      tag: 'Admin',
+      access: 'admin',
+      params: Params,
+      query: Query,
+      responses: { 200: entered },
+      handle: async ({ params, query }) => ({
+        status: 200,
+        body: (await store.entries(params.balanceId, pageOf(query))).map(entryView)
+      })
+    })
+  ])
+}
+
+function pageOf(query: { readonly skip?: number; readonly take?: number }): Page {
+  return { skip: Math.max(0, query.skip ?? 0), take: Math.min(100, Math.max(1, query.take ?? 50)) }
+}
+
+function notFound(): LongError {
+  return new LongError(404, 'Not found', 'There is no such balance.')
+}
+
+function standingOf(balance: BalanceNow) {
+  const { state, unit, depositedMsat, spentMsat, refundedMsat, reservedMsat, expiresAt } = balance
+  return {
+    state,
+    unit,
+    depositedMsat,
+    spentMsat,
+    reservedMsat,
+    balanceMsat: depositedMsat - spentMsat - refundedMsat,
+    expiresAt: new Date(expiresAt).toISOString()
+  }
+}
+
+function view(balance: BalanceNow) {
+  const { id, kind, merchantId, proxyId, place, openedAt, isRevoked } = balance
+  return {
+    id,
+    kind,
+    ...standingOf(balance),
+    merchantId,
+    proxyId,
+    place,
+    openedAt: new Date(openedAt).toISOString(),
+    isRevoked
+  }
+}
+
+function entryView({ at, balanceId: _balance, ...entry }: Entry) {
+  return { at: new Date(at).toISOString(), ...entry }
+}

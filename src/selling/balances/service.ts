@@ -1,0 +1,283 @@
+import type { MeterConfig, UsageConfig } from '../../engine/checks/meter.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Context, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
+import { GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
+import type { Reply } from '../../engine/message/reply.ts'
+import type { Quotes } from '../../lightning/money/prices.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Ledger } from './ledger.ts'
+import type { Refused, BalanceReservation } from './slice.ts'
+import { Meter, type Metering } from './meter.ts'
+import { MeteredRequest } from './metered-request.ts'
+import type { BalanceStore } from './store.ts'
+import { RequestsUnderWay } from './under-way.ts'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly balances: Balances
+  }
+}
+
+/** What the service is built from. */
+export interface BalancesParts {
+  readonly store: BalanceStore
+  readonly ledger: Ledger
+  readonly challenges: Pick<Challenges, 'find' | 'answer' | 'inSatoshis'>
+  readonly quotes: Quotes
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Why a session's request was refused, and what it needs in millisatoshis. */
+export interface SessionShort extends Refused {
+  readonly neededMsat: number
+}
+
+/** Meters requests that take from a balance: reserves before they are forwarded, settles when they are over. */
+export class Balances {
+  readonly #parts: BalancesParts
+  readonly #meters = new WeakMap<MeterConfig, Meter>()
+  readonly #underWay: RequestsUnderWay
+
+  constructor(parts: BalancesParts) {
+    this.#parts = parts
+    this.#underWay = new RequestsUnderWay(parts.clock)
+  }
+
+  /**
+   * Reserves what a paid request of a metered route may use. Returns a 402 with a fresh challenge when the balance is too
+   * low, and null for a request that is unpaid or does not buy a balance. Synchronous when this gateway holds a slice of
+   * the balance and the reservation does not depend on the body.
+   * @throws LongError 400, 413 or 415 for a request that cannot be read, costs more than a balance holds, or is an upgrade
+   *   that cannot be metered; 429 when too many requests of the balance are in flight. Unavailable without database or rate.
+   */
+  begin(ctx: Context): Maybe<MeteredRequest | Reply | null> {
+    const { offer, payment } = ctx
+    if (payment === null || offer === null || offer.meter === null) return null
+    // What takes from a session has been reserved already.
+    if (ctx.isReserved) return null
+    requireReadable(ctx, offer.meter.usage)
+    const meter = this.#meterOf(offer.meter)
+    const metering = meter.begin(ctx)
+    return metering instanceof Promise
+      ? metering.then(later => this.#reserve(ctx, payment, meter, later))
+      : this.#reserve(ctx, payment, meter, metering)
+  }
+
+  /**
+   * The same of a session, which pays `unitMsat` for a response or for each event of an event stream, unless the route
+   * has a meter. A refusal where the balance cannot bear it.
+   * @throws as `begin`
+   */
+  async beginSession(ctx: Context, balanceId: string, unitMsat: number): Promise<MeteredRequest | SessionShort> {
+    const meter = ctx.offer === null || ctx.offer.meter === null ? null : this.#meterOf(ctx.offer.meter)
+    requireReadable(ctx, meter?.config.usage ?? 'pieces')
+    const metering = meter === null ? unitsOf(unitMsat) : await meter.begin(ctx)
+    let answer: BalanceReservation | Refused
+    try {
+      answer = await this.#parts.ledger.reserve(balanceId, metering.reservedMsat)
+    } catch (error) {
+      throw error instanceof GatewayError ? error : away(error)
+    }
+    if (answer.kind === 'refused') return { ...answer, neededMsat: metering.reservedMsat }
+    const turn = meter === null ? null : this.#turn(meter, answer)
+    if (turn !== null && !(await this.#comes(turn, ctx, metering, answer)))
+      return {
+        kind: 'refused',
+        why: 'insufficient',
+        leftMsat: this.#left(balanceId),
+        neededMsat: metering.reservedMsat
+      }
+    return this.#metered(ctx, meter, metering, answer, true)
+  }
+
+  #meterOf(config: MeterConfig): Meter {
+    let meter = this.#meters.get(config)
+    if (meter === undefined) {
+      meter = new Meter(config, this.#parts.quotes)
+      this.#meters.set(config, meter)
+    }
+    return meter
+  }
+
+  #reserve(ctx: Context, payment: RequestPayment, meter: Meter, metering: Metering): Maybe<MeteredRequest | Reply> {
+    const reserved = this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+    return reserved instanceof Promise
+      ? this.#later(reserved, ctx, payment, meter, metering)
+      : this.#forward(ctx, payment, meter, metering, reserved)
+  }
+
+  /** Lets a request go on that has its reservation, now or when it is its turn. */
+  #forward(
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering,
+    reservation: BalanceReservation
+  ): Maybe<MeteredRequest | Reply> {
+    const turn = this.#turn(meter, reservation)
+    if (turn === null) return this.#metered(ctx, meter, metering, reservation)
+    return this.#forwardLater(turn, ctx, payment, meter, metering, reservation)
+  }
+
+  async #forwardLater(
+    turn: Promise<boolean>,
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering,
+    reservation: BalanceReservation
+  ): Promise<MeteredRequest | Reply> {
+    if (await this.#comes(turn, ctx, metering, reservation)) return this.#metered(ctx, meter, metering, reservation)
+    return await this.#usedUp(ctx, payment, metering, this.#left(reservation.balanceId))
+  }
+
+  #turn(meter: Meter, { balanceId }: BalanceReservation): Promise<boolean> | null {
+    return meter.isReported ? this.#underWay.enter(balanceId) : null
+  }
+
+  /** Waits for a turn. One that does not come gives its reservation back. */
+  async #comes(
+    turn: Promise<boolean>,
+    ctx: Context,
+    { model }: Metering,
+    reservation: BalanceReservation
+  ): Promise<boolean> {
+    let comes = false
+    try {
+      comes = await turn
+    } finally {
+      if (!comes)
+        await this.#parts.ledger.settle(reservation, 0, {
+          at: this.#parts.clock.now(),
+          request: ctx.correlationId.slice(0, 100),
+          model,
+          input: null,
+          output: null,
+          basis: 'reservation'
+        })
+    }
+    return comes
+  }
+
+  #left(balanceId: string): number {
+    return Math.max(0, this.#parts.ledger.left(balanceId) ?? 0)
+  }
+
+  async #later(
+    pending: Promise<BalanceReservation | Refused>,
+    ctx: Context,
+    payment: RequestPayment,
+    meter: Meter,
+    metering: Metering
+  ): Promise<MeteredRequest | Reply> {
+    let answer: BalanceReservation | Refused
+    try {
+      answer = await pending
+      if (answer.kind === 'refused' && answer.why === 'unknown' && (await this.#open(payment, meter)))
+        answer = await this.#parts.ledger.reserve(payment.paymentHash, metering.reservedMsat)
+    } catch (error) {
+      throw error instanceof GatewayError ? error : away(error)
+    }
+    if (answer.kind === 'reserved') return await this.#forward(ctx, payment, meter, metering, answer)
+    return await this.#usedUp(ctx, payment, metering, answer.leftMsat)
+  }
+
+  async #usedUp(ctx: Context, payment: RequestPayment, metering: Metering, balanceMsat: number): Promise<Reply> {
+    const { offer } = ctx
+    if (offer === null) throw new TypeError('a metered request has an offer')
+    await this.#requireBearable(offer, metering)
+    return await this.#parts.challenges.answer(ctx, offer, {
+      kind: 'used-up',
+      scheme: payment.scheme,
+      balanceMsat,
+      requiredMsat: metering.reservedMsat
+    })
+  }
+
+  /**
+   * Refuses what a fresh balance could not bear either: another one would be paid for nothing (decision 370). A session
+   * can be topped up for it.
+   */
+  async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
+    const bundleMsat = 1000 * (await this.#parts.challenges.inSatoshis(offer))
+    if (offer.sessions !== null || reservedMsat <= bundleMsat) return
+    throw new LongError(
+      400,
+      'Beyond a balance',
+      `This request may use up to ${reservedMsat} millisatoshis, and a balance here holds ${bundleMsat}; ask for less, such as by a smaller max_tokens. Nothing was charged.`
+    )
+  }
+
+  /** Opens the balance that a payment bought, once for all time: what was paid is its first deposit. */
+  async #open(payment: RequestPayment, meter: Meter): Promise<boolean> {
+    const challenge = await this.#parts.challenges.find(payment.paymentHash)
+    const now = this.#parts.clock.now()
+    if (challenge === null || challenge.scheme === null || challenge.tokenExpiresAt <= now) return false
+    await this.#parts.store.open({
+      id: challenge.paymentHash,
+      kind: 'bundle',
+      merchantId: challenge.merchantId,
+      proxyId: challenge.proxyId,
+      place: challenge.place,
+      unit: meter.config.unit,
+      depositedMsat: challenge.amountSats * 1000,
+      openedAt: now,
+      expiresAt: challenge.tokenExpiresAt
+    })
+    return true
+  }
+
+  #metered(
+    ctx: Context,
+    meter: Meter | null,
+    metering: Metering,
+    reservation: BalanceReservation | Refused,
+    isHeld = false
+  ): MeteredRequest {
+    if (reservation.kind !== 'reserved') throw new TypeError('a refusal comes with a promise')
+    ctx.isReserved = true
+    return new MeteredRequest({
+      ctx,
+      ledger: this.#parts.ledger,
+      clock: this.#parts.clock,
+      metering,
+      reservation,
+      usage: meter?.config.usage ?? 'pieces',
+      form: meter?.form ?? null,
+      isHeld,
+      warn: (facts, text) => {
+        this.#parts.log.warn(facts, text)
+      },
+      ended: isShort => {
+        if (meter?.isReported === true) this.#underWay.leave(reservation.balanceId, isShort)
+      }
+    })
+  }
+}
+
+/** So much for each unit, whatever it is. */
+function unitsOf(unitMsat: number): Metering {
+  return { model: null, reservedMsat: unitMsat, input: 0, cost: ({ output }) => output * unitMsat }
+}
+
+function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): void {
+  if (upgrade === null || usage === 'requests' || usage === 'seconds') return
+  throw new LongError(
+    400,
+    'Bad request',
+    'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
+  )
+}
+
+function away(cause: unknown): Unavailable {
+  return new Unavailable(
+    'Balance unavailable',
+    'The balance could not be asked at the moment; nothing was taken from it. Send the same request again.',
+    5,
+    {},
+    cause
+  )
+}

@@ -1,0 +1,181 @@
+import { isConnectionFault } from '../../platform/database/errors.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { Entries } from './entries.ts'
+import type { LeaseTimes } from './lease-times.ts'
+import type { HeldReservation, Slice, Slices } from './slice.ts'
+import type { BalanceStore, SliceWrite } from './store.ts'
+
+/** What the writes of a gateway's slices need. */
+export interface SliceWritesParts {
+  readonly store: BalanceStore
+  readonly slices: Slices
+  readonly clock: Clock
+  readonly log: Log
+  readonly gateway: string
+  readonly times: LeaseTimes
+}
+
+/** How long what was settled may wait to be written, in milliseconds: what a gateway that dies may lose. */
+export const WRITE_EVERY = 100
+const RETRY = 1_000
+
+/**
+ * Writes what slices have spent and reserved, and gives back what they do not need: one write of a slice at a time, each
+ * sent until it is answered.
+ */
+export class SliceWrites {
+  readonly #parts: SliceWritesParts
+  #dirty = new Set<Slice>()
+  /** The write of a slice that is under way. */
+  readonly #running = new Map<Slice, Promise<void>>()
+  #timer: Timer | null = null
+  #isClosed = false
+
+  constructor(parts: SliceWritesParts) {
+    this.#parts = parts
+  }
+
+  /** Reserves what is free of a slice. */
+  hold(slice: Slice, msat: number): HeldReservation {
+    this.soon(slice)
+    return slice.hold(msat, this.#parts.clock.now())
+  }
+
+  /** Has a slice written with others, within `WRITE_EVERY`. */
+  soon(slice: Slice): void {
+    slice.isDirty = true
+    this.#dirty.add(slice)
+    if (this.#isClosed) return
+    this.#timer ??= this.#parts.clock.after(WRITE_EVERY, () => {
+      this.#timer = null
+      this.#write()
+    })
+  }
+
+  /** Has a slice written at once, or behind the write that is under way. */
+  now(slice: Slice): void {
+    if (slice.writing === null) this.#begin(slice)
+    else this.soon(slice)
+  }
+
+  /** Resolves when what is being written has been. */
+  async written(): Promise<void> {
+    await Promise.all(this.#running.values())
+  }
+
+  /** Has a slice written now; resolves when the database has all that was settled of it until then. */
+  async flush(slice: Slice): Promise<void> {
+    // What is under way may have begun before the last of it.
+    await this.#running.get(slice)
+    if (slice.isDirty && slice.writing === null) this.#begin(slice)
+    await this.#running.get(slice)
+  }
+
+  /** Ends all slices: writes what was settled, and gives back what is not reserved. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#timer?.cancel()
+    this.#timer = null
+    for (const slice of this.#parts.slices.all) {
+      if (!slice.isGranted) continue
+      this.#parts.slices.retire(slice)
+      this.#dirty.add(slice)
+    }
+    // Twice for those that were being written.
+    for (let time = 0; time < 2; time++) {
+      this.#write()
+      await this.written()
+    }
+    await this.#parts.store.drained()
+  }
+
+  #write(): void {
+    const dirty = this.#dirty
+    this.#dirty = new Set()
+    for (const slice of dirty) {
+      if (slice.writing === null) this.#begin(slice)
+      else this.#dirty.add(slice)
+    }
+  }
+
+  #begin(slice: Slice): void {
+    const writing = this.#writeSlice(slice).finally(() => this.#running.delete(slice))
+    this.#running.set(slice, writing)
+  }
+
+  async #writeSlice(slice: Slice): Promise<void> {
+    const { clock, slices, times } = this.#parts
+    const now = clock.now()
+    const isUnused = slice.reserved === 0 && slice.waiting.length === 0 && !slice.isGrabbing
+    const isLast = isUnused && (slice.state !== 'current' || now - slice.usedAt >= times.idle)
+    const back = slice.state !== 'current' || isLast || slice.isAskedFor ? slice.free : 0
+    const keptUntil = now + times.kept
+    const write: SliceWrite = {
+      balanceId: slice.balanceId,
+      sliceId: slice.id,
+      nth: ++slice.writes,
+      spent: slice.spent,
+      back,
+      reserved: slice.reserved,
+      isLast,
+      keptUntil,
+      entries: slice.entries
+    }
+    slice.writing = write
+    slice.isDirty = slice.isAskedFor = false
+    slice.amount -= back
+    slice.spent = 0
+    slice.entries = new Entries()
+    // Whoever comes now begins another slice.
+    if (isLast) slices.retire(slice)
+    const left = await this.#answered(slice, write)
+    slice.writing = null
+    if (isLast) this.#forget(slice)
+    else if (left === null) this.#lose(slice, write)
+    else {
+      slice.leftInDatabase = left
+      slice.keptUntil = keptUntil
+      if (slice.isDirty) this.soon(slice)
+    }
+  }
+
+  /** Sends a write until it is answered; null when the slice is not there, or the database refuses it. */
+  async #answered(slice: Slice, write: SliceWrite): Promise<number | null> {
+    const { store, clock, log } = this.#parts
+    for (;;) {
+      try {
+        return await store.write(write)
+      } catch (error) {
+        const failed = { balance: slice.balanceId, msat: write.spent, err: error }
+        if (!isConnectionFault(error)) {
+          log.error(failed, 'The database refused what was spent of a balance')
+          return null
+        }
+        if (this.#isClosed) {
+          log.error(failed, 'What was spent of a balance could not be written before the gateway ended')
+          return null
+        }
+      }
+      await new Promise<void>(resolve => {
+        clock.after(RETRY, resolve)
+      })
+    }
+  }
+
+  /** The slice was swept, or the database refuses what it has spent: nothing more is spent from it. */
+  #lose(slice: Slice, write: SliceWrite): void {
+    this.#parts.log.error(
+      { balance: slice.balanceId, gateway: this.#parts.gateway, msat: write.spent + slice.spent },
+      'A slice of a balance was lost; what was served from it since its last write is not charged'
+    )
+    slice.state = 'lost'
+    slice.entries = new Entries()
+    this.#forget(slice)
+  }
+
+  #forget(slice: Slice): void {
+    this.#dirty.delete(slice)
+    this.#parts.slices.forget(slice)
+  }
+}

@@ -1,0 +1,218 @@
+import { isRevoked } from '../verifying/revoked-sql.ts'
+import { Batch } from '../../platform/database/batch.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import { amount, flag, moment, optional, records, text, type Records, type Row } from '../../platform/database/rows.ts'
+import { EACH_ENTRY, GRAB, WRITE } from './statements.ts'
+import type {
+  BalanceKind,
+  BalanceNow,
+  BalanceState,
+  BalanceStore,
+  Entry,
+  EntryBasis,
+  Grab,
+  Grabbed,
+  NewBalance,
+  Page,
+  SliceWrite,
+  Swept
+} from './store.ts'
+
+const balanceColumns = {
+  id: text(),
+  kind: text<BalanceKind>(),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  place: text(),
+  unit: text(),
+  depositedMsat: amount(),
+  spentMsat: amount(),
+  refundedMsat: amount(),
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  openedAt: moment(),
+  expiresAt: moment()
+}
+const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount(), isRevoked: flag() })
+
+const grabs: Records<Grabbed> = records({
+  granted: amount('msat'),
+  leftMsat: amount('remaining'),
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  expiresAt: moment()
+})
+const remains = records({ remaining: amount() })
+
+const entries: Records<Entry> = records({
+  balanceId: text(),
+  at: moment('made_at'),
+  request: text(),
+  model: optional(text()),
+  input: optional(amount()),
+  output: optional(amount()),
+  msat: amount(),
+  unpaidMsat: amount(),
+  basis: text<EntryBasis>()
+})
+
+const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') })
+
+/** Bytes of a slice's write beside its entries, and of one of those, roughly. */
+const WRITE_BYTES = 300
+const ENTRY_BYTES = 50
+
+/** The balances of PostgreSQL or the embedded database. */
+export class SqlBalanceStore implements BalanceStore {
+  readonly #database: Database
+  readonly #grabs: Batch<Grab, Row | null>
+  readonly #writes: Batch<SliceWrite, Row | null>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#grabs = new Batch({ key: grab => grab.balanceId, write: given => GRAB.one(database.sql, given) })
+    this.#writes = new Batch({
+      key: write => write.balanceId,
+      size: write => WRITE_BYTES + write.entries.count * ENTRY_BYTES,
+      write: given => WRITE.one(database.sql, given)
+    })
+  }
+
+  async open(balance: NewBalance, sql: Sql = this.#database.sql): Promise<boolean> {
+    const opened = await sql`
+      with deposit as (
+        insert into balance_deposits (payment_hash, balance_id, msat, made_at)
+        values (${balance.id}, ${balance.id}, ${balance.depositedMsat}, ${new Date(balance.openedAt)})
+        on conflict do nothing returning msat),
+      opened as (select ${balance.id}::text as id from deposit)
+      insert into balances (id, kind, merchant_id, proxy_id, place, unit, deposited_msat, opened_at, expires_at)
+      select id, ${balance.kind}, ${balance.merchantId}::text, ${balance.proxyId}::text, ${balance.place}, ${balance.unit},
+        ${balance.depositedMsat}::bigint, ${new Date(balance.openedAt)}::timestamptz, ${new Date(balance.expiresAt)}::timestamptz
+      from opened`
+    return opened.count > 0
+  }
+
+  async topUp(
+    balanceId: string,
+    paymentHash: string,
+    msat: number,
+    now: number,
+    sql: Sql = this.#database.sql
+  ): Promise<boolean> {
+    // Of two at once the second does not see the first's row, but for its conflict with it.
+    const [row] = await sql<{ has: boolean }[]>`
+      with locked as materialized (select id from balances where id = ${balanceId} and state = 'open' for update),
+      deposit as (
+        insert into balance_deposits (payment_hash, balance_id, msat, made_at)
+        select ${paymentHash}, id, ${msat}::bigint, ${new Date(now)}::timestamptz from locked
+        on conflict (payment_hash) do update set made_at = balance_deposits.made_at
+        returning balance_id, msat, xmax = 0 as is_new),
+      grown as (
+        update balances set deposited_msat = deposited_msat + deposit.msat from deposit where id = deposit.balance_id and is_new)
+      select exists (select from deposit where balance_id = ${balanceId}) or exists (
+        select from balance_deposits where payment_hash = ${paymentHash} and balance_id = ${balanceId}) as has`
+    return row?.has === true
+  }
+
+  async find(id: string): Promise<BalanceNow | null> {
+    const { sql } = this.#database
+    return await balancesNow.one(sql`select ${this.#now()} from balances where balances.id = ${id}`)
+  }
+
+  async grab(grab: Grab): Promise<Grabbed | null> {
+    const row = await this.#grabs.add(grab)
+    return row === null ? null : grabs.read(row)
+  }
+
+  async write(write: SliceWrite): Promise<number | null> {
+    const row = await this.#writes.add(write)
+    return row === null ? null : remains.read(row).remaining
+  }
+
+  async sweep(now: number, limit: number): Promise<readonly Swept[]> {
+    const at = new Date(now)
+    return await swept.all(this.#database.sql`
+      with dead as materialized (
+        select balance_id from balance_slices where kept_until < ${at} order by balance_id limit ${limit}),
+      locked as materialized (
+        select balances.* from balances where id in (select balance_id from dead) order by id for update skip locked),
+      found as materialized (
+        select balance_slices.* from locked join balance_slices on balance_id = locked.id
+        where kept_until < ${at} for update of balance_slices),
+      gone as (delete from balance_slices using found where balance_slices.id = found.id),
+      summed as materialized (
+        select balance_id, sum(reserved_msat)::bigint as spent, sum(amount_msat)::bigint as held
+        from found group by balance_id),
+      paid as (
+        update balances
+        set deposited_msat = locked.deposited_msat, spent_msat = locked.spent_msat + summed.spent,
+          refunded_msat = locked.refunded_msat, held_msat = locked.held_msat - summed.held
+        from summed join locked on locked.id = summed.balance_id where balances.id = summed.balance_id),
+      noted as (
+        insert into balance_entries (balance_id, made_at, request, msat, unpaid_msat, basis)
+        select balance_id, ${at}::timestamptz, gateway, reserved_msat, 0, 'crash' from found where reserved_msat > 0)
+      select balance_id, gateway, reserved_msat from found`)
+  }
+
+  async close(id: string, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`update balances set state = 'closed' where id = ${id} and state = 'open'`
+    return done.count > 0
+  }
+
+  async refunded(id: string, msat: number, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`
+      update balances set state = 'refunded', refunded_msat = ${msat}
+      where id = ${id} and state = 'closed' and held_msat = 0`
+    return done.count > 0
+  }
+
+  async list({ skip, take, merchantId }: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {
+    const { sql } = this.#database
+    const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
+    return await balancesNow.all(sql`
+      select ${this.#now()} from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
+  }
+
+  /** Columns of a balance as it stands. One that was opened was not revoked then, so `opened_at` tells what came behind. */
+  #now() {
+    const { sql } = this.#database
+    const revoked = isRevoked(sql, {
+      payment: sql`balances.id`,
+      proxy: sql`balances.proxy_id`,
+      merchant: sql`balances.merchant_id`,
+      since: sql`balances.opened_at`
+    })
+    return sql`balances.*, ${revoked} as is_revoked,
+      (select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat`
+  }
+
+  async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {
+    const { sql } = this.#database
+    return await entries.all(sql`
+      select * from ${sql.unsafe(EACH_ENTRY)}
+      where balance_id = ${balanceId} order by id desc, nth desc limit ${take} offset ${skip}`)
+  }
+
+  async purgeEntries(before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      delete from balance_entries where id in (
+        select id from (select id, made_at from balance_entries order by id limit ${limit}) as oldest
+        where made_at < ${new Date(before)})`
+    return gone.count
+  }
+
+  async purge(before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      with gone as (
+        delete from balances where id in (
+          select id from balances where expires_at < ${new Date(before)} and held_msat = 0 and state <> 'closed' limit ${limit})
+        returning id),
+      deposits as (delete from balance_deposits where balance_id in (select id from gone))
+      select id from gone`
+    return gone.count
+  }
+
+  async drained(): Promise<void> {
+    await Promise.all([this.#grabs.drained(), this.#writes.drained()])
+  }
+}

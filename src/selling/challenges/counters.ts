@@ -1,0 +1,129 @@
+import type { CounterCell, Metrics } from '../../platform/telemetry/metrics.ts'
+import type { ChallengeSource } from '../offers/offer.ts'
+import type { StockResult } from '../minting/stock.ts'
+import type { ClaimScheme } from './store.ts'
+
+/** What was sold: what a challenge is made for, and a merchant's own payment. */
+export type SaleSource = ChallengeSource | 'payment'
+/** By a credential, or `invoice`: what is sold without one, whichever way it was learnt that its invoice was paid. */
+export type SaleScheme = ClaimScheme | 'invoice'
+
+/** What pay-per-request counts. Labels are from fixed lists, never from requests. */
+export interface ChallengeCounters {
+  /** A 402 was sent; `again` when an open invoice was handed out once more. */
+  challenge(source: ChallengeSource, again: boolean): void
+  /**
+   * A 402 would have been sent, were it not only observed, for so many satoshis; null where nobody knows how many its
+   * fiat price is worth.
+   */
+  observed(source: ChallengeSource, amountSats: number | null): void
+  /** A free call was given. */
+  free(source: ChallengeSource): void
+  /** Something was sold: once for each invoice, whichever way it was learnt. */
+  payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
+  /** A credential was judged: `ok` or the reason of its refusal. */
+  verified(scheme: ClaimScheme, result: string): void
+  /**
+   * A client left before the head of what a single-use credential was to buy, and the credential was given back or
+   * spent.
+   */
+  clientGone(credential: 'returned' | 'spent'): void
+  /** Requests that an invoice made ahead could have served, and did or not; invoices that were made for nobody. */
+  ahead(result: StockResult, count: number): void
+  /** Leases whose gateway died while their requests were under way, now spent (decision 183). */
+  ambiguous(count: number): void
+}
+
+/** Counts nothing. */
+export const noCounters: ChallengeCounters = {
+  challenge: () => {},
+  observed: () => {},
+  free: () => {},
+  payment: () => {},
+  verified: () => {},
+  clientGone: () => {},
+  ahead: () => {},
+  ambiguous: () => {}
+}
+
+/** Counts in the gateway's measurements. */
+export function challengeCounters(metrics: Metrics): ChallengeCounters {
+  const challenges = metrics.counter(
+    'boltgate_challenges_total',
+    'Payment challenges answered with 402, by what is sold.',
+    ['source', 'invoice']
+  )
+  const observed = metrics.counter(
+    'boltgate_challenges_observed_total',
+    'Requests that would have been answered with 402, in chains that only observe; no invoice was made.',
+    ['source']
+  )
+  const would = metrics.counter(
+    'boltgate_satoshis_observed_total',
+    'Satoshis that those requests would have been asked for.',
+    ['source']
+  )
+  const free = metrics.counter('boltgate_free_calls_total', 'Requests that were served as free calls of a route.', [
+    'source'
+  ])
+  const payments = metrics.counter(
+    'boltgate_payments_total',
+    "Sales: credentials claimed for the first time, store orders, merchants' payments and months of plans that were paid.",
+    ['source', 'scheme']
+  )
+  const satoshis = metrics.counter('boltgate_satoshis_earned_total', 'Satoshis of these sales.', ['source', 'scheme'])
+  const verified = metrics.counterCells('boltgate_verifications_total', 'Credentials judged, by result.', [
+    'scheme',
+    'result'
+  ])
+  const gone = metrics.counter(
+    'boltgate_clients_gone_total',
+    'Clients that left before the head of what a single-use credential was to buy, by what became of the credential.',
+    ['credential']
+  )
+  const ahead = metrics.counter(
+    'boltgate_invoices_ahead_total',
+    '402s that an invoice made ahead could serve: hit or miss; and invoices that were made ahead for nobody: unused.',
+    ['result']
+  )
+  const ambiguous = metrics.counter(
+    'boltgate_ambiguous_leases_total',
+    'Single-use credentials that were spent because their gateway died while the request was under way.',
+    []
+  )
+  // Good ones are counted on every paid request: their cells are looked up once.
+  const good: Record<ClaimScheme, CounterCell> = {
+    l402: verified.cell({ scheme: 'l402', result: 'ok' }),
+    payment: verified.cell({ scheme: 'payment', result: 'ok' }),
+    'payment-legacy': verified.cell({ scheme: 'payment-legacy', result: 'ok' })
+  }
+  return {
+    challenge: (source, again) => {
+      challenges.inc({ source, invoice: again ? 'again' : 'new' })
+    },
+    observed: (source, amountSats) => {
+      observed.inc({ source })
+      if (amountSats !== null) would.inc({ source }, amountSats)
+    },
+    free: source => {
+      free.inc({ source })
+    },
+    payment: (source, scheme, amountSats) => {
+      payments.inc({ source, scheme })
+      satoshis.inc({ source, scheme }, amountSats)
+    },
+    clientGone: credential => {
+      gone.inc({ credential })
+    },
+    ahead: (result, count) => {
+      ahead.inc({ result }, count)
+    },
+    ambiguous: count => {
+      ambiguous.inc({}, count)
+    },
+    verified: (scheme, result) => {
+      if (result === 'ok') good[scheme].add(1)
+      else verified.cell({ scheme, result }).add(1)
+    }
+  }
+}

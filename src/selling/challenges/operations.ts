@@ -1,0 +1,337 @@
+import { Type } from 'typebox'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import {
+  defineOperation,
+  documented,
+  type OperationResponse,
+  type AnyOperation
+} from '../../engine/operations/operation.ts'
+import { challengeTexts } from './documented.ts'
+import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
+import type { ValidationError } from '../../engine/operations/errors.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import { priceList } from '../offers/pricing.ts'
+import { invalidInput } from '../offers/problems.ts'
+import { Producer } from './producer.ts'
+import { SqlProducerStore } from './producer-store.ts'
+import { ProducerVerifier } from '../verifying/producer-verify.ts'
+import {
+  ChallengeInput,
+  ChallengePage,
+  ChallengeQuery,
+  ChallengeView,
+  CreatedChallenge,
+  CredentialInput,
+  VerifyCredentialView,
+  EndpointPage,
+  EndpointQuery,
+  PriceList,
+  RetireInput,
+  TokenInput,
+  TokenStatus,
+  TokenVerdict
+} from './schema.ts'
+import type { Challenges } from './service.ts'
+
+/** What the operations of pay-per-request need. */
+export interface ChallengeOperationParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly database: Database
+  config(): GatewayConfig
+  publicUrl(): string
+  /** Proxies of a merchant that are not deleted; they count for the same cap (decision 84). */
+  countProxies(sql: Sql, merchantId: number): Promise<number>
+}
+
+const Problem = Type.Object(
+  {
+    type: Type.String({ description: 'Stable address of this kind of problem.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    error: Type.String({ description: 'The title again.' }),
+    errors: Type.Optional(
+      Type.Record(Type.String(), Type.Array(Type.String()), {
+        description: 'Messages by field, where fields are wrong.'
+      })
+    )
+  },
+  { title: 'L402Problem' }
+)
+
+const Capped = Type.Object(
+  {
+    ...Problem.properties,
+    limit: Type.Integer(),
+    current: Type.Integer(),
+    requested: Type.Integer(),
+    current_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    required_plan: Type.Unsafe<string | null>({ type: ['string', 'null'] }),
+    action_required: Type.String()
+  },
+  { title: 'L402PlanCapProblem' }
+)
+
+const mediaType = 'application/problem+json'
+
+function problem(description: string, schema: OperationResponse['schema'] = Problem): OperationResponse {
+  return schema === undefined ? { description, mediaType } : { description, mediaType, schema }
+}
+
+const invalid = problem('Something in the request is not valid; the type says what.')
+const away = problem('A part that is needed is away; nothing was done. Retry-After says when to come back.')
+
+/** The idempotency key of the request's headers, the standard name first (decision 20); null when neither is there. */
+function headerKey(headers: ReadonlyHeaders): string | null {
+  return headers.get('idempotency-key') ?? headers.get('x-idempotency-key') ?? null
+}
+
+/** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
+export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
+  const { challenges, clock, database, config, publicUrl } = parts
+  const producer = new Producer({
+    challenges,
+    clock,
+    database,
+    config,
+    publicUrl,
+    store: new SqlProducerStore(database),
+    countProxies: (sql, merchantId) => parts.countProxies(sql, merchantId)
+  })
+  const verifier = new ProducerVerifier({ challenges, clock, publicUrl })
+  const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
+  return documented(challengeTexts, [
+    ...challengeRows(producer, refuse),
+    ...endpointRows(producer, refuse),
+    ...verifications(verifier, refuse),
+    ...publicOperations(parts, verifier)
+  ])
+}
+
+type Refuse = NonNullable<AnyOperation['refuse']>
+
+function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
+  const common = { tag: 'Producer', access: 'merchant', refuse } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'createChallenge',
+      unaudited: true,
+      method: 'POST',
+      path: '/api/l402/challenges',
+      mount: { use: 'merchant-api', chain: 'producer' },
+      summary: 'Make a challenge for a resource that you serve yourself',
+      headers: {
+        'Idempotency-Key': {
+          description:
+            'At most 200 characters. While the invoice lives, the same key with the same resource and price gives the same challenge.',
+          pattern: '\\S'
+        },
+        'X-Idempotency-Key': { description: 'The same; Idempotency-Key goes before it.', pattern: '\\S' }
+      },
+      body: ChallengeInput,
+      responses: {
+        200: {
+          description:
+            'The challenge. With X-Idempotency-Replayed: true it was made by an earlier request with the same key.',
+          schema: CreatedChallenge
+        },
+        400: invalid,
+        402: problem(
+          'A cap of the plan was reached; paying an invoice does not help, and there is no WWW-Authenticate.',
+          Capped
+        ),
+        409: problem('The idempotency key is bound to another live challenge, or the resource was retired.'),
+        503: problem('No invoice could be had, or the challenge could not be durably recorded; none was issued.')
+      },
+      handle: async ({ ctx, body }) => {
+        const created = await producer.create(merchantOf(ctx), body, headerKey(ctx.headers))
+        const response = { status: 200, body: created.body }
+        return created.replayed ? { ...response, headers: ['X-Idempotency-Replayed', 'true'] } : response
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listChallenges',
+      method: 'GET',
+      path: '/api/l402/challenges',
+      mount: { use: 'merchant-api', chain: 'producer' },
+      summary: 'Challenges made through this API, newest first',
+      query: ChallengeQuery,
+      responses: {
+        200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage },
+        400: invalid,
+        503: away
+      },
+      handle: async ({ ctx, query }) => {
+        const page = await producer.list(merchantOf(ctx), query)
+        return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getChallenge',
+      method: 'GET',
+      path: '/api/l402/challenges/:paymentHash',
+      mount: { use: 'merchant-api', chain: 'producer' },
+      summary: 'One challenge',
+      responses: {
+        200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
+        404: problem("There is no such challenge, or it is another account's."),
+        503: away
+      },
+      params: Type.Object({ paymentHash: Type.String({ 'x-judged': true }) }),
+      handle: async ({ ctx, params }) => ({
+        status: 200,
+        body: await producer.get(merchantOf(ctx), params.paymentHash)
+      })
+    })
+  ]
+}
+
+function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
+  const common = { tag: 'Producer', access: 'merchant', refuse } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'listEndpoints',
+      method: 'GET',
+      path: '/api/l402/endpoints',
+      mount: { use: 'merchant-api', chain: 'producer' },
+      summary: 'Resources that challenges were made for, newest first',
+      query: EndpointQuery,
+      responses: {
+        200: { description: 'One page, retired ones included.', schema: EndpointPage },
+        400: invalid,
+        503: away
+      },
+      handle: async ({ ctx, query }) => {
+        const page = await producer.endpoints(merchantOf(ctx), query)
+        return { status: 200, body: page, headers: ['X-Total-Count', String(page.total)] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'retireEndpoint',
+      method: 'POST',
+      path: '/api/l402/endpoints/retire',
+      mount: { use: 'merchant-api', chain: 'producer' },
+      summary: "Sell a resource no longer, which frees its place under the plan's cap",
+      body: RetireInput,
+      responses: {
+        204: { description: 'Retired, now or before. What was paid stays good.' },
+        400: invalid,
+        404: problem('No challenge was ever made for this resource.'),
+        503: away
+      },
+      handle: async ({ ctx, body }) => {
+        await producer.retire(merchantOf(ctx), body.resource)
+        return { status: 204, body: null }
+      }
+    })
+  ]
+}
+
+function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation[] {
+  const common = {
+    tag: 'Producer',
+    access: 'merchant',
+    mount: { use: 'merchant-api', chain: 'merchant' },
+    refuse,
+    method: 'POST'
+  } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'verifyToken',
+      unaudited: true,
+      path: '/api/l402/challenges/verify',
+      summary: 'Verify an L402 token that a payer has sent',
+      body: TokenInput,
+      responses: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
+      handle: async ({ ctx, body }) => ({
+        status: 200,
+        body: await verifier.verify(merchantOf(ctx), body.macaroon, body.preimage)
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'verifyCredential',
+      unaudited: true,
+      path: '/api/l402/challenges/verify-credential',
+      summary: 'Verify a Payment credential that a payer has sent, and use it up',
+      body: CredentialInput,
+      responses: {
+        200: {
+          description: 'The verdict, good or bad; only a good one has used the credential up.',
+          schema: VerifyCredentialView
+        },
+        400: invalid,
+        503: away
+      },
+      handle: async ({ ctx, body }) => ({ status: 200, body: await verifier.consume(merchantOf(ctx), body) })
+    })
+  ]
+}
+
+function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVerifier): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'getPricing',
+      method: 'GET',
+      path: '/api/l402/pricing',
+      mount: { use: 'merchant-api', chain: 'public-read' },
+      summary: 'What requests cost here',
+      tag: 'L402',
+      access: 'public',
+      responses: { 200: { description: 'The price list.', schema: PriceList } },
+      handle: () => ({ status: 200, body: priceList(parts.config()) })
+    }),
+    defineOperation({
+      id: 'getTokenStatus',
+      method: 'GET',
+      path: '/api/l402/status',
+      mount: { use: 'merchant-api', chain: 'public-read' },
+      summary: 'Whether an L402 token stands; asking does not use it',
+      tag: 'L402',
+      access: 'public',
+      headers: {
+        Authorization: 'L402 <macaroon>:<preimage>; without it the answer says that nobody is authenticated.'
+      },
+      responses: {
+        200: {
+          description: 'With authenticated: true, paymentHash, expiresAt and remainingRequests; else message.',
+          schema: TokenStatus
+        }
+      },
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: await verifier.status(ctx.headers),
+        headers: ['Cache-Control', 'no-store']
+      })
+    }),
+    defineOperation({
+      id: 'getPing',
+      method: 'GET',
+      path: '/l402/test/ping',
+      mount: { use: 'merchant-api', chain: 'paid', price: '1 sat' },
+      summary: 'Says pong, to try a wallet with',
+      tag: 'L402',
+      access: 'credential',
+      needsPayment: true,
+      responses: {
+        200: { description: 'Paid.', schema: Type.Object({ message: Type.String(), paymentHash: Type.String() }) }
+      },
+      handle: ({ ctx }) => {
+        if (ctx.payment === null)
+          throw new TypeError(
+            `the route ${ctx.route.name} needs a price and a chain with credential and challenge, because what it leads to says what was paid`
+          )
+        return { status: 200, body: { message: 'pong', paymentHash: ctx.payment.paymentHash } }
+      }
+    })
+  ]
+}

@@ -1,0 +1,184 @@
+import type { Database, Sql } from '../../platform/database/database.ts'
+import type { ChallengeStatus } from './schema.ts'
+import type { Challenge } from './store.ts'
+import { optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
+import { challengeRows } from './sql/rows.ts'
+
+/** A page of rows; clamped by the caller. */
+export interface RowPage {
+  readonly limit: number
+  readonly offset: number
+}
+
+/** Which of a merchant's challenges are listed. Times in milliseconds since the epoch. */
+export interface ChallengeFilter extends RowPage {
+  readonly status: ChallengeStatus | null
+  /** Created then or later. */
+  readonly since: number | null
+  /** What separates unpaid from expired. */
+  readonly now: number
+}
+
+/** A resource that a merchant has sold through the producer API. Times in milliseconds since the epoch. */
+export interface ProducerEndpoint {
+  readonly resource: string
+  readonly createdAt: number
+  readonly retiredAt: number | null
+}
+
+/** Rows with how many there are without paging. */
+export interface Counted<T> {
+  readonly rows: readonly T[]
+  readonly total: number
+}
+
+/**
+ * What the producer API reads and writes besides the challenges' own rows. The methods that take `sql` are steps of one
+ * transaction that begins with `lock`; the rest stand alone.
+ */
+export interface ProducerStore {
+  /**
+   * Locks the merchant's row until the transaction ends, so that counts and what follows from them happen one after the
+   * other.
+   */
+  lock(sql: Sql, merchantId: number): Promise<void>
+  /** The challenge that a key is bound to, live or not; null when the key is new. */
+  byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null>
+  /** Binds a key to a challenge that has been inserted; a binding before it ends. */
+  bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void>
+  endpoint(sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null>
+  /** Notes a resource as sold; nothing happens when it is known. */
+  addEndpoint(sql: Sql, merchantId: number, resource: string, now: number): Promise<void>
+  /** The merchant's challenges of the producer API since a time. */
+  countSince(sql: Sql, merchantId: number, since: number): Promise<number>
+  /** Retires a resource; false when the merchant never sold it. Repeating keeps the first time. */
+  retire(merchantId: number, resource: string, now: number): Promise<boolean>
+  /** Newest first. */
+  endpoints(merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>>
+  /** The merchant's own challenge of the producer API, or null. */
+  get(merchantId: number, paymentHash: string): Promise<Challenge | null>
+  /** Newest first, ties by payment hash descending (decision 11). */
+  list(merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>>
+}
+
+const endpointRows: Records<ProducerEndpoint> = records({
+  resource: text(),
+  createdAt: moment(),
+  retiredAt: optional(moment())
+})
+
+/**
+ * How many distinct resources a merchant sells that are not retired: they share the cap with its proxies (decision 84).
+ */
+export async function countEndpoints(sql: Sql, merchantId: number): Promise<number> {
+  const [row] = await sql<{ held: number }[]>`
+    select count(*)::int as held from producer_endpoints where merchant_id = ${String(merchantId)} and retired_at is null`
+  return row?.held ?? 0
+}
+
+/** Whether a merchant ever made a challenge through the producer API. */
+export async function hasChallenge(sql: Sql, merchantId: number): Promise<boolean> {
+  const [row] = await sql`select 1 from producer_endpoints where merchant_id = ${String(merchantId)} limit 1`
+  return row !== undefined
+}
+
+/** The producer API's rows in the SQL database. */
+export class SqlProducerStore implements ProducerStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async lock(sql: Sql, merchantId: number): Promise<void> {
+    const [row] = await sql`select id from merchants where id = ${merchantId} for update`
+    // Without a row nothing is locked, and the caps would not hold.
+    if (row === undefined) throw new Error(`there is no merchant ${merchantId} to lock`)
+  }
+
+  async byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null> {
+    return await challengeRows.one(sql`
+      select challenges.* from producer_keys join challenges using (payment_hash)
+      where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`)
+  }
+
+  async bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void> {
+    await sql`
+      insert into producer_keys (merchant_id, idempotency_key, payment_hash) values (${String(merchantId)}, ${key}, ${paymentHash})
+      on conflict (merchant_id, idempotency_key) do update set payment_hash = excluded.payment_hash`
+  }
+
+  async endpoint(sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null> {
+    return await endpointRows.one(sql`
+      select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`)
+  }
+
+  async addEndpoint(sql: Sql, merchantId: number, resource: string, now: number): Promise<void> {
+    await sql`
+      insert into producer_endpoints (merchant_id, resource, created_at) values (${String(merchantId)}, ${resource}, ${new Date(now)})
+      on conflict do nothing`
+  }
+
+  async countSince(sql: Sql, merchantId: number, since: number): Promise<number> {
+    const [row] = await sql<{ made: number }[]>`
+      select count(*)::int as made from challenges
+      where merchant_id = ${String(merchantId)} and source = 'producer' and created_at >= ${new Date(since)}`
+    return row?.made ?? 0
+  }
+
+  async retire(merchantId: number, resource: string, now: number): Promise<boolean> {
+    return await this.#database.transaction(async tx => {
+      // A create that has looked at this resource finishes first.
+      await this.lock(tx, merchantId)
+      const retired = await tx`
+        update producer_endpoints set retired_at = coalesce(retired_at, ${new Date(now)}::timestamptz)
+        where merchant_id = ${String(merchantId)} and resource = ${resource}`
+      return retired.count > 0
+    })
+  }
+
+  async endpoints(merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>> {
+    const { sql } = this.#database
+    const merchant = String(merchantId)
+    const [count] = await sql<
+      { total: number }[]
+    >`select count(*)::int as total from producer_endpoints where merchant_id = ${merchant}`
+    const rows = await endpointRows.all(sql`
+      select resource, created_at, retired_at from producer_endpoints where merchant_id = ${merchant}
+      order by created_at desc, resource desc limit ${page.limit} offset ${page.offset}`)
+    return { rows, total: count?.total ?? 0 }
+  }
+
+  async get(merchantId: number, paymentHash: string): Promise<Challenge | null> {
+    return await challengeRows.one(this.#database.sql`
+      select * from challenges where payment_hash = ${paymentHash} and merchant_id = ${String(merchantId)} and source = 'producer'`)
+  }
+
+  async list(merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>> {
+    const { sql } = this.#database
+    const where = sql`
+      source = 'producer' and merchant_id = ${String(merchantId)}
+      ${filter.since === null ? sql`` : sql`and created_at >= ${new Date(filter.since)}`}
+      ${this.#standing(filter)}`
+    const [count] = await sql<{ total: number }[]>`select count(*)::int as total from challenges where ${where}`
+    const rows = await challengeRows.all(sql`
+      select * from challenges where ${where}
+      order by created_at desc, payment_hash desc limit ${filter.limit} offset ${filter.offset}`)
+    return { rows, total: count?.total ?? 0 }
+  }
+
+  #standing(filter: ChallengeFilter) {
+    const { sql } = this.#database
+    const now = new Date(filter.now)
+    switch (filter.status) {
+      case null:
+        return sql``
+      case 'paid':
+        return sql`and paid_at is not null`
+      case 'unpaid':
+        return sql`and paid_at is null and expires_at > ${now}`
+      case 'expired':
+        return sql`and paid_at is null and expires_at <= ${now}`
+    }
+  }
+}

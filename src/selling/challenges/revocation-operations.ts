@@ -1,0 +1,169 @@
+import { Type } from 'typebox'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { revocationTexts } from './documented.ts'
+import { isHex32 } from '../../lightning/codecs/preimage.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import type { Challenges } from './service.ts'
+
+/** What the operations that revoke need. */
+export interface RevocationParts {
+  readonly challenges: Challenges
+  /** The account that has this proxy; null when there is none. */
+  ownerOf(proxyId: string): Promise<number | null>
+  isMerchant(merchantId: number): Promise<boolean>
+}
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const Revoked = Type.Object(
+  {
+    issuedUntil: isoTime('What was issued up to this moment is refused; what is sold after it is good.')
+  },
+  { title: 'Revocation' }
+)
+
+const PaymentHash = Type.Object({ paymentHash: Type.String() })
+const ProxyId = Type.Object({ proxyId: Type.String() })
+const MerchantId = Type.Object({ merchantId: Type.String() })
+
+const one = {
+  204: {
+    description:
+      'Revoked, now or before: every credential of this payment, used or not, is refused everywhere within 5 seconds.'
+  }
+}
+const all = {
+  200: {
+    description: 'Revoked: refused everywhere within 5 seconds. What is sold from now on is good.',
+    schema: Revoked
+  }
+}
+const missing = (what: string) => ({
+  404: { description: `There is no such ${what}, or it is another account's.`, schema: ErrorBody }
+})
+
+/**
+ * Taking back what was sold: one payment, or everything that was issued for a proxy or an account up to now, by the
+ * operator for all and by merchants for their own. No plan is asked for it: a leaked token is to be stopped by whoever
+ * finds it.
+ */
+export function revocationOperations(parts: RevocationParts): AnyOperation[] {
+  return documented(revocationTexts, [...ofOperator(parts), ...ofMerchants(parts)])
+}
+
+function ofOperator(parts: RevocationParts): AnyOperation[] {
+  const common = {
+    tag: 'Admin',
+    access: 'admin',
+    mount: { use: 'operator-api', chain: 'admin' },
+    method: 'DELETE'
+  } as const
+  return [
+    defineOperation({
+      ...common,
+      id: 'adminRevokeToken',
+      path: '/api/admin/tokens/:paymentHash',
+      summary: 'Revoke the credentials of one payment',
+      params: PaymentHash,
+      responses: { ...one, ...missing('payment') },
+      handle: async ({ params }) => {
+        await revokePayment(parts, params.paymentHash, null)
+        return { status: 204, body: null }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminRevokeProxyTokens',
+      path: '/api/admin/proxies/:proxyId/tokens',
+      summary: 'Revoke everything that was issued for a proxy until now',
+      params: ProxyId,
+      responses: { ...all, ...missing('proxy') },
+      handle: async ({ params }) => {
+        if ((await parts.ownerOf(params.proxyId)) === null) throw proxyNotFound()
+        return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminRevokeMerchantTokens',
+      path: '/api/admin/merchants/:merchantId/tokens',
+      summary: 'Revoke everything that was issued for a merchant until now',
+      params: MerchantId,
+      responses: { ...all, ...missing('merchant') },
+      handle: async ({ params: { merchantId } }) => {
+        if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await parts.isMerchant(Number(merchantId))))
+          throw new ShortError(404, 'Merchant not found')
+        return { status: 200, body: await revokeAll(parts, 'merchant', merchantId) }
+      }
+    })
+  ]
+}
+
+function ofMerchants(parts: RevocationParts): AnyOperation[] {
+  const common = { access: 'merchant', method: 'DELETE' } as const
+  return [
+    defineOperation({
+      ...common,
+      tag: 'Merchant',
+      id: 'revokeToken',
+      path: '/api/merchant/tokens/:paymentHash',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: "Revoke the credentials of one payment of the account's proxies or resources",
+      params: PaymentHash,
+      responses: { ...one, ...missing('payment') },
+      handle: async ({ ctx, params }) => {
+        await revokePayment(parts, params.paymentHash, merchantOf(ctx).id)
+        return { status: 204, body: null }
+      }
+    }),
+    defineOperation({
+      ...common,
+      tag: 'Merchant',
+      id: 'revokeTokens',
+      path: '/api/merchant/tokens',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
+      responses: all,
+      handle: async ({ ctx }) => ({ status: 200, body: await revokeAll(parts, 'merchant', String(merchantOf(ctx).id)) })
+    }),
+    defineOperation({
+      ...common,
+      tag: 'proxies',
+      id: 'revokeProxyTokens',
+      path: '/api/proxy/:proxyId/tokens',
+      mount: { use: 'merchant-api', chain: 'settings-write' },
+      summary: 'Revoke everything that was issued for a proxy until now',
+      params: ProxyId,
+      responses: { ...all, ...missing('proxy') },
+      handle: async ({ ctx, params }) => {
+        if ((await parts.ownerOf(params.proxyId)) !== merchantOf(ctx).id) throw proxyNotFound()
+        return { status: 200, body: await revokeAll(parts, 'proxy', params.proxyId) }
+      }
+    })
+  ]
+}
+
+/** @param merchantId whose payment it must be; null for the operator, who may revoke every one */
+async function revokePayment(
+  { challenges }: RevocationParts,
+  paymentHash: string,
+  merchantId: number | null
+): Promise<void> {
+  const challenge = isHex32(paymentHash) ? await challenges.find(paymentHash) : null
+  if (challenge === null || (merchantId !== null && challenge.merchantId !== String(merchantId)))
+    throw new ShortError(404, 'Payment not found')
+  await challenges.revoke('payment', paymentHash)
+}
+
+async function revokeAll(
+  { challenges }: RevocationParts,
+  kind: 'proxy' | 'merchant',
+  id: string
+): Promise<{ issuedUntil: string }> {
+  return { issuedUntil: new Date(await challenges.revoke(kind, id)).toISOString() }
+}
+
+function proxyNotFound(): LongError {
+  return new LongError(404, 'Proxy not found', 'There is no such proxy.')
+}

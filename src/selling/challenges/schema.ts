@@ -1,0 +1,223 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+
+/** Highest price of one challenge, in satoshis (decision 105). */
+const MAX_CHALLENGE_SATS = 1_000_000_000
+/** Longest idempotency key of a challenge (contract, Limits). */
+export const MAX_KEY_CHARS = 200
+
+const nullable = (type: 'string', description?: string): ReturnType<typeof Type.Unsafe<string | null>> =>
+  Type.Unsafe<string | null>({ type: [type, 'null'], ...(description === undefined ? {} : { description }) })
+
+const resource = Type.String({
+  minLength: 1,
+  maxLength: 500,
+  pattern: '^[^\\u0000-\\u001f\\u007f-\\u009f]*$',
+  description: 'What is sold: any text without control characters. A trailing /* covers everything below.'
+})
+
+/** Body of `POST /api/l402/challenges` (contract, Producer API). */
+export const ChallengeInput = Type.Object(
+  {
+    resource,
+    priceSats: Type.Integer({ minimum: 1, maximum: MAX_CHALLENGE_SATS, description: 'Satoshis.' }),
+    description: Type.Optional(
+      Type.String({ maxLength: 1000, description: 'Stands on the invoice; the resource when left out.' })
+    ),
+    // Its length is looked at by hand, because a header may have taken its place.
+    idempotencyKey: Type.Optional(
+      Type.String({
+        'x-openapi': { minLength: 1, maxLength: MAX_KEY_CHARS, pattern: '\\S' },
+        description: `1 to ${MAX_KEY_CHARS} characters; the same as the header, which wins.`
+      })
+    )
+  },
+  { title: 'ChallengeInput' }
+)
+export type ChallengeInput = Static<typeof ChallengeInput>
+
+/** Response of `POST /api/l402/challenges` (contract; decision 104). */
+export const CreatedChallenge = Type.Object(
+  {
+    invoice: Type.String({ description: 'BOLT 11.' }),
+    macaroon: Type.String({ description: 'Standard base64.' }),
+    paymentHash: Type.String({ description: '64 lower-case hex characters.' }),
+    expiresAt: isoTime('When the invoice can no longer be paid.'),
+    resource: Type.String(),
+    priceSats: Type.Integer(),
+    mppChallenge: Type.Optional(
+      Type.String({
+        description:
+          'The whole value of a WWW-Authenticate header for the Payment scheme; left out when that scheme is off.'
+      })
+    )
+  },
+  { title: 'CreatedChallenge' }
+)
+export type CreatedChallenge = Static<typeof CreatedChallenge>
+
+const status = Type.Enum(['paid', 'unpaid', 'expired'])
+
+/** How a challenge stands, computed when it is read (decision 109). */
+export type ChallengeStatus = Static<typeof status>
+
+/** A challenge as list and get show it (contract, Pay-per-request challenge). Neither macaroon nor preimage. */
+export const ChallengeView = Type.Object(
+  {
+    paymentHash: Type.String(),
+    resource: Type.String(),
+    amountSats: Type.Integer(),
+    status,
+    createdAt: isoTime(),
+    paidAt: isoTimeOrNull('When a credential was verified for the first time.'),
+    expiresAt: isoTime('When the invoice can no longer be paid.'),
+    idempotencyKey: nullable('string')
+  },
+  { title: 'ProducerChallenge' }
+)
+export type ChallengeView = Static<typeof ChallengeView>
+
+const limit = Type.Optional(Type.Integer({ description: '50 unless said; clamped to 1 to 200.' }))
+const offset = Type.Optional(Type.Integer({ description: '0 unless said; clamped to at least 0.' }))
+
+/** Query of `GET /api/l402/challenges`. */
+export const ChallengeQuery = Type.Object({
+  status: Type.Optional(status),
+  since: Type.Optional(isoTimeQuery('ISO 8601; only challenges that were created then or later.')),
+  limit,
+  offset
+})
+export type ChallengeQuery = Static<typeof ChallengeQuery>
+
+/** Response of `GET /api/l402/challenges`. */
+export const ChallengePage = Type.Object(
+  {
+    challenges: Type.Array(ChallengeView),
+    total: Type.Integer({ description: 'Without paging; also in X-Total-Count.' }),
+    limit: Type.Integer(),
+    offset: Type.Integer(),
+    status: nullable('string'),
+    since: nullable('string')
+  },
+  { title: 'ProducerChallengePage' }
+)
+export type ChallengePage = Static<typeof ChallengePage>
+
+/** Query of `GET /api/l402/endpoints`. */
+export const EndpointQuery = Type.Object({ limit, offset })
+export type EndpointQuery = Static<typeof EndpointQuery>
+
+/** Response of `GET /api/l402/endpoints` (decision 85). */
+export const EndpointPage = Type.Object(
+  {
+    endpoints: Type.Array(
+      Type.Object({
+        resource: Type.String(),
+        createdAt: isoTime('When its first challenge was made.'),
+        retiredAt: isoTimeOrNull('Null while challenges can be made for it.')
+      })
+    ),
+    total: Type.Integer(),
+    limit: Type.Integer(),
+    offset: Type.Integer()
+  },
+  { title: 'EndpointPage' }
+)
+export type EndpointPage = Static<typeof EndpointPage>
+
+/** Body of `POST /api/l402/endpoints/retire` (decision 85). */
+export const RetireInput = Type.Object({ resource })
+
+/** Body of `POST /api/l402/challenges/verify`. */
+export const TokenInput = Type.Object({
+  macaroon: Type.String({ minLength: 1, 'x-judged': true, description: 'Base64.' }),
+  preimage: Type.String({ minLength: 1, 'x-judged': true, description: '64 hex characters, in either case.' })
+})
+
+/** Response of `POST /api/l402/challenges/verify` (decision 106). */
+export const TokenVerdict = Type.Object(
+  {
+    valid: Type.Boolean(),
+    resource: Type.Optional(Type.String({ description: 'What the token is good for.' })),
+    merchantId: Type.Optional(Type.Integer()),
+    amountSats: Type.Optional(Type.Integer()),
+    paymentHash: Type.Optional(Type.String()),
+    error: Type.Optional(Type.String({ description: 'Why it is not valid; the other members are left out then.' }))
+  },
+  { title: 'TokenVerdict' }
+)
+export type TokenVerdict = Static<typeof TokenVerdict>
+
+/** Body of `POST /api/l402/challenges/verify-credential`. */
+export const CredentialInput = Type.Object({
+  credential: Type.String({
+    minLength: 1,
+    'x-judged': true,
+    description: "The value of the payer's Authorization header, with or without the leading word Payment."
+  }),
+  resource: Type.Optional(
+    Type.String({
+      'x-judged': true,
+      description: 'Refused, and not consumed, when the challenge was made for another one.'
+    })
+  ),
+  amountSats: Type.Optional(
+    Type.Integer({ description: 'Refused, and not consumed, when the challenge was made for another amount.' })
+  )
+})
+export type CredentialInput = Static<typeof CredentialInput>
+
+/** Response of `POST /api/l402/challenges/verify-credential` (decision 107). */
+export const VerifyCredentialView = Type.Object(
+  {
+    valid: Type.Boolean(),
+    consumed: Type.Boolean(),
+    resource: Type.Optional(Type.String()),
+    merchantId: Type.Optional(Type.Integer()),
+    amountSats: Type.Optional(Type.Integer()),
+    paymentHash: Type.Optional(Type.String()),
+    receipt: Type.Optional(Type.String({ description: 'The value of the Payment-Receipt header for the payer.' })),
+    error: Type.Optional(Type.String({ description: 'Why it is not valid.' })),
+    type: Type.Optional(Type.String({ description: 'The problem type of that reason.' }))
+  },
+  { title: 'CredentialVerdict' }
+)
+export type VerifyCredentialView = Static<typeof VerifyCredentialView>
+
+/** Response of `GET /api/l402/status` (contract; decision 128). */
+export const TokenStatus = Type.Object(
+  {
+    authenticated: Type.Boolean(),
+    paymentHash: Type.Optional(Type.String()),
+    expiresAt: Type.Optional(isoTime('When the token ends.')),
+    remainingRequests: Type.Optional(Type.Unsafe<null>({ type: 'null', description: 'Requests are not counted.' })),
+    message: Type.Optional(Type.String({ description: 'Why the request is not authenticated.' }))
+  },
+  { title: 'TokenStatus' }
+)
+export type TokenStatus = Static<typeof TokenStatus>
+
+/** Response of `GET /api/l402/pricing` (contract; decision 127). */
+export const PriceList = Type.Object(
+  {
+    defaultPriceSats: Type.Integer(),
+    serviceName: Type.String(),
+    endpoints: Type.Array(
+      Type.Object({
+        pathPattern: Type.String(),
+        price: Type.Optional(
+          Type.String({
+            description: 'What it costs where that is no fixed number of satoshis for each request, such as USD 0.002.'
+          })
+        ),
+        priceSats: Type.Unsafe<number | 'varies'>({
+          anyOf: [{ type: 'integer' }, { type: 'string', enum: ['varies'] }]
+        }),
+        description: Type.String()
+      })
+    ),
+    tokenValiditySeconds: Type.Integer()
+  },
+  { title: 'PriceList' }
+)
+export type PriceList = Static<typeof PriceList>

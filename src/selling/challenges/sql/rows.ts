@@ -1,0 +1,93 @@
+import {
+  amount,
+  flag,
+  integer,
+  moment,
+  optional,
+  records,
+  text,
+  together,
+  type Column,
+  type Records
+} from '../../../platform/database/rows.ts'
+import type { ChallengeSource } from '../../offers/offer.ts'
+import type { Challenge, ClaimScheme, KeptWording, RemadeWording, Sale, Wording } from '../store.ts'
+
+const saleColumns = {
+  source: text<ChallengeSource>(),
+  amountSats: amount(),
+  asked: optional(text()),
+  createdAt: moment(),
+  clientKey: text()
+}
+/** Of a challenge what its counters need. */
+export const sales: Records<Sale> = records(saleColumns)
+
+const keptWording: Records<KeptWording> = records({ macaroon: text(), request: optional(text()) })
+const remadeWording: Records<RemadeWording> = records({
+  location: text('macaroon_location'),
+  caveatPath: optional(text())
+})
+
+/** No macaroon, where it is made anew. */
+const wording: Column<Wording> = {
+  name: null,
+  names: [...keptWording.names, ...remadeWording.names],
+  read: row => (row['macaroon'] === '' ? remadeWording.read(row) : keptWording.read(row)),
+  write: (sql, value, _name, sent) => {
+    Object.assign(sent, 'macaroon' in value ? keptWording.write(sql, value) : remadeWording.write(sql, value))
+  }
+}
+
+/** Rows of `challenges`. Where a member is narrower than text, the statements here write nothing else. */
+export const challengeRows: Records<Challenge> = records({
+  ...saleColumns,
+  paymentHash: text(),
+  service: text(),
+  price: optional(text()),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  place: text(),
+  resource: text(),
+  path: text(),
+  method: text(),
+  query: text(),
+  digest: optional(text()),
+  binding: text(),
+  payment: together({ id: text('payment_id'), realm: text(), expires: text('payment_expires') }),
+  wording,
+  tokenId: text(),
+  invoice: text(),
+  network: text(),
+  chargeId: text(),
+  providerSlot: text(),
+  providerKind: text(),
+  idempotencyKey: optional(text()),
+  description: text(),
+  expiresAt: moment(),
+  tokenExpiresAt: moment(),
+  state: text<'unspent' | 'leased' | 'spent'>(),
+  scheme: optional(text<ClaimScheme>()),
+  paidAt: optional(moment()),
+  settledAt: optional(moment()),
+  leaseId: optional(text()),
+  leaseUntil: optional(moment()),
+  leaseIsFinal: flag('lease_final')
+})
+
+/** How often a payment was claimed, and given back for a client that left. */
+export const claimCounts = records({ verifications: integer(), returns: integer('client_gone') })
+
+/** Open invoices: one row for each recent one, one row with the count of the older ones. */
+export interface OpenRow {
+  readonly paymentHash: string | null
+  readonly isBound: boolean
+  readonly invoices: number
+  readonly firstExpiry: number
+}
+export const openRows: Records<OpenRow> = records({
+  paymentHash: optional(text()),
+  isBound: flag('is_bound'),
+  invoices: integer(),
+  firstExpiry: moment()
+})

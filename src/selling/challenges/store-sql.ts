@@ -1,0 +1,359 @@
+import { Batch } from '../../platform/database/batch.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { sharedLook } from '../../platform/database/shared-look.ts'
+import { HOLDER_MARK, type ChallengeSource } from '../offers/offer.ts'
+import { Claiming, ToldClaiming } from './sql/claiming.ts'
+import { challengeRows, openRows, sales, type OpenRow } from './sql/rows.ts'
+import {
+  BRIEF_ROW,
+  claimRows,
+  CONSUME_PAYMENTS,
+  EXTEND_LEASES,
+  FIND_CHALLENGES,
+  INSERT_CHALLENGES,
+  leaseRows,
+  OPEN_INVOICES,
+  RELEASE_LEASES,
+  SPEND_LEASES,
+  WHOLE_ROW,
+  type ClaimRow,
+  type ConsumeRow,
+  type ExtendRow,
+  type LeaseRow
+} from './sql/statements.ts'
+import {
+  REVOCATIONS_CHANNEL,
+  type AmbiguousLease,
+  type Bond,
+  type Challenge,
+  type ChallengeStore,
+  type ClaimCondition,
+  type ClaimIn,
+  type ClaimScheme,
+  type ClaimedChallenge,
+  type GivenBack,
+  type LeaseKey,
+  type Listed,
+  type NewChallenge,
+  type NewLease,
+  type Outstanding,
+  type OutstandingQuery,
+  type Revocation,
+  type RevokedKind,
+  type Sale,
+  type ShareableQuery
+} from './store.ts'
+
+const ambiguousLeases: Records<AmbiguousLease> = records({
+  paymentHash: text(),
+  source: text<ChallengeSource>(),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  method: text(),
+  path: text(),
+  amountSats: amount(),
+  gateway: text('lease_gateway'),
+  lapsedAt: moment()
+})
+
+const listed: Records<Listed> = records({ kind: text<RevokedKind>(), id: text(), at: moment('revoked_at') })
+
+const HASH = /^[0-9a-f]{64}$/
+// Of a new row without its path and query, roughly.
+const ROW_BYTES = 2_000
+// All satoshis that there will ever be.
+const MAX_PRICE = 21e14
+
+/**
+ * What checks of the table would say: PostgreSQL reads those anew for every statement, also for one that changes
+ * nothing of it.
+ */
+function requireSound({ paymentHash, tokenId, amountSats }: NewChallenge): void {
+  if (!HASH.test(paymentHash))
+    throw new TypeError('The payment hash of a challenge must be 64 lower-case hex characters')
+  if (!HASH.test(tokenId)) throw new TypeError('The token id of a challenge must be 64 lower-case hex characters')
+  if (!Number.isSafeInteger(amountSats) || amountSats < 1 || amountSats > MAX_PRICE)
+    throw new RangeError(
+      `The price of a challenge must be a whole number of satoshis from 1 to ${MAX_PRICE}, not ${amountSats}`
+    )
+}
+
+/** The challenges of PostgreSQL or the embedded database. */
+export class SqlChallengeStore implements ChallengeStore {
+  readonly #database: Database
+  readonly #claims: ToldClaiming<ClaimRow>
+  readonly #claimsInBrief: Claiming<ClaimRow, Sale>
+  readonly #leases: ToldClaiming<LeaseRow>
+  readonly #leasesInBrief: Claiming<LeaseRow, Sale>
+  readonly #consumptions: ToldClaiming<ConsumeRow>
+  readonly #inserts: Batch<NewChallenge, null>
+  readonly #extensions: Batch<ExtendRow, boolean>
+  readonly #find: (paymentHash: string) => Promise<Challenge | null>
+  readonly #open: (query: OutstandingQuery) => Promise<readonly OpenRow[]>
+
+  /**
+   * Where the last statement of a purge ended, so that the next does not read past the index's entries of what is gone.
+   * None once it has found no more, so that what was passed over is found another time.
+   */
+  readonly #purgedTo = { unpaid: 0, settled: 0, paid: 0 }
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#claims = new ToldClaiming(database, claimRows(WHOLE_ROW))
+    this.#claimsInBrief = new Claiming(database, sales, claimRows(BRIEF_ROW))
+    this.#leases = new ToldClaiming(database, leaseRows(WHOLE_ROW))
+    this.#leasesInBrief = new Claiming(database, sales, leaseRows(BRIEF_ROW))
+    this.#consumptions = new ToldClaiming(database, CONSUME_PAYMENTS)
+    this.#inserts = new Batch({
+      key: row => row.paymentHash,
+      size: row => ROW_BYTES + row.path.length + row.query.length + row.resource.length,
+      write: async rows => {
+        await INSERT_CHALLENGES.one(database.sql, rows)
+        return rows.map(() => null)
+      }
+    })
+    this.#extensions = new Batch({
+      key: row => row.paymentHash,
+      write: async rows => (await EXTEND_LEASES.one(database.sql, rows)).map(extended => extended !== null)
+    })
+    this.#find = sharedLook({
+      key: paymentHash => paymentHash,
+      find: async hashes =>
+        (await FIND_CHALLENGES.one(database.sql, hashes)).map(row => (row === null ? null : challengeRows.read(row)))
+    })
+    this.#open = sharedLook({
+      key: ({ clientKey, place, binding, now, since, placeLimit }) =>
+        JSON.stringify([clientKey, place, binding, now, since, placeLimit]),
+      find: async queries => (await OPEN_INVOICES.all(database.sql, queries)).map(rows => rows.map(openRows.read))
+    })
+  }
+
+  async close(): Promise<void> {
+    const writing = [this.#claims, this.#claimsInBrief, this.#leases, this.#leasesInBrief, this.#consumptions]
+    await Promise.all([...writing, this.#inserts, this.#extensions].map(each => each.drained()))
+  }
+
+  async insert(sql: Sql, challenge: NewChallenge): Promise<void> {
+    requireSound(challenge)
+    if (sql === this.#database.sql) await this.#inserts.add(challenge)
+    else await INSERT_CHALLENGES.one(sql, [challenge])
+  }
+
+  async find(paymentHash: string): Promise<Challenge | null> {
+    return await this.#find(paymentHash)
+  }
+
+  async outstanding(query: OutstandingQuery): Promise<Outstanding> {
+    const { clientKey, place, binding } = query
+    const rows = await this.#open(query)
+    const numberOf = (counted: readonly OpenRow[]): number => counted.reduce((sum, { invoices }) => sum + invoices, 0)
+    const older = rows.filter(({ paymentHash }) => paymentHash === null)
+    const outstanding = {
+      inPlace: numberOf(older),
+      ofRequest: numberOf(older.filter(({ isBound }) => isBound)),
+      recent: rows.flatMap(({ paymentHash, isBound }) =>
+        paymentHash === null ? [] : [{ paymentHash, binding: isBound ? binding : '' }]
+      ),
+      firstExpiry: rows.length === 0 ? null : Math.min(...rows.map(({ firstExpiry }) => firstExpiry))
+    }
+    if (numberOf(rows.filter(({ isBound }) => isBound)) < query.requestLimit) return { ...outstanding, newest: null }
+    const newest = await challengeRows.one(this.#database.sql`
+      select * from challenges
+      where client_key = ${clientKey} and place = ${place} and num_nulls(scheme, settled_at) >= 2
+        and expires_at >= ${new Date(query.payableUntil)} and binding = ${binding}
+      order by created_at desc, payment_hash
+      limit 1`)
+    return { ...outstanding, newest }
+  }
+
+  async shareable(query: ShareableQuery): Promise<Challenge | null> {
+    return await challengeRows.one(this.#database.sql`
+      select * from challenges
+      where client_key = ${query.clientKey} and place = ${query.place} and num_nulls(scheme, settled_at) >= 2
+        and expires_at >= ${new Date(query.payableUntil)}
+        and source = ${query.source} and service = ${query.service} and merchant_id is not distinct from ${query.merchantId}
+        and price is not distinct from ${query.price} and asked is not distinct from ${query.asked}
+        and (amount_sats = ${query.amountSats}::bigint or ${query.amountSats}::bigint is null)
+        and idempotency_key is null and binding not like ${`${HOLDER_MARK}%`}
+      order by created_at desc, payment_hash
+      limit 1`)
+  }
+
+  async claim(
+    where: ClaimIn,
+    paymentHash: string,
+    scheme: ClaimScheme,
+    condition: ClaimCondition | null,
+    now: number
+  ): Promise<ClaimedChallenge | null>
+  async claim(
+    sql: Sql,
+    paymentHash: string,
+    scheme: ClaimScheme,
+    condition: ClaimCondition | null,
+    now: number,
+    brief: true
+  ): Promise<ClaimedChallenge<Sale> | null>
+  async claim(
+    where: ClaimIn,
+    paymentHash: string,
+    scheme: ClaimScheme,
+    condition: ClaimCondition | null,
+    now: number,
+    brief = false
+  ): Promise<ClaimedChallenge<Sale> | null> {
+    const row = { paymentHash, scheme, condition, now }
+    return brief && !('onPaid' in where)
+      ? await this.#claimsInBrief.claim(where, row)
+      : await this.#claims.claimIn(where, row)
+  }
+
+  async lease(
+    where: ClaimIn,
+    key: NewLease,
+    gateway: string,
+    until: number,
+    now: number,
+    bond?: Bond | null
+  ): Promise<ClaimedChallenge | null>
+  async lease(
+    sql: Sql,
+    key: NewLease,
+    gateway: string,
+    until: number,
+    now: number,
+    bond: Bond | null,
+    brief: true
+  ): Promise<ClaimedChallenge<Sale> | null>
+  async lease(
+    where: ClaimIn,
+    { paymentHash, leaseId, isFinal = false }: NewLease,
+    gateway: string,
+    until: number,
+    now: number,
+    bond: Bond | null = null,
+    brief = false
+  ): Promise<ClaimedChallenge<Sale> | null> {
+    const row = { paymentHash, leaseId, isFinal, gateway, until, now, bond }
+    return brief && !('onPaid' in where)
+      ? await this.#leasesInBrief.claim(where, row)
+      : await this.#leases.claimIn(where, row)
+  }
+
+  async consume(
+    where: ClaimIn,
+    { paymentHash, leaseId }: LeaseKey,
+    gateway: string,
+    now: number
+  ): Promise<ClaimedChallenge | null> {
+    return await this.#consumptions.claimIn(where, { paymentHash, leaseId, gateway, now })
+  }
+
+  async extend(gateway: string, keys: readonly LeaseKey[], until: number): Promise<string[]> {
+    const extended = await Promise.all(
+      keys.map(({ paymentHash, leaseId }) => this.#extensions.add({ paymentHash, leaseId, gateway, until }))
+    )
+    return keys.filter((_key, at) => extended[at]).map(({ leaseId }) => leaseId)
+  }
+
+  async spend(keys: readonly LeaseKey[], now: number): Promise<string[]> {
+    const spent = await SPEND_LEASES.one(
+      this.#database.sql,
+      keys.map(({ paymentHash, leaseId }) => ({ paymentHash, leaseId, now }))
+    )
+    return keys.filter((_key, at) => spent[at] !== null).map(({ leaseId }) => leaseId)
+  }
+
+  async release(keys: readonly GivenBack[]): Promise<void> {
+    await RELEASE_LEASES.one(this.#database.sql, keys)
+  }
+
+  async spendLapsed(now: number, expiredAfter: number, limit: number): Promise<number> {
+    const kept = await this.#database.sql`
+      with lapsed as (
+        update challenges set state = 'spent', spent_at = ${new Date(now)}, lease_until = null
+        where payment_hash in (
+          select payment_hash from challenges
+          where source in ('route', 'proxy', 'ping') and scheme is not null
+            and greatest(expires_at, token_expires_at) > ${new Date(expiredAfter)} and expires_at > ${new Date(expiredAfter)}
+            and state = 'leased' and lease_final and lease_until < ${new Date(now)}
+          limit ${limit} for update skip locked)
+        returning lease_id, lease_gateway, payment_hash, source, merchant_id, proxy_id, method, path, amount_sats)
+      insert into ambiguous_leases (lease_id, lease_gateway, payment_hash, source, merchant_id, proxy_id, method, path, amount_sats, lapsed_at)
+      select lapsed.*, ${new Date(now)}::timestamptz from lapsed on conflict (lease_id) do nothing`
+    return kept.count
+  }
+
+  async ambiguous({ skip, take }: { readonly skip: number; readonly take: number }): Promise<AmbiguousLease[]> {
+    return await ambiguousLeases.all(this.#database.sql`
+      select * from ambiguous_leases order by lapsed_at desc, lease_id desc limit ${take} offset ${skip}`)
+  }
+
+  async settled(paymentHash: string, at: number): Promise<void> {
+    await this.#database
+      .sql`update challenges set settled_at = ${new Date(at)} where payment_hash = ${paymentHash} and settled_at is null`
+  }
+
+  async revocations(): Promise<Listed[]> {
+    return await listed.all(this.#database.sql`select kind, id, revoked_at from revocations`)
+  }
+
+  async revoke(revocation: Revocation, now: number): Promise<void> {
+    await this.#database.transaction(async tx => {
+      await tx`
+        insert into revocations (kind, id, revoked_at) values (${revocation.kind}, ${revocation.id}, ${new Date(now)})
+        on conflict (kind, id) do update set revoked_at = greatest(revocations.revoked_at, excluded.revoked_at)`
+      await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
+    })
+  }
+
+  async reinstate(revocation: Revocation): Promise<void> {
+    await this.#database.transaction(async tx => {
+      await tx`delete from revocations where kind = ${revocation.kind} and id = ${revocation.id}`
+      await this.#database.notify(REVOCATIONS_CHANNEL, revocation.kind, tx)
+    })
+  }
+
+  async purge(unpaidBefore: number, paidBefore: number, limit: number): Promise<number> {
+    const { sql } = this.#database
+    // Each by its own index (migration 0031), and by the rows' places, so that no other index is read for them. What
+    // somebody else holds is left for another time: nobody waits for the purge, and it waits for nobody.
+    const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null and settled_at is null`)
+    // Paid at its provider and never shown: somebody may ask for it (decision 281). Few, so they need no index of their own.
+    const settled =
+      unpaid === limit
+        ? 0
+        : await this.#purge('settled', paidBefore, limit - unpaid, sql`scheme is null and settled_at is not null`)
+    const left = limit - unpaid - settled
+    if (left === 0) return limit
+    const paid = await this.#purge(
+      'paid',
+      paidBefore,
+      left,
+      sql`scheme is not null and (state <> 'leased' or lease_until < ${new Date(paidBefore)})`
+    )
+    return limit - left + paid
+  }
+
+  async #purge(
+    which: 'unpaid' | 'settled' | 'paid',
+    before: number,
+    limit: number,
+    of: ReturnType<Sql>
+  ): Promise<number> {
+    const { sql } = this.#database
+    const [row] = await sql<Array<{ gone: number; last: Date | null }>>`
+      with gone as (delete from challenges where ctid = any(array(
+        select ctid from challenges where source in ('route', 'proxy', 'ping') and ${of}
+          and greatest(expires_at, token_expires_at) >= ${new Date(this.#purgedTo[which])}
+          and greatest(expires_at, token_expires_at) < ${new Date(before)}
+        order by greatest(expires_at, token_expires_at) limit ${limit} for update skip locked))
+      returning payment_hash, greatest(expires_at, token_expires_at) as ended),
+      lifted as (delete from revocations where kind = 'payment' and id in (select payment_hash from gone))
+      select count(*)::int as gone, max(ended) as last from gone`
+    const { gone, last } = row ?? { gone: 0, last: null }
+    this.#purgedTo[which] = gone === limit && last !== null ? last.getTime() : 0
+    return gone
+  }
+}

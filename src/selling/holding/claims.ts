@@ -1,0 +1,184 @@
+import type { Database } from '../../platform/database/database.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { Lease, Leases } from './leases.ts'
+import type {
+  Bond,
+  Challenge,
+  ChallengeStore,
+  ClaimCondition,
+  ClaimedChallenge,
+  ClaimIn,
+  ClaimScheme,
+  OnPaid,
+  Sale
+} from '../challenges/store.ts'
+import type { Strangers } from '../offers/strangers.ts'
+
+/** What claims are made with. */
+export interface ClaimsParts {
+  readonly database: Database
+  readonly store: ChallengeStore
+  readonly leases: Leases
+  readonly counters: ChallengeCounters
+  readonly strangers: Strangers
+  /** Null while nobody listens, which saves the transaction, as it does for the operator's own. */
+  readonly paid: OnPaid | null
+}
+
+/**
+ * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the
+ * database becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
+ */
+export class Claims {
+  readonly #database: Database
+  readonly #store: ChallengeStore
+  readonly #leases: Leases
+  readonly #counters: ChallengeCounters
+  readonly #strangers: Strangers
+  readonly #paid: OnPaid | null
+
+  constructor({ database, store, leases, counters, strangers, paid }: ClaimsParts) {
+    this.#database = database
+    this.#store = store
+    this.#leases = leases
+    this.#counters = counters
+    this.#strangers = strangers
+    this.#paid = paid
+  }
+
+  /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
+  async find(paymentHash: string): Promise<Challenge | null> {
+    // Asked before the row is read: a spend that is durable by now is in the row, one that is not is known here.
+    const delivered = this.#leases.delivered(paymentHash)
+    let challenge: Challenge | null
+    try {
+      challenge = await this.#store.find(paymentHash)
+    } catch (error) {
+      throw away(error)
+    }
+    return delivered && challenge?.state === 'leased' ? { ...challenge, state: 'spent' } : challenge
+  }
+
+  /**
+   * Claims for a credential that may be repeated, of this merchant, null for the operator's. Null when the payment is
+   * another scheme's, or not this token's. @throws Unavailable
+   */
+  async claim(
+    paymentHash: string,
+    scheme: ClaimScheme,
+    condition: ClaimCondition | null,
+    merchantId: string | null,
+    now: number
+  ): Promise<Challenge | null> {
+    let claimed: ClaimedChallenge | null
+    try {
+      claimed = await this.#store.claim(this.#where(merchantId), paymentHash, scheme, condition, now)
+    } catch (error) {
+      throw away(error)
+    }
+    if (claimed === null) return null
+    this.count(claimed, scheme)
+    return claimed.challenge
+  }
+
+  /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
+  async claimInBrief(
+    paymentHash: string,
+    condition: ClaimCondition,
+    merchantId: string | null,
+    now: number
+  ): Promise<Sale | null> {
+    if (this.#isHeard(merchantId)) return this.claim(paymentHash, 'l402', condition, merchantId, now)
+    let claimed: ClaimedChallenge<Sale> | null
+    try {
+      claimed = await this.#store.claim(this.#database.sql, paymentHash, 'l402', condition, now, true)
+    } catch (error) {
+      throw away(error)
+    }
+    if (claimed === null) return null
+    this.count(claimed, 'l402')
+    return claimed.challenge
+  }
+
+  /**
+   * Leases for a single-use credential; `isFinal` as of `Leases.acquire`. Null when it is spent, leased, another
+   * scheme's, or not what the bond says. @throws Unavailable
+   */
+  async lease(
+    paymentHash: string,
+    merchantId: string | null,
+    bond: Bond | null = null,
+    isFinal = false
+  ): Promise<{ readonly lease: Lease; readonly challenge: Sale } | null> {
+    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge<Sale> } | null
+    try {
+      taken = await this.#leases.acquire<Sale>(
+        paymentHash,
+        (key, gateway, until, now) =>
+          this.#isHeard(merchantId)
+            ? this.#store.lease(this.#where(merchantId), key, gateway, until, now, bond)
+            : this.#store.lease(this.#database.sql, key, gateway, until, now, bond, true),
+        isFinal
+      )
+    } catch (error) {
+      throw away(error)
+    }
+    if (taken === null) return null
+    this.count(taken.claimed, 'payment')
+    return { lease: taken.lease, challenge: taken.claimed.challenge }
+  }
+
+  /**
+   * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or
+   * another scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated.
+   * @throws Unavailable
+   */
+  async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
+    let taken: { readonly lease: Lease; readonly claimed: ClaimedChallenge } | null
+    try {
+      taken = await this.#leases.acquire(paymentHash, (key, gateway, _until, now) =>
+        this.#store.consume(this.#where(merchantId), key, gateway, now)
+      )
+    } catch (error) {
+      throw away(error)
+    }
+    if (taken === null) return null
+    this.count(taken.claimed, 'payment')
+    try {
+      // Spent in the database already; this ends the lease here.
+      await this.#leases.spend(taken.lease)
+    } catch (error) {
+      await this.#leases.release(taken.lease)
+      throw error
+    }
+    return taken.claimed.challenge
+  }
+
+  /** Whether somebody is told of this account's first claims. */
+  #isHeard(merchantId: string | null): boolean {
+    return this.#paid !== null && merchantId !== null
+  }
+
+  #where(merchantId: string | null): ClaimIn {
+    const onPaid = this.#paid
+    return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
+  }
+
+  /** Counts a claim, where it is the first of its payment; whoever claims in a transaction of its own calls it. */
+  count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
+    if (!claimed.first) return
+    this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)
+    this.#strangers.paid(claimed.challenge.clientKey)
+  }
+}
+
+function away(cause: unknown): Unavailable {
+  return new Unavailable(
+    'Payment verification unavailable',
+    'The payment could not be verified at the moment; nothing was used up. Send the same request again.',
+    5,
+    {},
+    cause
+  )
+}

@@ -1,0 +1,80 @@
+import type { Database } from '../../platform/database/database.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+
+/** The challenge that a provider's charge belongs to. */
+export interface ChallengeOfCharge {
+  readonly chargeId: string
+  readonly paymentHash: string
+  /** Null for the operator's own routes. */
+  readonly merchantId: number | null
+  /** Whether it is noted already that its invoice was paid. */
+  readonly isSettled: boolean
+}
+
+/** An account whose unpaid challenges may be handed out again. */
+export interface OpenChallenges {
+  /** Null for the operator. */
+  readonly merchantId: number | null
+  /**
+   * A time, in milliseconds since the epoch, before which no charge of theirs was made. One that was made ahead is older than
+   * its challenge, but never by more than the challenge had left then (decision 246).
+   */
+  readonly since: number
+}
+
+/**
+ * Milliseconds after its invoice has expired for which the news that it was paid is still looked for: as long as of
+ * payments, so that they outlast an outage.
+ */
+const LAST_NEWS = 24 * 3_600_000
+
+/** Challenges by the charges of their providers. Reads only. */
+export class ChallengeCharges {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** The challenges of these charges, as far as a provider of this kind in this slot made them. */
+  async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<ChallengeOfCharge[]> {
+    const rows = await this.#database.sql<
+      Array<{ charge_id: string; payment_hash: string; merchant_id: string | null; is_settled: boolean }>
+    >`
+      select charge_id, payment_hash, merchant_id, settled_at is not null as is_settled from challenges
+      where charge_id = any(${chargeIds.slice()}::text[]) and provider_slot = ${slot} and provider_kind = ${kind}`
+    return rows.map(row => ({
+      chargeId: row.charge_id,
+      paymentHash: row.payment_hash,
+      merchantId: ownerOf(row.merchant_id),
+      isSettled: row.is_settled
+    }))
+  }
+
+  /**
+   * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out
+   * again (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day
+   * after they can be paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
+   */
+  async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
+    const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`
+      select merchant_id, min(since) as since
+      from (
+        -- Each by its own index (migrations 0015 and 0031): joined by "or" the whole table would be read.
+        select merchant_id, created_at - (expires_at - created_at) as since from challenges
+        where source in ('route', 'proxy', 'ping') and scheme is null
+          and greatest(expires_at, token_expires_at) > ${new Date(now)} and expires_at > ${new Date(now)}
+          and settled_at is null and provider_slot = ${slot} and provider_kind = ${kind}
+        union all
+        select merchant_id, created_at from challenges
+        where source in ('storefront', 'subscription') and settled_at is null and expires_at > ${new Date(now - LAST_NEWS)}
+          and scheme is null and provider_slot = ${slot} and provider_kind = ${kind}) as open
+      group by merchant_id`
+    return rows.map(row => ({ merchantId: ownerOf(row.merchant_id), since: row.since.getTime() }))
+  }
+}
+
+function ownerOf(merchantId: string | null): number | null {
+  return merchantId === null ? null : Number(merchantId)
+}

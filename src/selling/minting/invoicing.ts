@@ -1,0 +1,250 @@
+import { ConfigurationMissing, Unavailable } from '../../engine/operations/errors.ts'
+import { decodeInvoice, shortDescription, type Invoice } from '../../lightning/codecs/bolt11.ts'
+import { descriptionRoom } from '../../lightning/codecs/challenge-size.ts'
+import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import { byFirst } from '../../lightning/providers/failover.ts'
+import type { CallStanding } from '../../lightning/provider-calls/budgets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { MintRequest } from './mint.ts'
+import type { ChallengeSource, Offer } from '../offers/offer.ts'
+import type { ChallengePayee, FindPayee, MadeCharge } from './payee.ts'
+import { Stock, type Perishable } from './stock.ts'
+import type { Strangers, Wish } from '../offers/strangers.ts'
+
+/** An offer whose price in satoshis is known. */
+export type PricedOffer = Offer & { readonly amountSats: number }
+
+/** An invoice that may be sent. */
+interface Sound {
+  readonly charge: MadeCharge
+  /** What the charge's invoice says. */
+  readonly invoice: Invoice
+}
+
+/** An invoice that may be sent, with who is paid by it. */
+export interface Invoiced extends Sound {
+  readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
+}
+
+/** A provider made an invoice that must not be sent; the log says why. */
+class UnusableInvoice extends Unavailable {
+  constructor({ errorMembers }: Offer, cause: unknown) {
+    super('Payment provider unavailable', 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
+  }
+}
+
+/** What invoices are made with. */
+export interface InvoicingParts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly counters: Pick<ChallengeCounters, 'ahead'>
+  readonly strangers: Strangers
+  readonly payee: FindPayee
+}
+
+/** Whose prices stand before anybody asks; the others' invoices are for one cart, month or resource. */
+const FIXED: ReadonlySet<ChallengeSource> = new Set(['route', 'proxy', 'ping'])
+
+// Providers end their calls by themselves; one that does not must not hold its payers for ever.
+const PROVIDER_MS = 20_000
+/** After a provider refused to make one ahead, which it may make with a shorter life. */
+const REFUSED_MS = 600_000
+
+/**
+ * Invoices for challenges: checked against the price, from the provider, or from a stock of those that were made ahead
+ * (decision 246). Such a one is nobody's until it is handed out: it has no row, and one that never is was never seen.
+ */
+export class Invoicing {
+  readonly #parts: InvoicingParts
+  readonly #stock: Stock<Sound & Perishable>
+
+  constructor(parts: InvoicingParts) {
+    this.#parts = parts
+    this.#stock = new Stock({
+      clock: parts.clock,
+      counted: (result, count) => {
+        parts.counters.ahead(result, count)
+      },
+      pauseAfter: error => (error instanceof ProviderRefused ? REFUSED_MS : waitOf(error) * 1000)
+    })
+  }
+
+  /** How many invoices lie ready. */
+  get ahead(): number {
+    return this.#stock.level
+  }
+
+  /** Throws away what was made ahead, as before other settings. */
+  clear(): void {
+    this.#stock.clear()
+  }
+
+  /** Throws it away for good. */
+  close(): void {
+    this.#stock.close()
+  }
+
+  /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
+  async invoice(offer: PricedOffer, request: MintRequest): Promise<Invoiced> {
+    const { tokenExpires } = request
+    const isKeyed = request.keyed === true || request.uncapped === true
+    const expiry = tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds
+    let wish: Wish | null = null
+    try {
+      const first = await this.#parts.payee(offer)
+      wish = isKeyed ? null : await this.#parts.strangers.wish(request.clientKey, offer.place)
+      const standing = wish?.stranger ?? 'keyed'
+      return await byFirst(first, async payee => {
+        const ready = isKeyed ? null : this.#ready(payee, offer)
+        if (ready !== null) return { payee, charge: ready.charge, invoice: ready.invoice }
+        const charge = await this.#charge(payee, offer, expiry, standing)
+        return { payee, charge, invoice: this.#checked(payee, offer, charge) }
+      })
+    } catch (error) {
+      wish?.refused()
+      throw error instanceof UnusableInvoice ? error : this.#providerFault(offer, error)
+    }
+  }
+
+  /**
+   * One that was made ahead for this price and description; null where there is none, or none may be handed out. Not
+   * while the provider is left alone: whether its invoices can be paid is not known then, and the response is 503 as
+   * for everybody else.
+   */
+  #ready(payee: ChallengePayee, offer: PricedOffer): Sound | null {
+    const { ahead = null } = payee
+    if (ahead === null || !FIXED.has(offer.source)) return null
+    const payable = payableSeconds(offer)
+    const { amountSats, tokenValiditySeconds, description } = offer
+    // It is made for twice as long, and must not outlive the token (decision 217).
+    if (2 * payable > tokenValiditySeconds || ahead.isLeftAlone()) return null
+    return this.#stock.take({
+      key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${description}`,
+      maker: ahead.account,
+      most: ahead.most,
+      keeps: payable * 1000,
+      make: () => this.#makeAhead(payee, offer, payable)
+    })
+  }
+
+  /**
+   * An invoice for nobody yet, payable for twice as long as one that is asked for. It may be handed out in the first
+   * half of its life, as long as `payable` seconds of it are left: so a 402 promises no less than it does without a
+   * stock.
+   */
+  async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<Sound & Perishable> {
+    const asked = this.#parts.clock.now()
+    const charge = await this.#charge(payee, offer, 2 * payable, 'ahead')
+    const invoice = this.#checked(payee, offer, charge)
+    const end = endOf(invoice, charge)
+    const outlivesToken = end - this.#parts.clock.now() > offer.tokenValiditySeconds * 1000
+    const handOutUntil = outlivesToken ? asked : Math.min(asked + (end - asked) / 2, end - payable * 1000)
+    return { charge, invoice, handOutUntil }
+  }
+
+  async #charge(
+    payee: ChallengePayee,
+    { amountSats, description, tokenPath, fiat }: PricedOffer,
+    expirySeconds: number,
+    standing: CallStanding
+  ): Promise<MadeCharge> {
+    return await this.#inTime(
+      payee.createInvoice({
+        amountSats,
+        description: shortDescription(description, roomBeside(tokenPath, fiat)),
+        expirySeconds,
+        standing
+      })
+    )
+  }
+
+  /** @throws Unavailable, and says in the log what is wrong with it */
+  #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): Invoice {
+    try {
+      const invoice = decodeInvoice(charge.invoice, { signature: 'named' })
+      if (invoice.amountMsat !== BigInt(offer.amountSats) * 1000n)
+        throw new Error(
+          `The invoice asks for ${invoice.amountMsat ?? 'any'} millisatoshis, the price is ${offer.amountSats} satoshis`
+        )
+      if (invoice.paymentHash !== charge.paymentHash)
+        throw new Error('The invoice has another payment hash than the provider said')
+      if (invoice.network !== charge.network)
+        throw new Error(`The invoice is for ${invoice.network}, the provider said ${charge.network}`)
+      if (invoice.expiresAt * 1000 <= this.#parts.clock.now()) throw new Error('The invoice has expired already')
+      return invoice
+    } catch (error) {
+      this.#parts.log.error(
+        { place: offer.place, provider: payee.kind, err: error },
+        'A provider made an invoice that must not be sent'
+      )
+      throw new UnusableInvoice(offer, error)
+    }
+  }
+
+  /** What comes later is an invoice that nobody was sent. */
+  async #inTime<T>(asked: Promise<T>): Promise<T> {
+    const late = Promise.withResolvers<never>()
+    const timer = this.#parts.clock.after(PROVIDER_MS, () => {
+      late.reject(
+        new ProviderUnavailable(
+          undefined,
+          5,
+          new Error(`The provider gave no invoice within ${PROVIDER_MS} ms`),
+          'timeout'
+        )
+      )
+    })
+    try {
+      return await Promise.race([asked, late.promise])
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  #providerFault(offer: Offer, error: unknown): Error {
+    if (error instanceof ConfigurationMissing) return error
+    if (error instanceof ProviderKeyRequired) {
+      // Payers see no account facts (decision 93); the merchant's own calls are told what is missing.
+      if (offer.source !== 'proxy') return error
+      return new Unavailable(
+        'Proxy unavailable',
+        'This proxy sells nothing at the moment.',
+        60,
+        offer.errorMembers,
+        error
+      )
+    }
+    return new Unavailable(
+      'Payment provider unavailable',
+      'No invoice can be made at the moment.',
+      waitOf(error),
+      offer.errorMembers,
+      error
+    )
+  }
+}
+
+/** Seconds for which an invoice may be paid: never beyond its token, or a late payer would have paid for nothing. */
+export function payableSeconds(offer: Offer): number {
+  return Math.min(offer.invoiceExpirySeconds, offer.tokenValiditySeconds)
+}
+
+/** When an invoice can no longer be paid, by what it says itself and by its provider, in milliseconds since the epoch. */
+export function endOf(invoice: Pick<Invoice, 'expiresAt'>, charge: Pick<MadeCharge, 'expiresAt'>): number {
+  return Math.min(invoice.expiresAt * 1000, charge.expiresAt)
+}
+
+// The longest that there is, with the packet around it.
+const PRICE_CAVEAT_BYTES = 40
+
+/** Bytes of a description for which there is room beside a path and a price in fiat. */
+function roomBeside(tokenPath: string, fiat: string | null): number {
+  return descriptionRoom(Buffer.byteLength(tokenPath) + (fiat === null ? 0 : PRICE_CAVEAT_BYTES))
+}
+
+/** Seconds to wait after an error. */
+function waitOf(error: unknown): number {
+  return error instanceof Unavailable ? Number(error.headers[1] ?? 5) : 5
+}

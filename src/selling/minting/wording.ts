@@ -1,0 +1,57 @@
+import { exactPath, isOfDeposit, issueCaveats } from '../../lightning/l402/caveats.ts'
+import { encodeIdentifier, macaroonToBase64, mintMacaroon } from '../../lightning/l402/macaroon.ts'
+import { encodeRequest, matchPaymentId } from '../../lightning/payment-scheme/payment-challenge.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { Offer } from '../offers/offer.ts'
+import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../challenges/store.ts'
+
+/** What the macaroon of a new challenge is made of, besides what its row has anyway. */
+export function wordingOf(
+  { tokenPath, wildcard }: Pick<Offer, 'tokenPath' | 'wildcard'>,
+  location: string
+): RemadeWording {
+  const exact = wildcard ? tokenPath : exactPath(tokenPath)
+  return { location, caveatPath: exact === tokenPath ? null : exact }
+}
+
+/** A row's macaroon, the same each time. @param rootKey of its token id */
+export function macaroonOf(
+  row: Omit<NewChallenge, 'wording' | 'payment'>,
+  { location, caveatPath }: RemadeWording,
+  rootKey: Uint8Array
+): string {
+  const caveats = issueCaveats({
+    service: row.service,
+    path: caveatPath ?? row.resource,
+    // Made exact before, where it had to be.
+    wildcard: true,
+    merchantId: row.merchantId,
+    chargeId: row.chargeId,
+    amountSats: row.amountSats,
+    price: row.price,
+    expires: row.tokenExpiresAt / 1000
+  })
+  const identifier = encodeIdentifier(row.paymentHash, Buffer.from(row.tokenId, 'hex'))
+  return macaroonToBase64(mintMacaroon(rootKey, location, identifier, caveats))
+}
+
+/**
+ * A stored challenge as it was sent, byte for byte. Null when that cannot be had, so that nobody pays for what would be
+ * refused: the master secret that it was made with is not live any more, or its Payment challenge's id is of another
+ * `request`.
+ */
+export function sentAgain(challenge: Challenge, keys: TokenKeyRing): SentChallenge | null {
+  const { wording, payment, digest, amountSats, invoice, network, paymentHash } = challenge
+  const rootKey = keys.rootKey(Buffer.from(challenge.tokenId, 'hex'))
+  if (rootKey === null) return null
+  const macaroon = 'macaroon' in wording ? wording.macaroon : macaroonOf(challenge, wording, rootKey)
+  if (payment === null) return { ...challenge, payment, macaroon }
+  const kept = 'macaroon' in wording ? wording.request : null
+  // Of an invoice on testnet there is no Payment challenge; the other networks are called there what they are called
+  // here.
+  const request = kept ?? encodeRequest(String(amountSats), invoice, network, paymentHash)
+  const intent = isOfDeposit(challenge.service) ? 'session' : 'charge'
+  const slots = { ...payment, method: 'lightning', intent, request, digest, opaque: null }
+  if (matchPaymentId(payment.id, slots, keys.paymentIdKeys) === null) return null
+  return { ...challenge, payment: { ...payment, request }, macaroon }
+}

@@ -1,0 +1,90 @@
+import { hash } from 'node:crypto'
+import type { FreeCallsConfig } from '../../engine/config/schema.ts'
+import { clientNetwork, widerNetwork } from '../../engine/message/addresses.ts'
+import type { Context } from '../../engine/message/context.ts'
+import type { HeaderList } from '../../engine/message/headers.ts'
+import { StateUnavailable, type LimitVerdict, type Maybe, type State } from '../../platform/state/state.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { Offer } from './offer.ts'
+import { keepPrivate } from '../holding/paid-head.ts'
+
+/** What free calls are counted with. */
+export interface FreeCallsParts {
+  readonly state: State
+  readonly log: Log
+  readonly counters: ChallengeCounters
+}
+
+/** What became of a request that asked for a free call; null where nothing is known of whoever asks. */
+export type FreeCall = LimitVerdict | null
+
+/**
+ * The calls of a route that cost nothing, by whoever asks, in a window that begins with the first (decision 255). They
+ * are counted on the shared state; without it there are none, and the request is asked to pay.
+ */
+export class FreeCalls {
+  readonly #config: FreeCallsConfig
+  readonly #place: string
+  readonly #parts: FreeCallsParts
+  #isAway = false
+
+  constructor(config: FreeCallsConfig, place: string, parts: FreeCallsParts) {
+    this.#config = config
+    this.#place = place
+    this.#parts = parts
+  }
+
+  /**
+   * Takes one of a client's free calls for what it would buy; `allowed` where there was one. `observes` counts beside
+   * those that are really given.
+   */
+  take(ctx: Context, offer: Offer, observes = false): Maybe<FreeCall> {
+    const who = this.#who(ctx)
+    if (who === null) return null
+    const { state } = this.#parts
+    const { calls, per } = this.#config
+    const verdict = state.takeFixed(`free${observes ? ' observed' : ''} ${this.#place} ${who}`, calls, per)
+    return verdict instanceof Promise
+      ? verdict.then(
+          later => this.#counted(later, offer, observes),
+          (error: unknown) => this.#away(error)
+        )
+      : this.#counted(verdict, offer, observes)
+  }
+
+  /** Tells how many are left. What was given for nothing is that client's alone: a shared cache would give it to all. */
+  tell(call: LimitVerdict, headers: HeaderList): void {
+    headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
+    if (call.allowed) keepPrivate(headers)
+    else headers.set('X-Free-Calls-Reset', String(Math.ceil(call.retryAfterMs / 1000)))
+  }
+
+  #counted(verdict: LimitVerdict, offer: Offer, observes: boolean): FreeCall {
+    this.#isAway = false
+    if (verdict.allowed && !observes) this.#parts.counters.free(offer.source)
+    return verdict
+  }
+
+  #away(error: unknown): null {
+    if (!(error instanceof StateUnavailable)) throw error
+    // One line for an outage, not one for each request.
+    if (!this.#isAway)
+      this.#parts.log.warn(
+        { err: error, place: this.#place },
+        'Free calls cannot be counted without the shared state; until then there are none, and requests are asked to pay'
+      )
+    this.#isAway = true
+    return null
+  }
+
+  #who(ctx: Context): string | null {
+    const { by } = this.#config
+    if (by === 'address') return clientNetwork(ctx.clientAddress)
+    if (by === 'network') return widerNetwork(ctx.clientAddress)
+    const values = ctx.headers.all(by.header.toLowerCase())
+    const [value] = values
+    // It may be a key, which must not lie in a shared state.
+    return values.length === 1 && value !== undefined && value !== '' ? hash('sha256', value, 'base64url') : null
+  }
+}

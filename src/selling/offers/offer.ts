@@ -1,0 +1,368 @@
+import { hash } from 'node:crypto'
+import { callPlace } from '../../engine/checks/call-prices.ts'
+import type { MeterConfig } from '../../engine/checks/meter.ts'
+import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
+import { isCaveatPath } from '../../engine/checks/route-checks.ts'
+import type { RouteConfig } from '../../engine/config/schema.ts'
+import type { SessionsConfig } from '../../engine/checks/sessions.ts'
+import { parseUnit } from '../../engine/config/units.ts'
+import type { Context, RequestOffer } from '../../engine/message/context.ts'
+import { routedPath } from '../../engine/message/path.ts'
+import type { SchemeOrder } from './accept-payment.ts'
+import { depositService, serviceCaveat } from '../../lightning/l402/caveats.ts'
+import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
+import type { PriceServers } from '../prices/price-server.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import type { OfferedPrices } from './offered-prices.ts'
+import type { PriceGrace } from './price-grace.ts'
+import { ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
+
+/** Who made an offer; kept with its challenge. */
+export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
+
+/** What gives a single-use credential back to its payer: upstream answers, and a client that left before the head. */
+export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
+
+/** What becomes of a single-use credential whose gateway died while its request was under way (decision 183). */
+export type AfterCrash = 'by-method' | 'release' | 'spend'
+
+/**
+ * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402
+ * and a fresh challenge, the only response on which clients that keep tokens pay again (decision 177).
+ */
+export type Renewal = 'contract' | 402
+
+declare module '../../engine/message/context.ts' {
+  interface RequestOffer {
+    readonly source: ChallengeSource
+    /** The most satoshis that fiat may come to; left out where nobody has said. */
+    readonly mostSats?: number
+    /** What a price server was asked, as a digest; null where none was (decision 254). */
+    readonly asked: string | null
+    /** Value of the services caveat: `<name>:0`, and `<name>:1` of what is metered (decisions 113 and 257). */
+    readonly service: string
+    /** Whose resource it is; null for the operator's own (decision 115). */
+    readonly merchantId: string | null
+    readonly proxyId: string | null
+    /**
+     * Where a client's open invoices are counted: one route, proxy, merchant's producer resources or store (decision
+     * 175).
+     */
+    readonly place: string
+    /**
+     * The request's raw path without query, or the producer's resource: what a path caveat must cover (decision 114).
+     */
+    readonly path: string
+    /** What a new token's path caveat says: `path` itself, or a pattern. */
+    readonly tokenPath: string
+    /** Whether a `/*` at the end of `tokenPath` is a wildcard; false for a path that came from a request. */
+    readonly wildcard: boolean
+    readonly method: string
+    /** The raw query without its question mark. */
+    readonly query: string
+    readonly tokenValiditySeconds: number
+    readonly invoiceExpirySeconds: number
+    /** Stands on the invoice. */
+    readonly description: string
+    /** Whose provider key makes the invoice. */
+    readonly payee: 'platform' | 'merchant'
+    /** How its route sells sessions too; null where it does not. */
+    readonly sessions: SessionsConfig | null
+    /** The challenge is one for a session's deposit, with what its units cost; left out where it is for a charge. */
+    readonly deposit?: SessionTerms
+    /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
+    readonly bindsDigest: boolean
+    /**
+     * `sha-256=:…:` of one call among those of a body, to which a Payment challenge is bound in the place of the body
+     * (decision 263); left out where a request buys one thing.
+     */
+    readonly callDigest?: string
+    readonly renewal: Renewal
+    /**
+     * Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there.
+     */
+    readonly order: SchemeOrder | null
+    /** What else than the very price is taken; null for nothing, as the contract says. */
+    readonly grace: PriceGrace | null
+    readonly releaseOn: readonly ReleaseClass[]
+    readonly afterCrash: AfterCrash
+    /**
+     * Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision
+     * 93).
+     */
+    readonly closed: { readonly error: string; readonly message: string } | null
+    /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
+    readonly errorMembers: Readonly<Record<string, unknown>>
+  }
+}
+
+/** Whether an offer sells one address, and neither all below a path nor a balance. */
+export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
+  return !wildcard && meter === null
+}
+
+/** How the binding of a challenge begins that one browser alone may be handed again. */
+export const HOLDER_MARK = '~'
+
+/** What a request would buy, and everything that its challenge and its credential are bound to. */
+export type Offer = RequestOffer
+
+/** What an offer has behind which there is no route of the configuration. */
+export const UNROUTED = {
+  meter: null,
+  sessions: null,
+  fiat: null,
+  asked: null,
+  bindsDigest: false,
+  renewal: 'contract',
+  order: null,
+  grace: null,
+  releaseOn: [],
+  afterCrash: 'by-method',
+  closed: null,
+  errorMembers: {}
+} as const satisfies Partial<Offer>
+
+/** What routes take from the `payment` part of the configuration. */
+export interface RouteDefaults {
+  readonly serviceName: string
+  /** Host, and port where it has one, of the address that clients use; empty where it is not known yet. */
+  readonly publicHost: string
+  /** Satoshis, for a route that names no price. */
+  readonly defaultPrice: number
+  /** Milliseconds. */
+  readonly tokenValidity: number
+  /** Milliseconds. */
+  readonly invoiceExpiry: number
+}
+
+/** What a route's challenges are counted, and its prices remembered, under. */
+export function routePlace(route: Pick<RouteConfig, 'name'>): string {
+  return `route:${route.name}`
+}
+
+/** How long a balance can be used where the route does not say (decision 257). */
+export const BALANCE_VALIDITY = 30 * 86_400_000
+
+/** Where the ping stands (contract, Pay-per-request gating). */
+const PING_PATH = '/l402/test/ping'
+
+const NO_MEMBERS: Readonly<Record<string, unknown>> = Object.freeze({})
+
+/**
+ * Makes the offers of one operator's route. All that does not depend on the request is worked out once. The ping is
+ * such a route too, told apart in counts and rows only (decision 129).
+ */
+export class RouteOffers {
+  readonly #prices: RequestPricer
+  readonly #grace: (places: readonly string[]) => PriceGrace | null
+  readonly #elsewhere: boolean
+  readonly #source: 'route' | 'ping'
+  readonly #meter: MeterConfig | null
+  readonly #sessions: SessionsConfig | null
+  readonly #service: string
+  readonly #place: string
+  readonly #pattern: string | null
+  readonly #tokenValiditySeconds: number
+  readonly #invoiceExpirySeconds: number
+  readonly #description: string
+  readonly #renewal: Renewal
+  readonly #order: SchemeOrder | null
+  readonly #releaseOn: readonly ReleaseClass[]
+  readonly #afterCrash: AfterCrash
+
+  constructor(
+    route: RouteConfig,
+    defaults: RouteDefaults,
+    prices: OfferedPrices | null = null,
+    servers: PriceServers | null = null
+  ) {
+    this.#elsewhere = route.upstream.kind === 'proxy'
+    this.#source = route.match.path.includes(PING_PATH) ? 'ping' : 'route'
+    this.#meter = route.meter ?? null
+    this.#sessions = route.sessions ?? null
+    this.#service = serviceCaveat(defaults.serviceName, this.#meter !== null)
+    this.#place = routePlace(route)
+    this.#pattern = route.tokenPath === 'pattern' ? patternOf(route) : null
+    this.#grace = places => prices?.grace(places, route.priceGrace) ?? null
+    this.#prices = requestPricer(route.price ?? defaults.defaultPrice, {
+      grace: this.#grace,
+      priceGrace: route.priceGrace,
+      place: this.#place,
+      servers
+    })
+    this.#tokenValiditySeconds = wholeSeconds(
+      route.tokenValidity ?? (this.#meter !== null ? BALANCE_VALIDITY : defaults.tokenValidity)
+    )
+    this.#invoiceExpirySeconds = wholeSeconds(defaults.invoiceExpiry)
+    this.#description = route.description ?? addressOf(route, defaults.publicHost)
+    this.#renewal = route.renewal
+    this.#order = route.order ?? null
+    this.#releaseOn = route.releaseOn
+    this.#afterCrash = route.afterCrash
+  }
+
+  /**
+   * What a request must pay for, set on the context where nobody has done so; null for what is free. A proxy's prices
+   * come from the plugin `proxy`, which leaves no offer on a free path. A promise only where the price hangs on
+   * something that is not there yet: the body, or a price server's answer.
+   * @throws Error on a proxy's route that the plugin `proxy` has not seen, rather than serving it for nothing
+   * @throws LongError, Unavailable where the price cannot be told; see `FieldChoice.choose` and `PriceServer.price`
+   */
+  due(ctx: Context): Maybe<Offer | null> {
+    if (ctx.offer !== null) return ctx.offer.amountSats === 0 ? null : ctx.offer
+    if (this.#elsewhere) {
+      if (ctx.upstreamTarget === null) throw new Error('the plugin proxy must stand before credential and challenge')
+      return null
+    }
+    const terms = this.#prices.fixed ?? this.#prices.find(ctx)
+    return terms instanceof Promise ? terms.then(later => this.#due(ctx, later)) : this.#due(ctx, terms)
+  }
+
+  /**
+   * The offer of a request at a price of a plugin's own, in satoshis, or fiat such as `USD 0.002` or `$0.002`; put on
+   * `ctx.offer` before `credential`, it takes the place of the route's price (docs/plugins.md).
+   * @throws TypeError for what is no price
+   */
+  at(ctx: Context, price: number | string): Offer {
+    return this.#at(ctx, price, null)
+  }
+
+  /**
+   * The offer of a call inside the request's messages at the price of one line of a price list, whose former prices the
+   * route's `priceGrace` takes. @throws TypeError for what is no price
+   */
+  ofCall(ctx: Context, price: number | string, operation: string): Offer {
+    return this.#at(ctx, price, this.#grace([callPlace(this.#place, operation)]))
+  }
+
+  #at(ctx: Context, price: number | string, grace: PriceGrace | null): Offer {
+    const amount = typeof price === 'number' ? price : (parseUnit('money', price) ?? Number.NaN)
+    if (typeof amount === 'number' && (!Number.isSafeInteger(amount) || amount < 0 || amount > MAX_PRICE_SATS))
+      throw new TypeError(`${JSON.stringify(price)} is no price of a request`)
+    return this.#offer(ctx, { ...ownTerms(amount), grace })
+  }
+
+  #due(ctx: Context, terms: PriceTerms): Offer | null {
+    const offer = this.#offer(ctx, terms)
+    ctx.offer = offer
+    return offer.amountSats === 0 ? null : offer
+  }
+
+  #offer(ctx: Context, terms: PriceTerms): Offer {
+    return {
+      amountSats: terms.amountSats,
+      fiat: terms.fiat,
+      asked: terms.asked,
+      source: this.#source,
+      meter: this.#meter,
+      sessions: this.#sessions,
+      service: this.#service,
+      merchantId: null,
+      proxyId: null,
+      place: this.#place,
+      path: this.#pattern === null ? ctx.path : withinPattern(ctx.path, this.#pattern),
+      tokenPath: this.#pattern ?? ctx.path,
+      wildcard: this.#pattern !== null,
+      method: ctx.method,
+      query: ctx.query,
+      tokenValiditySeconds: this.#tokenValiditySeconds,
+      invoiceExpirySeconds: this.#invoiceExpirySeconds,
+      description: terms.description ?? this.#description,
+      payee: 'platform',
+      bindsDigest: this.#meter === null,
+      renewal: this.#renewal,
+      order: this.#order,
+      grace: terms.grace,
+      releaseOn: this.#releaseOn,
+      afterCrash: this.#afterCrash,
+      closed: null,
+      errorMembers: NO_MEMBERS
+    }
+  }
+}
+
+/**
+ * The offer of a session's deposit beside one whose units cost so much: of the operator's own routes all take the same
+ * session, so nothing in it is of one request.
+ */
+export function depositOffer(offer: Offer, terms: SessionTerms, amountSats: number): Offer {
+  const { sessions: _sessions, ...rest } = offer
+  return {
+    ...rest,
+    sessions: null,
+    deposit: terms,
+    amountSats,
+    fiat: null,
+    asked: null,
+    meter: null,
+    service: depositService(offer.service.replace(/:[01]$/, '')),
+    place: `${offer.place} deposit`,
+    path: '/',
+    tokenPath: '/',
+    wildcard: false,
+    method: 'ANY',
+    query: '',
+    tokenValiditySeconds: wholeSeconds(BALANCE_VALIDITY),
+    description: `Deposit: ${offer.description}`,
+    bindsDigest: false,
+    grace: null
+  }
+}
+
+/**
+ * What a route sells as people write it, for an invoice: `api.example.com/v1` of `/v1/*`. From the file alone, never
+ * from a request.
+ */
+function addressOf({ match }: RouteConfig, publicHost: string): string {
+  return `${match.host ?? publicHost}${match.path[0]?.replace(/\/\*$/, '') ?? ''}` || '/'
+}
+
+/**
+ * The path caveat of a route that sells its whole pattern. Null when a caveat cannot say it (`checkTokenPath` refuses
+ * such a file): the route's tokens are good for the request's own path.
+ */
+function patternOf(route: RouteConfig): string | null {
+  const [only, ...more] = route.match.path
+  if (only === undefined || more.length > 0) return null
+  return isCaveatPath(only) ? only : null
+}
+
+/**
+ * The path with the pattern's own letters at its beginning: a request may have written them encoded, which leads to the
+ * same route, and would be sold a token that does not cover it. The rest, and a path that does not fit, stay as they
+ * are.
+ */
+function withinPattern(path: string, pattern: string): string {
+  if (!pattern.endsWith('/*')) return routedPath(path) === pattern ? pattern : path
+  const prefix = pattern.slice(0, -1)
+  if (path.startsWith(prefix)) return path
+  // Encoded slashes do not count for the router, so both have the same segments up to the rest.
+  let at = 0
+  for (let slash = prefix.indexOf('/', 1); slash >= 0; slash = prefix.indexOf('/', slash + 1))
+    at = path.indexOf('/', at + 1)
+  return at >= 0 && routedPath(path.slice(0, at + 1)) === prefix ? prefix + path.slice(at + 1) : path
+}
+
+function wholeSeconds(milliseconds: number): number {
+  return Math.max(1, Math.floor(milliseconds / 1000))
+}
+
+const MAX_DIGEST_BODY = 1_048_576
+
+/**
+ * Whether this request's body is one that a Payment challenge would be bound to, as far as its head tells (decision
+ * 121).
+ */
+export function hasBoundBody(ctx: Context, offer: Offer): boolean {
+  if (!offer.bindsDigest || ctx.body.length === 0 || ctx.body.limit > MAX_DIGEST_BODY) return false
+  return ctx.method === 'POST' || ctx.method === 'PUT' || ctx.method === 'PATCH'
+}
+
+/**
+ * A query as it is kept with its challenge: only to be compared, so as a digest. Clients send keys of upstreams in
+ * queries, and those must not lie in a database.
+ */
+export function boundQuery(query: string): string {
+  return query === '' ? '' : `sha256-${hash('sha256', query, 'base64url')}`
+}

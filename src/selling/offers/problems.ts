@@ -1,0 +1,87 @@
+import { FIELD_REQUIRED } from '../../engine/operations/validation.ts'
+import { ProblemError, type FieldErrors, type ValidationError } from '../../engine/operations/errors.ts'
+
+/** What the producer API says by itself; plan caps have their own (decisions 102 and 103). */
+export type ProducerSlug =
+  | 'invalid-request'
+  | 'invalid-price'
+  | 'invalid-idempotency-key'
+  | 'provider-key-required'
+  | 'challenge-not-found'
+  | 'endpoint-not-found'
+  | 'idempotency-conflict'
+  | 'endpoint-retired'
+  | 'challenge-not-recorded'
+  | 'provider-unavailable'
+  | 'service-unavailable'
+
+const kinds: Readonly<Record<ProducerSlug, { readonly status: number; readonly title: string }>> = Object.freeze({
+  'invalid-request': { status: 400, title: 'Invalid request' },
+  'invalid-price': { status: 400, title: 'Invalid price' },
+  'invalid-idempotency-key': { status: 400, title: 'Invalid idempotency key' },
+  'provider-key-required': { status: 400, title: 'Payment provider key required' },
+  'challenge-not-found': { status: 404, title: 'Challenge not found' },
+  'endpoint-not-found': { status: 404, title: 'Endpoint not found' },
+  'idempotency-conflict': { status: 409, title: 'Idempotency conflict' },
+  'endpoint-retired': { status: 409, title: 'Endpoint retired' },
+  'challenge-not-recorded': { status: 503, title: 'Challenge not recorded' },
+  'provider-unavailable': { status: 503, title: 'Payment provider unavailable' },
+  'service-unavailable': { status: 503, title: 'Service unavailable' }
+})
+
+/** What a problem of the producer API may carry besides its kind. */
+export interface ProblemDetails {
+  /** Messages by field, as the general validation problem has them. */
+  readonly errors?: FieldErrors
+  /** Whole seconds; 5 where a 503 says nothing else. */
+  readonly retryAfter?: number
+  readonly cause?: unknown
+}
+
+/** `application/problem+json` of the producer API, with a member `error` that repeats the title (decision 101). */
+export class ProducerProblem extends ProblemError {
+  readonly slug: ProducerSlug
+  override readonly cause: unknown
+
+  /** @param base `{publicUrl}/problems` */
+  constructor(base: string, slug: ProducerSlug, detail: string, details: ProblemDetails = {}) {
+    const { status, title } = kinds[slug]
+    const errors = details.errors === undefined ? {} : { errors: details.errors }
+    super(
+      status,
+      `${base}/${slug}`,
+      title,
+      detail,
+      { error: title, ...errors },
+      status === 503 ? ['Retry-After', String(details.retryAfter ?? 5)] : []
+    )
+    this.slug = slug
+    this.cause = details.cause
+  }
+}
+
+/**
+ * What does not fit the schemas, as a problem of the producer API: a price or an idempotency key that is there and
+ * wrong has its own type, everything else, a missing member too, is an invalid request (contract, Errors: Producer
+ * create challenge).
+ */
+export function invalidInput(base: string, error: ValidationError): ProducerProblem {
+  const fields = Object.entries(error.errors)
+  const [first] = fields
+  if (fields.length === 1 && first !== undefined && !first[1].includes(FIELD_REQUIRED)) {
+    if (first[0] === 'PriceSats')
+      return new ProducerProblem(
+        base,
+        'invalid-price',
+        'priceSats must be a whole number of satoshis from 1 to 1000000000.',
+        { errors: error.errors }
+      )
+    if (first[0] === 'IdempotencyKey')
+      return new ProducerProblem(base, 'invalid-idempotency-key', `IdempotencyKey: ${first[1].join(' ')}`, {
+        errors: error.errors
+      })
+  }
+  const detail =
+    first === undefined ? error.message : first[0] === '$' ? first[1].join(' ') : `${first[0]}: ${first[1].join(' ')}`
+  return new ProducerProblem(base, 'invalid-request', detail, { errors: error.errors })
+}

@@ -1,0 +1,101 @@
+import { hash } from 'node:crypto'
+import type { Context } from '../../engine/message/context.ts'
+import { equalDigests, hmacSha256 } from '../../lightning/codecs/hmac.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import { boundQuery, isOfOneAddress, type Offer } from '../offers/offer.ts'
+import type { Challenge } from '../challenges/store.ts'
+
+/**
+ * What a browser is given with the page of a challenge, and shows again instead of a credential once that has been paid
+ * (decision 310): the payment hash, and a code that only this gateway can make and that no one else is ever told. It
+ * travels in a cookie alone.
+ */
+export interface Pass {
+  /** 64 lower-case hex characters. */
+  readonly paymentHash: string
+  /** 16 bytes. */
+  readonly code: Uint8Array
+}
+
+/** How passes are called: what is kept from upstreams begins so, and so do the names of sessions. */
+const NAME = 'boltgate-pass-'
+const CODE_BYTES = 16
+const PURPOSE = Buffer.from('boltgate/pass')
+const PASS = /^([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})$/
+/** Between a pass and the one before it, whose invoice may just have been paid. */
+const SEPARATOR = '~'
+
+/** The pass of a challenge; null when the master secret that it was made with is not live any more. */
+export function passOf(challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>, keys: TokenKeyRing): Pass | null {
+  const { paymentHash } = challenge
+  const rootKey = keys.rootKey(Buffer.from(challenge.tokenId, 'hex'))
+  if (rootKey === null) return null
+  const code = hmacSha256(rootKey, Buffer.concat([PURPOSE, Buffer.from(paymentHash, 'hex')])).subarray(0, CODE_BYTES)
+  return { paymentHash, code }
+}
+
+/** Whether a pass that was shown is the challenge's own. */
+export function isPassOf(
+  pass: Pass,
+  challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>,
+  keys: TokenKeyRing
+): boolean {
+  const own = passOf(challenge, keys)
+  return own !== null && own.paymentHash === pass.paymentHash && equalDigests(own.code, pass.code)
+}
+
+/**
+ * The name of the cookie for what an offer sells: one for each path and query, so that two pages in two tabs do not take
+ * each other's place. `secure` has the browser itself see to it that it came over TLS (RFC 6265bis, 4.1.3.1).
+ */
+function nameOf(offer: Offer, secure: boolean): string {
+  const sold = isOfOneAddress(offer) ? [offer.tokenPath, boundQuery(offer.query)] : [offer.tokenPath]
+  const short = hash('sha256', JSON.stringify([offer.service, ...sold]), 'base64url').slice(0, 12)
+  return `${secure ? '__Secure-' : ''}${NAME}${short}`
+}
+
+/** The passes that a browser shows for an offer, newest first; none where it has none. */
+export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly Pass[] {
+  if (!ctx.headers.has('cookie')) return []
+  const lines = ctx.headers.all('cookie')
+  if (!lines.some(line => line.includes(NAME))) return []
+  const name = nameOf(offer, secure)
+  const passes: Pass[] = []
+  for (const pair of lines.flatMap(line => line.split(';'))) {
+    const equals = pair.indexOf('=')
+    if (equals < 0 || pair.slice(0, equals).trim() !== name) continue
+    for (const text of pair.slice(equals + 1).split(SEPARATOR, 2)) {
+      const [, paymentHash, code] = PASS.exec(text.trim()) ?? []
+      if (paymentHash === undefined || code === undefined) continue
+      passes.push({
+        paymentHash: Buffer.from(paymentHash, 'base64url').toString('hex'),
+        code: Buffer.from(code, 'base64url')
+      })
+    }
+  }
+  return passes.slice(0, 2)
+}
+
+/**
+ * `Set-Cookie` with a pass, and with the one before it where that may still be paid. `seconds`: how long it is kept. It
+ * goes to the path that was sold and below alone, to no program, and to no other site's requests.
+ */
+export function passCookie(offer: Offer, passes: readonly Pass[], seconds: number, secure: boolean): string {
+  const value = passes
+    .map(
+      ({ paymentHash, code }) =>
+        `${Buffer.from(paymentHash, 'hex').toString('base64url')}.${Buffer.from(code).toString('base64url')}`
+    )
+    .join(SEPARATOR)
+  return `${nameOf(offer, secure)}=${value}; Path=${cookiePath(offer)}; Max-Age=${seconds}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
+}
+
+/**
+ * The path that is sold, as far as an attribute can say it: up to the last slash before what would end it or is no
+ * ASCII.
+ */
+function cookiePath({ tokenPath, wildcard }: Offer): string {
+  const path = wildcard && tokenPath.endsWith('/*') ? tokenPath.slice(0, -2) || '/' : tokenPath
+  const [sayable = ''] = /^[\x21-\x3a\x3c-\x7e]*/.exec(path) ?? []
+  return sayable === path ? path : path.slice(0, sayable.lastIndexOf('/') + 1) || '/'
+}

@@ -1,0 +1,160 @@
+import { eachItem, MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
+import { afterSpace, JsonError, type Span } from '../../engine/formats/json-scan.ts'
+
+/** Tools of models are described by schemas of many levels. */
+const LIMITS = { depth: 128, members: MAX_MEMBERS, names: null }
+
+/** A value that something can depend on. */
+export type Scalar = string | number | boolean
+
+/** The value of a request's field, nothing (missing or null), or what is wrong with it, in words. */
+export type FieldRead = { readonly kind: 'value'; readonly value: Scalar } | NothingRead
+
+/** What a member such as `prompt` asks for. */
+export interface RequestItems {
+  readonly kind: 'items'
+  /** Texts and lists among its items; 0 where it is no list. */
+  readonly inputs: number
+  /** Objects among its items. */
+  readonly objects: number
+  /** An item, or the first of an item that is a list, is a number: a token id. */
+  readonly hasIds: boolean
+}
+
+/** Why there is no value. */
+type NothingRead = { readonly kind: 'missing' } | { readonly kind: 'fault'; readonly message: string }
+
+const MISSING: NothingRead = Object.freeze({ kind: 'missing' })
+
+const read = new WeakMap<Uint8Array, JsonText | string>()
+
+/**
+ * Reads single members of a JSON body so that no upstream reads another value: a duplicate key, also in another case or
+ * written with escapes, is a fault.
+ */
+export class JsonText {
+  /** Objects that were looked into, by their place: several fields are read of one body. */
+  readonly #outlines = new Map<number, Outline>()
+  readonly #root: Outline
+
+  private constructor(root: Outline) {
+    this.#root = root
+    this.#outlines.set(root.start, root)
+  }
+
+  /**
+   * Reads a body once, for all its fields: valid JSON (RFC 8259) in UTF-8 without a byte order mark, at most 128 levels
+   * deep. Returns what is wrong with any other.
+   */
+  static of(bytes: Uint8Array): JsonText | string {
+    let made = read.get(bytes)
+    if (made === undefined) read.set(bytes, (made = orMessage(() => new JsonText(readJson(bytes, LIMITS)))))
+    return made
+  }
+
+  /** The member at a path of names in the outermost object. */
+  member(names: readonly string[]): FieldRead {
+    const at = this.#lead(names)
+    return 'kind' in at ? at : this.#scalar(at, names)
+  }
+
+  /** The text of a member's value, as it is written in the body. */
+  raw(name: string): { readonly kind: 'raw'; readonly text: string } | NothingRead {
+    const at = this.#lead([name])
+    return 'kind' in at ? at : { kind: 'raw', text: this.#textOf(at) }
+  }
+
+  /** What a member asks for by its items. */
+  items(name: string): RequestItems | NothingRead {
+    const at = this.#lead([name])
+    if ('kind' in at) return at
+    const { text } = this.#root
+    if (text.startsWith('null', at.start)) return MISSING
+    let [inputs, objects] = [0, 0]
+    let hasIds = false
+    if (text[at.start] === '[')
+      eachItem(text, at, item => {
+        const isList = text[item] === '['
+        if (isList || text[item] === '"') inputs++
+        else if (text[item] === '{') objects++
+        hasIds ||= isNumber(text, isList ? afterSpace(text, item + 1) : item)
+      })
+    return { kind: 'items', inputs, objects, hasIds }
+  }
+
+  #textOf({ start, end }: Span): string {
+    return this.#root.text.slice(start, end)
+  }
+
+  /** The value at a path. */
+  #lead(names: readonly string[]): Span | NothingRead {
+    let at: Span = this.#root
+    for (const [index, name] of names.entries()) {
+      const outline = orMessage(() => this.#outline(at))
+      if (typeof outline === 'string') return fault(`${show(names.slice(0, index))} ${outline}`)
+      if (!outline.isObject) {
+        // A null stands for nothing on the way, too.
+        if (index > 0 && this.#textOf(at) === 'null') return MISSING
+        return fault(
+          index === 0 ? 'the body must be a JSON object' : `${show(names.slice(0, index))} must be a JSON object`
+        )
+      }
+      const found = only(outline, name, names.slice(0, index + 1))
+      if ('kind' in found) return found
+      at = found
+    }
+    return at
+  }
+
+  #outline(at: Span): Outline {
+    let outline = this.#outlines.get(at.start)
+    if (outline === undefined) this.#outlines.set(at.start, (outline = outlineAt(this.#root.text, at, MAX_MEMBERS)))
+    return outline
+  }
+
+  #scalar(at: Span, names: readonly string[]): FieldRead {
+    const string = textAt(this.#root.text, at)
+    if (string !== null) return { kind: 'value', value: string }
+    const text = this.#textOf(at)
+    if (text === 'null') return MISSING
+    if (text === 'true' || text === 'false') return { kind: 'value', value: text === 'true' }
+    // Readers differ in what they make of `1.0` and `1e0`.
+    if (/^(?:-?[1-9][0-9]{0,14}|0)$/.test(text)) return { kind: 'value', value: Number(text) }
+    return fault(`${show(names)} must be a text, a whole number, or true or false`)
+  }
+}
+
+function isNumber(text: string, at: number): boolean {
+  const code = text.charCodeAt(at)
+  return code === 0x2d || (code >= 0x30 && code <= 0x39)
+}
+
+/** The value of the only member of this name. */
+function only(outline: Outline, name: string, path: readonly string[]): Span | NothingRead {
+  const found = outline.indexesOf(name, true)
+  // Some servers take any spelling for the same member.
+  const other = found.map(index => outline.nameOf(index)).find(spelled => spelled !== name)
+  if (other !== undefined)
+    return fault(`${JSON.stringify(other)} stands in the body; ${show(path)} must be written as it is here`)
+  const [index, second] = found
+  if (second !== undefined) return fault(`${show(path)} stands twice in the body`)
+  return index === undefined ? MISSING : outline.span(index)
+}
+
+function orMessage<T>(read: () => T): T | string {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof JsonError) return error.message
+    throw error
+  }
+}
+
+/** A member's name in messages: its path, as in the file. */
+function show(names: readonly string[]): string {
+  return JSON.stringify(names.join('.'))
+}
+
+function fault(message: string): NothingRead {
+  return { kind: 'fault', message }
+}

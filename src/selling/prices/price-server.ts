@@ -1,0 +1,192 @@
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { Agent, buildConnector, request } from 'undici'
+import type { AskedPriceConfig } from '../../engine/checks/price.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { overInterim } from '../../platform/system/interim-responses.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { headerValue } from './header-value.ts'
+import type { Scalar } from './json-text.ts'
+import { readServerPrice, type ServerPrice } from './server-price.ts'
+import { nameOf, readField, unreadable } from './request-field.ts'
+
+/** The price of one request, as a server named it. */
+export interface NamedPrice extends ServerPrice {
+  /** What the server was asked, as a digest: the same for requests that cost the same. */
+  readonly question: string
+}
+
+/** Sends a question; the bytes of a 200. Rejects when anything else comes, or when `signal` is aborted. */
+export type AskServer = (url: string, body: string, signal: AbortSignal) => Promise<Uint8Array>
+
+/** What price servers are asked with. */
+export interface PriceServerParts {
+  readonly clock: Clock
+  readonly log: Log
+  readonly ask: AskServer
+}
+
+/** Questions under way to one server; what comes beyond is 503 at once. */
+const MAX_ASKING = 256
+const MAX_KNOWN = 10_000
+/** Bytes of an answer that are read. */
+const MAX_ANSWER = 16_384
+
+interface Known {
+  readonly named: NamedPrice
+  /** Monotonic milliseconds. */
+  readonly until: number
+}
+
+/**
+ * A price server of the operator's. The same question is asked once at a time, and its answer is taken for as long as
+ * `cache` says; requests that find it there do not wait. Whatever is wrong with it or its answer is 503, never a price
+ * of our own.
+ */
+export class PriceServer {
+  readonly #config: AskedPriceConfig
+  readonly #parts: PriceServerParts
+  readonly #known = new LRUCache<string, Known>({ max: MAX_KNOWN })
+  readonly #asking = new Map<string, Promise<NamedPrice>>()
+  #isFailing = false
+
+  constructor(config: AskedPriceConfig, parts: PriceServerParts) {
+    this.#config = config
+    this.#parts = parts
+  }
+
+  /**
+   * The price of a request.
+   * @throws Unavailable 503: the server is away, slow, or names no price
+   * @throws LongError 400, 413, 415: a field that it is told cannot be read
+   */
+  price(ctx: Context): Maybe<NamedPrice> {
+    const values = this.#config.fields.map(field => readField(field, ctx))
+    return values.some(value => value instanceof Promise)
+      ? Promise.all(values).then(read => this.#priced(ctx, read))
+      : // No promise is among them.
+        this.#priced(ctx, values as Array<Scalar | null>)
+  }
+
+  #priced(ctx: Context, values: ReadonlyArray<Scalar | null>): Maybe<NamedPrice> {
+    const { fields, headers } = this.#config
+    const question = JSON.stringify({
+      method: ctx.method,
+      path: ctx.path,
+      headers: Object.fromEntries(headers.map(name => [name.toLowerCase(), toldHeader(ctx, name)])),
+      fields: Object.fromEntries(fields.map((field, index) => [nameOf(field), values[index] ?? null]))
+    })
+    const known = this.#known.get(question)
+    if (known !== undefined && known.until > this.#parts.clock.monotonic()) return known.named
+    const asking = this.#asking.get(question)
+    if (asking !== undefined) return asking
+    if (this.#asking.size >= MAX_ASKING) throw unpriced(new Error(`${MAX_ASKING} questions are under way`))
+    const asked = this.#ask(question).finally(() => this.#asking.delete(question))
+    this.#asking.set(question, asked)
+    return asked
+  }
+
+  async #ask(question: string): Promise<NamedPrice> {
+    const { clock, ask } = this.#parts
+    const { from, timeout, cache } = this.#config
+    const limit = new AbortController()
+    const late = Promise.withResolvers<never>()
+    const timer = clock.after(timeout, () => {
+      const error = new Error(`no answer within ${timeout} ms`)
+      limit.abort(error)
+      late.reject(error)
+    })
+    try {
+      // The HTTP client hears of the signal only once it is connected.
+      const answer = readServerPrice(await Promise.race([ask(from, question, limit.signal), late.promise]))
+      if (typeof answer === 'string') throw new Error(answer)
+      const named = { ...answer, question: hash('sha256', question, 'base64url').slice(0, 22) }
+      if (cache > 0) this.#known.set(question, { named, until: clock.monotonic() + cache })
+      this.#isGood()
+      return named
+    } catch (error) {
+      this.#isBad(error)
+      throw unpriced(error)
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  /** One line for an outage, not one for each request. */
+  #isBad(error: unknown): void {
+    if (this.#isFailing) return
+    this.#isFailing = true
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#parts.log.error({ from: this.#config.from, reason }, 'a price server names no price; what it prices is 503')
+  }
+
+  #isGood(): void {
+    if (this.#isFailing) this.#parts.log.info({ from: this.#config.from }, 'a price server names prices again')
+    this.#isFailing = false
+  }
+}
+
+/** Every price server of the configuration, each asked in one place, with the connections to them. */
+export class PriceServers {
+  readonly #servers = new Map<string, PriceServer>()
+  readonly #agent = new Agent({
+    connections: 16,
+    allowH2: false,
+    maxResponseSize: MAX_ANSWER,
+    connect: overInterim(buildConnector({ allowH2: false }))
+  })
+  readonly #parts: PriceServerParts
+
+  constructor(parts: Omit<PriceServerParts, 'ask'> & Partial<PriceServerParts>) {
+    this.#parts = { ask: (url, body, signal) => this.#send(url, body, signal), ...parts }
+  }
+
+  /** The server of a route; the same for all that say the same of it. */
+  of(config: AskedPriceConfig): PriceServer {
+    const key = JSON.stringify(config)
+    let server = this.#servers.get(key)
+    if (server === undefined) {
+      server = new PriceServer(config, this.#parts)
+      this.#servers.set(key, server)
+    }
+    return server
+  }
+
+  /** Ends the connections. */
+  async close(): Promise<void> {
+    await this.#agent.destroy()
+  }
+
+  /** Redirects are not followed: they would send us elsewhere. */
+  async #send(url: string, body: string, signal: AbortSignal): Promise<Uint8Array> {
+    const answer = await request(url, {
+      dispatcher: this.#agent,
+      signal,
+      method: 'POST',
+      headers: { 'content-type': 'application/json', accept: 'application/json', 'user-agent': 'boltgate' },
+      body
+    })
+    const bytes = await answer.body.bytes()
+    if (answer.statusCode !== 200) throw new Error(`status ${answer.statusCode}`)
+    return bytes
+  }
+}
+
+function toldHeader(ctx: Context, name: string): string | null {
+  const read = headerValue(ctx.headers, name)
+  if (read.kind === 'fault') throw unreadable(read.message)
+  return read.kind === 'missing' ? null : String(read.value)
+}
+
+function unpriced(cause: unknown): Unavailable {
+  return new Unavailable(
+    'Price unavailable',
+    'What this request costs is not known at the moment. Nothing was charged.',
+    1,
+    {},
+    cause
+  )
+}

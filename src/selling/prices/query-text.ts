@@ -1,0 +1,74 @@
+import { unescape } from 'node:querystring'
+import { folded } from '../../engine/formats/json-reader.ts'
+import type { FieldRead } from './json-text.ts'
+
+/** Servers commonly read this many parameters and ignore or refuse the rest, as PHP, Django and Express do. */
+const MAX_PARAMETERS = 1000
+
+/**
+ * One parameter of a raw query. It is a fault where it stands twice, in a spelling that some servers take for the
+ * same, as a list (`name[]`), or behind a semicolon, which some servers take for an ampersand.
+ */
+export function queryParameter(query: string, name: string): FieldRead {
+  const called = JSON.stringify(name)
+  if (query.split(/[&;]/, MAX_PARAMETERS + 1).length > MAX_PARAMETERS)
+    return { kind: 'fault', message: `the query has more than ${MAX_PARAMETERS} parameters` }
+  let raw: string | null = null
+  for (const part of query.split('&')) {
+    if (part.includes(';') && part.split(';').some(piece => names(piece, name)))
+      return { kind: 'fault', message: `a semicolon stands beside ${called} in the query; write it as %3B` }
+    if (!names(part, name)) continue
+    const key = keyOf(part)
+    if (key !== name)
+      return {
+        kind: 'fault',
+        message: `${JSON.stringify(key)} stands in the query; ${called} must be written as it is here`
+      }
+    if (raw !== null) return { kind: 'fault', message: `${called} stands twice in the query` }
+    raw = part.slice(rawKey(part).length + 1)
+  }
+  if (raw === null) return { kind: 'missing' }
+  const value = decoded(raw)
+  return value === null
+    ? { kind: 'fault', message: `${called} in the query is not percent-encoded UTF-8` }
+    : { kind: 'value', value }
+}
+
+/** Decoded as lenient servers do: `size%00%zz` is `size` to PHP. */
+function keyOf(part: string): string {
+  return unescape(rawKey(part).replaceAll('+', ' '))
+}
+
+function rawKey(part: string): string {
+  const equals = part.indexOf('=')
+  return equals < 0 ? part : part.slice(0, equals)
+}
+
+/** Whether somebody may read this part as the parameter. */
+function names(part: string, name: string): boolean {
+  const key = keyOf(part)
+  return folded(key) === folded(name) || (!name.includes('[') && spelling(key) === spelling(name))
+}
+
+/**
+ * One spelling for all that PHP takes for the same name: it ends a name at a bracket or NUL, and writes dots and spaces
+ * as underscores (php.net/variables.external).
+ */
+function spelling(name: string): string {
+  return folded(
+    name
+      .trim()
+      .replace(/[[\0].*$/s, '')
+      .replaceAll(/[. ]/g, '_')
+  )
+}
+
+/** Null for what is no UTF-8 in percent signs. */
+function decoded(text: string): string | null {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch (error) {
+    if (error instanceof URIError) return null
+    throw error
+  }
+}

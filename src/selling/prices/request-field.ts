@@ -1,0 +1,86 @@
+import type { FieldSelector } from '../../engine/checks/price.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { otherCharset, requireJson } from '../../engine/message/json-type.ts'
+import { readUnpaidBody } from '../../engine/message/unpaid-body.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import { headerValue } from './header-value.ts'
+import { JsonText, type FieldRead, type RequestItems, type Scalar } from './json-text.ts'
+import { pathParameter } from './path-text.ts'
+import { queryParameter } from './query-text.ts'
+
+/** Bytes of a body that are read where the chain has no limit. */
+const MAX_BODY = 1_048_576
+
+/** The name of a field in its part of the request. */
+export function nameOf(field: FieldSelector): string {
+  if ('json' in field) return field.json
+  if ('header' in field) return field.header
+  return 'query' in field ? field.query : field.path
+}
+
+/**
+ * Reads the field of a request that something hangs on; null where it is missing. What the upstream could read
+ * otherwise than we is refused and never guessed. A promise only where the body has to be read, which is kept for the
+ * upstream.
+ * @throws LongError 400 that names the field, 413, 415
+ */
+export function readField(field: FieldSelector, ctx: Context): Maybe<Scalar | null> {
+  if ('json' in field) return bodyField(field, ctx)
+  if ('header' in field) return taken(headerValue(ctx.headers, field.header))
+  if ('query' in field) return taken(queryParameter(ctx.query, field.query))
+  return taken(pathParameter(ctx.params[field.path], ctx.path, field.path))
+}
+
+/**
+ * Reads what a member of the JSON body asks for by its items; null where it is missing.
+ * @throws as `readField`
+ */
+export async function readItems(name: string, ctx: Context): Promise<RequestItems | null> {
+  const read = await ofBody(name, ctx, text => text.items(name))
+  if (read === null || read.kind === 'missing') return null
+  if (read.kind === 'fault') throw unreadable(read.message)
+  return read
+}
+
+function bodyField({ json }: { readonly json: string }, ctx: Context): Maybe<Scalar | null> {
+  const read = ofBody(json, ctx, text => text.member(json.split('.')))
+  if (read instanceof Promise) return read.then(later => (later === null ? null : taken(later)))
+  return read === null ? null : taken(read)
+}
+
+function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): Maybe<R | null> {
+  const { body } = ctx
+  if (body.length === 0) return null
+  requireJson(ctx.headers)
+  requireUtf8(ctx)
+  const readBytes = (bytes: Uint8Array): R | null => {
+    if (bytes.byteLength === 0) return null
+    const text = JsonText.of(bytes)
+    if (typeof text === 'string') throw unreadable(`the body ${text}, so that ${JSON.stringify(name)} cannot be read`)
+    return read(text)
+  }
+  if (body.collected !== null && ctx.bodyUnits !== null) return readBytes(body.collected)
+  body.limit = Math.min(body.limit, Number.isFinite(body.limit) ? body.limit : MAX_BODY)
+  return readUnpaidBody(ctx).then(readBytes)
+}
+
+/** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */
+function requireUtf8(ctx: Context): void {
+  if (ctx.headers.all('content-type').length > 1 || otherCharset(ctx.headers) !== null)
+    throw new LongError(415, 'Unsupported media type', 'The body must be JSON in UTF-8, with one Content-Type.')
+}
+
+function taken(read: FieldRead): Scalar | null {
+  if (read.kind === 'fault') throw unreadable(read.message)
+  if (read.kind === 'missing') return null
+  // Readers of C strings would take `large\0` for `large`.
+  if (typeof read.value === 'string' && read.value.includes('\0'))
+    throw unreadable('its value contains a NUL character')
+  return read.value
+}
+
+/** 400: what the request costs cannot be told, and why. */
+export function unreadable(message: string): LongError {
+  return new LongError(400, 'Price unknown', `What this request costs cannot be told: ${message}. Nothing was charged.`)
+}

@@ -1,0 +1,51 @@
+import { selectorWords, type FieldTable } from '../../engine/checks/price.ts'
+import type { Context } from '../../engine/message/context.ts'
+import type { Maybe } from '../../platform/state/state.ts'
+import type { Scalar } from './json-text.ts'
+import { readField, unreadable } from './request-field.ts'
+
+/** What a table gives for one request. */
+export interface Chosen<T> {
+  readonly entry: T
+  /** The value that chose it; null for what holds for all others. */
+  readonly value: string | null
+}
+
+/** A table by a field of the request, laid out for looking up. */
+export class FieldChoice<T> {
+  readonly #table: FieldTable<T>
+  readonly #entries: ReadonlyMap<string, Chosen<T>>
+  readonly #rest: Chosen<T> | null
+
+  constructor(table: FieldTable<T>) {
+    this.#table = table
+    this.#entries = new Map(Object.entries(table.of).map(([value, entry]) => [value, Object.freeze({ entry, value })]))
+    this.#rest = table.else === 'refuse' ? null : Object.freeze({ entry: table.else, value: null })
+  }
+
+  /** Every entry that a request may get. */
+  get entries(): ReadonlyArray<Chosen<T>> {
+    return [...this.#entries.values(), ...(this.#rest === null ? [] : [this.#rest])]
+  }
+
+  /**
+   * What holds for a request; a promise only where its body has to be read.
+   * @throws LongError 400 that names the field: it stands twice, cannot be read, or nothing holds for its value; 413, 415
+   */
+  choose(ctx: Context): Maybe<Chosen<T>> {
+    const value = readField(this.#table.by, ctx)
+    return value instanceof Promise ? value.then(later => this.#of(later)) : this.#of(value)
+  }
+
+  #of(value: Scalar | null): Chosen<T> {
+    const chosen = value === null ? undefined : this.#entries.get(String(value))
+    if (chosen !== undefined) return chosen
+    if (this.#rest !== null) return this.#rest
+    const field = selectorWords(this.#table.by)
+    throw unreadable(
+      value === null
+        ? `${field} is missing`
+        : `${field} must be one of ${[...this.#entries.keys()].map(key => JSON.stringify(key)).join(', ')}`
+    )
+  }
+}

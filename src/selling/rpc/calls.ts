@@ -1,0 +1,220 @@
+import type { Offer } from '../offers/offer.ts'
+import { isBrokenByUs } from '../holding/paid-responses.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Paid } from '../verifying/verdict.ts'
+import type { RequestPayment } from '../../engine/message/context.ts'
+import { asGatewayError, ClientGone } from '../../engine/operations/errors.ts'
+import type { Outcome } from '../../engine/message/reply.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { outlineAt, outlineOf, type Outline } from '../../engine/formats/json-reader.ts'
+import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
+import { ANY_SIZE, replaced, withMember } from './json-text.ts'
+import type { PricedCall } from './message.ts'
+import { keyOf } from './message.ts'
+import { CAPABILITY, faultText, META, RECEIPT, receiptText } from './wire.ts'
+
+/** A call that was paid for and goes to the upstream. */
+export interface PaidCall {
+  readonly call: PricedCall
+  readonly offer: Offer
+  readonly paid: Paid
+}
+
+/** `open`: no response yet. `sold`: its result has come, or counts as come. `returned`: there was none. */
+type State = 'open' | 'sold' | 'returned'
+
+interface Held extends PaidCall {
+  state: State
+  /** Its result was in what could not be read: nothing says whether all of it has passed. */
+  isUnread: boolean
+}
+
+/** How a POST's calls are told apart and sold. */
+export interface SaleRules {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly protocol: 'mcp' | 'json-rpc'
+  readonly toolErrors: 'sold' | 'returned'
+}
+
+/** Levels of an upstream's message that is read. */
+const MAX_DEPTH = 1000
+
+/** Where an upstream's message is changed. */
+interface Edit {
+  readonly span: Span
+  readonly by: string
+}
+
+/**
+ * The paid calls of one POST, from the moment at which they are let through: what their upstream says decides what
+ * becomes of each payment (decision 264), and receipts are put where the results are.
+ */
+export class CallsUnderWay {
+  readonly #rules: SaleRules
+  readonly #held = new Map<string, Held>()
+  readonly #initializes: ReadonlySet<string>
+  /** A result came that is of none of the calls, as far as its id tells. */
+  #isStray = false
+
+  /** `initializes`: the keys of requests in whose results the capability stands. */
+  constructor(rules: SaleRules, initializes: readonly string[]) {
+    this.#rules = rules
+    this.#initializes = new Set(initializes)
+  }
+
+  /** A call was paid for: from here on its payment is ours to end. */
+  add(paid: PaidCall): void {
+    this.#held.set(paid.call.key, { ...paid, state: 'open', isUnread: false })
+  }
+
+  /** What was paid for all calls together, as the log tells it; null for nothing. */
+  get payment(): RequestPayment | null {
+    const [first] = this.#held.values()
+    if (first === undefined) return null
+    const amounts = [...this.#held.values()].map(({ paid }) => paid.payment.amountSats)
+    return { ...first.paid.payment, amountSats: amounts.reduce((sum, amount) => sum + amount, 0) }
+  }
+
+  /** Nothing that the upstream says would be changed or decide anything. */
+  get isIdle(): boolean {
+    return this.#held.size === 0 && this.#initializes.size === 0
+  }
+
+  /** The only paid call, and what it was paid with; null where there are several. */
+  get only(): Paid | null {
+    const [first, ...more] = this.#held.values()
+    return first === undefined || more.length > 0 ? null : first.paid
+  }
+
+  /** Whether a result of a paid call has come. */
+  get hasSold(): boolean {
+    return [...this.#held.values()].some(({ state }) => state === 'sold')
+  }
+
+  /**
+   * Takes what the upstream says, one message or a list, and gives it with receipts and the capability. Null for what is
+   * no JSON. A promise only where a payment goes back, or its lease has lapsed; each payment's fate is decided at once.
+   */
+  pass(text: string): string | null | Promise<string> {
+    if (this.isIdle) return text
+    let root: Outline
+    try {
+      root = outlineOf(text, { depth: MAX_DEPTH, members: ANY_SIZE, names: null })
+    } catch (error) {
+      if (error instanceof JsonError) return null
+      throw error
+    }
+    const spans = root.isList ? Array.from({ length: root.size }, (_none, index) => root.span(index)) : [root]
+    const edits = spans.map(span => this.#edit(text, span))
+    return edits.some(edit => edit instanceof Promise)
+      ? Promise.all(edits).then(all => edited(text, all))
+      : edited(text, edits as (Edit | null)[]) // None is a promise.
+  }
+
+  #edit(text: string, span: Span): Edit | null | Promise<Edit | null> {
+    const message = outlineAt(text, span, ANY_SIZE)
+    const id = message.member('id')
+    if (id === null || message.member('method') !== null) return null
+    const result = message.member('result')
+    const parsed: unknown = JSON.parse(text.slice(id.start, id.end))
+    const key = typeof parsed === 'string' || typeof parsed === 'number' ? keyOf(parsed) : null
+    if (key !== null && result !== null && this.#initializes.has(key))
+      return {
+        span,
+        by: withMember(text, span, ['result', 'capabilities', 'experimental', 'payment'], CAPABILITY)
+      }
+    const held = key === null ? undefined : this.#held.get(key)
+    if (held === undefined) {
+      // An error without an id is about the whole request: it has no results.
+      if (result !== null) this.#isStray = true
+      return null
+    }
+    if (held.state !== 'open') return null
+    if (result === null || this.#isReturned(text, result)) return this.#return(held).then(() => null)
+    return this.#sell(held, text, span, result)
+  }
+
+  #isReturned(text: string, result: Span): boolean {
+    if (this.#rules.toolErrors === 'sold') return false
+    const flag = outlineAt(text, result, ANY_SIZE).member('isError')
+    return flag !== null && text.slice(flag.start, flag.end) === 'true'
+  }
+
+  #sell(held: Held, text: string, span: Span, result: Span): Edit | null | Promise<Edit | null> {
+    held.state = 'sold'
+    const { paid } = held
+    const withReceipt = (): Edit | null => {
+      if (paid.challengeId === null) return null
+      const receipt = receiptText(
+        paid.challengeId,
+        paid.payment.paymentHash,
+        Math.floor(this.#rules.clock.now() / 1000)
+      )
+      const path: [string, ...string[]] = this.#rules.protocol === 'mcp' ? ['result', META, RECEIPT] : [META, RECEIPT]
+      // A result that is no object has no room for it.
+      if (this.#rules.protocol === 'mcp' && text[result.start] !== '{') return null
+      return { span, by: withMember(text, span, path, receipt) }
+    }
+    const confirmed = paid.lease === null ? undefined : this.#rules.challenges.leases.spend(paid.lease)
+    if (confirmed === undefined) return withReceipt()
+    return confirmed.then(withReceipt, (error: unknown) => {
+      held.state = 'returned'
+      return { span, by: faultText(held.call.id, asGatewayError(error)) }
+    })
+  }
+
+  async #return(held: Held): Promise<void> {
+    held.state = 'returned'
+    if (held.paid.lease !== null) await this.#rules.challenges.leases.release(held.paid.lease)
+  }
+
+  /** What cannot be read went out: all that is open counts as sold. */
+  async sellAll(): Promise<void> {
+    await Promise.all(
+      this.#open().map(async held => {
+        held.state = 'sold'
+        held.isUnread = true
+        if (held.paid.lease !== null) await this.#rules.challenges.leases.spend(held.paid.lease)
+      })
+    )
+  }
+
+  /** The upstream has failed or refused: all that is open goes back. */
+  async returnAll(): Promise<void> {
+    await Promise.all(this.#open().map(held => this.#return(held)))
+  }
+
+  /**
+   * The upstream has said all. A call without a result was not sold, unless its result may have come all the same: under
+   * another id, or on another stream (`isResumable`).
+   */
+  async finish(isResumable: boolean): Promise<void> {
+    await (this.#isStray || isResumable ? this.sellAll() : this.returnAll())
+  }
+
+  /** The request is over, in whatever way: whatever has not been decided is decided now. */
+  over(outcome: Outcome, isResumable: boolean): void {
+    const { leases, paidResponses } = this.#rules.challenges
+    for (const held of this.#held.values()) {
+      const { lease } = held.paid
+      if (lease === null || held.state === 'returned') continue
+      const isLost = outcome.source === 'error' || (held.isUnread && isBrokenByUs(outcome))
+      if (held.state === 'sold' && outcome.headSent && !isLost) continue
+      const isSoldElsewhere = held.state === 'open' && isResumable
+      held.state = isSoldElsewhere ? 'sold' : 'returned'
+      if (isSoldElsewhere) leases.settle(lease)
+      else if (outcome.error instanceof ClientGone) paidResponses.clientGone(lease, held.offer)
+      else void leases.release(lease)
+    }
+  }
+
+  #open(): Held[] {
+    return [...this.#held.values()].filter(({ state }) => state === 'open')
+  }
+}
+
+function edited(text: string, edits: readonly (Edit | null)[]): string {
+  // From the end, so that the places before stay where they are.
+  return edits.reduceRight((out, edit) => (edit === null ? out : replaced(out, edit.span, edit.by)), text)
+}

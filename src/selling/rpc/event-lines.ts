@@ -1,0 +1,126 @@
+import { EventReader } from '../../engine/formats/event-reader.ts'
+
+/** A piece of an event stream that goes on as one: an event, or a comment between events. */
+export interface StreamPiece {
+  /** As it came. */
+  readonly raw: Uint8Array
+  /** The event's data; null where there is none. */
+  readonly data: string | null
+  /** It belongs to an event that is too long to be read. */
+  readonly isLong: boolean
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/** Cuts an event stream into its events, byte for byte: each is returned for the bytes in which it ends. */
+export class EventLines {
+  /** An event had an id: a client that loses the stream can get the rest elsewhere. */
+  isResumable = false
+  readonly #limit: number
+  readonly #reader: EventReader
+  /** The event so far, and its size. */
+  #kept: Uint8Array[] = []
+  #size = 0
+  #data: Buffer[] = []
+  #isLong = false
+  /** The bytes that are being read, and from where on they are in no piece yet. */
+  #bytes: Buffer = NOTHING
+  #from = 0
+  #pieces: StreamPiece[] = []
+
+  /** `limit` in bytes: nothing is kept of a longer event. */
+  constructor(limit: number) {
+    this.#limit = limit
+    this.#reader = new EventReader({
+      data: (bytes, from, to) => {
+        if (!this.#isLong) this.#data.push(bytes.subarray(from, to))
+      },
+      field: (name, value) => {
+        if (name === 'id' && value !== '') this.isResumable = true
+      },
+      boundary: (end, kind) => {
+        this.#event(end, kind !== 'none')
+      }
+    })
+  }
+
+  feed(bytes: Uint8Array): StreamPiece[] {
+    this.#bytes = asBuffer(bytes)
+    this.#from = 0
+    this.#reader.feed(this.#bytes)
+    this.#keep(this.#bytes.byteLength)
+    if (this.#size > this.#limit || (this.#isLong && this.#size > 0)) this.#flushLong()
+    return this.#taken()
+  }
+
+  /** What is left when the stream ends. */
+  end(): StreamPiece[] {
+    this.#bytes = NOTHING
+    this.#from = 0
+    this.#reader.end()
+    if (this.#size > 0) this.#event(0, false)
+    return this.#taken()
+  }
+
+  #taken(): StreamPiece[] {
+    const pieces = this.#pieces
+    this.#pieces = []
+    return pieces
+  }
+
+  #keep(end: number): void {
+    if (end > this.#from) this.#kept.push(this.#bytes.subarray(this.#from, end))
+    this.#size += end - this.#from
+    this.#from = end
+  }
+
+  #event(end: number, hasData: boolean): void {
+    this.#keep(end)
+    const data = hasData && !this.#isLong ? Buffer.concat(this.#data).toString('utf8') : null
+    const [first = NOTHING] = this.#kept
+    const raw = this.#kept.length === 1 ? first : Buffer.concat(this.#kept)
+    if (raw.byteLength > 0) this.#pieces.push({ raw, data, isLong: this.#isLong })
+    this.#clear()
+    this.#isLong = false
+  }
+
+  #flushLong(): void {
+    this.#isLong = true
+    this.#pieces.push({ raw: Buffer.concat(this.#kept), data: null, isLong: true })
+    this.#clear()
+  }
+
+  #clear(): void {
+    this.#kept = []
+    this.#size = 0
+    this.#data = []
+  }
+}
+
+/** The event with other data, which may have several lines. */
+export function withData(raw: Uint8Array, data: string): Uint8Array {
+  const kept = fieldsOf(raw, true).filter(({ name }) => name !== 'data' && name !== '')
+  const lines = kept.map(({ line }) => `${line}\n`)
+  const written = data.split(/\r\n|\r|\n/).map(line => `data: ${line}\n`)
+  return Buffer.from(`${lines.join('')}${written.join('')}\n`)
+}
+
+/** A message as an event of its own. */
+export function eventOf(data: string): Uint8Array {
+  return withData(NOTHING, data)
+}
+
+function fieldsOf(raw: Uint8Array, isFirst: boolean): { name: string; value: string; line: string }[] {
+  let text = asBuffer(raw).toString('utf8')
+  if (isFirst && text.startsWith('\ufeff')) text = text.slice(1)
+  return text.split(/\r\n|\r|\n/).map(line => {
+    const colon = line.indexOf(':')
+    const name = colon < 0 ? line : line.slice(0, colon)
+    const value = colon < 0 ? '' : line.slice(colon + 1)
+    return { name, value: value.startsWith(' ') ? value.slice(1) : value, line }
+  })
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}

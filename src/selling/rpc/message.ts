@@ -1,0 +1,384 @@
+import { MCP_OPERATIONS, priceOfName, type CallAmount, type CallPrices } from '../../engine/checks/call-prices.ts'
+import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import { MAX_CREDENTIAL_CHARS } from '../../lightning/codecs/credential.ts'
+import { isMoreFiat } from '../prices/fiat.ts'
+import { MAX_MEMBERS, outlineAt, readJson, textAt, type Outline } from '../../engine/formats/json-reader.ts'
+import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
+import { canonicalText, memberPlace, type Budget } from './json-text.ts'
+import { spellingsOf } from './spellings.ts'
+import { CREDENTIAL, INVALID_PARAMS, INVALID_REQUEST, META, PARSE_ERROR } from './wire.ts'
+
+/** A call that costs something and can be answered. */
+export interface PricedCall {
+  /** What its response is found by. */
+  readonly key: string
+  /** Its id, as it goes into a response. */
+  readonly id: string | number
+  /** What a credential is bound to, after the path of the route: `tools/call/get-sum`. */
+  readonly operation: string
+  /** The same as people read it, from the settings alone: `tools/call get-sum`. */
+  readonly label: string
+  readonly amount: CallAmount
+  /** `sha-256=:…:` of the method and its parameters without what is said about payment. */
+  readonly digest: string
+  /** What stands as its credential; undefined without one. */
+  readonly credential: unknown
+}
+
+/** One message of a body. `text` is what the upstream gets of it: all but the credential. */
+export type RpcMessage =
+  | { readonly kind: 'free'; readonly text: string; readonly initializes: string | null }
+  | { readonly kind: 'priced'; readonly text: string; readonly call: PricedCall }
+  /** A priced call that nobody can be answered for, and so cannot be paid for. */
+  | { readonly kind: 'dropped' }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+
+/** Why a message is not passed on: a JSON-RPC error. */
+export interface Refusal {
+  /** Null where the message does not say it. */
+  readonly id: string | number | null
+  readonly code: number
+  readonly message: string
+}
+
+/** What a POST holds. */
+export interface RpcMessages {
+  readonly isBatch: boolean
+  readonly messages: readonly RpcMessage[]
+  /** Nothing of it was changed or left out: the body can go on as it came. */
+  readonly isUntouched: boolean
+}
+
+/** What newer clients repeat of a message in headers, by which a server may choose what it does. */
+export interface RoutingHeaders {
+  readonly method: string | undefined
+  readonly name: string | undefined
+}
+
+/** Of a batch: messages. */
+const MAX_MESSAGES = 1000
+const LIMITS = { depth: 64, members: MAX_MESSAGES, names: MAX_MEMBERS }
+/** Values in the parameters of all priced calls of a body: sorting and hashing them is the most that is done unpaid. */
+const MAX_VALUES = 16_384
+/** Values that looking up another spelling of a name counts as. */
+const SPELLING_COST = 16
+/** Calls of one batch that cost something: each may have an invoice made. */
+const MAX_PRICED = 32
+/** Characters of the name of what is called, as it stands in a path: with the path it must fit into a challenge. */
+const MAX_NAME = 800
+
+/** Names that readers with another eye for case would take for these. */
+const MESSAGE_NAMES = ['jsonrpc', 'id', 'method', 'params', 'result', 'error', META] as const
+const PARAMETER_NAMES = ['name', 'uri', 'arguments', META] as const
+
+/** A message, with the places of its members and of those of `params`. */
+interface Parts {
+  readonly message: Outline
+  /** Null where `params` is missing or no object. */
+  readonly params: Outline | null
+}
+
+/**
+ * Reads the messages of a POST and prices each. Refuses what the upstream could read in another way. `routing` must
+ * repeat what the only message says.
+ */
+export function readMessages(
+  body: Uint8Array,
+  prices: CallPrices,
+  routing: RoutingHeaders | null = null
+): RpcMessages | Refusal {
+  try {
+    return messagesOf(readJson(body, LIMITS), prices, routing)
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error
+    return error.kind === 'utf-8' || error.kind === 'syntax'
+      ? { id: null, code: PARSE_ERROR, message: `Parse error: it ${error.message}` }
+      : invalid(`it ${error.message}`)
+  }
+}
+
+function messagesOf(root: Outline, prices: CallPrices, routing: RoutingHeaders | null): RpcMessages | Refusal {
+  const parts = root.isList
+    ? Array.from({ length: root.size }, (_none, index) => partsOf(outlineAt(root.text, root.span(index), MAX_MEMBERS)))
+    : [partsOf(root)]
+  const fault = routing === null ? null : routingFault(root, parts[0], routing)
+  if (fault !== null) return invalid(fault)
+  const budget = { left: MAX_VALUES }
+  const messages: RpcMessage[] = []
+  let priced = 0
+  for (const each of parts) {
+    const message = readMessage(each, prices, budget)
+    if (message.kind === 'priced' && ++priced > MAX_PRICED)
+      return invalid(`at most ${MAX_PRICED} calls of a batch may cost something`)
+    messages.push(message)
+  }
+  const twice = priced > 0 ? repeatedId(parts) : null
+  if (twice !== null) return invalid(`two calls of the batch have the id ${twice}`)
+  return {
+    isBatch: root.isList,
+    messages,
+    isUntouched: messages.every((message, at) => 'text' in message && message.text.length === lengthOf(parts[at]))
+  }
+}
+
+function partsOf(message: Outline): Parts {
+  const params = message.member('params')
+  const isObject = params !== null && message.text[params.start] === '{'
+  return { message, params: isObject ? outlineAt(message.text, params, MAX_MEMBERS) : null }
+}
+
+function lengthOf(parts: Parts | undefined): number {
+  return parts === undefined ? 0 : parts.message.end - parts.message.start
+}
+
+function invalid(message: string): Refusal {
+  return { id: null, code: INVALID_REQUEST, message: `Invalid Request: ${message}` }
+}
+
+/** Why the headers `Mcp-Method` and `Mcp-Name` do not repeat the message; null where they do, and without them. */
+function routingFault(root: Outline, parts: Parts | undefined, { method, name }: RoutingHeaders): string | null {
+  if (method === undefined && name === undefined) return null
+  if (!root.isObject || parts === undefined) return 'Mcp-Method and Mcp-Name are of one message, and this is a batch'
+  if (method !== undefined && stringIn(root, 'method') !== method) return 'Mcp-Method is not the method of the message'
+  if (name === undefined) return null
+  const encoded = /^=\?base64\?(.*)\?=$/i.exec(name)?.[1]
+  const meant = encoded === undefined ? name : Buffer.from(encoded, 'base64').toString('utf8')
+  const isNamed = ['name', 'uri', 'taskId'].some(member => stringIn(parts.params, member) === meant)
+  return isNamed ? null : 'Mcp-Name is not what the message names'
+}
+
+/** The string in a member; null of any other. */
+function stringIn(object: Outline | null, name: string): string | null {
+  const span = object?.member(name) ?? null
+  return object === null || span === null ? null : textAt(object.text, span)
+}
+
+function readMessage(parts: Parts, prices: CallPrices, budget: Budget): RpcMessage {
+  const { message } = parts
+  const { text } = message
+  if (!message.isObject) return refused(null, INVALID_REQUEST, 'Invalid Request: a message is an object')
+  const id = message.member('id')
+  const known = id === null ? null : usableId(text, id)
+  const alike = lookalike(message, MESSAGE_NAMES)
+  if (alike !== null) return refused(known, INVALID_REQUEST, `Invalid Request: it has the member ${alike}`)
+  if (message.member('method') === null) {
+    // The client's own answer to something that the server asked of it.
+    if (message.member('result') !== null || message.member('error') !== null) return free(parts)
+    return refused(known, INVALID_REQUEST, 'Invalid Request: there is no method')
+  }
+  const method = stringIn(message, 'method')
+  if (method === null) return refused(known, INVALID_REQUEST, 'Invalid Request: the method is not a string')
+  const found = operationOf(method, parts.params, prices, budget)
+  if (found === null) {
+    const initializes = prices.protocol === 'mcp' && method === 'initialize' && known !== null ? keyOf(known) : null
+    return free(parts, initializes)
+  }
+  if ('message' in found) return refused(known, INVALID_PARAMS, found.message)
+  if (id === null) return { kind: 'dropped' }
+  if (known === null)
+    return refused(
+      null,
+      INVALID_REQUEST,
+      'Invalid Request: the id of a call that costs something is a string or a whole number of at most 15 digits'
+    )
+  const credentials = credentialsOf(parts)
+  const [credential, second] = credentials
+  if (credential !== undefined && credential.value.end - credential.value.start > MAX_CREDENTIAL_CHARS)
+    return refused(
+      known,
+      INVALID_PARAMS,
+      `Invalid params: the credential is longer than ${MAX_CREDENTIAL_CHARS} characters`
+    )
+  if (credential !== undefined && second !== undefined && !isSame(text, credential.value, second.value, budget))
+    return refused(known, INVALID_PARAMS, 'Invalid params: the message has two different payment credentials')
+  let digest: string
+  try {
+    digest = digestOf(parts, method, budget)
+  } catch (error) {
+    if (error instanceof JsonError) return refused(known, INVALID_PARAMS, `Invalid params: it ${error.message}`)
+    throw error
+  }
+  return {
+    kind: 'priced',
+    text: withoutCredentials(parts, credentials),
+    call: {
+      key: keyOf(known),
+      id: known,
+      ...found,
+      digest,
+      credential:
+        credential === undefined ? undefined : JSON.parse(text.slice(credential.value.start, credential.value.end))
+    }
+  }
+}
+
+function free(parts: Parts, initializes: string | null = null): RpcMessage {
+  return { kind: 'free', text: withoutCredentials(parts, credentialsOf(parts)), initializes }
+}
+
+function refused(id: string | number | null, code: number, message: string): RpcMessage {
+  return { kind: 'refused', refusal: { id, code, message } }
+}
+
+type Operation = Pick<PricedCall, 'operation' | 'label' | 'amount'>
+
+/** What a call would buy; null for what is free, and a reason where it cannot be told. */
+function operationOf(
+  method: string,
+  params: Outline | null,
+  prices: CallPrices,
+  budget: Budget
+): Operation | { readonly message: string } | null {
+  if (prices.protocol === 'json-rpc') {
+    const price = priceOf(prices.methods ?? {}, method, false, budget)
+    if (typeof price === 'string') return { message: `Invalid params: the method has ${price}` }
+    if (price === null || price.amount === 0) return null
+    const operation = inPath(method)
+    return operation === null
+      ? { message: `Invalid params: the method ${TOO_LONG}` }
+      : { operation, label: price.key, amount: price.amount }
+  }
+  const kind = MCP_OPERATIONS.find(operation => operation.method === method)
+  const list = kind === undefined ? undefined : prices[kind.setting]
+  if (kind === undefined || list === undefined || Object.keys(list).length === 0) return null
+  if (params === null) return { message: 'Invalid params: params is an object' }
+  const alike = lookalike(params, PARAMETER_NAMES)
+  if (alike !== null) return { message: `Invalid params: params has the member ${alike}` }
+  const name = stringIn(params, kind.member)
+  if (name === null) return { message: `Invalid params: params.${kind.member} is a string` }
+  const written = inPath(name)
+  if (written === null) return { message: `Invalid params: params.${kind.member} ${TOO_LONG}` }
+  const price = priceOf(list, name, kind.member === 'uri', budget)
+  if (typeof price === 'string') return { message: `Invalid params: params.${kind.member} has ${price}` }
+  if (price === null || price.amount === 0) return null
+  return {
+    operation: `${method}/${written}`,
+    label: `${method} ${price.key}`,
+    amount: price.amount
+  }
+}
+
+const TOO_LONG = `has more than ${MAX_NAME} characters in percent encoding, or half of a surrogate pair`
+
+/** A name in percent encoding; null for one that cannot be sold. */
+function inPath(name: string): string | null {
+  if (name.length > MAX_NAME || !name.isWellFormed()) return null
+  const written = encodeURIComponent(name)
+  return written.length > MAX_NAME ? null : written
+}
+
+/** The highest price of all spellings of a name that the list does not have; null for none, or why it is refused. */
+function priceOf(
+  prices: Readonly<Record<string, CallAmount>>,
+  name: string,
+  isUri: boolean,
+  budget: Budget
+): ReturnType<typeof priceOfName> | string {
+  // Longer names cannot be sold.
+  const isOwn = name.length > MAX_NAME || Object.hasOwn(prices, name)
+  const spellings = isOwn ? [name] : spellingsOf(name, isUri)
+  if (spellings === null || (budget.left -= SPELLING_COST * (spellings.length - 1)) < 0) return 'too many spellings'
+  let found: ReturnType<typeof priceOfName> = null
+  for (const spelling of spellings) {
+    const price = priceOfName(prices, spelling)
+    if (price === null || price.amount === found?.amount) continue
+    if (found === null || found.amount === 0) found = price
+    else if (price.amount !== 0) {
+      const isMore = compared(price.amount, found.amount)
+      if (isMore === null) return 'spellings with prices in different currencies'
+      if (isMore) found = price
+    }
+  }
+  return found
+}
+
+/** Whether one amount is more than another; null for those of two currencies. */
+function compared(one: CallAmount, other: CallAmount): boolean | null {
+  if (typeof one === 'number' || typeof other === 'number')
+    return typeof one === 'number' && typeof other === 'number' ? one > other : null
+  return one.slice(0, 3) === other.slice(0, 3) ? isMoreFiat(one, other) : null
+}
+
+/**
+ * The name, quoted, of a member that is none of `known` and would be one for a reader that does not tell cases apart,
+ * as Go's does; null for none.
+ */
+function lookalike(object: Outline, known: readonly string[]): string | null {
+  for (const name of known)
+    for (const index of object.indexesOf(name, true))
+      if (object.nameOf(index) !== name) return JSON.stringify(object.nameOf(index))
+  return null
+}
+
+/** An id that comes back from every server as it was sent; null of any other. */
+function usableId(text: string, span: Span): string | number | null {
+  const string = textAt(text, span)
+  if (string !== null) return string.length <= 256 && string.isWellFormed() ? string : null
+  const raw = text.slice(span.start, span.end)
+  return /^(?:0|-?[1-9][0-9]{0,14})$/.test(raw) ? Number(raw) : null
+}
+
+/** What a response is known by: strings and numbers are never one id. */
+export function keyOf(id: string | number): string {
+  return `${typeof id} ${id}`
+}
+
+function repeatedId(parts: readonly Parts[]): string | null {
+  const seen = new Set<string>()
+  for (const { message } of parts) {
+    const id = message.member('id')
+    if (id === null || message.member('method') === null) continue
+    const raw = message.text.slice(id.start, id.end)
+    const usable = usableId(message.text, id)
+    const key = usable === null ? raw : keyOf(usable)
+    if (seen.has(key)) return raw.slice(0, 40)
+    seen.add(key)
+  }
+  return null
+}
+
+/** A credential: its value, and what must be cut to take it out. */
+interface Credential {
+  readonly value: Span
+  readonly place: Span
+}
+
+/** In `params._meta` (MCP) or at the root (plain JSON-RPC). A client that sends both sends the same in both. */
+function credentialsOf({ message, params }: Parts): Credential[] {
+  const found: Credential[] = []
+  for (const holder of [params, message]) {
+    const span = holder?.member(META) ?? null
+    if (span === null) continue
+    const meta = outlineAt(message.text, span, MAX_MEMBERS)
+    const [value, place] = [meta.member(CREDENTIAL), memberPlace(meta, CREDENTIAL)]
+    if (value !== null && place !== null) found.push({ value, place })
+  }
+  return found
+}
+
+function isSame(text: string, one: Span, other: Span, budget: Budget): boolean {
+  try {
+    return canonicalText(text, one, budget) === canonicalText(text, other, budget)
+  } catch (error) {
+    if (error instanceof JsonError) return false
+    throw error
+  }
+}
+
+/** The message without its credentials, which are the gateway's and no upstream's. */
+function withoutCredentials({ message: { text, start, end } }: Parts, credentials: readonly Credential[]): string {
+  let from = start
+  let kept = ''
+  for (const { place } of credentials.toSorted((one, other) => one.place.start - other.place.start)) {
+    kept += text.slice(from, place.start)
+    from = place.end
+  }
+  return kept + text.slice(from, end)
+}
+
+/** Binds a payment to the method and its parameters. @throws JsonError for parameters that readers read differently */
+function digestOf({ message, params }: Parts, method: string, budget: Budget): string {
+  const span = message.member('params')
+  const inside = span === null ? 'null' : canonicalText(message.text, span, budget, params?.member(META) ?? null)
+  return contentDigest(Buffer.from(`{"method":${JSON.stringify(method)},"params":${inside}}`))
+}

@@ -1,0 +1,259 @@
+import type { CallPrices } from '../../engine/checks/call-prices.ts'
+import type { RouteConfig } from '../../engine/config/schema.ts'
+import { RouteOffers, type Offer } from '../offers/offer.ts'
+import { challengeLines, offeredSchemes } from '../offers/replies.ts'
+import { keepPrivate } from '../holding/paid-head.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { SentChallenge } from '../challenges/store.ts'
+import type { CredentialRefusal } from '../verifying/verdict.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { GatewayError, LongError } from '../../engine/operations/errors.ts'
+import { bodyCoding, otherCharset } from '../../engine/message/json-type.ts'
+import type { Outcome, Reply } from '../../engine/message/reply.ts'
+import type { Responder } from '../../engine/pipeline/responder.ts'
+import { readUnpaidBody } from '../../engine/message/unpaid-body.ts'
+import { readCredential } from '../../lightning/codecs/credential.ts'
+import { encodeReceipt } from '../../lightning/payment-scheme/receipt.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { CallsUnderWay, type PaidCall } from './calls.ts'
+import { readMessages, type PricedCall, type RoutingHeaders, type RpcMessage } from './message.ts'
+import { RpcResponder } from './response.ts'
+import { CREDENTIAL, errorText, faultText, INVALID_PARAMS, INVALID_REQUEST, paymentError } from './wire.ts'
+
+/** What the sale of a route's calls is built from. */
+export interface RpcSaleParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly route: RouteConfig
+  readonly prices: CallPrices
+  /** Sends the request on, with `body` in the place of its own unless null. */
+  forward(ctx: Context, responder: Responder, body: Uint8Array | null): void | Promise<void>
+}
+
+/** What a request leaves behind for its end. */
+export interface RpcUnderWay {
+  readonly calls: CallsUnderWay
+  readonly responder: RpcResponder | null
+}
+
+/** The response to a call that is not passed on, with the challenge that stands in it. */
+interface Answered {
+  readonly text: string
+  readonly challenge: SentChallenge | null
+}
+
+const JSON_TYPE = ['Content-Type', 'application/json', 'Cache-Control', 'no-store']
+/** Requests of streamable HTTP without a message: the stream of the server's own messages, and the end of a session. */
+const MCP_METHODS: ReadonlySet<string> = new Set(['GET', 'HEAD', 'DELETE', 'OPTIONS'])
+const PLAIN_METHODS: ReadonlySet<string> = new Set(['OPTIONS'])
+
+/** Sells the calls inside the JSON-RPC messages of one route. */
+export class RpcSale {
+  readonly #parts: RpcSaleParts
+  readonly #offers: RouteOffers
+
+  /** @throws TypeError for settings that contradict each other */
+  constructor(parts: RpcSaleParts) {
+    const fault = settingsFault(parts.prices)
+    if (fault !== null) throw new TypeError(fault)
+    this.#parts = parts
+    this.#offers = parts.challenges.routeOffers(parts.route)
+  }
+
+  /**
+   * Takes a request: what is free goes on as it came, what was paid without its credentials, and the rest is answered
+   * here. `begun` is told of what must be ended with the request.
+   */
+  handle(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): void | Promise<void | Reply> {
+    const { prices, forward } = this.#parts
+    if (ctx.upgrade !== null) throw notTaken('Calls are sold over POST; there is no upgrade.')
+    if (ctx.method === 'POST') return this.#post(ctx, responder, begun)
+    if (!(prices.protocol === 'mcp' ? MCP_METHODS : PLAIN_METHODS).has(ctx.method))
+      throw notTaken('Messages are sent with POST.')
+    // Nobody would have looked at it.
+    if (ctx.body.length !== 0) throw new LongError(400, 'Bad request', `A ${ctx.method} has no body here.`)
+    return forward(ctx, responder, null)
+  }
+
+  async #post(ctx: Context, responder: Responder, begun: (underWay: RpcUnderWay) => void): Promise<void | Reply> {
+    const { prices, forward } = this.#parts
+    const routing = prices.protocol === 'mcp' ? routingHeaders(ctx) : null
+    const fault = codingFault(ctx)
+    if (fault !== null) return refusal(fault)
+    if (typeof routing === 'string') return refusal(routing)
+    const bytes = await readUnpaidBody(ctx, body =>
+      Buffer.from(body.buffer, body.byteOffset, body.byteLength).includes(CREDENTIAL)
+    )
+    const read = readMessages(bytes, prices, routing)
+    if ('code' in read) return answer(errorText(read.id, read.code, read.message))
+    const { messages, isBatch, isUntouched } = read
+    const initializes = messages.flatMap(message =>
+      message.kind === 'free' && message.initializes !== null ? [message.initializes] : []
+    )
+    if (isUntouched && initializes.length === 0 && messages.every(({ kind }) => kind === 'free'))
+      return forward(ctx, responder, null)
+
+    const { challenges, clock } = this.#parts
+    const { protocol, toolErrors, messageLimit } = prices
+    const calls = new CallsUnderWay({ challenges, clock, protocol, toolErrors }, initializes)
+    begun({ calls, responder: null })
+    const judged = new Map<RpcMessage, Answered>()
+    // All of them, also where one fails: a payment that was leased after the end of its request would never come back.
+    const judging = await Promise.allSettled(
+      messages.map(async message => {
+        if (message.kind !== 'priced') return
+        const verdict = await this.#judge(ctx, message.call)
+        if ('paid' in verdict) calls.add(verdict)
+        else judged.set(message, verdict)
+      })
+    )
+    const failed = judging.find(each => each.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    const own: string[] = []
+    const texts: string[] = []
+    let challenge: SentChallenge | null = null
+    for (const message of messages) {
+      const verdict = judged.get(message)
+      if (message.kind === 'refused')
+        own.push(errorText(message.refusal.id, message.refusal.code, message.refusal.message))
+      else if (verdict !== undefined) {
+        own.push(verdict.text)
+        challenge = verdict.challenge
+      } else if (message.kind !== 'dropped') texts.push(message.text)
+    }
+    if (texts.length === 0 && messages.length > 0) {
+      if (own.length === 0) return { status: protocol === 'mcp' ? 202 : 204, headers: [], body: null }
+      if (isBatch) return answer(`[${own.join(',')}]`)
+      return answer(own[0] ?? '', challenge === null ? [] : this.#lines(ctx, challenge))
+    }
+    if (responder.gone) return
+    ctx.payment = calls.payment
+    const between = new RpcResponder(responder, {
+      calls,
+      own,
+      messageLimit,
+      paidHead: headers => {
+        if (ctx.payment === null) return
+        keepPrivate(headers)
+        const { only } = calls
+        if (only !== null && only.challengeId !== null && calls.hasSold)
+          headers.set(
+            'Payment-Receipt',
+            encodeReceipt(only.challengeId, only.payment.paymentHash, Math.floor(clock.now() / 1000))
+          )
+      }
+    })
+    begun({ calls, responder: between })
+    const isWhole = isUntouched && texts.length === messages.length
+    return forward(ctx, between, isWhole ? null : Buffer.from(isBatch ? `[${texts.join(',')}]` : (texts[0] ?? '')))
+  }
+
+  async #judge(ctx: Context, call: PricedCall): Promise<PaidCall | Answered> {
+    const { challenges } = this.#parts
+    const offer = offerOf(ctx, this.#offers.ofCall(ctx, call.amount, call.label), call)
+    try {
+      if (call.credential !== undefined && readCredential(ctx.headers.pairs).kind !== 'none')
+        return answered(
+          errorText(
+            call.id,
+            INVALID_PARAMS,
+            'Invalid params: one payment credential in _meta and another in the headers'
+          )
+        )
+      const verdict =
+        call.credential === undefined
+          ? await challenges.verify(ctx, offer)
+          : await challenges.verifyObject(ctx, offer, call.credential)
+      if (verdict.kind === 'paid') return { call, offer, paid: verdict }
+      if (isMalformed(verdict))
+        return answered(errorText(call.id, INVALID_PARAMS, `Invalid params: ${verdict.detail}`, { httpStatus: 402 }))
+      const challenge = await challenges.challenge(ctx, offer)
+      return { challenge, text: paymentError(call.id, challenge, verdict, challenges.settings.problemBase) }
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error
+      return answered(faultText(call.id, error))
+    }
+  }
+
+  /** The challenge as HTTP has it, for clients that pay in HTTP's own way. */
+  #lines(ctx: Context, challenge: SentChallenge): string[] {
+    const { settings } = this.#parts.challenges
+    const order = this.#parts.route.order ?? null
+    return challengeLines(challenge, offeredSchemes(settings, ctx.headers, { order }), settings)
+  }
+}
+
+/** Ends what a request has begun. */
+export function endRpc({ calls, responder }: RpcUnderWay, outcome: Outcome): void {
+  // Nothing had been sent on yet.
+  if (responder === null) void calls.returnAll()
+  else calls.over(outcome, responder.isResumable)
+}
+
+/** What one call would buy: the operation stands in the path, as a fragment, which no request's path has. */
+function offerOf(ctx: Context, base: Offer, { operation, label, digest }: PricedCall): Offer {
+  const path = `${ctx.path}#${operation}`
+  return {
+    ...base,
+    path,
+    tokenPath: path,
+    wildcard: false,
+    description: `${base.description} ${label}`,
+    callDigest: digest
+  }
+}
+
+function isMalformed(refusal: CredentialRefusal): refusal is Exclude<CredentialRefusal, { kind: 'none' }> {
+  return refusal.kind !== 'none' && refusal.reason === 'malformed'
+}
+
+function answered(text: string): Answered {
+  return { text, challenge: null }
+}
+
+function refusal(fault: string): Reply {
+  return answer(errorText(null, INVALID_REQUEST, `Invalid Request: ${fault}`))
+}
+
+function answer(text: string, lines: readonly string[] = []): Reply {
+  return { status: 200, headers: [...JSON_TYPE, ...lines], body: text }
+}
+
+/** Why the bytes of a body may be read otherwise behind us than here; null where they may not. */
+function codingFault({ headers }: Context): string | null {
+  const coding = bodyCoding(headers)
+  if (coding !== null) return `the body is coded (${JSON.stringify(coding)}); send it as it is`
+  if (headers.all('content-type').length > 1) return 'there is more than one Content-Type'
+  const charset = otherCharset(headers)
+  return charset === null ? null : `the body is said to be in ${JSON.stringify(charset)}; JSON is UTF-8`
+}
+
+/** What the headers repeat of a message, or why they cannot be read. */
+function routingHeaders({ headers }: Context): RoutingHeaders | string {
+  const [methods, names] = [headers.all('mcp-method'), headers.all('mcp-name')]
+  if (methods.length > 1 || names.length > 1) return 'there is more than one Mcp-Method or Mcp-Name'
+  return { method: methods[0], name: names[0] }
+}
+
+function notTaken(message: string): LongError {
+  return new LongError(405, 'Method not allowed', message, {}, ['Allow', 'POST'])
+}
+
+/** What contradicts itself in the settings; null for nothing. */
+function settingsFault(prices: CallPrices): string | null {
+  const { protocol, tools, resources, prompts, methods } = prices
+  const ofMcp = { tools, resources, prompts }
+  const wrong =
+    protocol === 'mcp'
+      ? methods === undefined
+        ? null
+        : 'methods'
+      : (Object.entries(ofMcp).find(([, list]) => list !== undefined)?.[0] ?? null)
+  if (wrong !== null)
+    return `found prices of ${wrong} with protocol: ${protocol}; allowed: ${protocol === 'mcp' ? 'tools, resources and prompts' : 'methods'}`
+  const all = [tools, resources, prompts, methods].flatMap(list => Object.entries(list ?? {}))
+  if (!all.some(([, amount]) => amount !== 0)) return 'found no price above 0; allowed: a chain without mcp'
+  const odd = all.find(([name]) => name.slice(0, -1).includes('*'))
+  if (odd !== undefined) return `found a price of ${JSON.stringify(odd[0])}; allowed: a star at the end of a name only`
+  return null
+}

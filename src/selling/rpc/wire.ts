@@ -1,0 +1,91 @@
+/** Payment inside JSON-RPC: codes, names and bodies (draft-payment-transport-mcp-00). */
+import type { SentChallenge } from '../challenges/store.ts'
+import type { CredentialRefusal } from '../verifying/verdict.ts'
+import { GatewayError } from '../../engine/operations/errors.ts'
+import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
+import { formatTimestamp } from '../../lightning/codecs/timestamp.ts'
+
+export const PARSE_ERROR = -32700
+export const INVALID_REQUEST = -32600
+export const INVALID_PARAMS = -32602
+export const INTERNAL_ERROR = -32603
+export const PAYMENT_REQUIRED = -32042
+export const VERIFICATION_FAILED = -32043
+
+/** The member that carries what is said about a message. */
+export const META = '_meta'
+export const CREDENTIAL = 'org.paymentauth/credential'
+export const RECEIPT = 'org.paymentauth/receipt'
+
+/** What `initialize` says of payments, under `capabilities.experimental.payment`. */
+export const CAPABILITY = JSON.stringify({ methods: { lightning: { intents: ['charge'] } } })
+
+type Id = string | number | null
+
+/** An error as the text of a message. */
+export function errorText(id: Id, code: number, message: string, data?: object): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message, ...(data === undefined ? {} : { data }) } })
+}
+
+/** The request for a payment, or the refusal of one with a fresh challenge. */
+export function paymentError(
+  id: Id,
+  challenge: SentChallenge,
+  refusal: CredentialRefusal,
+  problemBase: string
+): string {
+  const { payment, amountSats } = challenge
+  const challenges = payment === null ? [] : [challengeObject(challenge, payment)]
+  if (refusal.kind === 'none') {
+    const detail = `This call costs ${amountSats} ${amountSats === 1 ? 'satoshi' : 'satoshis'}.`
+    return errorText(id, PAYMENT_REQUIRED, 'Payment Required', {
+      httpStatus: 402,
+      challenges,
+      problem: paymentProblem('payment-required', detail, payment?.id ?? null, problemBase)
+    })
+  }
+  const slug = refusal.kind === 'payment' ? refusal.slug : 'verification-failed'
+  return errorText(id, VERIFICATION_FAILED, 'Payment Verification Failed', {
+    httpStatus: 402,
+    challenges,
+    failure: { reason: refusal.reason, detail: refusal.detail },
+    problem: paymentProblem(slug, refusal.detail, payment?.id ?? null, problemBase)
+  })
+}
+
+/** A challenge as an object, `request` in it too; its id is over the canonical text of that. */
+function challengeObject(
+  { digest }: SentChallenge,
+  { id, realm, request, expires }: NonNullable<SentChallenge['payment']>
+): object {
+  return {
+    id,
+    realm,
+    method: 'lightning',
+    intent: 'charge',
+    request: JSON.parse(Buffer.from(request, 'base64url').toString('utf8')) as unknown,
+    expires,
+    ...(digest === null ? {} : { digest })
+  }
+}
+
+/** The response to a call that could not be judged or sold: nothing was used up. */
+export function faultText(id: Id, error: GatewayError): string {
+  const at = error.headers.findIndex((name, index) => index % 2 === 0 && name.toLowerCase() === 'retry-after')
+  const retryAfter = at < 0 ? undefined : Number(error.headers[at + 1])
+  return errorText(id, INTERNAL_ERROR, error.message, {
+    httpStatus: error.status,
+    ...(retryAfter === undefined || Number.isNaN(retryAfter) ? {} : { retryAfter })
+  })
+}
+
+/** The receipt of a payment, `settledAt` in unix seconds. */
+export function receiptText(challengeId: string, paymentHash: string, settledAt: number): string {
+  return JSON.stringify({
+    status: 'success',
+    method: 'lightning',
+    timestamp: formatTimestamp(settledAt),
+    reference: paymentHash,
+    challengeId
+  })
+}

@@ -1,0 +1,32 @@
+import type { Database } from '../../platform/database/database.ts'
+import { periodic } from '../../platform/jobs/jobs.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { Earnings } from './earnings.ts'
+import { salesOperations } from './operations.ts'
+import { SaleStore } from './store.ts'
+
+/** What sales are opened with. */
+export interface OpenSalesParts {
+  readonly clock: Clock
+  readonly database: Database
+}
+
+/** Opens what was sold: its list, and what it earned. */
+export function openSales({ clock, database }: OpenSalesParts) {
+  const sales = new SaleStore(database)
+  const earnings = new Earnings(database)
+  return {
+    sales,
+    earnings,
+    operations: salesOperations({ store: sales, earnings, clock }),
+    jobs: [
+      periodic('earnings', 60_000, 'Adds what was sold to the sums of earnings', signal =>
+        earnings.roll(clock.now(), signal)
+      ),
+      periodic('earnings-purge', 86_400_000, 'Deletes sums of earnings by hour after 90 days', () =>
+        earnings.purge(clock.now())
+      )
+    ],
+    close: () => {}
+  }
+}

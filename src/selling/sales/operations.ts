@@ -1,0 +1,284 @@
+import { Type, type Static, type TSchema } from 'typebox'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
+import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
+import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
+import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { invalidField } from '../../engine/operations/validation.ts'
+import { merchantOf } from '../../accounts/merchants/principal.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { salesTexts } from './documented.ts'
+import type { Earned, Earnings } from './earnings.ts'
+import { stepsOf } from './steps.ts'
+import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
+
+/** What the operations of sales need. */
+export interface SalesOperationParts {
+  readonly store: SaleStore
+  readonly earnings: Earnings
+  readonly clock: Clock
+}
+
+const nullable = (type: 'string' | 'integer', description: string) =>
+  Type.Unsafe<string | null>({ type: [type, 'null'], description })
+
+const SCHEMES = ['l402', 'payment', 'payment-legacy'] as const
+
+const SaleQuery = Type.Object({
+  source: Type.Optional(Type.Enum([...SALE_SOURCES])),
+  scheme: Type.Optional(Type.Enum([...SCHEMES])),
+  state: Type.Optional(Type.Enum([...SALE_STATES])),
+  proxyId: Type.Optional(Type.String({ maxLength: 64 })),
+  text: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: 'Stands in the resource or the description, in upper or lower case; or is the payment hash.'
+    })
+  ),
+  ...keysetQuery
+})
+type SaleQuery = Static<typeof SaleQuery>
+
+const whoseSales = {
+  merchantId: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 0x7fff_ffff, description: 'Of one merchant; all there are unless said.' })
+  ),
+  own: Type.Optional(Type.Boolean({ description: "true: of the gateway's own routes alone." }))
+}
+const AdminSaleQuery = Type.Object({ ...SaleQuery.properties, ...whoseSales })
+
+const SaleView = Type.Object(
+  {
+    soldAt: isoTime('When it was first known to be paid.'),
+    source: Type.Enum([...SALE_SOURCES], {
+      description: 'What was sold; bundle and session are balances that were bought of a route or a proxy.'
+    }),
+    resource: Type.String({ description: 'Path that the token is good for, or what a producer named.' }),
+    description: Type.String({ description: 'As it stands on the invoice.' }),
+    proxyId: nullable('string', 'Null for what no proxy sold.'),
+    scheme: nullable('string', 'l402, payment or payment-legacy; null while no credential was shown here.'),
+    sats: Type.Integer(),
+    price: nullable('string', 'What was asked where that was no bitcoin, such as USD 0.002.'),
+    state: Type.Enum([...SALE_STATES], {
+      description:
+        'settled: paid at its provider, and no credential was shown here. paid: good for further requests. leased: a request with it is under way. spent: used up.'
+    }),
+    isRevoked: Type.Boolean(),
+    paymentHash: Type.String()
+  },
+  { title: 'Sale' }
+)
+const AdminSale = Type.Object(
+  { merchantId: nullable('integer', "Null for the gateway's own routes."), ...SaleView.properties },
+  { title: 'AdminSale' }
+)
+
+const earningsQuery = {
+  format: keysetQuery.format,
+  by: Type.Optional(Type.Enum(['hour', 'day', 'month'], { description: 'day unless said; in UTC.' })),
+  from: Type.Optional(
+    isoTimeQuery('ISO 8601; the whole step that it is in. Without it 48 hours, 30 days or 12 months before `to`.')
+  ),
+  to: Type.Optional(isoTimeQuery('ISO 8601; the step before it is the last. Now unless said.'))
+}
+const EarningsQuery = Type.Object({
+  ...earningsQuery,
+  of: Type.Optional(Type.Enum(['source', 'proxy', 'endpoint', 'scheme'], { description: 'source unless said.' })),
+  proxyId: Type.Optional(
+    Type.String({
+      maxLength: 64,
+      description: 'Of one proxy alone, with of=proxy: also of one that is not among the 20.'
+    })
+  )
+})
+const AdminEarningsQuery = Type.Object({
+  ...earningsQuery,
+  of: Type.Optional(
+    Type.Enum(['source', 'proxy', 'endpoint', 'scheme', 'merchant'], {
+      description: 'source unless said. merchant over all of them, endpoint of one or the gateway itself.'
+    })
+  ),
+  ...whoseSales
+})
+type EarningsQuery = Static<typeof AdminEarningsQuery> & Pick<Static<typeof EarningsQuery>, 'proxyId'>
+
+const EarningsView = Type.Object(
+  {
+    by: Type.String(),
+    of: Type.String(),
+    from: isoTime('Begin of the first step.'),
+    to: isoTime('End of the last step.'),
+    sales: Type.Integer({ description: 'Sum over all points.' }),
+    sats: Type.Integer(),
+    points: Type.Array(
+      Type.Object({
+        at: isoTime('Begin of the step; steps without sales are left out.'),
+        key: nullable(
+          'string',
+          'What it is the sum of: a source (payment for merchants’ invoices), a proxy, a resource, a scheme (invoice for payments, none where no credential was shown), or a merchant. Empty for what has none; null for all but the 20 that earned most.'
+        ),
+        name: nullable('string', 'Of a proxy or a merchant, as it is now.'),
+        sales: Type.Integer(),
+        sats: Type.Integer()
+      })
+    )
+  },
+  { title: 'Earnings' }
+)
+
+const iso = (at: number): string => new Date(at).toISOString()
+
+function view({ soldAt, merchantId: _whose, ...sale }: SoldChallenge) {
+  return { soldAt: iso(soldAt), ...sale }
+}
+
+const saleColumns: CsvColumns<SoldChallenge> = {
+  soldAt: ({ soldAt }) => iso(soldAt),
+  source: ({ source }) => source,
+  resource: ({ resource }) => resource,
+  description: ({ description }) => description,
+  proxyId: ({ proxyId }) => proxyId,
+  scheme: ({ scheme }) => scheme,
+  sats: ({ sats }) => sats,
+  price: ({ price }) => price,
+  state: ({ state }) => state,
+  isRevoked: ({ isRevoked }) => isRevoked,
+  paymentHash: ({ paymentHash }) => paymentHash
+}
+
+const earnedColumns: CsvColumns<Earned> = {
+  at: ({ at }) => iso(at),
+  key: ({ key }) => key,
+  name: ({ name }) => name,
+  sales: ({ sales }) => sales,
+  sats: ({ sats }) => sats
+}
+
+/** @throws ValidationError for two owners at once */
+function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly own?: boolean }): SalesOwner {
+  if (merchantId !== undefined && own === true)
+    throw invalidField('/own', 'Must not be given together with merchantId.')
+  return merchantId !== undefined ? { merchantId } : own === true ? 'gateway' : 'all'
+}
+
+/** Sales and earnings: a merchant's own, and the administrator's of all. */
+export function salesOperations(parts: SalesOperationParts): AnyOperation[] {
+  return documented(salesTexts, [...saleLists(parts), ...earningSums(parts)])
+}
+
+function saleLists({ store }: SalesOperationParts): AnyOperation[] {
+  const listing = (owner: SalesOwner, query: SaleQuery) => {
+    const { source = null, scheme = null, state = null, proxyId = null, text = null } = query
+    const filter = { owner, period: periodOf(query), source, scheme, state, proxyId, text }
+    return {
+      name: 'sales',
+      read: (page: Parameters<SaleStore['list']>[1]) => store.list(filter, page),
+      keyOf: ({ soldAt, paymentHash }: SoldChallenge) => ({ at: soldAt, id: paymentHash })
+    }
+  }
+  const page = (item: TSchema, title: string) => ({
+    200: {
+      description: 'One page, newest first.',
+      schema: Type.Object({ sales: Type.Array(item), next: nextPage }, { title }),
+      also: CSV
+    }
+  })
+  return [
+    defineOperation({
+      id: 'listSales',
+      method: 'GET',
+      path: '/api/merchant/sales',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What proxies, challenges, stores and bundles sold, newest first, as a page or as CSV',
+      tag: 'Merchant',
+      access: 'merchant',
+      headers: listingHeaders,
+      query: SaleQuery,
+      responses: page(SaleView, 'SalePage'),
+      handle: ({ ctx, query }) =>
+        listed(ctx, query, { ...listing({ merchantId: merchantOf(ctx).id }, query), columns: saleColumns, view })
+    }),
+    defineOperation({
+      id: 'adminListSales',
+      method: 'GET',
+      path: '/api/admin/sales',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: "What all merchants and the gateway's own routes sold, newest first, as a page or as CSV",
+      tag: 'Admin',
+      access: 'admin',
+      headers: listingHeaders,
+      query: AdminSaleQuery,
+      responses: page(AdminSale, 'AdminSalePage'),
+      handle: ({ ctx, query }) =>
+        listed(ctx, query, {
+          ...listing(ownerOf(query), query),
+          columns: { merchantId: ({ merchantId }: SoldChallenge) => merchantId, ...saleColumns },
+          view: sale => ({ merchantId: sale.merchantId === null ? null : Number(sale.merchantId), ...view(sale) })
+        })
+    })
+  ]
+}
+
+function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
+  const answer = async (ctx: Context, owner: SalesOwner, query: EarningsQuery): Promise<Result> => {
+    const { by = 'day', of = 'source', proxyId } = query
+    if (proxyId !== undefined && of !== 'proxy') throw invalidField('/proxyId', 'Must be given with of=proxy alone.')
+    if (of === 'endpoint' && owner === 'all')
+      throw invalidField('/of', 'Must not be endpoint without merchantId or own=true.')
+    if (of === 'merchant' && owner !== 'all') throw invalidField('/of', 'Must not be merchant for one owner.')
+    const { from, to } = stepsOf(by, periodOf(query), clock.now())
+    const points = await earnings.sums({ owner, by, of, ...(proxyId === undefined ? {} : { key: proxyId }), from, to })
+    if (wantsCsv(ctx, query.format)) {
+      const body = csvStream(earnedColumns, async function* () {
+        yield points
+      })
+      return { status: 200, body, mediaType: CSV, headers: csvHeaders('earnings.csv') }
+    }
+    const total = (member: 'sales' | 'sats'): number => points.reduce((sum, point) => sum + point[member], 0)
+    return {
+      status: 200,
+      body: {
+        by,
+        of,
+        from: iso(from),
+        to: iso(to),
+        sales: total('sales'),
+        sats: total('sats'),
+        points: points.map(({ at, ...point }) => ({ at: iso(at), ...point }))
+      },
+      headers: ['Vary', 'Accept']
+    }
+  }
+  const responses = {
+    200: { description: 'Sums by step, and within one by what earned most.', schema: EarningsView, also: CSV }
+  }
+  return [
+    defineOperation({
+      id: 'getEarnings',
+      method: 'GET',
+      path: '/api/merchant/earnings',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'What the account earned by hour, day or month, and of what',
+      tag: 'Merchant',
+      access: 'merchant',
+      headers: listingHeaders,
+      query: EarningsQuery,
+      responses,
+      handle: ({ ctx, query }) => answer(ctx, { merchantId: merchantOf(ctx).id }, query)
+    }),
+    defineOperation({
+      id: 'adminGetEarnings',
+      method: 'GET',
+      path: '/api/admin/earnings',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: "What all merchants and the gateway's own routes earned by hour, day or month, and of what",
+      tag: 'Admin',
+      access: 'admin',
+      headers: listingHeaders,
+      query: AdminEarningsQuery,
+      responses,
+      handle: ({ ctx, query }) => answer(ctx, ownerOf(query), query)
+    })
+  ]
+}

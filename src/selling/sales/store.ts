@@ -1,0 +1,128 @@
+import { isRevoked } from '../verifying/revoked-sql.ts'
+import { DEPOSIT_SERVICES } from '../minting/deposits.ts'
+import type { ChallengeSource } from '../offers/offer.ts'
+import type { ClaimScheme } from '../challenges/store.ts'
+import { withOwnPlan } from '../../platform/database/own-plan.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import { amount, flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
+
+/**
+ * How a sale stands: paid at its provider and never shown here; shown here, and good for more; held by a request that
+ * is under way; used up.
+ */
+export const SALE_STATES = ['settled', 'paid', 'leased', 'spent'] as const
+export type SaleState = (typeof SALE_STATES)[number]
+
+/** What a sale was of: who made its challenge, or that it bought a balance. */
+export const SALE_SOURCES = [
+  'route',
+  'proxy',
+  'ping',
+  'producer',
+  'storefront',
+  'subscription',
+  'bundle',
+  'session'
+] as const satisfies ReadonlyArray<ChallengeSource | 'bundle' | 'session'>
+export type SoldSource = (typeof SALE_SOURCES)[number]
+
+/** One paid challenge. */
+export interface SoldChallenge {
+  readonly paymentHash: string
+  /** When it was first known to be paid, in milliseconds since the epoch. */
+  readonly soldAt: number
+  /** Null for the gateway's own routes. */
+  readonly merchantId: string | null
+  readonly source: SoldSource
+  readonly proxyId: string | null
+  readonly resource: string
+  readonly description: string
+  /** Null while no credential was shown. */
+  readonly scheme: ClaimScheme | null
+  readonly sats: number
+  /** What was asked where that was no bitcoin, such as `USD 0.002`. */
+  readonly price: string | null
+  readonly state: SaleState
+  readonly isRevoked: boolean
+}
+
+/** Whose sales are meant: one merchant's, the gateway's own, or all there are. */
+export type SalesOwner = { readonly merchantId: number } | 'gateway' | 'all'
+
+/** Which sales are listed. */
+export interface SaleFilter {
+  readonly owner: SalesOwner
+  readonly period: TimeSpan
+  readonly source: SoldSource | null
+  readonly scheme: ClaimScheme | null
+  readonly state: SaleState | null
+  readonly proxyId: string | null
+  /** Stands in the resource or the description, in either case; or is the payment hash. */
+  readonly text: string | null
+}
+
+const saleRows: Records<SoldChallenge> = records({
+  paymentHash: text(),
+  soldAt: moment(),
+  merchantId: optional(text()),
+  source: text<SoldSource>(),
+  proxyId: optional(text()),
+  resource: text(),
+  description: text(),
+  scheme: optional(text<ClaimScheme>()),
+  sats: amount(),
+  price: optional(text()),
+  state: text<SaleState>(),
+  isRevoked: flag()
+})
+
+/** What was sold by challenges. Those of routes and proxies are kept for a month after their token has ended. */
+export class SaleStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** Newest first. */
+  async list(filter: SaleFilter, page: KeysetPage): Promise<SoldChallenge[]> {
+    return await withOwnPlan(this.#database, sql => saleRows.all(listed(sql, filter, page)))
+  }
+}
+
+function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limit }: KeysetPage) {
+  const soldAt = sql`least(paid_at, settled_at)`
+  const like = which.text === null ? null : `%${which.text.replaceAll(/[\\%_]/g, '\\$&')}%`
+  const whose =
+    owner === 'all'
+      ? sql``
+      : owner === 'gateway'
+        ? sql`and challenges.merchant_id is null`
+        : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
+  const source = sql`coalesce(
+    (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
+    case when service like ${DEPOSIT_SERVICES} then 'session' else source end)`
+  const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
+  // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
+  return sql`
+    select payment_hash, ${soldAt} as sold_at, merchant_id, ${source} as source, proxy_id, resource, description, scheme,
+      amount_sats as sats, price, ${state} as state,
+      ${isRevoked(sql, { payment: sql`challenges.payment_hash`, proxy: sql`challenges.proxy_id`, merchant: sql`challenges.merchant_id`, since: sql`created_at` })} as is_revoked
+    from challenges
+    where ${soldAt} is not null ${whose}
+      ${period.from === null ? sql`` : sql`and ${soldAt} >= ${new Date(period.from)}`}
+      ${period.to === null ? sql`` : sql`and ${soldAt} < ${new Date(period.to)}`}
+      ${after === null ? sql`` : sql`and (${soldAt}, payment_hash) < (${new Date(after.at)}, ${after.id})`}
+      ${which.scheme === null ? sql`` : sql`and scheme = ${which.scheme}`}
+      ${which.proxyId === null ? sql`` : sql`and proxy_id = ${which.proxyId}`}
+      ${which.source === null ? sql`` : sql`and ${source} = ${which.source}`}
+      ${which.state === null ? sql`` : sql`and ${state} = ${which.state}`}
+      ${
+        like === null
+          ? sql``
+          : sql`and (resource ilike ${like} or description ilike ${like} or payment_hash = ${which.text})`
+      }
+    order by ${soldAt} desc, payment_hash desc
+    limit ${limit}`
+}

@@ -1,0 +1,90 @@
+import { depositOf } from '../minting/deposits.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Challenge } from '../challenges/store.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import { preimageMatches } from '../../lightning/codecs/preimage.ts'
+import type { SessionCredential } from '../../lightning/payment-scheme/session-credential.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { SessionActionRefused } from './refused.ts'
+
+/** What deposits are checked with. */
+interface DepositParts {
+  readonly challenges: Challenges
+  readonly payees: Pick<Payees, 'maker'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * The challenge of a deposit that was paid: known, unedited, and with its preimage. One that is shown after its end is
+ * good where its provider has the money (decision 281). @throws Unavailable where that cannot be known
+ */
+export async function paidDeposit(
+  parts: DepositParts,
+  credential: SessionCredential,
+  preimage: string
+): Promise<Challenge> {
+  const { challenges, clock } = parts
+  const { echo, expiresAt, request } = credential
+  const challenge = await depositOf(challenges, credential)
+  if (challenge === null)
+    throw new SessionActionRefused(
+      'lightning/unknown-challenge',
+      'The challenge is not one of this server for a deposit, or it was changed'
+    )
+  const isPreimage = preimageMatches(preimage, request.paymentHash)
+  const isLate = challenge.scheme === null && (expiresAt === null || clock.now() / 1000 > expiresAt)
+  // Nobody else is worth a question to the provider.
+  if (isLate && !(isPreimage && (await hasMoney(parts, challenge))))
+    throw new SessionActionRefused(
+      'lightning/challenge-expired',
+      `The challenge was good until ${echo.expires ?? 'some time'}`
+    )
+  if (!isPreimage)
+    throw new SessionActionRefused(
+      'lightning/invalid-preimage',
+      'The preimage does not hash to the payment hash of the deposit'
+    )
+  return challenge
+}
+
+/** Whether the provider that made a deposit's invoice says that it was paid. @throws Unavailable */
+async function hasMoney({ challenges, payees, log }: DepositParts, challenge: Challenge): Promise<boolean> {
+  const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
+  if (settledAt !== null) return true
+  // What was written there came from a payee's own slot.
+  const maker = payees.maker(null, providerSlot as ProviderSlot, providerKind)
+  const state = await maker?.lookUp(chargeId).catch((error: unknown) => {
+    throw unseen(error)
+  })
+  if (state?.status === 'processing') throw unseen()
+  if (state?.status === 'paid') {
+    await challenges.settled(paymentHash)
+    return true
+  }
+  log.warn(
+    { paymentHash, chargeId, provider: providerKind, status: state?.status ?? null },
+    'The deposit of a session was shown after its end, and its provider does not say that it was paid'
+  )
+  return false
+}
+
+/** A 402 would make clients pay again. */
+function unseen(cause?: unknown): Unavailable {
+  return new Unavailable(
+    'Deposit unknown',
+    'The provider cannot say whether this deposit was paid before its challenge ended; nothing was used. Send the same request again.',
+    5,
+    {},
+    cause
+  )
+}
+
+/** What the deposit's invoice was found to be of when it was made. */
+export function networkOf({ network }: { readonly network: string }): InvoiceNetwork {
+  return network as InvoiceNetwork // Nothing else is written.
+}

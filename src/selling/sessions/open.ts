@@ -1,0 +1,66 @@
+import type { Balances } from '../balances/service.ts'
+import type { Ledger } from '../balances/ledger.ts'
+import type { BalanceStore } from '../balances/store.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { periodic } from '../../platform/jobs/jobs.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
+import type { State } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Random } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { sessionCounters } from './counters.ts'
+import { SessionNews } from './news.ts'
+import { prepaidOperations } from './operations.ts'
+import { RefundOverrides } from './refund-overrides.ts'
+import { SessionRefunds } from './refunds.ts'
+import { PrepaidSessions } from './service.ts'
+import { SessionStore } from './store.ts'
+
+/** What sessions are opened with. */
+export interface OpenSessionsParts {
+  readonly balances: Balances
+  readonly balanceStore: BalanceStore
+  readonly ledger: Ledger
+  readonly challenges: Challenges
+  readonly clock: Clock
+  readonly database: Database
+  readonly log: Log
+  readonly metrics: Metrics
+  readonly payees: Payees
+  readonly random: Random
+  readonly state: State
+}
+
+/** After so long a session that ended is forgotten, once its balance is. */
+const KEPT = 90 * 86_400_000
+const PURGE_BATCH = 1_000
+
+/** Opens prepaid sessions of the Payment scheme. */
+export function openSessions(parts: OpenSessionsParts) {
+  const { balanceStore, clock, database, log, metrics } = parts
+  const store = new SessionStore(database)
+  const counters = sessionCounters(metrics, () => store.counts(clock.now() - UNKNOWN_GRACE))
+  const news = new SessionNews(database, log)
+  const refunds = new SessionRefunds({ ...parts, store, balances: balanceStore, news, counters })
+  const overrides = new RefundOverrides({ store, refunds, database, clock, log })
+  const prepaid = new PrepaidSessions({ ...parts, store, refunds, overrides, news, counters })
+  return {
+    prepaid,
+    operations: prepaidOperations({ store, refunds, overrides, clock }),
+    jobs: [
+      periodic('sessions-close', 10_000, 'Closes sessions that nobody uses and pays back what is left', async () => {
+        await refunds.sweep()
+        await refunds.begin()
+      }),
+      periodic('sessions-refunds', 30_000, 'Looks up refunds of sessions that are under way', () => refunds.followUp()),
+      periodic('sessions-purge', 3_600_000, 'Deletes sessions that ended long ago', async () => {
+        while ((await store.purge(clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH);
+      })
+    ],
+    start: () => news.start(),
+    close: () => news.close()
+  }
+}

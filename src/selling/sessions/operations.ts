@@ -1,0 +1,233 @@
+import { Type } from 'typebox'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { prepaidTexts } from './documented.ts'
+import type { RefundOverrides } from './refund-overrides.ts'
+import type { SessionRefunds } from './refunds.ts'
+import { SESSION_VIEWS, type PrepaidSession, type SessionStore } from './store.ts'
+
+const NullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+const NullableTime = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], format: 'date-time', description })
+
+const SessionView = Type.Object(
+  {
+    id: Type.String({ description: 'Payment hash of the first deposit; its balance has the same id.' }),
+    depositedMsat: Type.Integer({ description: 'Millisatoshis, as what is spent and left.' }),
+    spentMsat: Type.Integer(),
+    balanceMsat: Type.Integer({ description: 'What is left: deposits less what was spent and paid back.' }),
+    openedAt: isoTime(),
+    usedAt: isoTime('Of its last request or deposit, to a tenth of its idle time.'),
+    expiresAt: isoTime('When it is closed at the latest, so that its return invoice can still be paid.'),
+    closedAt: NullableTime('Null while it is open.'),
+    closedBy: NullableText('client, idle, end or operator.'),
+    returnInvoice: Type.String({ description: 'Where what is left is paid back to.' }),
+    refund: Type.Object({
+      status: NullableText(
+        'Null before it is sent, and while it waits to be sent again; pending and processing while it is looked up; confirmed, failed, or skipped where too little was left to send.'
+      ),
+      satoshis: Type.Integer(),
+      feeSatoshis: Type.Integer({
+        description: 'Routing fee, paid from what was withheld of the rest for it; 0 while it is not known.'
+      }),
+      reference: NullableText('Our own id of the payout, by which the provider is asked.'),
+      providerPayoutId: NullableText("The provider's own id; null while it has not acknowledged the payout."),
+      begunAt: NullableTime('When it was sent.'),
+      askedAt: NullableTime(
+        'When the provider was last asked to send it; later than begunAt where the request was lost and sent again.'
+      ),
+      endedAt: NullableTime('When it was confirmed or failed.'),
+      fault: NullableText('Why it failed, or why it is to be sent again.'),
+      retryAt: NullableTime('When it is sent again at the earliest; null where it is not.'),
+      settledBy: NullableText('Who said what became of it, where it was settled by hand.'),
+      settledWhy: NullableText('What showed it.')
+    })
+  },
+  { title: 'PrepaidSession' }
+)
+
+const Query = Type.Object({
+  view: Type.Optional(
+    Type.Enum([...SESSION_VIEWS], {
+      description:
+        'Default: all, newest first. open: open sessions. stuck: closed sessions whose refund failed, or that could not be sent or was not acknowledged within ten minutes, oldest first.'
+    })
+  ),
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+const Params = Type.Object({ sessionId: Type.String() })
+const RefundInput = Type.Object(
+  {
+    returnInvoice: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 4096,
+        pattern: LINE,
+        description: 'Another invoice of the client, without an amount, where the one of the session cannot be paid.'
+      })
+    )
+  },
+  { title: 'SessionRefundInput' }
+)
+const SettlementInput = Type.Object(
+  {
+    outcome: Type.Enum(['sent', 'not-sent'], {
+      description:
+        "What the provider's own records show, or that it was paid by other means. not-sent ends its retries and lets it be sent again by hand: say it only where they surely show it."
+    }),
+    settledBy: Type.String({
+      minLength: 1,
+      maxLength: 200,
+      pattern: `^(?=.*\\S)${LINE}`,
+      'x-rule': 'Must have a visible character.',
+      description: 'Who says so; kept.'
+    }),
+    reason: Type.String({
+      minLength: 1,
+      maxLength: 1000,
+      pattern: `^(?=[^]*\\S)${TEXT}`,
+      'x-rule': 'Must have a visible character.',
+      description: 'What shows it; kept.'
+    })
+  },
+  { title: 'SessionSettlement' }
+)
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+
+/** What the operations of sessions need. */
+export interface PrepaidOperationParts {
+  readonly store: SessionStore
+  readonly refunds: SessionRefunds
+  readonly overrides: RefundOverrides
+  readonly clock: Clock
+}
+
+/** `/api/admin/sessions`: what the operator sees of sessions, and can do about refunds that failed. */
+export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidOperationParts): AnyOperation[] {
+  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+  const one = { description: 'The session as it stands.', schema: SessionView }
+  const missing = { description: 'There is no such session.', schema: ErrorBody }
+  const found = async (id: string): Promise<PrepaidSession> => {
+    const session = await store.find(id)
+    if (session === null) throw new LongError(404, 'Session not found', 'There is no session with this id.')
+    return session
+  }
+  return documented(prepaidTexts, [
+    defineOperation({
+      ...common,
+      id: 'adminListSessions',
+      method: 'GET',
+      path: '/api/admin/sessions',
+      summary: 'Prepaid sessions, and those whose refund somebody must see to',
+      query: Query,
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(SessionView) } },
+      handle: async ({ query }) => {
+        const page = { skip: Math.max(0, query.skip ?? 0), take: Math.min(100, Math.max(1, query.take ?? 50)) }
+        const all = await store.list(query.view ?? 'all', clock.now() - UNKNOWN_GRACE, page)
+        return { status: 200, body: all.map(view) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetSession',
+      method: 'GET',
+      path: '/api/admin/sessions/:sessionId',
+      summary: 'One prepaid session',
+      params: Params,
+      responses: { 200: one, 404: missing },
+      handle: async ({ params }) => ({ status: 200, body: view(await found(params.sessionId)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminCloseSession',
+      method: 'POST',
+      path: '/api/admin/sessions/:sessionId/close',
+      summary: 'Close a session and pay back what is left',
+      params: Params,
+      responses: { 200: one, 404: missing, 409: { description: 'It is closed already.', schema: ErrorBody } },
+      handle: async ({ params: { sessionId } }) => {
+        await found(sessionId)
+        if (!(await refunds.close(sessionId, 'operator')))
+          throw new LongError(409, 'Session closed', 'The session is closed already.')
+        await refunds.refund(sessionId)
+        return { status: 200, body: view(await found(sessionId)) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminRefundSession',
+      method: 'POST',
+      path: '/api/admin/sessions/:sessionId/refund',
+      summary: 'Send a refund of a session now that is known not to have been sent',
+      params: Params,
+      body: RefundInput,
+      responses: {
+        200: one,
+        400: { description: 'The invoice cannot take the refund.', schema: ErrorBody },
+        404: missing,
+        409: { description: 'The refund was sent, or may have been.', schema: ErrorBody }
+      },
+      handle: async ({ params, body }) => ({
+        status: 200,
+        body: view(await overrides.sendAgain(params.sessionId, body.returnInvoice ?? null))
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminSettleSessionRefund',
+      method: 'POST',
+      path: '/api/admin/sessions/:sessionId/settlement',
+      summary: 'Settle the refund of a session by hand',
+      params: Params,
+      body: SettlementInput,
+      responses: {
+        200: one,
+        404: missing,
+        409: { description: 'It is settled, or may still be on its way.', schema: ErrorBody }
+      },
+      handle: async ({ params, body }) => ({
+        status: 200,
+        body: view(await overrides.settle(params.sessionId, body))
+      })
+    })
+  ])
+}
+
+function view(session: PrepaidSession) {
+  const { id, depositedMsat, spentMsat, refundedMsat, openedAt, usedAt, expiresAt, closedAt, closedBy } = session
+  return {
+    id,
+    depositedMsat,
+    spentMsat,
+    balanceMsat: depositedMsat - spentMsat - refundedMsat,
+    openedAt: iso(openedAt),
+    usedAt: iso(usedAt),
+    expiresAt: iso(expiresAt),
+    closedAt: closedAt === null ? null : iso(closedAt),
+    closedBy,
+    returnInvoice: session.returnInvoice,
+    refund: {
+      status: session.refundStatus,
+      satoshis: session.refundSats,
+      feeSatoshis: session.refundFeeSats,
+      reference: session.refundReference,
+      providerPayoutId: session.refundPayoutId,
+      begunAt: session.refundBegunAt === null ? null : iso(session.refundBegunAt),
+      askedAt: session.refundAskedAt === null ? null : iso(session.refundAskedAt),
+      endedAt: session.refundEndedAt === null ? null : iso(session.refundEndedAt),
+      fault: session.refundFault,
+      retryAt: session.refundStatus === null && session.refundCheckAt !== null ? iso(session.refundCheckAt) : null,
+      settledBy: session.settledBy,
+      settledWhy: session.settledWhy
+    }
+  }
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
+}

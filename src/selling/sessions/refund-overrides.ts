@@ -1,0 +1,95 @@
+import { isUniqueViolation, type Database } from '../../platform/database/database.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
+import { checkReturnInvoice } from '../../lightning/payment-scheme/session-credential.ts'
+import { afterRefusal } from '../../lightning/providers/payout-states.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { isDue, isLost, refundingOf, standingOf } from './refund-rules.ts'
+import type { SessionRefunds } from './refunds.ts'
+import type { PrepaidSession, Refunding, SessionStore } from './store.ts'
+
+/** What an operator found of a refund. */
+export interface SessionSettlement {
+  readonly outcome: 'sent' | 'not-sent'
+  readonly settledBy: string
+  readonly reason: string
+}
+
+/** What overrides are written with. */
+export interface RefundOverridesParts {
+  readonly store: SessionStore
+  readonly refunds: SessionRefunds
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Changes refunds of sessions at the request of an operator, or of the client, which may name another invoice. */
+export class RefundOverrides {
+  readonly #parts: RefundOverridesParts
+
+  constructor(parts: RefundOverridesParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Sends a refund now that is known not to have been sent, to another invoice where one is given.
+   * @throws LongError 404; 409 where it may have been sent; 400 for an invoice that cannot take it, or is another session's
+   */
+  async sendAgain(id: string, invoice: string | null): Promise<PrepaidSession> {
+    const { database, store, clock, refunds } = this.#parts
+    await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      if (session === null) throw notFound()
+      if (session.closedAt === null || (session.refundStatus !== null && session.refundStatus !== 'failed'))
+        throw new LongError(409, 'Refund not sent', standingOf(session))
+      const now = clock.now()
+      if (invoice !== null) {
+        const fault = checkReturnInvoice(invoice, session.network, now / 1000)
+        if (fault !== null) throw new LongError(400, 'Bad request', `${fault}.`)
+        const { paymentHash } = decodeInvoice(invoice, { zeroAmount: true })
+        await store.returnTo(sql, id, invoice.toLowerCase(), paymentHash).catch((error: unknown) => {
+          throw isUniqueViolation(error, 'sessions_return_hash')
+            ? new LongError(400, 'Bad request', 'Another session is paid back to this invoice.')
+            : error
+        })
+      }
+      await store.putBack(sql, id, now, 0, session.refundFault)
+    })
+    const sent = (await refunds.send(id)) ?? (await store.find(id))
+    if (sent === null) throw notFound()
+    return sent
+  }
+
+  /**
+   * Writes what an operator found of a refund: what the provider's records show of one whose outcome was lost, that one
+   * was paid by other means, or that one is not to be retried.
+   * @throws LongError 404; 409 for one that is settled, that the provider took, or that may still be on its way
+   */
+  async settle(id: string, { outcome, settledBy, reason }: SessionSettlement): Promise<PrepaidSession> {
+    const { database, store, clock, log, refunds } = this.#parts
+    const settled = await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      if (session === null) throw notFound()
+      const now = clock.now()
+      const refund = isDue(session, Infinity) ? refunds.draft(session) : refundingOf(session)
+      const isOpenTo =
+        session.refundStatus === null ||
+        (refund !== null && (refund.status === 'failed' ? outcome === 'sent' : isLost(refund, now)))
+      if (refund === null || !isOpenTo) throw new LongError(409, 'Refund not settled', standingOf(session))
+      const next: Refunding =
+        outcome === 'sent' ? { ...refund, status: 'confirmed', processedAt: now } : afterRefusal(refund, now)
+      await refunds.write(sql, session, next, outcome === 'sent' ? null : 'The operator found that it was not sent.')
+      await store.settled(sql, id, settledBy, reason)
+      return await store.find(id, sql)
+    })
+    if (settled === null) throw notFound()
+    log.warn({ session: id, outcome, settledBy }, 'The refund of a session was settled by hand')
+    return settled
+  }
+}
+
+function notFound(): LongError {
+  return new LongError(404, 'Session not found', 'There is no session with this id.')
+}

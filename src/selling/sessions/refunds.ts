@@ -1,0 +1,387 @@
+import type { Ledger } from '../balances/ledger.ts'
+import type { BalanceStore } from '../balances/store.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
+import type { SessionRefund } from '../../lightning/payment-scheme/session-messages.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { Payee, Payees } from '../../lightning/providers/payees.ts'
+import type { Capabilities, Payout } from '../../lightning/providers/provider.ts'
+import {
+  afterPayout,
+  afterRefusal,
+  isNothingSent,
+  isOpen,
+  isUnheard,
+  nextCheck,
+  ownPayout,
+  SEND_WITHIN,
+  UNKNOWN_GRACE
+} from '../../lightning/providers/payout-states.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { numericId, type Random } from '../../platform/system/ids.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { SessionCounters } from './counters.ts'
+import {
+  afterSilence,
+  afterUnsent,
+  amountToSend,
+  isBeingSent,
+  isDue,
+  isNeverSent,
+  isSentAgain,
+  refundingOf,
+  requestOf,
+  toldRefund
+} from './refund-rules.ts'
+import type { ClosedBy, Refunding, PrepaidSession, SessionStore } from './store.ts'
+import type { SessionNews } from './news.ts'
+
+/** What sessions are closed and refunded with. */
+export interface SessionRefundsParts {
+  readonly store: SessionStore
+  readonly balances: Pick<BalanceStore, 'close' | 'refunded'>
+  readonly ledger: Pick<Ledger, 'letGo'>
+  readonly database: Database
+  readonly payees: Pick<Payees, 'maker'>
+  readonly news: SessionNews
+  readonly counters: SessionCounters
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+}
+
+/** A session's use is written so often at most, as a part of its idle time; so it is closed as much later. */
+export const TOUCH_EACH = 0.1
+
+/** How long whoever closes a session waits for the gateways that still hold a part of it. */
+const HELD_WAIT = 5_000
+const LOOK_EVERY = 100
+const BATCH = 100
+const UNHEARD = 'The provider has never heard of it: nothing was sent.'
+/** How long one process has to look a refund up before others may. */
+const LOOK = 60_000
+
+/**
+ * Ends sessions: closes them first, so that nothing more is spent from them, and then pays back what is left. The row says
+ * so before the provider is asked. What was certainly not sent is sent again later, until it is sent, its invoice expires or
+ * is refused too often, or an operator settles it. What is uncertain is looked up, and sent again where that cannot pay
+ * twice (decisions 273 and 340).
+ */
+export class SessionRefunds {
+  readonly #parts: SessionRefundsParts
+
+  constructor(parts: SessionRefundsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Closes an open session; false where it was closed before, or is not as `still` says. No refund is sent yet.
+   */
+  async close(
+    id: string,
+    by: ClosedBy,
+    challenge: string | null = null,
+    still: (session: PrepaidSession) => boolean = () => true
+  ): Promise<boolean> {
+    const { database, balances, store, clock, ledger, news, counters, log } = this.#parts
+    const closed = await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      if (session === null || session.closedAt !== null || !still(session)) return false
+      await balances.close(id, sql)
+      return await store.close(sql, id, by, challenge, clock.now())
+    })
+    if (!closed) return false
+    counters.closed(by)
+    log.info({ session: id, by }, 'A session was closed')
+    await ledger.letGo(id)
+    await news.tell(id)
+    return true
+  }
+
+  /**
+   * Refunds a closed session where that is due, and returns the state of its refund as its client is told it: one that
+   * is not known to be sent is `failed`, since the protocol has no word for it (decision 273). Never sends twice: while
+   * another gateway sends it, this waits for the outcome.
+   */
+  async refund(id: string): Promise<SessionRefund> {
+    const { store, clock } = this.#parts
+    for (let waited = 0; ; waited += LOOK_EVERY) {
+      const session = await store.find(id)
+      if (session === null) throw new TypeError('a session is gone that was to be refunded')
+      if (isDue(session, clock.now())) {
+        const sent = await this.send(id)
+        if (sent !== null) return toldRefund(sent)
+        // Another gateway was faster, or there was nothing to send.
+        continue
+      }
+      const isAwaited = session.heldMsat > 0 ? waited < HELD_WAIT : isBeingSent(session, clock.now())
+      if (!isAwaited) return toldRefund(session)
+      await new Promise<void>(resolve => {
+        clock.after(LOOK_EVERY, resolve)
+      })
+    }
+  }
+
+  /** Closes and refunds sessions that nobody uses, and those whose end has come. */
+  async sweep(): Promise<void> {
+    const { store, clock } = this.#parts
+    const now = clock.now()
+    const isOver = ({ usedAt, idleMs, heldMsat, expiresAt }: PrepaidSession): boolean =>
+      heldMsat === 0 && (expiresAt <= now || usedAt + idleMs * (1 + TOUCH_EACH) < now)
+    for (const { id, by } of await store.idle(now, TOUCH_EACH, BATCH))
+      await this.#careful(id, async () => {
+        if (await this.close(id, by, null, isOver)) await this.send(id)
+      })
+  }
+
+  /** Sends refunds that are due: their gateway died or held a part of the balance, or an earlier attempt sent nothing. */
+  async begin(): Promise<void> {
+    const { store, clock } = this.#parts
+    for (const id of await store.unrefunded(clock.now(), BATCH)) await this.#careful(id, () => this.send(id))
+  }
+
+  /** Looks up refunds whose outcome is not known, and sends those again that were certainly lost on their way. */
+  async followUp(): Promise<void> {
+    const { store, clock } = this.#parts
+    for (const id of await store.takeDue(clock.now(), LOOK, BATCH)) await this.#careful(id, () => this.#lookUp(id))
+  }
+
+  /**
+   * Sends a refund that is due, with more for its routing fee where it was refused for less. Null where there was nothing
+   * to send, or another gateway sends it.
+   */
+  async send(id: string): Promise<PrepaidSession | null> {
+    for (;;) {
+      const begun = await this.#reserve(id)
+      if (begun === null) return null
+      const after = await this.#ask(begun.session, begun.refund)
+      if (after === null || !isDue(after, this.#parts.clock.now())) return after
+    }
+  }
+
+  /** Writes that the refund is being sent, or why it cannot be; null where there is nothing to send. */
+  async #reserve(id: string): Promise<{ readonly session: PrepaidSession; readonly refund: Refunding } | null> {
+    const { database, store, balances, clock, counters } = this.#parts
+    return await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const now = clock.now()
+      if (session === null || !isDue(session, now)) return null
+      const refund = this.draft(session)
+      if (refund.amountSats === 0) {
+        await balances.refunded(id, 0, sql)
+        await store.skip(sql, id, now)
+        counters.refund('skipped', 0)
+        return null
+      }
+      if (decodeInvoice(session.returnInvoice, { zeroAmount: true }).expiresAt * 1000 <= now) {
+        await this.write(sql, session, afterRefusal(refund, now), 'The return invoice expired before it could be paid.')
+        return null
+      }
+      await store.refund(sql, id, refund, null, now + SEND_WITHIN)
+      return { session, refund }
+    })
+  }
+
+  /** A refund that begins now. */
+  draft(session: PrepaidSession): Refunding {
+    const { clock, random } = this.#parts
+    const now = clock.now()
+    return {
+      type: 'ln',
+      reference: numericId(random),
+      amountSats: amountToSend(session, this.#payoutOf(session)),
+      status: 'pending',
+      feeSats: 0,
+      providerRefundId: null,
+      transactionHash: null,
+      createdAt: now,
+      askedAt: now,
+      processedAt: null
+    }
+  }
+
+  /**
+   * Asks the provider, for what the row says that it is asked for now. What it is not certain about stays pending.
+   * `askedBefore`: when the same refund was asked for earlier, with an outcome that is not known.
+   */
+  async #ask(
+    session: PrepaidSession,
+    refund: Refunding,
+    askedBefore: number | null = null
+  ): Promise<PrepaidSession | null> {
+    const { clock, log, store } = this.#parts
+    const { id } = session
+    let payout: Payout
+    try {
+      // A process that was suspended may resume after others have sent it.
+      if (clock.now() - refund.askedAt >= SEND_WITHIN)
+        throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
+      payout = await this.#payee(session).payOut(requestOf(session, refund))
+    } catch (error) {
+      // What refuses a second request says nothing about the first while that may be on its way.
+      const isFirstUnknown = askedBefore !== null && clock.now() - askedBefore < UNKNOWN_GRACE
+      if (isNothingSent(error) && !isFirstUnknown) return await this.#unsent(id, refund, error)
+      log.warn(
+        { session: id, reference: refund.reference, refundSats: refund.amountSats, err: error },
+        "The outcome of a session's refund is not known; it is looked up"
+      )
+      return await store.find(id)
+    }
+    return await this.#heard(id, refund, payout)
+  }
+
+  async #lookUp(id: string): Promise<void> {
+    const { store, clock } = this.#parts
+    const session = await store.find(id)
+    const refund = session === null ? null : refundingOf(session)
+    if (session === null || refund === null || !isOpen(refund)) return
+    const payee = this.#payee(session)
+    const payout = ownPayout(refund, await payee.lookUpPayout(requestOf(session, refund), refund.providerRefundId))
+    const now = clock.now()
+    const isOnce = payee.capabilities.payout.once === true
+    if (payout !== null) await this.#heard(id, refund, payout)
+    else if (isOnce && isSentAgain(refund, now)) await this.#sendLost(id, refund)
+    else if (isOnce && isNeverSent(refund, now)) await this.#unsent(id, refund, new ProviderRefused('request', UNHEARD))
+    else {
+      await this.#change(id, refund, afterSilence, UNHEARD)
+      await store.checkAt(id, nextCheck(refund, now))
+    }
+  }
+
+  /**
+   * Sends a refund again that its provider knows nothing of: the same request, by one gateway at a time. Only for a
+   * provider that pays it once at most.
+   */
+  async #sendLost(id: string, seen: Refunding): Promise<void> {
+    const { database, store, clock, log } = this.#parts
+    const lost = await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const refund = session === null ? null : refundingOf(session)
+      if (session === null || refund === null || !isUnheard(refund)) return null
+      if (refund.reference !== seen.reference || refund.askedAt !== seen.askedAt) return null
+      const asked = { ...refund, askedAt: clock.now() }
+      await store.refund(sql, id, asked, null, asked.askedAt + SEND_WITHIN)
+      return { session, refund: asked }
+    })
+    if (lost === null) return
+    log.warn(
+      { session: id, reference: seen.reference },
+      'The provider knows nothing of the refund of a session, whose gateway ended or whose request was lost; it is sent again'
+    )
+    await this.#ask(lost.session, lost.refund, seen.askedAt)
+  }
+
+  /** Writes what the provider says of a refund. */
+  async #heard(id: string, seen: Refunding, payout: Payout): Promise<PrepaidSession | null> {
+    return payout.status === 'failed'
+      ? await this.#unsent(id, seen, new ProviderRefused('request', 'The payment provider could not send it.'), payout)
+      : await this.#change(id, seen, (current, now) => afterPayout(current, payout, now), null)
+  }
+
+  /**
+   * Puts a refund back that was certainly not sent, because of `cause`, so that it is sent again later, or ends it.
+   * `payout`: how the provider says that it failed, where it took it.
+   */
+  async #unsent(
+    id: string,
+    seen: Refunding,
+    cause: unknown,
+    payout: Payout | null = null
+  ): Promise<PrepaidSession | null> {
+    const { database, store, clock, log } = this.#parts
+    const fault = cause instanceof Error ? cause.message : String(cause)
+    return await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const current = session === null ? null : refundingOf(session)
+      if (session === null || current === null || current.reference !== seen.reference || !isOpen(current))
+        return session
+      // Where it was asked for again meanwhile, that request decides.
+      if (payout === null && (current.askedAt !== seen.askedAt || !isUnheard(current))) return session
+      const now = clock.now()
+      const { retryAt, refusals } = afterUnsent(session, cause, this.#payoutOf(session), now)
+      const fields = { session: id, reference: seen.reference, refundSats: seen.amountSats, err: cause }
+      if (retryAt === null) {
+        log.warn(fields, 'The refund of a session failed; POST /api/admin/sessions/{sessionId}/refund sends it again')
+        await this.write(sql, session, afterRefusal(current, now), fault)
+      } else {
+        log.warn(
+          { ...fields, retryAt: new Date(retryAt).toISOString() },
+          'The refund of a session was not sent; it is sent again later'
+        )
+        await store.putBack(sql, id, retryAt, refusals, fault)
+      }
+      return await store.find(id, sql)
+    })
+  }
+
+  /** Writes what the refund has become that was `seen`, with the balance once it is confirmed. */
+  async #change(
+    id: string,
+    seen: Refunding,
+    change: (refund: Refunding, now: number) => Refunding,
+    fault: string | null
+  ): Promise<PrepaidSession | null> {
+    const { database, store, clock } = this.#parts
+    return await database.transaction(async sql => {
+      const session = await store.lock(sql, id)
+      const refund = session === null ? null : refundingOf(session)
+      if (session === null || refund === null) return session
+      // What is heard of one that was given up says nothing of the one in its place.
+      if (refund.reference !== seen.reference) return session
+      const next = change(refund, clock.now())
+      if (next === refund) return session
+      await this.write(sql, session, next, next.status === 'failed' ? fault : null)
+      return await store.find(id, sql)
+    })
+  }
+
+  /** Writes the refund, with its balance once it is confirmed; the rows are locked. */
+  async write(
+    sql: Parameters<SessionStore['refund']>[0],
+    session: PrepaidSession,
+    next: Refunding,
+    fault: string | null
+  ): Promise<void> {
+    const { store, balances, clock, counters, log } = this.#parts
+    await store.refund(sql, session.id, next, fault, isOpen(next) ? nextCheck(next, clock.now()) : null)
+    if (next.status === session.refundStatus) return
+    if (next.status === 'confirmed') await balances.refunded(session.id, next.amountSats * 1000, sql)
+    if (next.status === 'confirmed' || next.status === 'failed') counters.refund(next.status, next.amountSats)
+    log.info(
+      { session: session.id, reference: next.reference, from: session.refundStatus, to: next.status },
+      'The refund of a session has changed'
+    )
+  }
+
+  /** What took the deposit, null where that is not configured: another kind in its slot is another account. */
+  #maker({ providerSlot, providerKind }: PrepaidSession): Payee | null {
+    // The slot was written from a payee's own.
+    return this.#parts.payees.maker(null, providerSlot as ProviderSlot, providerKind)
+  }
+
+  /** What the provider can pay out; null while it is not configured. */
+  #payoutOf(session: PrepaidSession): Capabilities['payout'] | null {
+    return this.#maker(session)?.capabilities.payout ?? null
+  }
+
+  #payee(session: PrepaidSession): Payee {
+    const payee = this.#maker(session)
+    if (payee !== null) return payee
+    throw new ProviderUnavailable(
+      `The deposit came through ${session.providerKind}, which is no provider of the ${session.providerSlot} slot any more.`
+    )
+  }
+
+  /** One session that cannot be helped must not keep the others waiting. */
+  async #careful(id: string, run: () => Promise<unknown>): Promise<void> {
+    try {
+      await run()
+    } catch (error) {
+      this.#parts.log.warn(
+        { session: id, err: error },
+        'The refund of a session could not be seen to; it is tried again'
+      )
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import type { MeteredRequest } from '../balances/metered-request.ts'
+import { keepPrivate } from '../holding/paid-head.ts'
+import type { Context } from '../../engine/message/context.ts'
+import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
+import type { Head, Outcome } from '../../engine/message/reply.ts'
+import { encodeSessionReceipt } from '../../lightning/payment-scheme/session-messages.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { SessionCounters } from './counters.ts'
+import type { KeptOpen } from './kept-open.ts'
+import type { SessionNews } from './news.ts'
+import type { PrepaidSession } from './store.ts'
+import { SessionStream } from './stream.ts'
+
+/** What a session's request is served with. */
+export interface SessionSaleParts {
+  readonly ctx: Context
+  /** The session's id. */
+  readonly id: string
+  readonly metered: MeteredRequest
+  readonly clock: Clock
+  readonly news: SessionNews
+  readonly counters: SessionCounters
+  /** The session as its rows say now. */
+  standing(): Promise<PrepaidSession | null>
+  /** Told when the request is over. */
+  used(): void
+}
+
+/** One request that a session pays for. */
+export class SessionSale {
+  /** Where the response to an open is kept for its repetitions. */
+  kept: KeptOpen | null = null
+  readonly #parts: SessionSaleParts
+  #stream: SessionStream | null = null
+
+  constructor(parts: SessionSaleParts) {
+    this.#parts = parts
+  }
+
+  forwarding(out: UpstreamRequest): void {
+    this.#parts.metered.forwarding(out)
+  }
+
+  head(head: Head): void | Promise<void> {
+    const pending = this.#parts.metered.head(head)
+    if (pending !== undefined) return pending.then(() => this.#head(head))
+    this.#head(head)
+  }
+
+  #head(head: Head): void {
+    const { ctx, id, clock, metered } = this.#parts
+    keepPrivate(head.headers)
+    if (head.status >= 200 && head.status <= 299)
+      head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
+    const isHeld = metered.isHeldStream && ctx.response !== null
+    this.kept?.head(head, metered.isHeldStream)
+    if (!isHeld) return
+    // Events are added to it.
+    head.headers.delete('content-length')
+    ctx.response?.filter(out => {
+      this.#stream = new SessionStream(this.#parts, out)
+      return this.#stream
+    })
+  }
+
+  chunk(bytes: Uint8Array): void | Promise<void> {
+    this.kept?.chunk(bytes)
+    return this.#parts.metered.chunk(bytes)
+  }
+
+  last(): Uint8Array | null {
+    return this.#parts.metered.last()
+  }
+
+  done(outcome: Outcome): void {
+    this.#stream?.close()
+    this.kept?.done(outcome)
+    this.#parts.metered.done(outcome)
+    this.#parts.used()
+  }
+}

@@ -1,0 +1,400 @@
+import { hash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import type { Balances } from '../balances/service.ts'
+import type { BalanceStore } from '../balances/store.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Challenge } from '../challenges/store.ts'
+import type { Offer, RouteOffers } from '../offers/offer.ts'
+import { isUniqueViolation, type Database } from '../../platform/database/database.ts'
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import type { Reply } from '../../engine/message/reply.ts'
+import { readCredential } from '../../lightning/codecs/credential.ts'
+import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
+import { preimageMatches } from '../../lightning/codecs/preimage.ts'
+import {
+  checkReturnInvoice,
+  parseSessionToken,
+  type SessionCredential,
+  type SessionPayload
+} from '../../lightning/payment-scheme/session-credential.ts'
+import {
+  closedBody,
+  encodeSessionReceipt,
+  type SessionRefund,
+  TOPPED_UP
+} from '../../lightning/payment-scheme/session-messages.ts'
+import type { Payees } from '../../lightning/providers/payees.ts'
+import { StateUnavailable, type State } from '../../platform/state/state.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { SessionCounters } from './counters.ts'
+import { networkOf, paidDeposit } from './deposits.ts'
+import type { SessionNews } from './news.ts'
+import type { RefundOverrides } from './refund-overrides.ts'
+import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
+import { KeptOpen } from './kept-open.ts'
+import { closedRefusal, SessionActionRefused, unknownRefusal, usedRefusal } from './refused.ts'
+import { SessionSale } from './sale.ts'
+import type { SessionStore } from './store.ts'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly prepaidSessions: PrepaidSessions
+  }
+}
+
+/** What the service is built from. */
+export interface PrepaidSessionsParts {
+  readonly store: SessionStore
+  readonly refunds: SessionRefunds
+  readonly overrides: RefundOverrides
+  readonly balances: Balances
+  readonly balanceStore: BalanceStore
+  readonly challenges: Challenges
+  readonly payees: Pick<Payees, 'maker'>
+  readonly database: Database
+  readonly state: State
+  readonly news: SessionNews
+  readonly counters: SessionCounters
+  readonly clock: Clock
+  readonly log: Log
+}
+
+type Credential<A extends SessionPayload['action']> = SessionCredential & { readonly payload: PayloadOf<A> }
+type PayloadOf<A> = Exclude<SessionPayload, { readonly action: Exclude<SessionPayload['action'], A> }>
+
+/** A session that this gateway has seen open; the ledger knows when it is so no more. */
+interface Known {
+  readonly idleMs: number
+  touchedAt: number
+}
+
+/** How many sessions are remembered. */
+const KNOWN = 100_000
+/** How long the claim of a repeated open is held for one that died. */
+const CLAIMED = 300_000
+/** A session ends so long before its return invoice, or by a tenth of its life, so that it can still be paid back. */
+const END_BEFORE = 600_000
+/** And never lives longer. */
+const LONGEST = 90 * 86_400_000
+
+/**
+ * Prepaid sessions (draft-lightning-session-00): opens them with a deposit, serves their requests from the balance, adds
+ * deposits, and closes them. A credential is judged before anything of it is used up; what is unclear is 503.
+ */
+export class PrepaidSessions {
+  readonly #parts: PrepaidSessionsParts
+  readonly #known = new LRUCache<string, Known>({ max: KNOWN })
+
+  constructor(parts: PrepaidSessionsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Sees to a request that carries a credential of the session intent; null for every other. What is answered at once is
+   * a reply: of topUp and close, a kept one of a repeated open, and every refusal, with fresh challenges.
+   * @throws Unavailable, and what the offer or the meter throws
+   */
+  begin(ctx: Context, offers: RouteOffers): Promise<SessionSale | Reply | null> | null {
+    const credential = readCredential(ctx.headers.pairs)
+    const parsed = credential.kind === 'modern' ? parseSessionToken(credential.token) : null
+    return parsed === null ? null : this.#begin(ctx, offers, parsed)
+  }
+
+  async #begin(
+    ctx: Context,
+    offers: RouteOffers,
+    parsed: NonNullable<ReturnType<typeof parseSessionToken>>
+  ): Promise<SessionSale | Reply | null> {
+    try {
+      if (!parsed.ok) throw new SessionActionRefused(parsed.slug, parsed.detail)
+      return await this.#act(ctx, offers, parsed.credential)
+    } catch (error) {
+      if (!(error instanceof SessionActionRefused)) throw error
+      const offer = await offers.due(ctx)
+      // What costs nothing is served to anybody.
+      if (offer === null) return null
+      const { slug, message: detail, shortage } = error
+      return await this.#parts.challenges.answer(ctx, offer, {
+        kind: 'session',
+        slug,
+        detail,
+        ...(shortage === null ? {} : { shortage })
+      })
+    }
+  }
+
+  async #act(ctx: Context, offers: RouteOffers, credential: SessionCredential): Promise<SessionSale | Reply | null> {
+    const { payload } = credential
+    switch (payload.action) {
+      case 'open':
+        return await this.#open(ctx, offers, { ...credential, payload })
+      case 'bearer':
+        return await this.#bearer(ctx, offers, payload.sessionId, payload.preimage)
+      case 'topUp':
+        return await this.#topUp({ ...credential, payload })
+      case 'close':
+        return await this.#close(credential.echo.id, payload)
+    }
+  }
+
+  async #open(ctx: Context, offers: RouteOffers, credential: Credential<'open'>): Promise<SessionSale | Reply | null> {
+    const { store, clock } = this.#parts
+    const { echo, payload, request } = credential
+    const challenge = await paidDeposit(this.#parts, credential, payload.preimage)
+    const id = challenge.paymentHash
+    const offer = await offers.due(ctx)
+    if (offer === null) return null
+    const before = await store.find(id)
+    if (before === null) {
+      const unitSats = offer.meter === null ? await this.#parts.challenges.inSatoshis(offer) : 1
+      if (challenge.amountSats < Math.max(unitSats, request.unitSats))
+        throw new SessionActionRefused(
+          'lightning/insufficient-balance',
+          `A deposit of ${challenge.amountSats} satoshis does not pay for a unit of ${unitSats}`
+        )
+      const { sessions } = offer
+      if (sessions === null) throw new TypeError('sessions are opened at routes that offer them')
+      const invoice = payload.returnInvoice.toLowerCase()
+      const fault = checkReturnInvoice(invoice, networkOf(challenge), clock.now() / 1000)
+      if (fault !== null) throw new SessionActionRefused('lightning/invalid-return-invoice', fault)
+      await this.#store(challenge, echo.id, invoice, sessions.idle, offer)
+    } else if (before.openChallenge !== echo.id) throw usedRefusal()
+    const kept = await this.#kept(ctx, echo.id)
+    if (kept !== null && 'status' in kept) return kept
+    let served: SessionSale | Reply | null = null
+    try {
+      served = await this.#bearer(ctx, offers, id, payload.preimage)
+      return served
+    } finally {
+      if (served instanceof SessionSale) served.kept = kept
+      else await kept?.abandon()
+    }
+  }
+
+  /** Writes the session, its balance and the use of the challenge in one transaction. */
+  async #store(
+    challenge: Challenge,
+    openChallenge: string,
+    returnInvoice: string,
+    idleMs: number,
+    offer: Offer
+  ): Promise<void> {
+    const { store, balanceStore, challenges, database, clock, counters, log } = this.#parts
+    const now = clock.now()
+    const { paymentHash: id, amountSats } = challenge
+    const { paymentHash: returnHash, expiresAt } = decodeInvoice(returnInvoice, { zeroAmount: true })
+    const life = expiresAt * 1000 - now
+    const claimed = await database
+      .transaction(async sql => {
+        const claim = await challenges.store.claim(sql, id, 'payment', null, now)
+        const isNew =
+          claim !== null &&
+          (await balanceStore.open(
+            {
+              id,
+              kind: 'session',
+              merchantId: null,
+              proxyId: null,
+              place: offer.place,
+              unit: offer.meter?.unit ?? offer.sessions?.unit ?? 'request',
+              depositedMsat: amountSats * 1000,
+              openedAt: now,
+              expiresAt: now + Math.min(LONGEST, life - Math.min(END_BEFORE, life / 10))
+            },
+            sql
+          ))
+        if (!isNew) throw usedRefusal()
+        await store.open(sql, {
+          id,
+          openChallenge,
+          network: networkOf(challenge),
+          chargeId: challenge.chargeId,
+          providerSlot: challenge.providerSlot,
+          providerKind: challenge.providerKind,
+          openedAt: now,
+          idleMs,
+          returnInvoice,
+          returnHash
+        })
+        return claim
+      })
+      .catch(async (error: unknown) => {
+        if (isUniqueViolation(error, 'sessions_return_hash'))
+          throw new SessionActionRefused(
+            'lightning/invalid-return-invoice',
+            'Another session is paid back to this invoice, and an invoice can be paid once'
+          )
+        // Somebody was faster with the same credential.
+        const before = error instanceof SessionActionRefused ? await store.find(id) : null
+        if (before?.openChallenge === openChallenge) return null
+        throw error
+      })
+    if (claimed === null) return
+    challenges.claims.count(claimed, 'payment')
+    counters.opened(amountSats)
+    log.info({ session: id, depositSats: amountSats }, 'A session was opened')
+  }
+
+  /**
+   * The response to an earlier request with the same open; else where this one's is kept, null where it cannot be. The
+   * money is the rows' matter: what is not kept is served as bearer.
+   */
+  async #kept(ctx: Context, challengeId: string): Promise<Reply | KeptOpen | null> {
+    const { state, log } = this.#parts
+    const key = `session open ${challengeId}`
+    const fingerprint = hash(
+      'sha256',
+      Buffer.concat([Buffer.from(`${ctx.method} ${ctx.target}\n`), await ctx.body.bytes()])
+    )
+    try {
+      const begun = await state.begin(key, fingerprint, CLAIMED)
+      if (begun.kind === 'replay')
+        return { status: begun.record.status, headers: begun.record.headers.flat(), body: begun.record.body }
+      return begun.kind === 'run' ? new KeptOpen(state, key, begun.token, log) : null
+    } catch (error) {
+      if (!(error instanceof StateUnavailable)) throw error
+      log.warn({ err: error }, 'The response to the opening of a session cannot be kept: the shared state is away')
+      return null
+    }
+  }
+
+  async #bearer(ctx: Context, offers: RouteOffers, id: string, preimage: string): Promise<SessionSale | Reply | null> {
+    const { balances, challenges, clock, news, counters } = this.#parts
+    const known = this.#known.get(id) ?? (await this.#find(id))
+    if (!preimageMatches(preimage, id))
+      throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
+    this.#refuseRevoked(id)
+    const offer = await offers.due(ctx)
+    if (offer === null) return null
+    const unitSats = offer.meter === null ? await challenges.inSatoshis(offer) : 1
+    const begun = await balances.beginSession(ctx, id, unitSats * 1000)
+    if ('why' in begun) {
+      this.#known.delete(id)
+      if (begun.why === 'insufficient')
+        throw new SessionActionRefused(
+          'lightning/insufficient-balance',
+          `The balance of the session does not suffice: ${begun.leftMsat} millisatoshis are free, ${begun.neededMsat} are needed`,
+          { balanceMsat: begun.leftMsat, requiredMsat: begun.neededMsat }
+        )
+      throw begun.why === 'unknown' ? unknownRefusal() : closedRefusal()
+    }
+    this.#touch(id, known)
+    ctx.payment = { scheme: 'session', paymentHash: id, amountSats: unitSats }
+    return new SessionSale({
+      ctx,
+      id,
+      metered: begun,
+      clock,
+      news,
+      counters,
+      standing: async () => await this.#parts.store.find(id),
+      used: () => {
+        this.#touch(id, known)
+      }
+    })
+  }
+
+  /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client (decision 362). */
+  #refuseRevoked(id: string): void {
+    if (this.#parts.challenges.verifier.fit.isPaymentRevoked(id))
+      throw new SessionActionRefused(
+        'lightning/session-closed',
+        'The session was revoked; what is left of it is paid back'
+      )
+  }
+
+  async #find(id: string): Promise<Known> {
+    const session = await this.#parts.store.find(id)
+    if (session === null) throw unknownRefusal()
+    if (session.closedAt !== null) throw closedRefusal()
+    const known = { idleMs: session.idleMs, touchedAt: session.usedAt }
+    this.#known.set(id, known)
+    return known
+  }
+
+  /** Notes the use of a session, a few times in its idle time. */
+  #touch(id: string, known: Known): void {
+    const { store, clock, log } = this.#parts
+    const now = clock.now()
+    if (now - known.touchedAt < known.idleMs * TOUCH_EACH) return
+    known.touchedAt = now
+    store.touch(id, now).catch((error: unknown) => {
+      log.warn({ session: id, err: error }, 'The use of a session could not be noted')
+    })
+  }
+
+  async #topUp(credential: Credential<'topUp'>): Promise<Reply> {
+    const { store, balanceStore, challenges, database, clock, counters, news, log } = this.#parts
+    const { payload } = credential
+    const { sessionId: id } = payload
+    const challenge = await paidDeposit(this.#parts, credential, payload.topUpPreimage)
+    const { paymentHash, amountSats } = challenge
+    if ((await store.find(id)) === null) throw unknownRefusal()
+    this.#refuseRevoked(id)
+    const claimed = await database.transaction(async sql => {
+      const now = clock.now()
+      const claim = await challenges.store.claim(sql, paymentHash, 'payment', null, now)
+      const isIn = paymentHash !== id && (await balanceStore.topUp(id, paymentHash, amountSats * 1000, now, sql))
+      if (claim === null || !isIn)
+        throw (await store.find(id, sql))?.closedAt === null ? usedRefusal() : closedRefusal()
+      await store.touch(id, now, sql)
+      return claim
+    })
+    // A repetition is answered alike and changes nothing.
+    if (claimed.first) {
+      challenges.claims.count(claimed, 'payment')
+      counters.toppedUp(amountSats)
+      log.info({ session: id, depositSats: amountSats }, 'A session was topped up')
+    }
+    await news.tell(id)
+    return this.#replied(id, TOPPED_UP, null)
+  }
+
+  /** Closes a session. Closing it again says how its refund stands now, and may name another invoice for it. */
+  async #close(challengeId: string, { sessionId: id, preimage, returnInvoice }: PayloadOf<'close'>): Promise<Reply> {
+    const { store, refunds, overrides, clock } = this.#parts
+    const session = await store.find(id)
+    if (session === null) throw unknownRefusal()
+    const isOpener = session.openChallenge === challengeId
+    if (session.closedAt !== null && session.closeChallenge !== challengeId && !isOpener) throw closedRefusal()
+    if (!preimageMatches(preimage, id))
+      throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
+    if (returnInvoice !== null) {
+      const fault = isOpener
+        ? checkReturnInvoice(returnInvoice, session.network, clock.now() / 1000)
+        : 'Nodes on the way of a payment learn its preimage: only the challenge that opened the session may name another return invoice'
+      if (fault !== null) throw new SessionActionRefused('lightning/invalid-return-invoice', fault)
+    }
+    if (session.closedAt === null && !(await refunds.close(id, 'client', challengeId)) && !isOpener) {
+      const now = await store.find(id)
+      if (now?.closeChallenge !== challengeId) throw closedRefusal()
+    }
+    this.#known.delete(id)
+    if (returnInvoice !== null && returnInvoice.toLowerCase() !== session.returnInvoice)
+      await overrides.sendAgain(id, returnInvoice).catch((error: unknown) => {
+        if (!(error instanceof LongError)) throw error
+        if (error.status === 400) throw new SessionActionRefused('lightning/invalid-return-invoice', error.message)
+        // It was sent, or may have been: the reply says so.
+        if (error.status !== 409) throw error
+      })
+    return this.#replied(id, null, await store.tell(id, await refunds.refund(id)))
+  }
+
+  #replied(id: string, body: object | null, refund: SessionRefund | null): Reply {
+    const receipt = encodeSessionReceipt(id, Math.floor(this.#parts.clock.now() / 1000), refund)
+    return {
+      status: 200,
+      headers: [
+        'Content-Type',
+        'application/json; charset=utf-8',
+        'Payment-Receipt',
+        receipt,
+        'Cache-Control',
+        'no-store'
+      ],
+      body: JSON.stringify(refund === null ? body : closedBody(refund))
+    }
+  }
+}

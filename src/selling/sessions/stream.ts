@@ -1,0 +1,258 @@
+import type { Grown } from '../balances/ledger.ts'
+import type { MeteredRequest } from '../balances/metered-request.ts'
+import type { BodyFilter } from '../../engine/message/context.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import { EventReader, type Boundary } from '../../engine/formats/event-reader.ts'
+import { encodeEvent } from '../../engine/formats/event-stream.ts'
+import { receiptEvent, shortageEvent } from '../../lightning/payment-scheme/session-messages.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import type { SessionCounters } from './counters.ts'
+import type { SessionNews } from './news.ts'
+import type { PrepaidSession } from './store.ts'
+
+/** What a stream is paid from. */
+export interface SessionStreamParts {
+  readonly id: string
+  readonly metered: MeteredRequest
+  readonly clock: Clock
+  readonly news: SessionNews
+  readonly counters: SessionCounters
+  standing(): Promise<PrepaidSession | null>
+}
+
+/** How long a stream waits for a deposit (draft-lightning-session-00, Streaming). */
+const WAIT = 60_000
+/** How often it looks by itself, since news may be lost. */
+const LOOK = 5_000
+/** An event that is longer is let through in pieces; it counts when it ends. */
+const LONGEST_EVENT = 1_048_576
+
+/** An event, or a comment, that waits for its turn. */
+interface Piece {
+  readonly bytes: Buffer
+  readonly kind: Boundary
+}
+
+/** A member of the chunks of OpenAI's chats. Their clients read it of every event, so that ours must have it. */
+const CHOICES = Buffer.from('"choices"')
+
+/**
+ * An event stream that a session pays for event by event: each goes out once it is covered. Where the balance does not
+ * bear the next one the client is told, and the stream waits for a deposit, for a minute. The receipt comes last, before
+ * a `[DONE]`.
+ */
+export class SessionStream implements BodyFilter {
+  readonly #parts: SessionStreamParts
+  readonly #out: (bytes: Uint8Array) => void
+  readonly #reader: EventReader
+  /** Beginning of an event, as copies. */
+  #rest: Buffer[] = []
+  #size = 0
+  /** The bytes that are being read, and from where on they are not kept yet. */
+  #piece: Buffer = Buffer.alloc(0)
+  #from = 0
+  /** Whole events that wait for the one before them. */
+  readonly #queue: Piece[] = []
+  #running: Promise<void> | null = null
+  /** A `[DONE]`, which goes out behind the receipt, if nothing else comes. */
+  #done: Buffer | null = null
+  /** The events are chunks of a chat; null before the first. */
+  #isChat: boolean | null = null
+  #timer: Timer | null = null
+  #wake: (() => void) | null = null
+  /** Nothing more goes out: the client has left, or the stream has ended for want of a deposit. */
+  #isOver = false
+
+  constructor(parts: SessionStreamParts, out: (bytes: Uint8Array) => void) {
+    this.#parts = parts
+    this.#out = out
+    this.#reader = new EventReader({
+      boundary: (end, kind) => {
+        this.#boundary(end, kind)
+      }
+    })
+  }
+
+  write(bytes: Uint8Array): void | Promise<void> {
+    if (this.#isOver) return
+    // A copy: the connection uses its memory again, and what waits is written later.
+    this.#piece = Buffer.from(bytes)
+    this.#from = 0
+    this.#reader.feed(this.#piece)
+    this.#keep(this.#piece.byteLength)
+    if (this.#size > LONGEST_EVENT) this.#take('data')
+    return this.#run()
+  }
+
+  async end(): Promise<void> {
+    // Behind an event without its blank line the receipt would become a part of it.
+    this.#piece = Buffer.from(this.#reader.isBetween ? '' : '\n\n')
+    this.#from = 0
+    this.#reader.feed(this.#piece)
+    if (this.#size > 0) this.#take('none')
+    await this.#run()
+    if (!this.#isOver) await this.#finish(true)
+  }
+
+  /** The response is over, however it ended. */
+  close(): void {
+    this.#isOver = true
+    this.#wakeUp()
+  }
+
+  #boundary(end: number, kind: Boundary): void {
+    this.#keep(end)
+    this.#take(kind)
+  }
+
+  #keep(end: number): void {
+    const part = this.#piece.subarray(this.#from, end)
+    if (part.byteLength > 0) this.#rest.push(part)
+    this.#size += part.byteLength
+    this.#from = end
+  }
+
+  #take(kind: Boundary): void {
+    const [first] = this.#rest
+    const bytes = this.#rest.length === 1 && first !== undefined ? first : Buffer.concat(this.#rest)
+    if (kind === 'data') this.#isChat ??= bytes.includes(CHOICES)
+    this.#queue.push({ bytes, kind })
+    this.#rest = []
+    this.#size = 0
+  }
+
+  /** Lets out what waits, as far as it is covered at once; a promise for the rest. */
+  #run(): void | Promise<void> {
+    if (this.#running !== null) return this.#running
+    while (this.#queue.length > 0 && !this.#isOver) {
+      const [piece] = this.#queue
+      if (piece === undefined) break
+      const [isHidden, grown] = this.#admit(piece)
+      if (grown !== 'grown') {
+        this.#running = this.#later(piece, isHidden, grown)
+        return this.#running
+      }
+      this.#queue.shift()
+      if (!isHidden) this.#pass(piece)
+    }
+  }
+
+  async #later(first: Piece, isFirstHidden: boolean, asked: Grown | Promise<Grown>): Promise<void> {
+    try {
+      let [piece, isHidden, grown] = [first, isFirstHidden, asked]
+      while (!this.#isOver) {
+        if (!(await this.#isCovered(await grown))) return
+        this.#queue.shift()
+        if (!isHidden) this.#pass(piece)
+        const [next] = this.#queue
+        if (next === undefined) return
+        piece = next
+        ;[isHidden, grown] = this.#admit(next)
+      }
+    } finally {
+      this.#running = null
+    }
+  }
+
+  /** Whether the client gets it, and whether it is covered. */
+  #admit({ bytes }: Piece): [isHidden: boolean, grown: Grown | Promise<Grown>] {
+    const { metered } = this.#parts
+    const grown = metered.admit(bytes)
+    return [metered.isHidden, grown]
+  }
+
+  #pass({ bytes, kind }: Piece): void {
+    if (this.#isOver) return
+    // The rest of a line's end must not bring it out before the receipt.
+    if (this.#done !== null && kind === 'none') {
+      this.#done = Buffer.concat([this.#done, bytes])
+      return
+    }
+    if (this.#done !== null) this.#out(this.#done)
+    this.#done = kind === 'done' ? bytes : null
+    if (kind !== 'done') this.#out(bytes)
+  }
+
+  /** Waits until what was admitted is covered; false where the stream has ended meanwhile. */
+  async #isCovered(first: Grown): Promise<boolean> {
+    if (first === 'grown') return true
+    const { clock, metered, counters, standing, id } = this.#parts
+    const until = clock.monotonic() + WAIT
+    let isTold = false
+    for (let grown: Grown = first; ; grown = await metered.cover()) {
+      if (this.#isOver) return false
+      if (grown === 'grown') return true
+      if (grown === 'away')
+        throw new Unavailable('Balance unavailable', 'The balance of the session could not be asked.', 5)
+      // Before anybody is told: a deposit that comes from now on is heard of.
+      const news = this.#news(Math.min(LOOK, until - clock.monotonic()))
+      const session = await standing()
+      if (session === null || session.closedAt !== null) {
+        await this.#finish(false)
+        return false
+      }
+      const shortage = {
+        sessionId: id,
+        balanceSpent: Math.ceil((session.depositedMsat - metered.leftMsat) / 1000),
+        balanceRequired: Math.ceil(metered.lackingMsat / 1000)
+      }
+      if (!isTold) {
+        isTold = true
+        counters.paused()
+        this.#write(shortageEvent('payment-need-topup', shortage))
+      } else if (clock.monotonic() >= until) {
+        counters.timedOut()
+        this.#write(shortageEvent('session-timeout', shortage))
+        await this.#settled(false)
+        this.#over()
+        return false
+      }
+      await news
+    }
+  }
+
+  /** Resolves at the next news of the session, or when the time is over. */
+  async #news(ms: number): Promise<void> {
+    const { clock, news, id } = this.#parts
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const unwait = news.wait(id, resolve)
+    this.#timer = clock.after(Math.max(1, ms), resolve)
+    this.#wake = resolve
+    if (this.#isOver) resolve()
+    await promise
+    unwait()
+    this.#timer.cancel()
+    this.#wake = null
+  }
+
+  #wakeUp(): void {
+    this.#timer?.cancel()
+    this.#wake?.()
+  }
+
+  /** The receipt, and behind it the `[DONE]` that was held back. */
+  async #finish(isWhole: boolean): Promise<void> {
+    const { clock, id } = this.#parts
+    const { units, msat } = await this.#settled(isWhole)
+    this.#write(receiptEvent(id, Math.floor(clock.now() / 1000), Math.ceil(msat / 1000), units))
+    if (isWhole && this.#done !== null) this.#out(this.#done)
+    if (!isWhole) this.#over()
+    this.#isOver = true
+  }
+
+  async #settled(isWhole: boolean) {
+    return await this.#parts.metered.finish(isWhole)
+  }
+
+  #write({ event, data }: { readonly event: string; readonly data: string }): void {
+    const own = this.#isChat === true ? `{"choices":[],${data.slice(1)}` : data
+    if (!this.#isOver) this.#out(Buffer.from(encodeEvent({ event, data: own })))
+  }
+
+  /** Ends the response between two events; the upstream is let go. */
+  #over(): void {
+    this.#isOver = true
+    this.#queue.length = 0
+    this.#parts.metered.cut()
+  }
+}

@@ -1,0 +1,259 @@
+import { checkGrant, checkStanding, readGrant, type CaveatFailure, type Grant } from '../../lightning/l402/caveats.ts'
+import type { Credential } from '../../lightning/codecs/credential.ts'
+import {
+  decodeIdentifier,
+  decodeMacaroonBase64,
+  decodeMacaroonHex,
+  MacaroonError,
+  verifySignature,
+  type Macaroon,
+  type TokenIdentifier
+} from '../../lightning/l402/macaroon.ts'
+import { preimageMatches } from '../../lightning/codecs/preimage.ts'
+import type { Offer } from '../offers/offer.ts'
+import type { PaymentFit } from './payment-fit.ts'
+import { buys, isOfPrice } from '../offers/price-grace.ts'
+import type { Challenge, ClaimCondition } from '../challenges/store.ts'
+import type { Known, TokenCache } from './token-cache.ts'
+import { caveatRefused, invalidToken, type ClassicRefused, type Paid } from './verdict.ts'
+import type { VerifyParts } from './verify-parts.ts'
+
+type Classic = Extract<Credential, { kind: 'classic' }>
+
+/** A classic token that is genuine: its preimage and signature are right and nothing is said yet about any request. */
+export interface GenuineToken {
+  readonly paymentHash: string
+  /** 64 lower-case hex characters. */
+  readonly tokenId: string
+  /** The path caveat that it was issued with; holders may have narrowed it. */
+  readonly issuedPath: string | null
+  readonly grant: Grant
+}
+
+/** Classic tokens, a macaroon with its preimage: good for many requests until they expire (contract, Pay-per-request gating). */
+export class ClassicTokens {
+  readonly #parts: VerifyParts
+  readonly #fit: PaymentFit
+  readonly #known: TokenCache
+
+  constructor(parts: VerifyParts, fit: PaymentFit, known: TokenCache) {
+    this.#parts = parts
+    this.#fit = fit
+    this.#known = known
+  }
+
+  /** The verdict on a token that was verified before, for another request. Never waits. */
+  recall({ grant, asked, issuedAt, paid }: Extract<Known, { kind: 'l402' }>, offer: Offer): Paid | ClassicRefused {
+    return (
+      this.#off() ??
+      this.#revoked(paid.payment.paymentHash, offer, issuedAt) ??
+      this.unfit(grant, asked, offer, issuedAt) ??
+      paid
+    )
+  }
+
+  /**
+   * Judges a token against what it would buy, and keeps a good one under `key`. At once where its own bytes refuse it.
+   * @throws Unavailable (in the promise)
+   */
+  verify(offer: Offer, credential: Classic, key: string | null): ClassicRefused | Promise<Paid | ClassicRefused> {
+    const token = this.#off() ?? this.genuine(credential)
+    if ('kind' in token) return token
+    // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
+    return (
+      this.#revoked(token.paymentHash, offer, Infinity) ??
+      this.unfit(token.grant, offer.asked, offer, -Infinity) ??
+      this.#claim(token, offer, key)
+    )
+  }
+
+  /**
+   * Whether a classic credential is genuine, in the contract's order: the preimage, then the signature. Its caveats are
+   * read but compared with nothing. Never waits.
+   */
+  genuine(credential: Classic): GenuineToken | ClassicRefused {
+    let macaroon: Macaroon
+    let identifier: TokenIdentifier
+    try {
+      macaroon =
+        credential.encoding === 'hex'
+          ? decodeMacaroonHex(credential.macaroon)
+          : decodeMacaroonBase64(credential.macaroon)
+      identifier = decodeIdentifier(macaroon.identifier)
+    } catch (error) {
+      if (error instanceof MacaroonError)
+        return invalidToken('macaroon', `The macaroon cannot be read: ${error.message}`)
+      throw error
+    }
+    if (!preimageMatches(credential.preimage, identifier.paymentHash))
+      return invalidToken('preimage', 'Preimage does not match payment hash')
+    const rootKey = this.#parts.keys().rootKey(identifier.tokenId)
+    if (rootKey === null || !verifySignature(macaroon, rootKey))
+      return invalidToken('signature', 'Invalid macaroon signature')
+    return {
+      paymentHash: identifier.paymentHash,
+      tokenId: Buffer.from(identifier.tokenId).toString('hex'),
+      issuedPath: issuedPath(macaroon),
+      grant: readGrant(macaroon.caveats, credential.preimage)
+    }
+  }
+
+  /** The payment hash of a macaroon that this gateway has signed; null for any other. */
+  issuedFor(macaroon: Macaroon): string | null {
+    try {
+      const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
+      const rootKey = this.#parts.keys().rootKey(tokenId)
+      return rootKey !== null && verifySignature(macaroon, rootKey) ? paymentHash : null
+    } catch (error) {
+      if (error instanceof MacaroonError) return null
+      throw error
+    }
+  }
+
+  /**
+   * Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). A promise
+   * only where its proxy or its merchant has revoked what was issued up to some moment: only the row knows when this
+   * one was.
+   * @throws Unavailable (in the promise)
+   */
+  standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
+    const { revocations, clock } = this.#parts
+    if (revocations.hasPayment(token.paymentHash)) return revoked()
+    const failure = checkStanding(token.grant, clock.now() / 1000)
+    if (failure !== null) return caveatRefused(failure)
+    return revocations.until(proxyOf(token), token.grant.merchantId) === null ? null : this.#standsSince(token)
+  }
+
+  async #standsSince(token: GenuineToken): Promise<ClassicRefused | null> {
+    const challenge = await this.#parts.claims.find(token.paymentHash)
+    return challenge === null || this.#fit.isRevoked(challenge) ? revoked() : null
+  }
+
+  async #claim(token: GenuineToken, offer: Offer, key: string | null): Promise<Paid | ClassicRefused> {
+    const { claims, clock } = this.#parts
+    if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
+      // A former price is taken of what was issued while it was asked, and only the row knows when that was.
+      const challenge = await claims.find(token.paymentHash)
+      const refused = challenge === null ? null : this.unfit(token.grant, challenge.asked, offer, challenge.createdAt)
+      if (refused !== null) return refused
+    }
+    const claimed = await claims.claimInBrief(
+      token.paymentHash,
+      this.#conditionOf(token, offer.proxyId),
+      token.grant.merchantId,
+      clock.now()
+    )
+    if (claimed === null) return this.#unclaimed(token)
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'l402', paymentHash: token.paymentHash, amountSats: claimed.amountSats }),
+      lease: null,
+      challengeId: null
+    })
+    if (key !== null)
+      this.#known.add(key, {
+        kind: 'l402',
+        grant: token.grant,
+        asked: claimed.asked,
+        issuedAt: claimed.createdAt,
+        paid
+      })
+    return paid
+  }
+
+  /** What the row of a token's payment must say for it to be claimed. */
+  #conditionOf({ grant, tokenId, issuedPath }: GenuineToken, proxyId: string | null): ClaimCondition {
+    return {
+      chargeId: grant.chargeId ?? '',
+      tokenId,
+      issuedPath,
+      price: grant.price,
+      issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId)
+    }
+  }
+
+  /**
+   * Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123).
+   * @throws Unavailable
+   */
+  async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
+    const { claims, clock } = this.#parts
+    return (
+      (await claims.claim(
+        token.paymentHash,
+        'l402',
+        this.#conditionOf(token, null),
+        token.grant.merchantId,
+        clock.now()
+      )) ?? this.#unclaimed(token)
+    )
+  }
+
+  /** Why the payment of a genuine token could not be claimed. */
+  async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {
+    const challenge = await this.#parts.claims.find(token.paymentHash)
+    if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
+    if (this.#fit.isRevoked(challenge)) return revoked()
+    if (challenge.scheme !== null && challenge.scheme !== 'l402')
+      return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
+    if (challenge.scheme === 'l402' && challenge.tokenId !== token.tokenId)
+      return invalidToken('other-request', 'The invoice was already used for another request')
+    return invalidToken('charge_id', 'Token not valid for this charge')
+  }
+
+  /**
+   * Why a grant that was issued at `issuedAt` does not buy what an offer sells; null where it does. `asked` is what a price
+   * server was asked when the token was sold.
+   */
+  unfit(grant: Grant, asked: string | null, offer: Offer, issuedAt: number): ClassicRefused | null {
+    const now = this.#parts.clock.now()
+    const { amountSats, price: fiat } = grant
+    // The usual case comes first: it makes nothing.
+    const fits =
+      amountSats !== null &&
+      (offer.meter !== null ||
+        isOfPrice(offer, amountSats, fiat) ||
+        buys(offer, { amountSats, fiat, asked }, issuedAt, now))
+    const failure: CaveatFailure | null = checkGrant(
+      grant,
+      {
+        service: offer.service,
+        path: offer.path,
+        merchantId: offer.merchantId,
+        chargeId: null,
+        amountSats: fits ? amountSats : offer.amountSats,
+        price: fits ? fiat : offer.fiat
+      },
+      now / 1000
+    )
+    return failure === null ? null : caveatRefused(failure)
+  }
+
+  #off(): ClassicRefused | null {
+    return this.#parts.settings().schemes.includes('l402')
+      ? null
+      : invalidToken('disabled', 'L402 is not enabled on this server')
+  }
+
+  #revoked(paymentHash: string, offer: Offer, issuedAt: number): ClassicRefused | null {
+    return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId, issuedAt) ? revoked() : null
+  }
+}
+
+/** The proxy that a token was sold for: a merchant's service is its proxy's id (decision 113). */
+function proxyOf({ grant }: GenuineToken): string | null {
+  return grant.merchantId === null ? null : (grant.service?.replace(/:[01]$/, '') ?? null)
+}
+
+/** The verdict on what was revoked. */
+function revoked(): ClassicRefused {
+  return invalidToken('revoked', 'The token has been revoked')
+}
+
+function issuedPath({ caveats }: Macaroon): string | null {
+  for (const caveat of caveats) {
+    const text = Buffer.from(caveat).toString('utf8')
+    if (text.startsWith('path=')) return text.slice('path='.length)
+  }
+  return null
+}

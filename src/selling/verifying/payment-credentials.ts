@@ -1,0 +1,214 @@
+import type { Context } from '../../engine/message/context.ts'
+import { matchPaymentId } from '../../lightning/payment-scheme/payment-challenge.ts'
+import {
+  parsePaymentToken,
+  type ParsedPayment,
+  type PaymentCredential
+} from '../../lightning/payment-scheme/payment-credential.ts'
+import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.ts'
+import { isSpentByCrash } from '../holding/after-crash.ts'
+import { boundQuery, type Offer } from '../offers/offer.ts'
+import { notOurs, type PaymentFit } from './payment-fit.ts'
+import type { Challenge } from '../challenges/store.ts'
+import type { KnownPayment, TokenCache } from './token-cache.ts'
+import { paymentRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict } from './verdict.ts'
+import type { VerifyParts } from './verify-parts.ts'
+
+/** A modern credential that is genuine: its id is ours, its preimage is right, and its challenge is known. */
+export interface GenuinePayment {
+  readonly credential: PaymentCredential
+  readonly challenge: Challenge
+}
+
+/** A modern credential that could be read, with a preimage that is right. */
+interface OwnPayment {
+  readonly credential: PaymentCredential
+  /** Whether its id is ours as it stands; false where that depends on a digest that was not echoed. */
+  readonly isOurs: boolean
+}
+
+/**
+ * Credentials of the Payment scheme: for one request, or the key to a balance (contract, Payment scheme); and those of
+ * its first form, a bare preimage.
+ */
+export class PaymentCredentials {
+  readonly #parts: VerifyParts
+  readonly #fit: PaymentFit
+  readonly #known: TokenCache
+
+  constructor(parts: VerifyParts, fit: PaymentFit, known: TokenCache) {
+    this.#parts = parts
+    this.#fit = fit
+    this.#known = known
+  }
+
+  /** The verdict on a credential that was verified before, for another request. Never waits. */
+  recall({ kind, challenge, paid }: KnownPayment, offer: Offer): Paid | PaymentRefusedVerdict | LegacyRefused {
+    const refused = this.off() ?? this.#fit.unbound(challenge, offer)
+    if (refused === null) return paid
+    return kind === 'payment' ? refused : legacyRefused(refused)
+  }
+
+  /** Judges a credential against what it would buy, and keeps a key to a balance under `key`. @throws Unavailable */
+  async verify(
+    ctx: Context,
+    offer: Offer,
+    parsed: ParsedPayment,
+    key: string | null
+  ): Promise<Paid | PaymentRefusedVerdict> {
+    const own = this.#ownPayment(parsed)
+    if ('kind' in own) return own
+    if (offer.meter !== null) return this.#keyToBalance(own, offer, key)
+    const atOnce = await this.#leaseAtOnce(own, offer)
+    if (atOnce !== null) return atOnce
+    const genuine = await this.#storedPayment(own)
+    if ('kind' in genuine) return genuine
+    const { challenge } = genuine
+    const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
+    if (refused !== null) return refused
+    if (challenge.state === 'spent') return this.#fit.taken(challenge)
+    const { paymentHash, amountSats } = challenge
+    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
+    if (taken === null) return this.#fit.taken(await this.#parts.claims.find(paymentHash))
+    return {
+      kind: 'paid',
+      payment: { scheme: 'payment', paymentHash, amountSats },
+      lease: taken.lease,
+      challengeId: genuine.credential.id
+    }
+  }
+
+  /**
+   * Claims the payment of a credential that is the key to a balance: it is shown again until that is used up, so nothing
+   * leases it (decision 182).
+   */
+  async #keyToBalance(own: OwnPayment, offer: Offer, key: string | null): Promise<Paid | PaymentRefusedVerdict> {
+    const genuine = await this.#storedPayment(own)
+    if ('kind' in genuine) return genuine
+    const { paymentHash, merchantId, amountSats } = genuine.challenge
+    const refused = this.#fit.unbound(genuine.challenge, offer)
+    if (refused !== null) return refused
+    const { claims, clock } = this.#parts
+    const challenge = await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())
+    if (challenge === null) return this.#fit.taken(await claims.find(paymentHash))
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'payment', paymentHash, amountSats }),
+      lease: null,
+      challengeId: genuine.credential.id
+    })
+    if (key !== null) this.#known.add(key, { kind: 'payment', challenge, paid })
+    return paid
+  }
+
+  /**
+   * Leases in one statement, which compares all that is compared otherwise: nothing is leased where anything speaks
+   * against it. Null then, and where the body must be asked; why, and in which order it is told, is for the long way to
+   * find out.
+   */
+  async #leaseAtOnce({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
+    const { paymentHash, amountSats } = credential.charge
+    // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without
+    // one.
+    if (
+      !isOurs ||
+      credential.digest !== (offer.callDigest ?? null) ||
+      this.#parts.clock.now() / 1000 > credential.expiresAt
+    )
+      return null
+    const { revocations } = this.#parts
+    // Fiat is compared with the row's own, the long way.
+    if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
+    const { merchantId, proxyId, service, method, path } = offer
+    const taken = await this.#parts.claims.lease(
+      paymentHash,
+      merchantId,
+      {
+        paymentId: credential.id,
+        merchantId,
+        service,
+        method,
+        path,
+        query: boundQuery(offer.query),
+        amountSats,
+        issuedAfter: revocations.until(proxyId, merchantId)
+      },
+      isSpentByCrash(offer)
+    )
+    if (taken === null) return null
+    return {
+      kind: 'paid',
+      payment: { scheme: 'payment', paymentHash, amountSats },
+      lease: taken.lease,
+      challengeId: credential.id
+    }
+  }
+
+  /** Whether a modern token is genuine. It is compared with nothing but its own challenge. @throws Unavailable */
+  async genuine(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
+    const own = this.#ownPayment(parsePaymentToken(token))
+    return 'kind' in own ? own : this.#storedPayment(own)
+  }
+
+  /** What a modern credential says, as far as it can be checked without its challenge. Never waits. */
+  #ownPayment(parsed: ParsedPayment): OwnPayment | PaymentRefusedVerdict {
+    const off = this.off()
+    if (off !== null) return off
+    if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
+    const { credential } = parsed
+    const isOurs = matchPaymentId(credential.id, credential, this.#parts.keys().paymentIdKeys) !== null
+    // Only a digest that was not echoed can still make the id ours, and only the stored challenge knows it.
+    if (!isOurs && credential.digest !== null) return notOurs()
+    if (!preimageMatches(credential.preimage, credential.charge.paymentHash))
+      return paymentRefused('verification-failed', 'preimage', 'The preimage does not hash to the payment hash')
+    return { credential, isOurs }
+  }
+
+  async #storedPayment({ credential, isOurs }: OwnPayment): Promise<GenuinePayment | PaymentRefusedVerdict> {
+    const challenge = await this.#parts.claims.find(credential.charge.paymentHash)
+    if (challenge === null) return notOurs()
+    const ours =
+      isOurs ||
+      (challenge.digest !== null &&
+        matchPaymentId(credential.id, { ...credential, digest: challenge.digest }, this.#parts.keys().paymentIdKeys) !==
+          null)
+    if (!ours || challenge.payment?.id !== credential.id) return notOurs()
+    return { credential, challenge }
+  }
+
+  /** Why none is taken here; null where they are. */
+  off(): PaymentRefusedVerdict | null {
+    if (this.#parts.settings().schemes.includes('payment')) return null
+    return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
+  }
+
+  /** Judges a bare preimage, as the first form of the scheme has it. @throws Unavailable */
+  async legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Paid | LegacyRefused> {
+    const off = this.off()
+    if (off !== null) return legacyRefused(off)
+    const { claims, clock } = this.#parts
+    const paymentHash = paymentHashOf(preimage)
+    const challenge = await claims.find(paymentHash)
+    if (challenge === null || challenge.payment === null)
+      return { kind: 'legacy', detail: 'No challenge has this preimage', reason: 'unknown-challenge' }
+    const refused = this.#fit.unbound(challenge, offer) ?? (await this.#fit.wrongBody(challenge, ctx, offer))
+    if (refused !== null) return legacyRefused(refused)
+    const claimed = await claims.claim(paymentHash, 'payment-legacy', null, challenge.merchantId, clock.now())
+    if (claimed === null)
+      return { kind: 'legacy', detail: 'The payment was already used with another scheme', reason: 'other-scheme' }
+    const paid: Paid = Object.freeze({
+      kind: 'paid',
+      payment: Object.freeze({ scheme: 'payment-legacy', paymentHash, amountSats: claimed.amountSats }),
+      lease: null,
+      challengeId: null
+    })
+    // One that is bound to a body must have it checked each time.
+    if (key !== null && claimed.digest === null)
+      this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
+    return paid
+  }
+}
+
+function legacyRefused(refused: PaymentRefusedVerdict): LegacyRefused {
+  return { kind: 'legacy', detail: refused.detail, reason: refused.reason }
+}

@@ -1,0 +1,113 @@
+import type { Context } from '../../engine/message/context.ts'
+import { contentDigest } from '../../lightning/payment-scheme/content-digest.ts'
+import { parseTimestamp } from '../../lightning/codecs/timestamp.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { boundQuery, type Offer } from '../offers/offer.ts'
+import { buys, priceText } from '../offers/price-grace.ts'
+import type { Revocations } from './revocations.ts'
+import type { Challenge } from '../challenges/store.ts'
+import { paymentRefused, type PaymentRefusedVerdict } from './verdict.ts'
+
+/** Compares a stored challenge, whose payment a credential of the Payment scheme shows, with what a request would buy. */
+export class PaymentFit {
+  readonly #revocations: Revocations
+  readonly #clock: Clock
+
+  constructor(revocations: Revocations, clock: Clock) {
+    this.#revocations = revocations
+    this.#clock = clock
+  }
+
+  /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
+  isRevoked(challenge: Challenge): boolean {
+    return this.#revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId, challenge.createdAt)
+  }
+
+  /** Whether one payment has been revoked by itself, as the operator's own are. */
+  isPaymentRevoked(paymentHash: string): boolean {
+    return this.#revocations.hasPayment(paymentHash)
+  }
+
+  /** Why a payment could not be leased. */
+  taken(challenge: Challenge | null): PaymentRefusedVerdict {
+    if (challenge === null) return notOurs()
+    if (challenge.scheme !== 'payment' && challenge.scheme !== null)
+      return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
+    // Between our UPDATE and this reading it may have come back; to the client it was in use.
+    const isLost = challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#clock.now()
+    if (challenge.state !== 'spent' && !isLost)
+      return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
+    return paymentRefused('verification-failed', 'redeemed', 'The credential was already redeemed')
+  }
+
+  /**
+   * Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told
+   * last.
+   */
+  unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+    if (challenge.merchantId !== offer.merchantId)
+      return failed('merchant', 'The challenge belongs to another merchant')
+    if (challenge.service !== offer.service) return failed('service', 'The challenge was made for another service')
+    if (offer.meter !== null) return this.#unboundKey(challenge, offer)
+    if (this.expired(challenge)) return failed('expired', 'The challenge has expired')
+    if (challenge.method !== offer.method)
+      return failed('method', `The challenge was made for ${challenge.method} requests`)
+    if (challenge.path !== offer.path) return failed('path', 'The challenge was made for another path')
+    if (challenge.query !== boundQuery(offer.query)) return failed('query', 'The challenge was made for another query')
+    const { amountSats, price: fiat, asked } = challenge
+    if (!buys(offer, { amountSats, fiat, asked }, challenge.createdAt, this.#clock.now()))
+      return paymentRefused(
+        'payment-insufficient',
+        'amount',
+        offer.fiat === null && fiat === null
+          ? `The challenge was made for ${amountSats} satoshis; the price is ${offer.amountSats}`
+          : `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
+      )
+    if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
+    return null
+  }
+
+  /**
+   * The same of the key to a balance, which is good for all requests of the place where it was bought, and for as long
+   * as a token would be; a payment that nobody has shown in its time buys nothing.
+   */
+  #unboundKey(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
+    const isOver = challenge.paidAt === null ? this.expired(challenge) : this.#clock.now() >= challenge.tokenExpiresAt
+    if (isOver) return failed('expired', 'The challenge has expired')
+    if (challenge.path !== offer.path && challenge.place !== offer.place)
+      return failed('path', 'The challenge was made for another path')
+    return this.isRevoked(challenge) ? failed('revoked', 'The challenge has been revoked') : null
+  }
+
+  /** Whether a Payment challenge has expired; there is no leeway (decision 174). */
+  expired(challenge: Challenge): boolean {
+    const expires = challenge.payment === null ? null : parseTimestamp(challenge.payment.expires)
+    return expires === null || this.#clock.now() / 1000 > expires
+  }
+
+  async wrongBody(challenge: Challenge, ctx: Context, offer: Offer): Promise<PaymentRefusedVerdict | null> {
+    const { callDigest } = offer
+    if (callDigest !== undefined)
+      return challenge.digest === callDigest
+        ? null
+        : failed('digest', 'The arguments are not those that the challenge was made for')
+    if (challenge.digest === null) return null
+    const body = await ctx.body.bytes()
+    return contentDigest(body) === challenge.digest
+      ? null
+      : failed('digest', 'The request body is not the one that the challenge was made for')
+  }
+}
+
+/** The refusal of a credential that echoes no challenge of ours. */
+export function notOurs(): PaymentRefusedVerdict {
+  return paymentRefused(
+    'invalid-challenge',
+    'unknown-challenge',
+    'The challenge is not one of this server, or it was changed'
+  )
+}
+
+function failed(reason: string, detail: string): PaymentRefusedVerdict {
+  return paymentRefused('verification-failed', reason, detail)
+}

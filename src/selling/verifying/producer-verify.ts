@@ -1,0 +1,201 @@
+import { Unavailable } from '../../engine/operations/errors.ts'
+import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
+import { checkGrant } from '../../lightning/l402/caveats.ts'
+import { readCredential } from '../../lightning/codecs/credential.ts'
+import { readPaymentValue } from '../../lightning/payment-scheme/payment-credential.ts'
+import { isHex32 } from '../../lightning/codecs/preimage.ts'
+import { encodeReceipt } from '../../lightning/payment-scheme/receipt.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { PRODUCER_SERVICE } from '../challenges/producer.ts'
+import { ProducerProblem } from '../offers/problems.ts'
+import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from '../challenges/schema.ts'
+import type { Challenges } from '../challenges/service.ts'
+import type { Challenge } from '../challenges/store.ts'
+import {
+  caveatRefused,
+  invalidToken,
+  paymentRefused,
+  type ClassicRefused,
+  type PaymentRefusedVerdict
+} from './verdict.ts'
+
+/** What producers' verifications are done with. */
+export interface ProducerVerifierParts {
+  readonly challenges: Challenges
+  readonly clock: Clock
+  publicUrl(): string
+}
+
+interface GoodToken {
+  readonly challenge: Challenge
+  /** What the token is good for: the challenge's resource, or less where its holder has narrowed it. */
+  readonly resource: string
+}
+
+/**
+ * Judges what payers hand to merchants who serve their resources themselves (contract, Producer API; decisions 106, 107
+ * and 109).
+ */
+export class ProducerVerifier {
+  readonly #parts: ProducerVerifierParts
+
+  constructor(parts: ProducerVerifierParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * A classic token. Its first verification makes the challenge paid, an expired one too; it may be repeated until the
+   * token ends.
+   * @throws ProducerProblem 503 when the database is away: nothing is said about the token then
+   */
+  async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
+    const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
+    this.#parts.challenges.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
+    if ('kind' in token) return { valid: false, error: token.detail }
+    const { paymentHash, amountSats } = token.challenge
+    return { valid: true, resource: token.resource, merchantId: merchant.id, amountSats, paymentHash }
+  }
+
+  /**
+   * A modern credential, which is consumed: of any number of calls exactly one is told that it is valid.
+   * @throws ProducerProblem 503 when the database is away; the same call may be repeated
+   */
+  async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
+    const { challenges, clock } = this.#parts
+    const consumed = await this.#asked(() => this.#consume(merchant, input))
+    challenges.counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
+    if ('kind' in consumed)
+      return {
+        valid: false,
+        consumed: false,
+        error: consumed.detail,
+        type: `${challenges.settings.problemBase}/${consumed.slug}`
+      }
+    const { paymentHash, resource, amountSats, payment } = consumed
+    const receipt = encodeReceipt(payment?.id ?? '', paymentHash, Math.floor(clock.now() / 1000))
+    return { valid: true, consumed: true, resource, merchantId: merchant.id, amountSats, paymentHash, receipt }
+  }
+
+  /**
+   * Whether a request carries a classic token that stands by itself; compared with no path, price or merchant (decision
+   * 128).
+   */
+  async status(headers: ReadonlyHeaders): Promise<TokenStatus> {
+    const { challenges } = this.#parts
+    const credential = readCredential(headers.pairs)
+    if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
+    if (credential.kind !== 'classic') return { authenticated: false, message: 'No L402 credential was sent' }
+    const token = this.#classicOff() ?? challenges.verifier.tokens.genuine(credential)
+    if ('kind' in token) return { authenticated: false, message: token.detail }
+    let refused: ClassicRefused | null
+    try {
+      refused = await challenges.verifier.tokens.standing(token)
+    } catch (error) {
+      // The response is 200 whatever is said in it (decision 128).
+      if (!(error instanceof Unavailable)) throw error
+      return { authenticated: false, message: 'The token cannot be looked up at the moment' }
+    }
+    if (refused !== null) return { authenticated: false, message: refused.detail }
+    // A token without an expiry has failed above.
+    const expires = token.grant.expires ?? 0
+    return {
+      authenticated: true,
+      paymentHash: token.paymentHash,
+      expiresAt: new Date(expires * 1000).toISOString(),
+      remainingRequests: null
+    }
+  }
+
+  async #token(merchant: Merchant, macaroon: string, preimage: string): Promise<GoodToken | ClassicRefused> {
+    const { challenges, clock } = this.#parts
+    const { verifier } = challenges
+    const off = this.#classicOff()
+    if (off !== null) return off
+    if (!isHex32(preimage)) return invalidToken('malformed', 'The preimage must be exactly 64 hex characters')
+    const token = verifier.tokens.genuine({ kind: 'classic', encoding: 'base64', macaroon, preimage })
+    if ('kind' in token) return token
+    const { grant, paymentHash } = token
+    const challenge = await challenges.find(paymentHash)
+    const resource = grant.path ?? ''
+    const failure = checkGrant(
+      grant,
+      {
+        service: PRODUCER_SERVICE,
+        path: resource,
+        merchantId: String(merchant.id),
+        chargeId: challenge?.chargeId ?? null,
+        amountSats: challenge?.amountSats ?? grant.amountSats ?? 0
+      },
+      clock.now() / 1000
+    )
+    if (failure !== null) return caveatRefused(failure)
+    if (challenge === null || !sold(challenge, merchant))
+      return invalidToken('unknown-challenge', 'The payment of this token is not known')
+    const refused = await verifier.tokens.standing(token)
+    if (refused !== null) return refused
+    const claimed = await verifier.tokens.claim(token)
+    return 'kind' in claimed ? claimed : { challenge: claimed, resource }
+  }
+
+  async #consume(merchant: Merchant, input: CredentialInput): Promise<Challenge | PaymentRefusedVerdict> {
+    const { challenges } = this.#parts
+    const { verifier, claims } = challenges
+    const read = readPaymentValue(input.credential.trim().replace(/^payment[ \t]+/i, ''))
+    if (read.kind !== 'modern') {
+      return paymentRefused(
+        'invalid-challenge',
+        'malformed',
+        read.kind === 'malformed' ? read.message : 'Only a Payment credential of one base64url token can be consumed'
+      )
+    }
+    const genuine = await verifier.payments.genuine(read.token)
+    if ('kind' in genuine) return genuine
+    const { challenge } = genuine
+    if (challenge.merchantId !== String(merchant.id))
+      return paymentRefused('verification-failed', 'merchant', 'The challenge belongs to another merchant')
+    if (!sold(challenge, merchant))
+      return paymentRefused('verification-failed', 'service', 'The challenge was not made through the producer API')
+    if (verifier.fit.expired(challenge))
+      return paymentRefused('verification-failed', 'expired', 'The challenge has expired')
+    if (input.resource !== undefined && input.resource !== challenge.resource) {
+      return paymentRefused('verification-failed', 'path', 'The challenge was made for another resource')
+    }
+    if (input.amountSats !== undefined && input.amountSats !== challenge.amountSats) {
+      return paymentRefused(
+        'payment-insufficient',
+        'amount',
+        `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`
+      )
+    }
+    if (verifier.fit.isRevoked(challenge))
+      return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
+    return (
+      (await claims.consume(challenge.paymentHash, challenge.merchantId)) ??
+      verifier.fit.taken(await challenges.find(challenge.paymentHash))
+    )
+  }
+
+  #classicOff(): ClassicRefused | null {
+    return this.#parts.challenges.settings.schemes.includes('l402')
+      ? null
+      : invalidToken('disabled', 'L402 is not enabled on this server')
+  }
+
+  async #asked<T>(step: () => Promise<T>): Promise<T> {
+    try {
+      return await step()
+    } catch (error) {
+      if (!(error instanceof Unavailable)) throw error
+      throw new ProducerProblem(`${this.#parts.publicUrl()}/problems`, 'service-unavailable', error.message, {
+        retryAfter: Number(error.headers[1] ?? 5),
+        cause: error
+      })
+    }
+  }
+}
+
+/** A store may call itself `producer` too, so the service's name alone does not say where a challenge was made. */
+function sold(challenge: Challenge, merchant: Merchant): boolean {
+  return challenge.source === 'producer' && challenge.merchantId === String(merchant.id)
+}

@@ -1,0 +1,100 @@
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { Rerun } from '../../platform/system/rerun.ts'
+import { REVOCATIONS_CHANNEL, type ChallengeStore, type Listed, type RevokedKind } from '../challenges/store.ts'
+
+// With the reading itself it stays below the 5 seconds that are promised.
+const REFRESH = 4_000
+
+/**
+ * The revocation list in memory. It is read again when the database announces a change, and every 4 seconds in case an
+ * announcement was lost, so that a revocation reaches every process within 5. A proxy's or a merchant's entry covers
+ * what was issued up to its moment: what is sold afterwards is good.
+ */
+export class Revocations {
+  readonly #store: ChallengeStore
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #log: Log
+  #payments: ReadonlySet<string> = new Set()
+  #proxies: ReadonlyMap<string, number> = new Map()
+  #merchants: ReadonlyMap<string, number> = new Map()
+  #empty = true
+  #timer: Timer | null = null
+  #stop: (() => Promise<void>) | null = null
+  // What was announced while a reading ran may be missing from it.
+  readonly #reading = new Rerun(() => this.#read())
+
+  constructor(store: ChallengeStore, database: Database, clock: Clock, log: Log) {
+    this.#store = store
+    this.#database = database
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Whether the challenge of this payment hash, issued at `issuedAt` for this proxy and merchant, has been revoked. */
+  has(paymentHash: string, proxyId: string | null, merchantId: string | null, issuedAt: number): boolean {
+    if (this.#empty) return false
+    return this.#payments.has(paymentHash) || issuedAt <= (this.until(proxyId, merchantId) ?? -Infinity)
+  }
+
+  /** Whether one payment has been revoked by itself. */
+  hasPayment(paymentHash: string): boolean {
+    return !this.#empty && this.#payments.has(paymentHash)
+  }
+
+  /**
+   * The moment up to which everything issued for this proxy or merchant is refused, in milliseconds since the epoch;
+   * null for none.
+   */
+  until(proxyId: string | null, merchantId: string | null): number | null {
+    if (this.#empty) return null
+    const ofProxy = proxyId === null ? undefined : this.#proxies.get(proxyId)
+    const ofMerchant = merchantId === null ? undefined : this.#merchants.get(merchantId)
+    return ofProxy === undefined && ofMerchant === undefined
+      ? null
+      : Math.max(ofProxy ?? -Infinity, ofMerchant ?? -Infinity)
+  }
+
+  /** Reads the list and begins to follow it. Resolves when it was read or the database was found to be away. */
+  async start(): Promise<void> {
+    this.#timer ??= this.#clock.every(REFRESH, () => {
+      void this.refresh()
+    })
+    await this.refresh()
+  }
+
+  /** Reads the list again. Never rejects: while the database is away the list stays as it was, and that is logged. */
+  refresh(): Promise<void> {
+    return this.#reading.run()
+  }
+
+  async close(): Promise<void> {
+    this.#timer?.cancel()
+    this.#timer = null
+    await this.#reading.ended()
+    await this.#stop?.()
+    this.#stop = null
+  }
+
+  async #read(): Promise<void> {
+    try {
+      // Listened to before the first reading, so that nothing falls between the two.
+      this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
+        void this.refresh()
+      })
+      const all = await this.#store.revocations()
+      this.#payments = new Set(all.filter(entry => entry.kind === 'payment').map(entry => entry.id))
+      this.#proxies = moments(all, 'proxy')
+      this.#merchants = moments(all, 'merchant')
+      this.#empty = all.length === 0
+    } catch (error) {
+      this.#log.warn({ err: error }, 'The revocation list could not be read')
+    }
+  }
+}
+
+function moments(all: readonly Listed[], kind: RevokedKind): ReadonlyMap<string, number> {
+  return new Map(all.filter(entry => entry.kind === kind).map(({ id, at }) => [id, at]))
+}

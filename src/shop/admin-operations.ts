@@ -1,0 +1,62 @@
+import { Type } from 'typebox'
+import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
+import { storefrontAdminTexts } from './documented.ts'
+import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './orders/views.ts'
+import { OrderNotMade } from './public-schema.ts'
+import type { Orders } from './orders/orders.ts'
+
+// Whatever is no id of ours is 404 like one that is not there (decision 10).
+const OrderId = Type.Object({ orderId: Type.String() })
+const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
+
+/**
+ * What the administrator does with orders: sees those that need somebody, and has one made that its store did not take
+ * at the claim (decision 146).
+ */
+export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
+  return documented(storefrontAdminTexts, [
+    defineOperation({
+      id: 'adminListTroubledOrders',
+      method: 'GET',
+      path: '/api/admin/storefront/orders',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: 'Paid orders of all stores that their shop did not make, or whose buyer wants the money back',
+      tag: 'Admin',
+      access: 'admin',
+      query: Type.Object({
+        skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+        take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+      }),
+      responses: { 200: { description: 'A bare array, longest waiting first.', schema: Type.Array(AdminOrderRow) } },
+      handle: async ({ query: { skip = 0, take = 50 } }) => ({
+        status: 200,
+        body: (
+          await orders.troubled({
+            skip: Math.min(Math.max(skip, 0), 2_147_483_647),
+            take: Math.min(Math.max(take, 1), 100)
+          })
+        ).map(adminOrderRow)
+      })
+    }),
+    defineOperation({
+      id: 'adminRetryStorefrontOrder',
+      method: 'POST',
+      path: '/api/admin/storefront/orders/:orderId/retry',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary: "Make the store's order of what the buyer gave at a claim that failed",
+      tag: 'Admin',
+      access: 'admin',
+      params: OrderId,
+      responses: {
+        200: { description: 'The order, which the store has taken.', schema: OrderView },
+        400: {
+          description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',
+          schema: ErrorBody
+        },
+        404: { description: 'There is no such order.', schema: ErrorBody },
+        502: { description: 'The store did not take it this time either.', schema: OrderNotMade }
+      },
+      handle: async ({ params }) => ({ status: 200, body: orderView(await orders.retry(params.orderId)) })
+    })
+  ])
+}

@@ -1,0 +1,95 @@
+import { LongError } from '../engine/operations/errors.ts'
+import type { Calculation, Catalog } from './platform.ts'
+import type { Integration, OrderItem, ShippingRules } from './schema.ts'
+
+/** What a checkout asks for. */
+export interface CartLine {
+  readonly variantId: number
+  readonly quantity: number
+}
+
+/** Most lines, most of each, and most of all together (contract, Limits: Storefront cart). */
+export const CART_LIMITS = Object.freeze({ lines: 10, quantity: 10, total: 10 })
+
+/**
+ * Checks what no schema of one field can: the quantity of all lines together.
+ * @throws LongError 400
+ */
+export function checkTotalQuantity(lines: readonly CartLine[]): void {
+  const total = lines.reduce((sum, line) => sum + line.quantity, 0)
+  if (total > CART_LIMITS.total)
+    throw invalidCart(`The cart holds ${total} pieces; at most ${CART_LIMITS.total} can be bought at once.`)
+}
+
+/** The same variant on several lines as one, for questions about stock. */
+export function joined(lines: readonly CartLine[]): CartLine[] {
+  const quantities = new Map<number, number>()
+  for (const { variantId, quantity } of lines) quantities.set(variantId, (quantities.get(variantId) ?? 0) + quantity)
+  return [...quantities].map(([variantId, quantity]) => ({ variantId, quantity }))
+}
+
+/**
+ * The lines with titles and prices of the catalog. @throws LongError 400 for a variant that is not there or cannot be
+ * bought
+ */
+export function priced(lines: readonly CartLine[], catalog: Catalog): OrderItem[] {
+  return lines.map(({ variantId, quantity }) => {
+    for (const product of catalog.products) {
+      const variant = product.variants.find(candidate => candidate.variantId === variantId)
+      if (variant === undefined) continue
+      if (!variant.available) throw soldOut(variantId)
+      return {
+        variantId,
+        productTitle: product.title,
+        variantTitle: variant.title,
+        quantity,
+        priceCents: variant.priceCents,
+        requiresShipping: true
+      }
+    }
+    throw invalidCart(`The catalog has no variant ${variantId}.`)
+  })
+}
+
+/**
+ * The lines at what the platform asks for them now, which the catalog may not know yet; the very same lines where it
+ * does.
+ * @throws TypeError for a variant that the platform left out
+ */
+export function atPricesOf(items: readonly OrderItem[], { lines }: Calculation): OrderItem[] {
+  return items.map(item => {
+    const line = lines.get(item.variantId)
+    if (line === undefined) throw new TypeError(`the platform has no price for variant ${item.variantId}`)
+    return { ...item, ...line }
+  })
+}
+
+/** Cents of all lines. */
+export function subtotalOf(items: readonly OrderItem[]): number {
+  return items.reduce((sum, item) => sum + item.priceCents * item.quantity, 0)
+}
+
+/** Cents of shipping: the flat rate, abroad too, or nothing from the free threshold on (decision 141). */
+export function shippingFor(rules: ShippingRules, subtotalCents: number): number {
+  return rules.freeEnabled && subtotalCents >= (rules.freeThresholdCents ?? 0) ? 0 : rules.domesticCents
+}
+
+/** Whether a store sends goods to a country: everywhere, or where it ships at home only, to its own (decision 140). */
+export function shipsTo(integration: Integration, country: string): boolean {
+  return !integration.shipping.domesticOnly || integration.shopCountry === country
+}
+
+/** 400 for a buyer abroad (contract, Errors: international address on a domestic-only store). */
+export function notShippedTo(integration: Integration, country: string): LongError {
+  const home = integration.shopCountry === null ? 'its own country' : integration.shopCountry
+  return new LongError(400, 'Not shipped to this country', `This store ships within ${home} only, not to ${country}.`)
+}
+
+/** 400 for what cannot be bought now. */
+export function soldOut(variantId: number): LongError {
+  return invalidCart(`Variant ${variantId} is not available, or not in this quantity.`)
+}
+
+function invalidCart(message: string): LongError {
+  return new LongError(400, 'Invalid cart', message)
+}

@@ -1,0 +1,363 @@
+import { hash } from 'node:crypto'
+import type { Challenges } from '../selling/challenges/service.ts'
+import { UNROUTED, type Offer } from '../selling/offers/offer.ts'
+import type { Challenge, SentChallenge } from '../selling/challenges/store.ts'
+import { clientNetwork } from '../engine/message/addresses.ts'
+import type { Context } from '../engine/message/context.ts'
+import { ConfigurationMissing, LongError, Unavailable } from '../engine/operations/errors.ts'
+import { serviceCaveat } from '../lightning/l402/caveats.ts'
+import { oneLine } from '../web/mail/plain-text.ts'
+import { atPrice, type Quotes } from '../lightning/money/prices.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Database } from '../platform/database/database.ts'
+import type { Random } from '../platform/system/ids.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+import { ProviderKeyRequired } from '../lightning/provider-calls/errors.ts'
+import {
+  atPricesOf,
+  checkTotalQuantity,
+  joined,
+  notShippedTo,
+  priced,
+  shippingFor,
+  shipsTo,
+  soldOut,
+  subtotalOf,
+  type CartLine
+} from './cart.ts'
+import type { Catalogs } from './catalogs.ts'
+import { placeOf, tokenPathOf, type ShopCredential, type ShopCredentials } from './credentials.ts'
+import { readLocation } from './location.ts'
+import { newOrderId } from './orders/id.ts'
+import type { OrderStore, OrderRecord } from './orders/store.ts'
+import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
+import { credentialRefused, notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
+
+/** Body of a checkout. */
+export interface StoreCheckoutInput {
+  readonly items: readonly CartLine[]
+  /** Null where none was given. */
+  readonly email: string | null
+}
+
+/** What a checkout comes to: an order to be paid, or one that is. */
+export type CheckedOut =
+  | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
+  /** `challengeId` for the receipt of a modern credential; null for the others. */
+  | {
+      readonly kind: 'paid'
+      readonly order: Order
+      readonly integration: Integration
+      readonly challengeId: string | null
+    }
+
+/**
+ * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription
+ * does not cover it (decisions 36 and 93).
+ */
+export type StoreStanding = 'selling' | 'lapsed' | 'closed'
+
+/** What checkouts are made with. */
+export interface CheckoutParts {
+  readonly challenges: Challenges
+  readonly credentials: Pick<ShopCredentials, 'read'>
+  readonly catalogs: Pick<Catalogs, 'forSale' | 'invalidate'>
+  readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
+  readonly paid: Pick<PaidOrders, 'byCredential'>
+  readonly platform: Pick<StorePlatform, 'available' | 'calculate'>
+  readonly prices: Pick<Quotes, 'quote'>
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  /** Milliseconds that a checkout's invoice can be paid. */
+  invoiceExpiry(): number
+  access(integration: Integration): StoreAccess
+  /** A store, active or not. */
+  store(slug: string): Promise<Integration | null>
+  standing(integration: Integration): Promise<StoreStanding>
+}
+
+interface Priced {
+  readonly items: readonly OrderItem[]
+  readonly subtotalCents: number
+  readonly shippingCents: number
+  readonly taxCents: number
+  readonly tax: OrderTax
+  readonly totalCents: number
+  readonly totalSats: number
+}
+
+const DAY = 86_400_000
+/** Cents of a dollar, as decimal places. */
+const CENT_PLACES = 2
+
+/**
+ * Checkout of a store (contract, Storefront): without a credential an order is made that waits for payment, and its
+ * invoice; with one, the order that it paid is found. What is wrong with cart or place is said before either (decision
+ * 138).
+ */
+export class Checkout {
+  readonly #parts: CheckoutParts
+
+  constructor(parts: CheckoutParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one
+   *   that is not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many
+   *   invoices of the store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax,
+   *   stock or an invoice cannot be had, or the merchant may not sell: nothing was made
+   */
+  async run(ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
+    checkTotalQuantity(input.items)
+    const integration = await this.#parts.store(slug)
+    if (integration === null) throw storeNotFound()
+    const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
+    switch (credential.kind) {
+      // Who has paid has said where already: the contract's retry row names no such header.
+      case 'none':
+        return await this.#sell(ctx, integration, input, readLocation(ctx.headers))
+      case 'paid':
+        return await this.#find(integration, credential.challenge, credential.challengeId)
+      case 'refused':
+        throw refusal(credential)
+    }
+  }
+
+  /** The order that was paid. Also of a store that sells nothing any more: who has paid is served. */
+  async #find(integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
+    const { orders, paid, clock } = this.#parts
+    const known = await orders.byPaymentHash(challenge.paymentHash)
+    if (known === null || !isReadable(known, clock.now())) throw orderNotFound()
+    const order = await paid.byCredential(known, integration)
+    if (order === null) throw orderNotFound()
+    return { kind: 'paid', order, integration, challengeId }
+  }
+
+  async #sell(
+    ctx: Context,
+    integration: Integration,
+    input: StoreCheckoutInput,
+    location: BuyerLocation
+  ): Promise<CheckedOut> {
+    const standing = await this.#parts.standing(integration)
+    if (standing === 'closed') throw storeNotFound()
+    if (standing === 'lapsed') throw notSelling(ctx.correlationId)
+    if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
+    const sum = await this.#price(integration, input.items, location, ctx.correlationId)
+    // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's
+    // order.
+    const wish = JSON.stringify([input, location])
+    const first = await this.#order(ctx, integration, input, location, sum, wish)
+    if (first !== null) return first
+    // What was to be handed out again has been paid meanwhile, which its challenge does not show: one of its own.
+    const other = await this.#order(
+      ctx,
+      integration,
+      input,
+      location,
+      sum,
+      `${wish} ${Buffer.from(this.#parts.random(16)).toString('hex')}`
+    )
+    if (other === null) throw new TypeError("a challenge for a checkout of its own was another's")
+    return other
+  }
+
+  /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
+  async #price(
+    integration: Integration,
+    lines: readonly CartLine[],
+    location: BuyerLocation,
+    correlationId: string
+  ): Promise<Priced> {
+    const { catalogs, platform, prices } = this.#parts
+    const catalog = await catalogs.forSale(integration).catch((error: unknown) => {
+      throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+    })
+    const listed = priced(lines, catalog)
+    const asked = joined(lines)
+    const available = await this.#ask(
+      integration,
+      access => platform.available(access, asked),
+      cause =>
+        temporary(
+          'Store unavailable',
+          'The store cannot be asked at the moment whether the goods are there.',
+          correlationId,
+          cause
+        )
+    )
+    for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
+    const noTax = (cause: unknown): Unavailable =>
+      temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
+    const calculate = (shippingCents: number) =>
+      this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
+    const expected = shippingFor(integration.shipping, subtotalOf(listed))
+    let calculation = await calculate(expected)
+    let items = atPricesOf(listed, calculation)
+    const shippingCents = shippingFor(integration.shipping, subtotalOf(items))
+    if (shippingCents !== expected) {
+      // What is asked for shipping hangs on the subtotal, and so does the tax on it.
+      calculation = await calculate(shippingCents)
+      items = atPricesOf(listed, calculation)
+      if (shippingFor(integration.shipping, subtotalOf(items)) !== shippingCents)
+        throw noTax(new TypeError('the prices of a store change from one question to the next'))
+    }
+    const subtotalCents = subtotalOf(items)
+    // The next ones are shown what is asked for.
+    if (subtotalCents !== subtotalOf(listed)) catalogs.invalidate(integration.id)
+    const { taxCents, tax } = calculation
+    const totalCents = subtotalCents + shippingCents + taxCents
+    // Nothing is sold for a sum that nobody can vouch for.
+    if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents))
+      throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
+    const { price } = await prices.quote('USD').catch((error: unknown) => {
+      throw error instanceof Unavailable
+        ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error)
+        : error
+    })
+    return {
+      items,
+      subtotalCents,
+      shippingCents,
+      taxCents,
+      tax,
+      totalCents,
+      totalSats: atPrice({ digits: BigInt(totalCents), places: CENT_PLACES }, price)
+    }
+  }
+
+  /** Asks the platform; what it fails with is logged for the operator and becomes `failure`. */
+  async #ask<T>(
+    integration: Integration,
+    ask: (access: StoreAccess) => Promise<T>,
+    failure: (cause: StorePlatformError) => Error
+  ): Promise<T> {
+    try {
+      return await ask(this.#parts.access(integration))
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      this.#parts.log.warn(
+        { err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault },
+        'a store could not be asked at a checkout'
+      )
+      throw failure(error)
+    }
+  }
+
+  /**
+   * Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is
+   * paid.
+   */
+  async #order(
+    ctx: Context,
+    integration: Integration,
+    input: StoreCheckoutInput,
+    location: BuyerLocation,
+    sum: Priced,
+    wish: string
+  ): Promise<CheckedOut | null> {
+    const { challenges, database, orders, clock, random } = this.#parts
+    const now = clock.now()
+    // Whole seconds, as the token's caveat has them (decisions 136 and 150).
+    const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
+    let made: Order | null = null
+    const { challenge, again } = await challenges
+      .mint(this.#offer(integration, sum.totalSats, wish), {
+        clientKey: clientNetwork(ctx.clientAddress),
+        digest: null,
+        tokenExpires: claimExpires,
+        record: async challenge => {
+          const order: Order = {
+            id: newOrderId(random),
+            storefrontId: integration.id,
+            merchantId: integration.merchantId,
+            paymentHash: challenge.paymentHash,
+            status: 'PendingPayment',
+            location,
+            ...sum,
+            email: input.email,
+            claimToken: null,
+            claimExpiresAt: claimExpires * 1000,
+            claimedAt: null,
+            platformOrderId: null,
+            orderNumber: null,
+            tracking: { number: null, carrier: null, url: null },
+            createdAt: now,
+            paidAt: null,
+            fulfilledAt: null,
+            shippedAt: null,
+            failure: null,
+            canceledAt: null,
+            refundRequest: null,
+            refundedAt: null
+          }
+          await database.transaction(async tx => {
+            await challenges.store.insert(tx, challenge)
+            await orders.insert(tx, order)
+          })
+          made = order
+        }
+      })
+      .catch((error: unknown) => {
+        throw sellingFault(error, ctx.correlationId)
+      })
+    if (!again) {
+      if (made === null) throw new TypeError('a challenge was made and its order was not')
+      return { kind: 'unpaid', order: made, challenge }
+    }
+    const held: OrderRecord | null = await orders.byPaymentHash(challenge.paymentHash)
+    return held?.status === 'PendingPayment' ? { kind: 'unpaid', order: held, challenge } : null
+  }
+
+  #offer(integration: Integration, amountSats: number, wish: string): Offer {
+    const { id, slug, merchantId } = integration
+    const path = tokenPathOf(slug)
+    return {
+      amountSats,
+      source: 'storefront',
+      service: serviceCaveat(slug),
+      merchantId: String(merchantId),
+      proxyId: null,
+      place: placeOf(id),
+      path,
+      tokenPath: path,
+      wildcard: true,
+      method: 'POST',
+      // Only ever compared, and kept as a digest; it has an email in it.
+      query: hash('sha256', wish, 'base64url'),
+      tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
+      invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
+      description: `Order at ${oneLine(integration.shopName ?? slug)}`,
+      payee: 'merchant',
+      ...UNROUTED
+    }
+  }
+}
+
+/**
+ * Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies).
+ */
+function sellingFault(error: unknown, correlationId: string): unknown {
+  if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing)
+    return notSelling(correlationId, error)
+  return error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+}
+
+/** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
+function refusal(refused: Extract<ShopCredential, { kind: 'refused' }>): LongError {
+  switch (refused.reason) {
+    case 'form':
+      return credentialRefused(400, 'Bad Request', refused)
+    case 'disabled':
+      return credentialRefused(400, 'Protocol disabled', refused)
+    case 'failed':
+      return credentialRefused(401, 'Unauthorized', refused)
+    case 'unknown':
+      return orderNotFound()
+  }
+}

@@ -1,0 +1,123 @@
+import { LongError } from '../../engine/operations/errors.ts'
+import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
+import { invalidField } from '../../engine/operations/validation.ts'
+import { equalBytes } from '../../platform/keys/constant-time.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { notShippedTo, shipsTo } from '../cart.ts'
+import { claimDigest } from './token.ts'
+import { countryCode } from '../pages/countries.ts'
+import type { ShopCredentials } from '../credentials.ts'
+import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } from '../orders/making.ts'
+import type { OrderStore, OrderRecord } from '../orders/store.ts'
+import type { PaidOrders } from '../orders/paid-orders.ts'
+import type { Integration, Order, ShippingAddress } from '../schema.ts'
+import { credentialRefused, orderNotFound, storeNotFound } from '../store-errors.ts'
+
+/** What a buyer sends to have an order made. */
+export interface ClaimInput {
+  /** Needed where no credential is sent (decision 133). */
+  readonly claimToken: string | null
+  readonly email: string
+  readonly shippingAddress: ShippingAddress
+}
+
+/** An order that was claimed, with its store. */
+export interface ClaimedOrder {
+  readonly order: Order
+  readonly integration: Integration
+  /** Of the modern Payment credential that claimed it, for its receipt; null for every other proof. */
+  readonly challengeId: string | null
+}
+
+/** An order with what stood for it. */
+interface Found {
+  readonly order: OrderRecord
+  /** A credential has shown that it is paid. */
+  readonly isProven: boolean
+  readonly challengeId: string | null
+}
+
+/** What claims are judged with. */
+export interface OrderClaimsParts {
+  readonly orders: Pick<OrderStore, 'byPaymentHash' | 'byClaimDigest'>
+  readonly paid: Pick<PaidOrders, 'byCredential'>
+  readonly making: Pick<OrderMaking, 'make'>
+  readonly credentials: Pick<ShopCredentials, 'read'>
+  readonly clock: Clock
+  /** Active or not. */
+  store(slug: string): Promise<Integration | null>
+}
+
+/** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */
+export class OrderClaims {
+  readonly #parts: OrderClaimsParts
+
+  constructor(parts: OrderClaimsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Has the store's order made, once for each payment. `authorization`: the request's headers, of which a payment
+   * credential is read; none for the claim page. Who has paid is served also where the store sells nothing any more.
+   * @throws LongError 400, 401 and 404 as the contract's error table has them; 502 when the store did not take the
+   *   order: the token is not used up and the address is kept; Unavailable 503 while the database is away
+   */
+  async claim(slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
+    const integration = await this.#parts.store(slug)
+    if (integration === null) throw storeNotFound()
+    const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)
+    if (order.claimedAt !== null) throw alreadyClaimed()
+    if (this.#parts.clock.now() > order.claimExpiresAt) throw windowEnded(order)
+    const details = detailsOf(integration, input)
+    const paid = isProven ? await this.#parts.paid.byCredential(order, integration) : order
+    if (paid === null) throw orderNotFound()
+    return { order: await this.#parts.making.make(integration, paid.id, details), integration, challengeId }
+  }
+
+  /** The order that credential or token stand for. */
+  async #find(integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
+    const { orders, credentials } = this.#parts
+    const credential = await credentials.read(authorization, integration, 'claim')
+    // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
+    const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null
+    if (credential.kind === 'refused' && !isIgnored) {
+      if (credential.reason === 'disabled') throw credentialRefused(401, 'Unauthorized', credential)
+      if (credential.reason === 'unknown') throw orderNotFound()
+      throw credentialRefused(
+        400,
+        credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed',
+        credential
+      )
+    }
+    if (credential.kind === 'paid') {
+      const order = await orders.byPaymentHash(credential.challenge.paymentHash)
+      if (order === null || !isItsToken(order, claimToken)) throw orderNotFound()
+      return { order, isProven: true, challengeId: credential.challengeId }
+    }
+    if (claimToken === null) throw missingProof()
+    const order = await orders.byClaimDigest(integration.id, claimDigest(claimToken))
+    if (order === null) throw orderNotFound()
+    return { order, isProven: false, challengeId: null }
+  }
+}
+
+/** Beside a credential the token may be left out; one that is sent must be the order's own (decision 133). */
+function isItsToken(order: OrderRecord, claimToken: string | null): boolean {
+  return claimToken === null || (order.claimDigest !== null && equalBytes(claimDigest(claimToken), order.claimDigest))
+}
+
+function detailsOf(integration: Integration, { email, shippingAddress }: ClaimInput): ClaimDetails {
+  const country = countryCode(shippingAddress.country)
+  if (country === null)
+    throw invalidField('/shippingAddress/country', 'Must be a country: two letters such as US, or its English name.')
+  if (!shipsTo(integration, country)) throw notShippedTo(integration, country)
+  return { email, shippingAddress, countryCode: country }
+}
+
+function windowEnded(order: OrderRecord): LongError {
+  return new LongError(
+    400,
+    'Claim window expired',
+    `This order could be claimed until ${new Date(order.claimExpiresAt).toISOString()}.`
+  )
+}

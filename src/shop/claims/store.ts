@@ -1,0 +1,132 @@
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { storable } from '../orders/store.ts'
+
+/** A claim that is held. Times in milliseconds since the epoch. */
+export interface HeldClaim {
+  readonly owner: string
+  readonly until: number
+  /** When the platform was asked before and may have made the order unheard; null when it certainly has not. */
+  readonly askedAt: number | null
+  /** Address and email, sealed. */
+  readonly details: string
+}
+
+/**
+ * Who is having the platform's order made: one row for each order, held by one owner at a time. A claim that is held
+ * lapses by itself when its time is over, so that a dead process's can be taken up.
+ */
+export interface ClaimStore {
+  /**
+   * Takes the claim of an order whose row the caller has locked, with new details, or for null with those kept before.
+   * Null when somebody holds it, and when nothing was kept. Of any number of callers exactly one has it.
+   */
+  take(
+    sql: TransactionSql,
+    orderId: string,
+    owner: string,
+    until: number,
+    now: number,
+    details: string | null
+  ): Promise<HeldClaim | null>
+  /** Notes that the platform is about to be asked. False when the claim is no longer the owner's. */
+  asking(orderId: string, owner: string, now: number): Promise<boolean>
+  /**
+   * Gives the claim up, its details kept; `fault` says why, for those who look after it. Without effect when it is
+   * another's.
+   */
+  release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void>
+  /** When the platform was asked without a certain answer, where nobody is having the order made; null else. */
+  doubt(orderId: string, now: number): Promise<number | null>
+  /** The platform has certainly not made what it was asked for at `askedAt`. Without effect when it was asked since. */
+  cleared(orderId: string, askedAt: number, now: number): Promise<void>
+  /** The order has been made: nothing is unsure any more. */
+  done(sql: TransactionSql, orderId: string): Promise<void>
+  /** The details kept for an order; null when none were. */
+  details(orderId: string): Promise<string | null>
+  /**
+   * Takes unclaimed orders that the platform may have made unheard since `since`, that nobody is having made, and that
+   * are due for a look, and puts them off by a quarter of the time since, at least by `pause` milliseconds, in one
+   * statement.
+   */
+  takeUnsure(since: number, now: number, pause: number, limit: number): Promise<string[]>
+}
+
+const NEVER = new Date(0)
+
+/** Claims in the SQL database. */
+export class SqlClaimStore implements ClaimStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async take(
+    sql: TransactionSql,
+    orderId: string,
+    owner: string,
+    until: number,
+    now: number,
+    details: string | null
+  ): Promise<HeldClaim | null> {
+    const at = new Date(now)
+    const rows =
+      details === null
+        ? await sql<Array<{ asked_at: Date | null; details: string }>>`
+        update storefront_claims set owner = ${owner}, lease_until = ${new Date(until)} where order_id = ${orderId} and lease_until <= ${at} returning asked_at, details`
+        : await sql<Array<{ asked_at: Date | null; details: string }>>`
+        insert into storefront_claims (order_id, owner, lease_until, details) values (${orderId}, ${owner}, ${new Date(until)}, ${details})
+        on conflict (order_id) do update set owner = excluded.owner, lease_until = excluded.lease_until, details = excluded.details
+        where storefront_claims.lease_until <= ${at}
+        returning asked_at, details`
+    const [row] = rows
+    return row === undefined ? null : { owner, until, askedAt: row.asked_at?.getTime() ?? null, details: row.details }
+  }
+
+  async asking(orderId: string, owner: string, now: number): Promise<boolean> {
+    const changed = await this.#database.sql`
+      update storefront_claims set asked_at = ${new Date(now)}, look_at = null where order_id = ${orderId} and owner = ${owner} and lease_until > ${new Date(now)}`
+    return changed.count === 1
+  }
+
+  async release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void> {
+    await this.#database.sql`
+      update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${storable(fault).slice(0, 1000)}
+      where order_id = ${orderId} and owner = ${owner}`
+  }
+
+  async doubt(orderId: string, now: number): Promise<number | null> {
+    const [row] = await this.#database.sql<
+      Array<{ asked_at: Date | null }>
+    >`select asked_at from storefront_claims where order_id = ${orderId} and lease_until <= ${new Date(now)}`
+    return row?.asked_at?.getTime() ?? null
+  }
+
+  async cleared(orderId: string, askedAt: number, now: number): Promise<void> {
+    await this.#database
+      .sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(askedAt)} and lease_until <= ${new Date(now)}`
+  }
+
+  async done(sql: TransactionSql, orderId: string): Promise<void> {
+    await sql`update storefront_claims set lease_until = ${NEVER}, asked_at = null, fault = null where order_id = ${orderId}`
+  }
+
+  async details(orderId: string): Promise<string | null> {
+    const [row] = await this.#database.sql<
+      Array<{ details: string }>
+    >`select details from storefront_claims where order_id = ${orderId}`
+    return row?.details ?? null
+  }
+
+  async takeUnsure(since: number, now: number, pause: number, limit: number): Promise<string[]> {
+    const at = new Date(now)
+    const rows = await this.#database.sql<Array<{ order_id: string }>>`
+      update storefront_claims set look_at = ${at}::timestamptz + greatest((${at}::timestamptz - asked_at) / 4, ${pause}::float8 * interval '1 millisecond')
+      where order_id in (
+        select order_id from storefront_claims join storefront_orders on id = order_id
+        where asked_at >= ${new Date(since)} and lease_until <= ${at} and claimed_at is null and (look_at is null or look_at <= ${at})
+        order by asked_at limit ${limit} for update of storefront_claims skip locked)
+      returning order_id`
+    return rows.map(row => row.order_id)
+  }
+}

@@ -1,0 +1,153 @@
+import type { Challenges } from '../selling/challenges/service.ts'
+import type { Challenge, ClaimScheme } from '../selling/challenges/store.ts'
+import type { ReadonlyHeaders } from '../engine/message/headers.ts'
+import { checkGrant, serviceCaveat } from '../lightning/l402/caveats.ts'
+import { readCredential, type Credential } from '../lightning/codecs/credential.ts'
+import { paymentHashOf } from '../lightning/codecs/preimage.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Integration } from './schema.ts'
+
+/** What the payment credential of a request says about a store's orders. */
+export type ShopCredential =
+  | { readonly kind: 'none' }
+  /** The invoice of this challenge was paid. `challengeId` for the receipt of a modern credential. */
+  | { readonly kind: 'paid'; readonly challenge: Challenge; readonly challengeId: string | null }
+  /**
+   * `form`: it cannot be read; `disabled`: of a scheme that is off; `failed`: not genuine, or not for this store;
+   * `unknown`: right in itself, and no payment that is known here.
+   */
+  | (Refused & { readonly scheme: ClaimScheme })
+
+interface Refused {
+  readonly kind: 'refused'
+  readonly reason: 'form' | 'disabled' | 'failed' | 'unknown'
+  /** Printable ASCII. */
+  readonly detail: string
+}
+
+type Judged = Exclude<ShopCredential, { kind: 'refused' }> | Refused
+
+/** The place of a store's challenges: what the cap on open invoices counts for (decision 132). */
+export function placeOf(storefrontId: number): string {
+  return `store:${storefrontId}`
+}
+
+/** The path that an order's token is good for, and the beginning of the paths below it (decision 114). */
+export function tokenPathOf(slug: string): string {
+  return `/api/storefront/${slug}/*`
+}
+
+/**
+ * Reads the payment credentials that authorize a store's checkout retry and claim (contract, Authentication 4; decision
+ * 137). Nothing is claimed or leased: the order is what is spent, so all three profiles may be repeated. The preimage
+ * proves the payment for as long as the order can be claimed, so a Payment credential is not refused for its invoice's
+ * age; a macaroon carries the end of the claim window itself (decision 136).
+ */
+export class ShopCredentials {
+  readonly #challenges: Challenges
+  readonly #clock: Clock
+
+  constructor(challenges: Challenges, clock: Clock) {
+    this.#challenges = challenges
+    this.#clock = clock
+  }
+
+  /** Judges the request's credential for `action` of a store. @throws Unavailable when the database is away */
+  async read(
+    headers: ReadonlyHeaders,
+    store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
+    action: 'checkout' | 'claim'
+  ): Promise<ShopCredential> {
+    const credential = readCredential(headers.pairs)
+    if (credential.kind === 'none') return { kind: 'none' }
+    const scheme = schemeOf(credential)
+    const judged = await this.#judge(credential, scheme, store, action)
+    this.#challenges.counters.verified(scheme, judged.kind === 'refused' ? judged.reason : 'ok')
+    return judged.kind === 'refused' ? { ...judged, scheme } : judged
+  }
+
+  async #judge(
+    credential: Exclude<Credential, { kind: 'none' }>,
+    scheme: ClaimScheme,
+    store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
+    action: string
+  ): Promise<Judged> {
+    if (!this.#challenges.settings.schemes.includes(scheme === 'l402' ? 'l402' : 'payment')) {
+      return refused(
+        'disabled',
+        scheme === 'l402'
+          ? 'L402 is not enabled on this server'
+          : 'Payment credentials are disabled on this server; use L402'
+      )
+    }
+    switch (credential.kind) {
+      case 'malformed':
+        return refused('form', credential.message)
+      // No macaroon was sent: the preimage alone finds the order (contract, Checkout request rules).
+      case 'classic':
+        if (credential.macaroon === '')
+          return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
+        return await this.#classic(credential, store, action)
+      case 'legacy':
+        return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
+      case 'modern':
+        return await this.#modern(credential.token, store)
+    }
+  }
+
+  async #classic(
+    credential: Extract<Credential, { kind: 'classic' }>,
+    store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
+    action: string
+  ): Promise<Judged> {
+    const { verifier } = this.#challenges
+    const token = verifier.tokens.genuine(credential)
+    if ('kind' in token) return refused('failed', token.detail)
+    const fallen = await verifier.tokens.standing(token)
+    if (fallen !== null) return refused('failed', fallen.detail)
+    const challenge = await this.#challenges.find(token.paymentHash)
+    // Every caveat, also where the payment is no longer known: what was bought elsewhere is refused as such.
+    const failure = checkGrant(
+      token.grant,
+      {
+        service: serviceCaveat(store.slug),
+        path: tokenPathOf(store.slug).replace('*', action),
+        merchantId: String(store.merchantId),
+        chargeId: challenge?.chargeId ?? null,
+        amountSats: challenge?.amountSats ?? token.grant.amountSats ?? 0
+      },
+      this.#clock.now() / 1000
+    )
+    if (failure !== null) return refused('failed', failure.message)
+    if (challenge !== null && challenge.tokenId !== token.tokenId)
+      return refused('failed', 'The token is not the one of this payment')
+    return this.#ofStore(challenge, store, null, 'unknown')
+  }
+
+  async #modern(token: string, store: Pick<Integration, 'id'>): Promise<Judged> {
+    const genuine = await this.#challenges.verifier.payments.genuine(token)
+    if ('kind' in genuine) return refused(genuine.reason === 'malformed' ? 'form' : 'failed', genuine.detail)
+    return this.#ofStore(genuine.challenge, store, genuine.credential.id, 'failed')
+  }
+
+  #ofStore(
+    challenge: Challenge | null,
+    store: Pick<Integration, 'id'>,
+    challengeId: string | null,
+    otherwise: 'failed' | 'unknown'
+  ): Judged {
+    if (challenge === null || challenge.source !== 'storefront' || challenge.place !== placeOf(store.id))
+      return refused(otherwise, 'This payment is not one of an order of this store')
+    if (this.#challenges.verifier.fit.isRevoked(challenge)) return refused('failed', 'The credential has been revoked')
+    return { kind: 'paid', challenge, challengeId }
+  }
+}
+
+function schemeOf(credential: Exclude<Credential, { kind: 'none' }>): ClaimScheme {
+  const profile = credential.kind === 'malformed' ? credential.profile : credential.kind
+  return profile === 'modern' ? 'payment' : profile === 'legacy' ? 'payment-legacy' : 'l402'
+}
+
+function refused(reason: Refused['reason'], detail: string): Refused {
+  return { kind: 'refused', reason, detail }
+}

@@ -1,0 +1,176 @@
+import { Type } from 'typebox'
+import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
+import { storefrontMerchantTexts } from './documented.ts'
+import { merchantOf } from '../accounts/merchants/principal.ts'
+import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './stores/integration-schema.ts'
+import type { Storefronts } from './stores/integrations.ts'
+import { orderPageOf, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './orders/views.ts'
+import type { Orders } from './orders/orders.ts'
+
+/** What the merchant's side of the shop needs. */
+export interface StorefrontMerchantParts {
+  readonly storefronts: Storefronts
+  readonly orders: Pick<Orders, 'list' | 'stats'>
+}
+
+const common = { tag: 'Storefront', access: 'merchant' } as const
+const PATH = '/api/merchant/storefront'
+
+const missing = {
+  description: 'The merchant has no store.',
+  schema: Type.Object({ error: Type.String(), message: Type.String() })
+}
+const silent = {
+  description: 'The platform gave no shop info. Nothing was changed.',
+  schema: Type.Object({
+    error: Type.String(),
+    message: Type.String(),
+    upstreamStatus: Type.Unsafe<number | null>({
+      type: ['integer', 'null'],
+      description: "The platform's HTTP status; null when it did not answer."
+    })
+  })
+}
+const opening = {
+  description:
+    'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
+}
+
+/**
+ * `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and
+ * 149).
+ */
+export function storefrontMerchantOperations(parts: StorefrontMerchantParts): AnyOperation[] {
+  return documented(storefrontMerchantTexts, [...store(parts), ...acts(parts), ...reports(parts)])
+}
+
+function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'getStorefront',
+      method: 'GET',
+      path: PATH,
+      mount: { use: 'storefront', chain: 'store-read' },
+      summary: 'The store, without its credentials',
+      responses: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
+      handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'createStorefront',
+      method: 'POST',
+      path: PATH,
+      mount: { use: 'storefront', chain: 'store-write' },
+      summary: 'Open a store; a merchant has one',
+      body: IntegrationInput,
+      responses: {
+        201: { description: 'Open, with what its platform says of the shop.', schema: IntegrationView },
+        400: opening,
+        409: { description: 'The merchant has a store, or another store has the slug.' },
+        502: silent
+      },
+      handle: async ({ ctx, body }) => {
+        const integration = await storefronts.create(merchantOf(ctx).id, body)
+        return { status: 201, body: integrationView(integration), headers: ['Location', PATH] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'updateStorefront',
+      method: 'PUT',
+      path: PATH,
+      mount: { use: 'storefront', chain: 'store-write' },
+      summary: 'Change what is named; slug and domain stay',
+      body: IntegrationChange,
+      bodyOptional: true,
+      responses: {
+        200: { description: 'The store as it is now.', schema: IntegrationView },
+        400: opening,
+        404: missing,
+        502: silent
+      },
+      handle: async ({ ctx, body }) => ({
+        status: 200,
+        body: integrationView(await storefronts.update(merchantOf(ctx).id, body))
+      })
+    })
+  ]
+}
+
+function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'invalidateStorefrontCache',
+      unaudited: true,
+      method: 'POST',
+      path: `${PATH}/invalidate-cache`,
+      mount: { use: 'storefront', chain: 'store-write' },
+      summary: 'Have the next request read the catalog from the platform',
+      responses: {
+        200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) },
+        404: missing
+      },
+      handle: async ({ ctx }) => {
+        const { slug } = await storefronts.invalidateCatalog(merchantOf(ctx).id)
+        return {
+          status: 200,
+          body: { success: true, message: `The catalog of ${slug} is read from the platform with the next request.` }
+        }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'refreshStorefrontShopInfo',
+      unaudited: true,
+      method: 'POST',
+      path: `${PATH}/refresh-shop-info`,
+      mount: { use: 'storefront', chain: 'store-write' },
+      summary: "Read the shop's domain, handle, name and country from the platform",
+      responses: {
+        200: { description: 'The store as it is now.', schema: IntegrationView },
+        400: { description: 'No credentials are stored, or the shop no longer sells in US dollars.' },
+        404: missing,
+        502: silent
+      },
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: integrationView(await storefronts.refreshShopInfo(merchantOf(ctx).id))
+      })
+    })
+  ]
+}
+
+function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'getStorefrontStats',
+      method: 'GET',
+      path: `${PATH}/stats`,
+      mount: { use: 'storefront', chain: 'store-read' },
+      summary: 'What the store has sold',
+      responses: { 200: { description: 'All zero without a store.', schema: StatsView } },
+      handle: async ({ ctx }) => {
+        const { id } = merchantOf(ctx)
+        const [integration, stats] = await Promise.all([storefronts.ofMerchant(id), orders.stats(id)])
+        return { status: 200, body: statsView(id, integration, stats) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listStorefrontOrders',
+      method: 'GET',
+      path: `${PATH}/orders`,
+      mount: { use: 'storefront', chain: 'store-read' },
+      summary: "The store's orders, newest first",
+      query: OrdersQuery,
+      responses: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
+      handle: async ({ ctx, query }) => {
+        const list = await orders.list(merchantOf(ctx).id, { status: query.status ?? null, ...orderPageOf(query) })
+        return { status: 200, body: list.map(orderRow) }
+      }
+    })
+  ]
+}

@@ -1,0 +1,250 @@
+import type { Challenges } from '../selling/challenges/service.ts'
+import type { GatewayConfig } from '../engine/config/schema.ts'
+import type { AnyOperation } from '../engine/operations/operation.ts'
+import { decodeInvoice } from '../lightning/codecs/bolt11.ts'
+import type { Outbox } from '../web/mail/outbox.ts'
+import type { SubscriptionGate } from '../accounts/merchants/gate.ts'
+import type { Merchants } from '../accounts/merchants/service.ts'
+import type { Quotes } from '../lightning/money/prices.ts'
+import type { Clock } from '../platform/system/clock.ts'
+import type { Database, TransactionSql } from '../platform/database/database.ts'
+import type { Random } from '../platform/system/ids.ts'
+import { periodic, type Jobs } from '../platform/jobs/jobs.ts'
+import type { Log } from '../platform/telemetry/log.ts'
+import type { Metrics } from '../platform/telemetry/metrics.ts'
+import { UnsealError, type Sealer } from '../platform/keys/secrets.ts'
+import { readDestination } from '../payments/refunds/destination.ts'
+import { isGivenBack } from '../payments/refunds/store.ts'
+import { storefrontAdminOperations } from './admin-operations.ts'
+import { Catalogs } from './catalogs.ts'
+import { Checkout, type StoreStanding } from './checkout.ts'
+import { SqlClaimStore } from './claims/store.ts'
+import { OrderClaims } from './claims/claims.ts'
+import { ShopCredentials } from './credentials.ts'
+import { Fulfilments } from './orders/fulfilments.ts'
+import { SqlIntegrationStore } from './stores/integration-store.ts'
+import { Storefronts } from './stores/integrations.ts'
+import { storefrontMerchantOperations } from './merchant-operations.ts'
+import { OrderHolds } from './orders/holds.ts'
+import { OrderSources } from './orders/refunds.ts'
+import { OrderMaking } from './orders/making.ts'
+import { SqlOrderStore } from './orders/store-sql.ts'
+import { Orders } from './orders/orders.ts'
+import { storefrontPageOperations } from './pages/operations.ts'
+import { PaidOrders } from './orders/paid-orders.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
+import { storefrontPublicOperations } from './public-operations.ts'
+import { RefundRequests } from './orders/refund-requests.ts'
+import { openSandboxShop } from './sandbox/sandbox.ts'
+import type { Integration, Order } from './schema.ts'
+import { openShopify } from './shopify/shopify.ts'
+import type { OutboundCall } from '../engine/upstream/outbound.ts'
+
+/** What the stores are opened with. */
+export interface OpenStorefrontParts {
+  readonly platform: StorePlatform
+  readonly challenges: Challenges
+  readonly gate: SubscriptionGate
+  readonly merchants: Pick<Merchants, 'byId'>
+  readonly prices: Pick<Quotes, 'quote'>
+  readonly outbox: Pick<Outbox, 'queue'>
+  /** Tells the merchant of a paid order that the shop did not make. */
+  orderFailed(sql: TransactionSql, order: Order): Promise<void>
+  readonly metrics: Metrics
+  readonly jobs: Jobs
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  config(): Pick<GatewayConfig, 'storefront'>
+  publicUrl(): string
+}
+
+/** Everything of the stores. */
+export type Storefront = ReturnType<typeof openStorefront>
+
+const SECOND = 1_000
+
+/** The platform that all stores are on, by the configuration. */
+export function openPlatform(
+  { storefront }: Pick<GatewayConfig, 'storefront'>,
+  around: { readonly database: Database; readonly clock: Clock; readonly log: Log; readonly call: OutboundCall }
+): StorePlatform {
+  return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
+}
+
+/** Opens the stores. */
+export function openStorefront(parts: OpenStorefrontParts) {
+  const { platform, challenges, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
+  const settings = (): GatewayConfig['storefront'] => parts.config().storefront
+  const storefronts = new Storefronts({
+    store: new SqlIntegrationStore(database),
+    sealer,
+    clock,
+    platform,
+    jobs,
+    publicUrl
+  })
+  const access = (integration: Integration): StoreAccess => {
+    try {
+      return storefronts.access(integration)
+    } catch (error) {
+      if (!(error instanceof UnsealError)) throw error
+      throw new StorePlatformError('credentials', 'the credentials of the store cannot be opened', { cause: error })
+    }
+  }
+  const bySlug = (slug: string) => storefronts.bySlug(slug)
+  const byId = (id: number) => storefronts.byId(id)
+  const standing = async (integration: Integration): Promise<StoreStanding> => {
+    const merchant = integration.isActive ? await merchants.byId(integration.merchantId) : null
+    if (merchant === null || !merchant.isActive) return 'closed'
+    return (await gate.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
+  }
+
+  const store = new SqlOrderStore(database)
+  const claimStore = new SqlClaimStore(database)
+  const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
+  const credentials = new ShopCredentials(challenges, clock)
+  const failures = parts.metrics.counter(
+    'boltgate_store_orders_failed_total',
+    'Paid orders of stores that their shop did not make, by reason: each reason of an order once.',
+    ['reason']
+  )
+  const onFailed = async (sql: TransactionSql, order: Order): Promise<void> => {
+    if (order.failure === null) return
+    await parts.orderFailed(sql, order)
+    failures.inc({ reason: order.failure.reason })
+  }
+  const paid = new PaidOrders({
+    store,
+    database,
+    clock,
+    random,
+    sealer,
+    log,
+    outbox: parts.outbox,
+    integration: byId,
+    publicUrl,
+    sold: order => {
+      challenges.counters.payment('storefront', 'invoice', order.totalSats)
+    }
+  })
+  const making = new OrderMaking({
+    orders: store,
+    claims: claimStore,
+    database,
+    platform,
+    sealer,
+    clock,
+    random,
+    log,
+    access,
+    isGivenBack,
+    onFailed,
+    integration: byId,
+    timeout: () => settings().timeout
+  })
+  const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
+  const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
+  const checkout = new Checkout({
+    challenges,
+    credentials,
+    catalogs,
+    orders: store,
+    paid,
+    platform,
+    prices: parts.prices,
+    database,
+    clock,
+    random,
+    log,
+    access,
+    standing,
+    store: bySlug,
+    invoiceExpiry: () => settings().invoiceExpiry
+  })
+  const fulfilments = new Fulfilments({ orders: store, platform, database, clock, log, access, bySlug, byId })
+
+  const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
+
+  challenges.onSettled('storefront', paid.settled)
+  /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
+  const open = async (slug: string): Promise<Integration | null> => {
+    const integration = await bySlug(slug)
+    return integration !== null && (await standing(integration)) !== 'closed' ? integration : null
+  }
+  const refundRequests = new RefundRequests({
+    database,
+    clock,
+    orders: store,
+    store: bySlug,
+    readAddress: async (text, order, now) => {
+      const challenge = await challenges.find(order.paymentHash)
+      if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
+      const type = /^ln/i.test(text) ? 'ln' : 'chain'
+      return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
+    }
+  })
+  const refundSources = new OrderSources({ database, clock, making })
+  const operations: AnyOperation[] = [
+    ...storefrontPublicOperations({
+      catalogs,
+      checkout,
+      claims,
+      orders,
+      fulfilments,
+      refundRequests,
+      challenges,
+      clock,
+      selling: open,
+      publicUrl
+    }),
+    ...storefrontMerchantOperations({ storefronts, orders }),
+    ...storefrontPageOperations({ orders, claims, refundRequests, storefronts: { bySlug: open }, catalogs, publicUrl }),
+    ...storefrontAdminOperations(orders)
+  ]
+  return {
+    refundSources,
+    /** Stores that want to be found. */
+    listed: async () =>
+      (await storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
+    holds,
+    storefronts,
+    catalogs,
+    checkout,
+    claims,
+    orders,
+    making,
+    fulfilments,
+    operations,
+    jobs: [
+      ...storefronts.jobs,
+      periodic(
+        'storefront-holds',
+        20 * SECOND,
+        'Has shops hold the goods of paid orders until they are claimed',
+        () => holds.run(),
+        { expiry: 300 * SECOND }
+      ),
+      periodic(
+        'storefront-fulfilments',
+        20 * SECOND,
+        'Asks shops how far claimed orders are',
+        () => fulfilments.poll(),
+        {
+          expiry: 300 * SECOND
+        }
+      ),
+      periodic(
+        'storefront-claims',
+        30 * SECOND,
+        'Looks for orders that shops may have taken without saying so',
+        () => making.followUp(),
+        { expiry: 300 * SECOND }
+      ),
+      periodic('storefront-purge', 3600 * SECOND, 'Deletes orders that nobody can read any more', () => orders.purge())
+    ],
+    close: () => {}
+  }
+}

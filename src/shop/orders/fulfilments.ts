@@ -1,0 +1,127 @@
+import { LongError } from '../../engine/operations/errors.ts'
+import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { progressed, type OrderStore, type OrderRecord } from './store.ts'
+import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from '../platform.ts'
+import { FIRST_CHECK } from './making.ts'
+import type { Integration, Order } from '../schema.ts'
+import { storeNotFound } from '../store-errors.ts'
+
+/** What fulfilments are taken in with. */
+export interface FulfilmentsParts {
+  readonly orders: Pick<OrderStore, 'lockPlatformOrder' | 'markProgress' | 'takeDue' | 'checkAt'>
+  readonly platform: Pick<StorePlatform, 'fulfilments' | 'readNotification'>
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  access(integration: Integration): StoreAccess
+  bySlug(slug: string): Promise<Integration | null>
+  byId(storefrontId: number): Promise<Integration | null>
+}
+
+const DUE_AT_ONCE = 200
+/** Milliseconds between two looks at an old order, at most. */
+const LONGEST_PAUSE = 6 * 3_600_000
+/** Milliseconds for which nobody else looks at an order that is being looked at. */
+const LOOKING = 120_000
+
+/**
+ * How far claimed orders are: PaidWithDetails to Fulfilled to Shipped (decision 147), by the platform's notifications,
+ * and by asking it where those are lost or cannot be had. An order never goes back.
+ */
+export class Fulfilments {
+  readonly #parts: FulfilmentsParts
+
+  constructor(parts: FulfilmentsParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Takes in a notification of a store's platform, once its signature over the raw bytes is good (decision 163). What
+   * is about orders that are not known here, or says nothing new, is ignored.
+   * @throws LongError 401 for a signature that is not good, 400 for what cannot be read, 404 for an unknown store;
+   *   Unavailable 503 when it cannot be written, so that it is sent again
+   */
+  async receive(slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
+    const integration = await this.#parts.bySlug(slug)
+    if (integration === null) throw storeNotFound()
+    const seen = this.#read(integration, headers, body)
+    if (seen !== null) await this.#apply(integration.id, seen)
+  }
+
+  /** Asks platforms about the orders that are due for it; a periodic job's. Returns how many have changed. */
+  async poll(): Promise<number> {
+    const { orders, clock } = this.#parts
+    const due = await orders.takeDue(clock.now(), LOOKING, DUE_AT_ONCE)
+    let changed = 0
+    for (const [storefrontId, ofStore] of Map.groupBy(due, order => order.storefrontId))
+      changed += await this.#ask(storefrontId, ofStore)
+    return changed
+  }
+
+  #read(integration: Integration, headers: ReadonlyHeaders, body: Uint8Array): Fulfilment | null {
+    const named = new Map<string, string>()
+    for (let at = 0; at + 1 < headers.pairs.length; at += 2)
+      named.set((headers.pairs[at] ?? '').toLowerCase(), headers.pairs[at + 1] ?? '')
+    try {
+      return this.#parts.platform.readNotification(this.#parts.access(integration), named, body)
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      this.#parts.log.warn(
+        { slug: integration.slug, fault: error.fault, err: error },
+        'a notification of a store was refused'
+      )
+      if (error.fault === 'credentials')
+        throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.', {}, [], error)
+      throw new LongError(400, 'Bad Request', 'The notification cannot be read.', {}, [], error)
+    }
+  }
+
+  async #ask(storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
+    const { platform, orders, clock, log } = this.#parts
+    const integration = await this.#parts.byId(storefrontId)
+    if (integration === null) return 0
+    const ids = due.flatMap(order => order.platformOrderId ?? [])
+    let seen: readonly Fulfilment[]
+    try {
+      seen = await platform.fulfilments(this.#parts.access(integration), ids)
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      // They are due again when the pause is over.
+      log.warn(
+        { err: error, slug: integration.slug, merchantId: integration.merchantId },
+        'a store could not be asked how far its orders are'
+      )
+      return 0
+    }
+    let changed = 0
+    for (const fulfilment of seen) if (await this.#apply(storefrontId, fulfilment)) changed++
+    const known = new Set(seen.map(({ platformOrderId }) => platformOrderId))
+    for (const order of due)
+      if (!known.has(order.platformOrderId ?? '')) await orders.checkAt(order.id, nextCheck(order, clock.now()))
+    return changed
+  }
+
+  /** Whether it said anything new. */
+  #apply(storefrontId: number, seen: Fulfilment): Promise<boolean> {
+    const { database, orders, clock } = this.#parts
+    return database.transaction(async tx => {
+      const order = await orders.lockPlatformOrder(tx, storefrontId, seen.platformOrderId)
+      if (order === null) return false
+      const now = clock.now()
+      const next = progressed(order, seen, now)
+      // A shipped order's tracking may still come, or change, for a while: the notification or the last looks bring it.
+      const isOver = seen.isCanceled || (next.status === 'Shipped' && next.tracking.number !== null)
+      await orders.markProgress(tx, next, isOver ? null : nextCheck(order, now))
+      return next.status !== order.status || next.tracking.number !== order.tracking.number
+    })
+  }
+}
+
+/** When an order is looked at next: a quarter of its age from now, so often at first and ever more rarely. */
+function nextCheck(order: Order, now: number): number {
+  const age = now - (order.claimedAt ?? order.createdAt)
+  return now + Math.min(Math.max(age / 4, FIRST_CHECK), LONGEST_PAUSE)
+}

@@ -1,0 +1,85 @@
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
+import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
+import type { Integration } from '../schema.ts'
+
+/** What goods are held with. */
+export interface OrderHoldsParts {
+  readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
+  readonly platform: Pick<StorePlatform, 'hold' | 'release'>
+  readonly clock: Clock
+  readonly log: Log
+  access(integration: Integration): StoreAccess
+  /** An order's store. */
+  integration(storefrontId: number): Promise<Integration | null>
+}
+
+/** Orders that one run looks at. */
+const AT_ONCE = 50
+/** Milliseconds after which a hold that could not be released is tried again. */
+const AGAIN = 600_000
+
+/**
+ * Has shops hold the goods of paid orders until they are claimed, where a platform can: not before they are paid, or
+ * strangers could empty a shop without paying. A shop is asked once for an order, since a hold whose answer was lost
+ * would be a second one beside it; it lapses with the claim window, as does every hold. An order without a hold is made
+ * as before, if the stock lasts.
+ */
+export class OrderHolds {
+  readonly #parts: OrderHoldsParts
+
+  constructor(parts: OrderHoldsParts) {
+    this.#parts = parts
+  }
+
+  /** Holds what was paid since, and releases what has been ordered or given back; a periodic job's. */
+  async run(): Promise<void> {
+    const { orders, clock } = this.#parts
+    for (const order of await orders.takeToHold(clock.now(), AT_ONCE)) await this.#hold(order)
+    for (const { order, holdId } of await orders.takeToRelease(clock.now(), AGAIN, AT_ONCE))
+      await this.#release(order, holdId)
+  }
+
+  async #hold(order: OrderRecord): Promise<void> {
+    const { orders, platform, log } = this.#parts
+    try {
+      const access = await this.#access(order)
+      if (access === null) return
+      const holdId = await platform.hold(access, {
+        sourceIdentifier: order.id,
+        items: order.items,
+        until: order.claimExpiresAt
+      })
+      if (holdId !== null) await orders.held(order.id, holdId)
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      log.warn(
+        { err: error, orderId: order.id, merchantId: order.merchantId, fault: error.fault },
+        'the goods of a paid order could not be held'
+      )
+      if (error.fault === 'throttled') await orders.unasked(order.id)
+    }
+  }
+
+  async #release(order: OrderRecord, holdId: string): Promise<void> {
+    const { orders, platform, log } = this.#parts
+    try {
+      const access = await this.#access(order)
+      if (access === null) return
+      await platform.release(access, holdId)
+      await orders.held(order.id, null)
+    } catch (error) {
+      if (!(error instanceof StorePlatformError)) throw error
+      log.warn(
+        { err: error, orderId: order.id, merchantId: order.merchantId, fault: error.fault },
+        'goods that were held could not be released; it is tried again'
+      )
+    }
+  }
+
+  async #access(order: OrderRecord): Promise<StoreAccess | null> {
+    const integration = await this.#parts.integration(order.storefrontId)
+    return integration === null ? null : this.#parts.access(integration)
+  }
+}

@@ -1,0 +1,110 @@
+import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { KindName } from '../../lightning/providers/provider.ts'
+import type { RefundSource, RefundSources } from '../../payments/refunds/source.ts'
+import { isOrderId } from './id.ts'
+import type { OrderMaking } from './making.ts'
+
+interface Row {
+  id: string
+  merchant_id: number
+  paid_at: Date | null
+  claimed_at: Date | null
+  canceled_at: Date | null
+  total_sats: bigint
+  charge_id: string
+  provider_slot: ProviderSlot
+  provider_kind: KindName
+  invoice: string
+  lease_until: Date | null
+  asked_at: Date | null
+}
+
+/** What orders are refunded with. */
+export interface OrderSourcesParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly making: Pick<OrderMaking, 'resolve'>
+}
+
+/**
+ * Orders of stores as money that can be given back (decision: `invoiceId` of a refund may be an order's id). No order
+ * is both given back and sent: while the shop has it, or may have it unheard, it is not refundable; and a refund that
+ * may have paid takes the claim away, which whoever makes an order must hold. Both look under a lock on the order's
+ * row.
+ */
+export class OrderSources implements RefundSources {
+  readonly #parts: OrderSourcesParts
+
+  constructor(parts: OrderSourcesParts) {
+    this.#parts = parts
+  }
+
+  async get(merchantId: number, orderId: string, now: number): Promise<RefundSource | null> {
+    if (!isOrderId(orderId)) return null
+    const { sql } = this.#parts.database
+    const seen = await read(sql, merchantId, orderId)
+    if (seen === null) return null
+    // What may have been made unheard is looked for first: only then can it be said.
+    if (seen.claimed_at !== null || seen.asked_at === null) return sourceOf(seen, now)
+    await this.#parts.making.resolve(orderId)
+    const resolved = await read(sql, merchantId, orderId)
+    return resolved === null ? null : sourceOf(resolved, now)
+  }
+
+  async lock(sql: TransactionSql, merchantId: number, orderId: string, now: number): Promise<RefundSource | null> {
+    if (!isOrderId(orderId)) return null
+    await sql`select 1 from storefront_orders where id = ${orderId} and merchant_id = ${merchantId} for update`
+    // Read by a statement of its own, which sees what whoever held the row has written.
+    const row = await read(sql, merchantId, orderId)
+    if (row === null) return null
+    const source = sourceOf(row, now)
+    // A claim that lapsed while its process stood still must find that it is no longer its own.
+    if (source.refusal === null)
+      await sql`update storefront_claims set owner = 'refund' where order_id = ${orderId} and lease_until <= ${new Date(now)}`
+    return source
+  }
+
+  async refunded(sql: TransactionSql, { invoiceId }: RefundSource): Promise<void> {
+    await sql`update storefront_orders set refunded_at = ${new Date(this.#parts.clock.now())} where id = ${invoiceId} and refunded_at is null`
+  }
+}
+
+async function read(sql: Sql, merchantId: number, orderId: string): Promise<Row | null> {
+  const [row] = await sql<Row[]>`
+    select o.id, o.merchant_id, o.paid_at, o.claimed_at, o.canceled_at, o.total_sats, c.charge_id, c.provider_slot, c.provider_kind, c.invoice, k.lease_until, k.asked_at
+    from storefront_orders o join challenges c using (payment_hash) left join storefront_claims k on k.order_id = o.id
+    where o.id = ${orderId} and o.merchant_id = ${merchantId}`
+  return row ?? null
+}
+
+function sourceOf(row: Row, now: number): RefundSource {
+  return {
+    invoiceId: row.id,
+    merchantId: row.merchant_id,
+    slot: row.provider_slot,
+    kind: row.provider_kind,
+    chargeId: row.charge_id,
+    network: decodeInvoice(row.invoice).network,
+    capSats: Number(row.total_sats),
+    refusal: refusalOf(row, now)
+  }
+}
+
+function refusalOf(
+  { paid_at: paidAt, claimed_at: claimedAt, canceled_at: canceledAt, lease_until: leaseUntil, asked_at: askedAt }: Row,
+  now: number
+): string | null {
+  if (paidAt === null) return 'This order is not paid.'
+  if (claimedAt !== null)
+    return canceledAt !== null
+      ? null
+      : 'The shop has this order. Call it off there; once the shop has said so, it can be refunded here.'
+  if (leaseUntil !== null && leaseUntil.getTime() > now)
+    return 'The shop is being asked for this order at this moment. Try again in a minute.'
+  return askedAt === null
+    ? null
+    : 'The shop may have taken this order without saying so; it is looked for. Try again in a minute.'
+}

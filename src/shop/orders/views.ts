@@ -1,0 +1,211 @@
+import { Type, type Static } from 'typebox'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import type { RawJson } from '../../lightning/money/decimal.ts'
+import type { StoreStats } from './orders.ts'
+import { failureWords } from './making.ts'
+import type { Integration, Order, OrderStatus } from '../schema.ts'
+import { usd } from '../usd.ts'
+
+/** The states of an order in the order in which they follow each other (contract, Storefront order). */
+const ORDER_STATUSES = [
+  'PendingPayment',
+  'PaidAwaitingDetails',
+  'PaidWithDetails',
+  'Fulfilled',
+  'Shipped'
+] as const satisfies readonly OrderStatus[]
+
+/** Most orders of one page, and how many there are unless said (contract, Storefront merchant endpoints). */
+const MOST_ORDERS = 100
+const ORDERS = 20
+/** Nobody has more: what lies behind it is empty, and the database counts no further. */
+const LAST_PAGE = 20_000_000
+
+/** Query of `GET /api/merchant/storefront/orders`; out of range is clamped (decision 12). */
+export const OrdersQuery = Type.Object({
+  status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
+  page: Type.Optional(Type.Integer({ description: 'From 1, which it is unless said.' })),
+  pageSize: Type.Optional(Type.Integer({ description: `From 1 to ${MOST_ORDERS}; ${ORDERS} unless said.` }))
+})
+export type OrdersQuery = Static<typeof OrdersQuery>
+
+/** The page that a query asks for, within its bounds. */
+export function orderPageOf({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): {
+  readonly page: number
+  readonly pageSize: number
+} {
+  return {
+    page: Math.min(Math.max(page ?? 1, 1), LAST_PAGE),
+    pageSize: Math.min(Math.max(pageSize ?? ORDERS, 1), MOST_ORDERS)
+  }
+}
+
+const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+// Open, because the writer would print a number of a schema through a double (decision 8).
+const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
+
+const row = {
+  orderId: Type.String(),
+  status: Type.Enum([...ORDER_STATUSES]),
+  totalUsd: dollars('A number of US dollars: goods, shipping and tax.'),
+  paidSats: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null until it is paid.' }),
+  email: text('As the buyer gave it; null where none was given.'),
+  storefrontOrderNumber: text("The platform's number of the order; null until it was claimed.")
+}
+
+/** What an order needs somebody for; each is left out where it needs nobody. */
+const trouble = {
+  failure: Type.Optional(
+    Type.Object(
+      {
+        reason: Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed']),
+        message: Type.String(),
+        failedAt: isoTime()
+      },
+      { description: 'Why the shop did not make the paid order.' }
+    )
+  ),
+  refundRequest: Type.Optional(
+    Type.Object(
+      { refundAddress: Type.String(), refundType: Type.Enum(['chain', 'ln']), requestedAt: isoTime() },
+      {
+        description: 'Where the buyer wants the money back. POST /api/refunds with the orderId as invoiceId gives it.'
+      }
+    )
+  ),
+  canceledAt: Type.Optional(isoTime('When the shop called the order off.')),
+  refundedAt: Type.Optional(isoTime('When all that was paid had been given back.'))
+}
+
+/** An order in the list of its merchant (contract, Storefront merchant endpoints). */
+export const OrderRow = Type.Object({ ...row, createdAt: isoTime(), ...trouble }, { title: 'StoreOrderRow' })
+export type OrderRow = Static<typeof OrderRow>
+
+/** An order with all that is shown of one (contract, Storefront integration resources: Order). */
+export const OrderView = Type.Object(
+  {
+    ...row,
+    trackingNumber: text('Once it is shipped.'),
+    trackingCarrier: text('Once it is shipped.'),
+    trackingUrl: text('Once it is shipped.'),
+    createdAt: isoTime(),
+    paidAt: isoTimeOrNull('Null until it is paid.'),
+    shippedAt: isoTimeOrNull('Null until it is shipped.'),
+    ...trouble
+  },
+  { title: 'StoreOrder' }
+)
+export type OrderView = Static<typeof OrderView>
+
+/** What a merchant sees of an order in the list. */
+export function orderRow(order: Order): OrderRow {
+  return {
+    orderId: order.id,
+    status: order.status,
+    totalUsd: usd(order.totalCents),
+    paidSats: order.paidAt === null ? null : order.totalSats,
+    email: order.email,
+    storefrontOrderNumber: order.orderNumber,
+    createdAt: iso(order.createdAt),
+    ...troubleOf(order)
+  }
+}
+
+function troubleOf({ failure, refundRequest, canceledAt, refundedAt }: Order): Partial<OrderRow> {
+  return {
+    ...(failure === null
+      ? {}
+      : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } }),
+    ...(refundRequest === null
+      ? {}
+      : {
+          refundRequest: {
+            refundAddress: refundRequest.address,
+            refundType: refundRequest.type,
+            requestedAt: iso(refundRequest.at)
+          }
+        }),
+    ...(canceledAt === null ? {} : { canceledAt: iso(canceledAt) }),
+    ...(refundedAt === null ? {} : { refundedAt: iso(refundedAt) })
+  }
+}
+
+/**
+ * All that a buyer is shown: why the shop did not make the order in our words, since the platform's are the merchant's.
+ */
+export function buyerView(order: Order): OrderView {
+  const { failure } = order
+  return failure === null
+    ? orderView(order)
+    : orderView({ ...order, failure: { ...failure, message: failureWords(failure.reason) } })
+}
+
+/** An order in the administrator's list. */
+export const AdminOrderRow = Type.Object(
+  { ...OrderRow.properties, merchantId: Type.Integer() },
+  { title: 'AdminStoreOrderRow' }
+)
+
+/** What the administrator sees of an order in the list. */
+export function adminOrderRow(order: Order): Static<typeof AdminOrderRow> {
+  return { ...orderRow(order), merchantId: order.merchantId }
+}
+
+/** All that is shown of an order. Nothing in it opens the claim page. */
+export function orderView(order: Order): OrderView {
+  const { tracking } = order
+  return {
+    ...orderRow(order),
+    trackingNumber: tracking.number,
+    trackingCarrier: tracking.carrier,
+    trackingUrl: tracking.url,
+    paidAt: order.paidAt === null ? null : iso(order.paidAt),
+    shippedAt: order.shippedAt === null ? null : iso(order.shippedAt)
+  }
+}
+
+const counters = {
+  totalCheckouts: Type.Integer(),
+  paidOrders: Type.Integer(),
+  conversionRate: Type.Number({
+    description: 'Paid orders for each checkout, 0 to 1 with four places; 0 when there was none.'
+  }),
+  totalPaidSats: Type.Integer(),
+  totalPaidUsd: dollars('A number of US dollars, of paid orders only.'),
+  fulfilled: Type.Integer({ description: 'Those shipped since are among them.' }),
+  shipped: Type.Integer(),
+  firstOrderAt: isoTimeOrNull('Null when there was no order yet.'),
+  lastOrderAt: isoTimeOrNull('Null when there was no order yet.')
+}
+
+/** Response of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
+export const StatsView = Type.Object(
+  {
+    merchantId: Type.Integer(),
+    total: Type.Object({ totalIntegrations: Type.Integer(), ...counters }),
+    byStore: Type.Array(Type.Object({ slug: Type.String(), storefrontDomain: Type.String(), ...counters }))
+  },
+  { title: 'StoreStats' }
+)
+export type StatsView = Static<typeof StatsView>
+
+/** The counters of a merchant with its store; without one all are 0. Orders that were purged still count. */
+export function statsView(merchantId: number, integration: Integration | null, stats: StoreStats): StatsView {
+  const { totalPaidCents, firstOrderAt, lastOrderAt, ...counted } = stats
+  const all = {
+    ...counted,
+    totalPaidUsd: usd(totalPaidCents),
+    firstOrderAt: firstOrderAt === null ? null : iso(firstOrderAt),
+    lastOrderAt: lastOrderAt === null ? null : iso(lastOrderAt)
+  }
+  return {
+    merchantId,
+    total: { totalIntegrations: integration === null ? 0 : 1, ...all },
+    byStore:
+      integration === null ? [] : [{ slug: integration.slug, storefrontDomain: integration.storefrontDomain, ...all }]
+  }
+}
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,240 @@
+import { ShortError, type FieldErrors } from '../../engine/operations/errors.ts'
+import { fieldName, isStorable } from '../../engine/operations/validation.ts'
+import { isMailAddress } from '../../web/mail/mail.ts'
+import { asciiEmail } from '../../engine/formats/ascii-email.ts'
+import { addressRules, COUNTRIES, countryCode, countryName } from './countries.ts'
+import type { Order, ShippingAddress } from '../schema.ts'
+
+/** Fields of the claim page's form, in the order in which they stand on it. */
+export const FIELDS = [
+  'email',
+  'firstName',
+  'lastName',
+  'country',
+  'address1',
+  'address2',
+  'city',
+  'province',
+  'zip',
+  'phone'
+] as const
+
+export type Field = (typeof FIELDS)[number]
+
+/** What stands in each field. */
+export type FormValues = Readonly<Record<Field, string>>
+
+/** What is wrong with which field, in a sentence that says what would be right. */
+export type FormErrors = Readonly<Partial<Record<Field, string>>>
+
+/** Most characters of each field (contract, Shipping address); an address for mail has at most 254 (RFC 5321). */
+export const MAXIMA: Readonly<Record<Field, number>> = {
+  email: 254,
+  firstName: 200,
+  lastName: 200,
+  country: 100,
+  address1: 500,
+  address2: 500,
+  city: 100,
+  province: 100,
+  zip: 20,
+  phone: 30
+}
+
+/** What a form asks for, ready for the claim. */
+export interface ClaimFormDetails {
+  readonly email: string
+  readonly shippingAddress: ShippingAddress
+}
+
+/** A form as it was sent. */
+export interface SentForm {
+  readonly values: FormValues
+  /** The sender wants to see the form with these values again, and not to claim yet. */
+  readonly change: boolean
+}
+
+const MOST_PARTS = 32
+const decoder = new TextDecoder('utf-8', { fatal: true })
+
+/**
+ * Reads `application/x-www-form-urlencoded`. Fields that are not there read as empty; spaces around a value are
+ * nobody's wish.
+ * @throws ShortError 400 for what no browser sends: another encoding than UTF-8, a field twice, far too many parts
+ */
+export function readForm(bytes: Uint8Array): SentForm {
+  const given = new Map<string, string>()
+  const parts = decoded(bytes).split('&', MOST_PARTS + 1)
+  if (parts.length > MOST_PARTS) throw unreadable(`it has more than ${MOST_PARTS} parts`)
+  for (const part of parts) {
+    if (part === '') continue
+    const at = part.indexOf('=')
+    const name = component(at < 0 ? part : part.slice(0, at))
+    if (given.has(name)) throw unreadable('a field stands in it twice')
+    given.set(name, at < 0 ? '' : component(part.slice(at + 1)))
+  }
+  return { values: valuesOf(field => oneSpace(given.get(field) ?? '')), change: given.has('change') }
+}
+
+/** The one field of the form that asks for the money back. @throws ShortError 400 for what no browser sends */
+export function readRefundForm(bytes: Uint8Array): string {
+  return (new URLSearchParams(decoded(bytes)).get('refundAddress') ?? '').trim()
+}
+
+function decoded(bytes: Uint8Array): string {
+  try {
+    return decoder.decode(bytes)
+  } catch (error) {
+    if (error instanceof TypeError) throw unreadable('it is not UTF-8')
+    throw error
+  }
+}
+
+function component(text: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch (error) {
+    if (error instanceof URIError) throw unreadable('a percent sign does not begin a character of UTF-8')
+    throw error
+  }
+}
+
+function unreadable(why: string): ShortError {
+  return new ShortError(400, `The form cannot be read: ${why}.`, [], 'BG_FORM_UNREADABLE')
+}
+
+/** Fields have one line each; labels and customs forms show nothing else. */
+function oneSpace(text: string): string {
+  return text.replaceAll(/[\t\n\v\f\r\u0085\u2028\u2029]+/g, ' ').trim()
+}
+
+function valuesOf(value: (field: Field) => string): FormValues {
+  return {
+    email: asciiEmail(value('email')),
+    firstName: value('firstName'),
+    lastName: value('lastName'),
+    country: value('country'),
+    address1: value('address1'),
+    address2: value('address2'),
+    city: value('city'),
+    province: value('province'),
+    zip: value('zip'),
+    phone: value('phone')
+  }
+}
+
+/** What is known of a buyer already: where tax was worked out for, and the address given at checkout. */
+export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry: string | null): FormValues {
+  const { country, state, zip } = order.location
+  const known: Partial<Record<Field, string>> = {
+    email: order.email ?? '',
+    country: onlyCountry ?? countryCode(country) ?? '',
+    province: state,
+    zip
+  }
+  return valuesOf(field => known[field] ?? '')
+}
+
+/** Countries to choose from: all, or the shop's own where it ships to no other. */
+export function countriesOf(onlyCountry: string | null): ReadonlyArray<(typeof COUNTRIES)[number]> {
+  return onlyCountry === null ? COUNTRIES : COUNTRIES.filter(({ code }) => code === onlyCountry)
+}
+
+/**
+ * The details, or what is wrong with which field. `onlyCountry` is the one country that the shop ships to; null for
+ * any.
+ */
+export function checkForm(
+  values: FormValues,
+  onlyCountry: string | null
+): { readonly details: ClaimFormDetails } | { readonly errors: FormErrors } {
+  const errors: Partial<Record<Field, string>> = {}
+  const country = countryCode(values.country)
+  const { stateLabel, stateNeeded, zipLabel, zipNeeded } = addressRules(country ?? '')
+  for (const field of FIELDS) {
+    const value = values[field]
+    if (!isStorable(value) || /\p{Cc}/u.test(value))
+      errors[field] = `${labelOf(field, country)} has a character that cannot be read. Please type it anew.`
+    else if ([...value].length > MAXIMA[field])
+      errors[field] = `${labelOf(field, country)} can have at most ${MAXIMA[field]} characters.`
+  }
+  const need = (field: Field, message: string): void => {
+    if (values[field] === '') errors[field] ??= message
+  }
+  need('email', 'Enter your email address.')
+  need('firstName', 'Enter your first name.')
+  need('lastName', 'Enter your last name.')
+  need('country', 'Choose a country.')
+  need('address1', 'Enter your street and house number.')
+  need('city', 'Enter your town or city.')
+  if (stateNeeded) need('province', `Enter your ${lower(stateLabel)}.`)
+  if (zipNeeded) need('zip', `Enter your ${lower(zipLabel)}.`)
+  if (values.email !== '' && !isMailAddress(values.email))
+    errors.email ??= 'Enter an email address like name@example.com.'
+  if (country === null) errors.country ??= 'Choose a country from the list.'
+  else if (onlyCountry !== null && country !== onlyCountry)
+    errors.country ??= `This shop ships within ${countryName(onlyCountry)} only.`
+  if (country === null || Object.keys(errors).length > 0) return { errors }
+  const { email, firstName, lastName, address1, city } = values
+  return {
+    details: {
+      email,
+      shippingAddress: {
+        firstName,
+        lastName,
+        address1,
+        address2: orNull(values.address2),
+        city,
+        province: orNull(values.province),
+        zip: orNull(values.zip),
+        country,
+        phone: orNull(values.phone)
+      }
+    }
+  }
+}
+
+function orNull(text: string): string | null {
+  return text === '' ? null : text
+}
+
+/** `ZIP code` keeps its capitals inside a sentence, `State` does not. */
+function lower(label: string): string {
+  return /^[A-Z]{2}/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1)
+}
+
+/** The name of a field on the page, by the chosen country's two capital letters; null for none. */
+export function labelOf(field: Field, country: string | null): string {
+  const { stateLabel, zipLabel } = addressRules(country ?? '')
+  const labels: Readonly<Record<Field, string>> = {
+    email: 'Email',
+    firstName: 'First name',
+    lastName: 'Last name',
+    country: 'Country',
+    address1: 'Street and house number',
+    address2: 'Flat, suite or floor',
+    city: 'Town or city',
+    province: stateLabel,
+    zip: zipLabel,
+    phone: 'Phone'
+  }
+  return labels[field]
+}
+
+/** Whether a field must be filled in, in that country. */
+export function isNeeded(field: Field, country: string | null): boolean {
+  const { stateNeeded, zipNeeded } = addressRules(country ?? '')
+  if (field === 'province') return stateNeeded
+  if (field === 'zip') return zipNeeded
+  return field !== 'address2' && field !== 'phone'
+}
+
+/** A validation problem of the claim in terms of the form; null when it says nothing of any field of it. */
+export function formErrors(errors: FieldErrors): FormErrors | null {
+  const found: Partial<Record<Field, string>> = {}
+  for (const field of FIELDS) {
+    const messages = errors[fieldName(field === 'email' ? '/email' : `/shippingAddress/${field}`)]
+    if (messages !== undefined) found[field] = messages.join(' ')
+  }
+  return Object.keys(found).length === 0 ? null : found
+}

@@ -1,0 +1,332 @@
+import { Type } from 'typebox'
+import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../../engine/operations/errors.ts'
+import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { storefrontPageTexts } from '../documented.ts'
+import { PageAssets } from '../../web/kit/assets.ts'
+import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../../web/kit/document.ts'
+import {
+  checkForm,
+  FIELDS,
+  formErrors,
+  MAXIMA,
+  readForm,
+  readRefundForm,
+  type ClaimFormDetails,
+  type FormErrors
+} from './claim-form.ts'
+import {
+  address,
+  claimPage,
+  failedPage,
+  formPage,
+  missingOrderPage,
+  onlyCountryOf,
+  claimedOrderPage,
+  type ClaimPageFacts
+} from './claim-page.ts'
+import { LONGEST_ADDRESS } from './refund-panel.ts'
+import { ALREADY_CLAIMED } from '../orders/making.ts'
+import type { Catalog } from '../platform.ts'
+import type { Integration, Order } from '../schema.ts'
+import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
+
+/** An order with its store. */
+export interface FoundOrder {
+  readonly order: Order
+  readonly integration: Integration
+}
+
+/** What the pages of stores need of others. */
+export interface StorefrontPageParts {
+  readonly orders: {
+    /** Null wherever reading the order's status would be 404: unknown token, another store, time over. */
+    byClaimToken(slug: string, claimToken: string): Promise<FoundOrder | null>
+  }
+  readonly claims: {
+    /** Throws the contract's errors of a claim. */
+    claim(
+      slug: string,
+      input: ClaimFormDetails & { readonly claimToken: string | null },
+      authorization: ReadonlyHeaders
+    ): Promise<FoundOrder>
+  }
+  readonly refundRequests: {
+    /** Throws what is wrong with the address, and why there is nothing to give back. */
+    ask(slug: string, claimToken: string, address: string): Promise<unknown>
+  }
+  readonly storefronts: {
+    /** Active or not; null for unknown. */
+    bySlug(slug: string): Promise<Integration | null>
+  }
+  readonly catalogs: {
+    /** Throws Unavailable while there is none at all. */
+    get(integration: Integration): Promise<Catalog>
+  }
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+/** 32 random bytes in base64url (decision 134). What has another form is not looked up. */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+const Slug = Type.Object({ slug: Type.String() })
+const ClaimQuery = Type.Object({
+  claimToken: Type.Optional(Type.String({ description: 'The claim token: it alone opens the page.' }))
+})
+const FORM_TYPE = 'application/x-www-form-urlencoded'
+const ClaimForm = Type.Object({
+  ...Object.fromEntries(FIELDS.map(field => [field, Type.Optional(Type.String({ maxLength: MAXIMA[field] }))])),
+  change: Type.Optional(
+    Type.String({ description: 'Where it is there, the form is shown again with these values and nothing is claimed.' })
+  )
+})
+const LongRefusal = Type.Object({ error: Type.String(), message: Type.String() })
+
+/**
+ * A form that needs nobody's credential: its token is all the authority there is, so other sites cannot forge what they
+ * do not know.
+ */
+const NO_HEADERS: ReadonlyHeaders = new HeaderList()
+
+/**
+ * A store's page, and the page on which buyers say where a paid order goes and see what becomes of it (decision 134).
+ */
+export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperation[] {
+  const assets = new PageAssets().names
+  const missing = { status: 404, body: missingOrderPage(assets), headers: FORM_PAGE_HEADERS }
+  const find = async (slug: string, claimToken: string | undefined): Promise<ClaimPageFacts | null> => {
+    if (claimToken === undefined || !TOKEN.test(claimToken)) return null
+    const found = await parts.orders.byClaimToken(slug, claimToken)
+    // Before a payment there is no token.
+    return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
+  }
+  const claimed = (facts: ClaimPageFacts): Result => ({
+    status: 303,
+    body: null,
+    headers: ['Location', address(facts), ...FORM_PAGE_HEADERS]
+  })
+  return documented(storefrontPageTexts, [
+    defineOperation({
+      id: 'getShopPage',
+      method: 'GET',
+      path: '/storefront/:slug',
+      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
+      summary: "A store's catalog as a page",
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      responses: {
+        200: { description: 'The page.', mediaType: HTML_TYPE },
+        404: {
+          description: 'A page that says that there is no such store, or that it is closed.',
+          mediaType: HTML_TYPE
+        },
+        503: {
+          description: 'A page that says that the store cannot be reached; `Retry-After` says when to come back.',
+          mediaType: HTML_TYPE
+        }
+      },
+      async handle({ params: { slug } }) {
+        const integration = await parts.storefronts.bySlug(slug)
+        if (integration === null || !integration.isActive)
+          return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
+        try {
+          const catalog = await parts.catalogs.get(integration)
+          return {
+            status: 200,
+            body: shopPage({ integration, catalog, publicUrl: parts.publicUrl() }, assets),
+            headers: shopHeaders(catalog)
+          }
+        } catch (error) {
+          if (!(error instanceof Unavailable)) throw error
+          return { status: 503, body: awayShopPage(assets), headers: [...PAGE_HEADERS, ...error.headers] }
+        }
+      }
+    }),
+    defineOperation({
+      id: 'getClaimPage',
+      method: 'GET',
+      path: '/storefront/:slug/claim',
+      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
+      summary: 'The page on which a buyer claims a paid order, and later sees how far it is',
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      query: ClaimQuery,
+      responses: {
+        200: { description: 'The form, or the order once it is claimed.', mediaType: HTML_TYPE },
+        404: {
+          description:
+            "A page that says that the address opens no order: unknown token, another store's, or its time is over.",
+          mediaType: HTML_TYPE
+        }
+      },
+      async handle({ params: { slug }, query: { claimToken } }) {
+        const facts = await find(slug, claimToken)
+        if (facts === null) return missing
+        return {
+          status: 200,
+          body: isClaimed(facts.order) ? claimedOrderPage(facts, assets) : claimPage(facts, assets),
+          headers: FORM_PAGE_HEADERS
+        }
+      }
+    }),
+    defineOperation({
+      id: 'claimOnPage',
+      method: 'POST',
+      path: '/storefront/:slug/claim',
+      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
+      summary: 'Take in the form of the claim page',
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      query: ClaimQuery,
+      // What is wrong with a form is said beside its fields.
+      form: { mediaType: FORM_TYPE, schema: ClaimForm },
+      responses: {
+        200: { description: 'The form again, to change what was filled in.', mediaType: HTML_TYPE },
+        303: { description: 'The order is claimed, now or before; its page is at `Location`.' },
+        400: {
+          description: 'The form with what is wrong beside each field; an error, when it cannot be read at all.',
+          mediaType: HTML_TYPE
+        },
+        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
+        413: { description: 'Larger than 64 KiB.', schema: LongRefusal },
+        415: { description: 'It is no form.', schema: LongRefusal },
+        502: {
+          description: 'A page from which the same can be sent again: the store did not make the order.',
+          mediaType: HTML_TYPE
+        },
+        503: {
+          description: 'The same page: the order is being made, or something that is needed is away.',
+          mediaType: HTML_TYPE
+        }
+      },
+      async handle({ params: { slug }, query: { claimToken }, ctx }) {
+        requireForm(ctx.headers)
+        const { values, change } = readForm(await ctx.body.bytes())
+        const facts = await find(slug, claimToken)
+        if (facts === null) return missing
+        if (isClaimed(facts.order)) return claimed(facts)
+        const again = (errors: FormErrors, refusal: string | null): Result => ({
+          status: 400,
+          body: formPage(facts, values, errors, refusal, assets),
+          headers: FORM_PAGE_HEADERS
+        })
+        if (change) return { ...again({}, null), status: 200 }
+        const checked = checkForm(values, onlyCountryOf(facts.integration))
+        if ('errors' in checked) return again(checked.errors, null)
+        const error = await refusalOf(
+          parts.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS)
+        )
+        if (error === null) return claimed(facts)
+        const now = await unlessAway(find(slug, claimToken), facts)
+        if (now === null) return missing
+        // Pressed twice, or on two pages at once: the first one counts, and both see what became of it.
+        if (isClaimed(now.order)) return claimed(facts)
+        if (error instanceof ValidationError)
+          return again(formErrors(error.errors) ?? {}, 'Please check what you have filled in.')
+        // Another process is at it, or died over it; then the claim lapses, and the next press finds what was made.
+        const running = error instanceof LongError && error.error === ALREADY_CLAIMED
+        if (error.status === 400 && !running) return again({}, error.message)
+        if (!running && error.status !== 502 && error.status !== 503) throw error
+        return {
+          status: running ? 503 : error.status,
+          body: failedPage(now, values, running, assets),
+          headers: [...FORM_PAGE_HEADERS, ...(running ? ['Retry-After', '5'] : error.headers)]
+        }
+      }
+    }),
+    defineOperation({
+      id: 'askForRefundOnPage',
+      method: 'POST',
+      path: '/storefront/:slug/claim-refund',
+      mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
+      summary: 'Take in the form of the claim page that asks for the money back',
+      tag: 'pages',
+      access: 'public',
+      params: Slug,
+      query: ClaimQuery,
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ refundAddress: Type.String({ minLength: 26, maxLength: LONGEST_ADDRESS }) })
+      },
+      responses: {
+        303: { description: 'The shop sees it; the claim page at `Location` says so.' },
+        400: {
+          description: 'The claim page with what is wrong; an error, when the form cannot be read at all.',
+          mediaType: HTML_TYPE
+        },
+        404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
+        413: { description: 'Larger than the body may be.', schema: LongRefusal },
+        415: { description: 'It is no form.', schema: LongRefusal }
+      },
+      async handle({ params: { slug }, query: { claimToken }, ctx }) {
+        requireForm(ctx.headers)
+        const given = readRefundForm(await ctx.body.bytes())
+        const facts = await find(slug, claimToken)
+        if (facts === null) return missing
+        const wrong =
+          given.length < 26 || given.length > LONGEST_ADDRESS ? 'Enter a Bitcoin address or a Lightning invoice.' : null
+        const error = wrong === null ? await refusalOf(parts.refundRequests.ask(slug, facts.claimToken, given)) : null
+        if (wrong === null && error === null) return claimed(facts)
+        if (error !== null && error.status !== 400) throw error
+        const now = await unlessAway(find(slug, claimToken), facts)
+        if (now === null) return missing
+        if (isClaimed(now.order)) return claimed(facts)
+        return {
+          status: 400,
+          body: claimPage(now, assets, { given, refusal: wrong ?? error?.message ?? null }),
+          headers: FORM_PAGE_HEADERS
+        }
+      }
+    })
+  ])
+}
+
+/** Whether nothing more is asked of the buyer. */
+function isClaimed({ status }: Order): boolean {
+  return status !== 'PendingPayment' && status !== 'PaidAwaitingDetails'
+}
+
+/**
+ * What can be read, or what was known before while the database is away: its failure must not cost a buyer a filled-in
+ * form.
+ */
+async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
+  try {
+    return await reading
+  } catch (error) {
+    if (foreseen(error) instanceof Unavailable) return before
+    throw error
+  }
+}
+
+/** What a claim was refused with; null for none. */
+async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> {
+  try {
+    await claim
+    return null
+  } catch (error) {
+    const refusal = foreseen(error)
+    if (refusal === null) throw error
+    return refusal
+  }
+}
+
+/** 415 for a body that does not say that it is a form. */
+function requireForm(headers: ReadonlyHeaders): void {
+  const type = headers.get('content-type') ?? ''
+  const coding = headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity'
+  if (
+    coding === 'identity' &&
+    /^application\/x-www-form-urlencoded\s*(?:;\s*charset\s*=\s*"?utf-8"?\s*)?$/i.test(type.trim())
+  )
+    return
+  throw new LongError(
+    415,
+    'Unsupported media type',
+    'The body must be a form with Content-Type: application/x-www-form-urlencoded, in UTF-8.'
+  )
+}

@@ -1,0 +1,154 @@
+import type { VNode } from 'preact'
+import { oneLine } from '../../web/mail/plain-text.ts'
+import { dollarsText } from '../../web/kit/amounts.ts'
+import type { AssetNames } from '../../web/kit/assets.ts'
+import { document, html, PAGE_HEADERS } from '../../web/kit/document.ts'
+import { firstLetter } from '../../web/kit/merchant-line.ts'
+import { pictures } from '../../web/kit/pictures.ts'
+import { ownTitle } from '../claims/mail.ts'
+import { onlyCountryOf, shopNameOf } from './claim-page.ts'
+import { countryName } from './countries.ts'
+import type { Catalog, CatalogProduct, CatalogVariant } from '../platform.ts'
+import type { Integration } from '../schema.ts'
+
+/** What a shop's page shows. */
+export interface ShopPageFacts {
+  readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping'>
+  readonly catalog: Catalog
+  /** Without a slash at the end. */
+  readonly publicUrl: string
+}
+
+/** Products on the page; the catalog itself has all. */
+const MOST_PRODUCTS = 200
+
+/** Places that pictures may be loaded from; a shop has one or two. */
+const MOST_ORIGINS = 8
+
+/** The catalog for people, who would rather look than read it. */
+export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {
+  const name = shopNameOf({ slug: integration.slug, shopName: catalog.storeName })
+  const shown = catalog.products.slice(0, MOST_PRODUCTS)
+  const api = `../api/storefront/${integration.slug}`
+  const sources = pictureOrigins(shown)
+  return page(
+    assets,
+    name,
+    html`
+    <main class="alone shop">
+      <header class="shop-head">
+        <h1 class="title"><span class="monogram" aria-hidden="true">${firstLetter(name)}</span><bdi>${name}</bdi></h1>
+        <p class="soft">${shippingWords(integration)}</p>
+      </header>
+      ${shown.length === 0 ? html`<p class="soft">There is nothing for sale at the moment.</p>` : html`<ul class="products">${shown.map(product => productCard(product, sources))}</ul>`}
+      ${shown.length === catalog.products.length ? null : html`<p class="soft">And ${catalog.products.length - shown.length} more: they are in the <a href=${`${api}/catalog`}>catalog</a>.</p>`}
+      <section class="panel how" aria-labelledby="how">
+        <h2 id="how">How to buy here</h2>
+        <p>This shop sells to software that pays over Lightning. Give your agent this address; everything that it needs to know stands there. Once it has paid, you say on a page where the order should go.</p>
+        <div class="field"><div class="field-row"><code class="field-text" tabindex="0" dir="ltr">${`${publicUrl}/api/storefront/${integration.slug}/llms.txt`}</code></div></div>
+        <p class="links"><a href=${`${api}/llms.txt`}>For agents: llms.txt</a> <a href=${`${api}/catalog`}>The catalog as JSON</a></p>
+      </section>
+    </main>`
+  )
+}
+
+function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts['integration']): string {
+  const { domesticCents, freeEnabled, freeThresholdCents } = shipping
+  const only = onlyCountryOf({ ...integration, shipping, shopCountry })
+  const where = only === null ? 'Ships everywhere' : `Ships within ${countryName(only)}`
+  if (domesticCents === 0 || (freeEnabled && freeThresholdCents === null)) return `${where}, free of charge.`
+  const price = `${where} for ${dollarsText(domesticCents)}`
+  return freeEnabled && freeThresholdCents !== null
+    ? `${price}, free from ${dollarsText(freeThresholdCents)}.`
+    : `${price}.`
+}
+
+/** Where no product has a picture, none has a place for one. */
+function productCard({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
+  const name = oneLine(title)
+  const source = originOf(imageUrl)
+  const picture =
+    source === null || !sources.includes(source)
+      ? null
+      : html`<img src=${imageUrl} alt="" loading="lazy" decoding="async" referrerpolicy="no-referrer" />`
+  return html`
+    <li class=${variants.some(({ available }) => available) ? 'product' : 'product gone'}>
+      ${sources.length === 0 ? null : html`<div class="product-picture"><span aria-hidden="true">${firstLetter(name)}</span>${picture}</div>`}
+      <div class="product-text">
+        <h2 class="product-name"><bdi>${name}</bdi></h2>
+        <p class="product-words" dir="auto">${oneLine(description)}</p>
+        <ul class="variants">${variants.map(variant => variantLine(variant, name))}</ul>
+      </div>
+    </li>`
+}
+
+function variantLine({ title, priceCents, available }: CatalogVariant, product: string): VNode {
+  const own = ownTitle(title, product)
+  return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
+}
+
+/** The page for a slug that no open shop has. */
+export function missingShopPage(assets: AssetNames): string {
+  return page(
+    assets,
+    'No shop here',
+    html`
+    <main class="alone">
+      <section class="panel result">
+        ${pictures.missing()}
+        <h1 class="result-heading">No shop here</h1>
+        <p class="result-words">There is no shop at this address, or it is closed.</p>
+      </section>
+    </main>`
+  )
+}
+
+/** The page while a shop's catalog cannot be had. */
+export function awayShopPage(assets: AssetNames): string {
+  return page(
+    assets,
+    'Back soon',
+    html`
+    <main class="alone">
+      <section class="panel result">
+        ${pictures.broken()}
+        <h1 class="result-heading">Back soon</h1>
+        <p class="result-words">This shop cannot be reached just now. Please look again in a moment.</p>
+      </section>
+    </main>`
+  )
+}
+
+function page(assets: AssetNames, title: string, main: VNode): string {
+  return document({
+    title,
+    main,
+    assets: { style: assets.shopStyle, script: assets.shopScript },
+    script: false,
+    refresh: null
+  })
+}
+
+/** Headers of a shop's page: pictures may come from where its products have theirs, and from nowhere else. */
+export function shopHeaders({ products }: Catalog): readonly string[] {
+  const origins = pictureOrigins(products.slice(0, MOST_PRODUCTS))
+  return PAGE_HEADERS.map(value =>
+    value.replace("img-src 'self' data:", ["img-src 'self' data:", ...origins].join(' '))
+  )
+}
+
+function pictureOrigins(products: readonly CatalogProduct[]): readonly string[] {
+  return [...new Set(products.map(({ imageUrl }) => originOf(imageUrl)))]
+    .filter(origin => origin !== null)
+    .slice(0, MOST_ORIGINS)
+}
+
+/**
+ * Scheme, host and port; null for what is not https. Hosts may hold characters that mean something in a policy; those
+ * are left out.
+ */
+function originOf(address: string | null): string | null {
+  if (address === null || !URL.canParse(address)) return null
+  const { origin } = new URL(address)
+  return /^https:\/\/[a-z0-9.-]+(?::\d+)?$/.test(origin) ? origin : null
+}

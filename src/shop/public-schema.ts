@@ -1,0 +1,249 @@
+import { Type, type Static } from 'typebox'
+import { isoTime } from '../engine/formats/iso-time.ts'
+import type { SentChallenge } from '../selling/challenges/store.ts'
+import type { RawJson } from '../lightning/money/decimal.ts'
+import { CART_LIMITS } from './cart.ts'
+import { OrderView } from './orders/views.ts'
+import type { Catalog } from './platform.ts'
+import type { Integration, Order } from './schema.ts'
+import { usd } from './usd.ts'
+
+const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+// Open, because the writer would print a number of a schema through a double (decision 8).
+const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
+const orderStatus = Type.Enum(['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'])
+
+/** Answer of the catalog (contract, Storefront). */
+export const CatalogView = Type.Object(
+  {
+    storeName: Type.String(),
+    slug: Type.String(),
+    shipping: Type.Object({
+      domesticUsd: dollars('A number of US dollars: the flat rate of an order, abroad too.'),
+      domesticOnly: Type.Boolean({ description: "Shipped within the shop's own country only." }),
+      freeShippingEnabled: Type.Boolean(),
+      freeShippingThresholdUsd: Type.Unsafe<RawJson | null>({
+        'x-type': ['number', 'null'],
+        description: 'A number of US dollars from which on shipping is free; null for any subtotal.'
+      })
+    }),
+    products: Type.Array(
+      Type.Object({
+        productId: Type.Integer(),
+        title: Type.String(),
+        description: Type.String(),
+        imageUrl: nullableText('Null where the product has none.'),
+        variants: Type.Array(
+          Type.Object({
+            variantId: Type.Integer(),
+            title: Type.String(),
+            priceUsd: dollars(),
+            available: Type.Boolean()
+          })
+        )
+      })
+    )
+  },
+  { title: 'Catalog' }
+)
+
+/** A store's catalog as buyers see it. */
+export function catalogView(
+  { slug, shipping }: Integration,
+  { storeName, products }: Catalog
+): Static<typeof CatalogView> {
+  const { domesticCents, domesticOnly, freeEnabled, freeThresholdCents } = shipping
+  return {
+    storeName,
+    slug,
+    shipping: {
+      domesticUsd: usd(domesticCents),
+      domesticOnly,
+      freeShippingEnabled: freeEnabled,
+      freeShippingThresholdUsd: freeThresholdCents === null ? null : usd(freeThresholdCents)
+    },
+    products: products.map(({ productId, title, description, imageUrl, variants }) => ({
+      productId,
+      title,
+      description,
+      imageUrl,
+      variants: variants.map(({ variantId, title, priceCents, available }) => ({
+        variantId,
+        title,
+        priceUsd: usd(priceCents),
+        available
+      }))
+    }))
+  }
+}
+
+/** Body of a checkout (contract, Checkout request rules). */
+export const CheckoutBody = Type.Object(
+  {
+    items: Type.Array(
+      Type.Object({
+        variantId: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
+        quantity: Type.Integer({ minimum: 1, maximum: CART_LIMITS.quantity })
+      }),
+      { minItems: 1, maxItems: CART_LIMITS.lines, description: `At most ${CART_LIMITS.total} pieces together.` }
+    ),
+    email: Type.Optional(
+      Type.String({
+        format: 'email',
+        maxLength: 254,
+        description: 'Who is sent the claim page once the payment provider reports the payment.'
+      })
+    )
+  },
+  { title: 'Cart' }
+)
+
+/** The 402 of a checkout. It never has a claim token, by design (contract, Checkout 402 response). */
+export const CheckoutChallenge = Type.Object(
+  {
+    orderId: Type.String(),
+    items: Type.Array(
+      Type.Object({
+        variantId: Type.Integer(),
+        productTitle: Type.String(),
+        variantTitle: Type.String(),
+        quantity: Type.Integer(),
+        priceUsd: dollars('A number of US dollars for one piece.')
+      })
+    ),
+    subtotalUsd: dollars(),
+    shippingUsd: dollars(),
+    taxUsd: dollars(),
+    taxNote: Type.Null(),
+    totalUsd: dollars('A number of US dollars: subtotal, shipping and tax.'),
+    totalSats: Type.Integer({ description: 'What the invoice asks for, at the exchange rate of this moment.' }),
+    claimExpiresAt: isoTime(),
+    invoice: Type.String({ description: 'BOLT 11.' }),
+    macaroonBase64: Type.String(),
+    paymentHash: Type.String(),
+    invoiceExpiresAt: isoTime()
+  },
+  { title: 'OrderChallenge' }
+)
+
+/** What a checkout asks for. */
+export function challengeView(order: Order, challenge: SentChallenge): Static<typeof CheckoutChallenge> {
+  return {
+    orderId: order.id,
+    items: order.items.map(({ variantId, productTitle, variantTitle, quantity, priceCents }) => ({
+      variantId,
+      productTitle,
+      variantTitle,
+      quantity,
+      priceUsd: usd(priceCents)
+    })),
+    subtotalUsd: usd(order.subtotalCents),
+    shippingUsd: usd(order.shippingCents),
+    taxUsd: usd(order.taxCents),
+    taxNote: null,
+    totalUsd: usd(order.totalCents),
+    totalSats: order.totalSats,
+    claimExpiresAt: iso(order.claimExpiresAt),
+    invoice: challenge.invoice,
+    macaroonBase64: challenge.macaroon,
+    paymentHash: challenge.paymentHash,
+    invoiceExpiresAt: iso(challenge.expiresAt)
+  }
+}
+
+/** A paid order, as checkout and claim answer it. */
+export const PaidOrderView = Type.Object(
+  {
+    orderId: Type.String(),
+    status: orderStatus,
+    storefrontOrderNumber: nullableText("The store's number of the order; null until it is claimed."),
+    claimPageUrl: nullableText(
+      "Where a person says where the order goes, and sees how far it is. Its claimToken is the order's. Null when it can be read no longer."
+    ),
+    message: Type.String()
+  },
+  { title: 'PaidOrder' }
+)
+
+/** What is said of a paid order. */
+export function paidOrderView(order: Order, claimPageUrl: string | null): Static<typeof PaidOrderView> {
+  const message =
+    order.status === 'PaidAwaitingDetails'
+      ? 'Paid. Now say where the order goes: with POST …/claim, or at claimPageUrl.'
+      : "Paid and claimed. The order's status says how far it is."
+  return { orderId: order.id, status: order.status, storefrontOrderNumber: order.orderNumber, claimPageUrl, message }
+}
+
+const required = (maxLength: number) =>
+  Type.String({ minLength: 1, maxLength, pattern: '\\S', 'x-rule': 'Must not be blank.' })
+const optional = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
+
+/** Body of a claim (contract, Shipping address). */
+export const ClaimBody = Type.Object(
+  {
+    claimToken: Type.Optional(
+      Type.String({
+        'x-judged': true,
+        description: 'The token in claimPageUrl. May be left out beside a payment credential.'
+      })
+    ),
+    email: Type.String({ format: 'email', maxLength: 254 }),
+    shippingAddress: Type.Object({
+      firstName: required(200),
+      lastName: required(200),
+      address1: required(500),
+      address2: optional(500),
+      city: required(100),
+      province: optional(100),
+      zip: optional(20),
+      country: Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description: 'Two letters (ISO 3166-1), or the English name.'
+      }),
+      phone: optional(30)
+    })
+  },
+  { title: 'ClaimInput' }
+)
+export type ClaimBody = Static<typeof ClaimBody>
+
+/** What says that a store did not take a paid order. */
+export const OrderNotMade = Type.Object(
+  {
+    error: Type.String(),
+    message: Type.String(),
+    reason: Type.Optional(
+      Type.Enum(['sold_out', 'refused', 'store_access', 'store_closed'], {
+        description: 'Left out for what may pass by itself.'
+      })
+    ),
+    choices: Type.Optional(
+      Type.Array(Type.Enum(['wait', 'refund']), { description: 'What the buyer can do, where there is a reason.' })
+    )
+  },
+  { title: 'OrderNotMade' }
+)
+
+/** Body of a buyer's wish to have the money back. */
+export const RefundRequestBody = Type.Object(
+  {
+    claimToken: Type.String({ 'x-judged': true, description: "The order's token in claimPageUrl." }),
+    refundAddress: Type.String({
+      minLength: 26,
+      maxLength: 500,
+      pattern: '^[\\x21-\\x7e]+$',
+      'x-rule': 'Must have no spaces.',
+      description:
+        'A Bitcoin address, or a BOLT 11 invoice for at most what was paid. The merchant pays it by hand: have an invoice last for days.'
+    })
+  },
+  { title: 'RefundRequestInput' }
+)
+
+/** How far an order is (contract, Claim body: Order status): all that is shown of one but who bought it. */
+export const OrderStatusView = Type.Omit(OrderView, ['email'], { title: 'BuyerOrder' })
+
+function iso(ms: number): string {
+  return new Date(ms).toISOString()
+}

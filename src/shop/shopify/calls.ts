@@ -1,0 +1,199 @@
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import { StorePlatformError, type StoreAccess } from '../platform.ts'
+import { CostBudgets, type ThrottleStatus } from './budget.ts'
+import { graphFault, statusFault, throttled } from './faults.ts'
+import { jsonOf, requireShopHost, ShopifyHttp, type ShopifyHttpOptions } from './http.ts'
+import type { ShopifyOperation } from './operations.ts'
+import { ShopifyValue } from './reader.ts'
+import { credentialsKey, ShopifyTokens } from './tokens.ts'
+
+/** How often a call that was throttled is sent again. */
+const THROTTLED_RETRIES = 3
+/**
+ * The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at
+ * most 5.3 s at the slowest rate.
+ */
+const MAX_WAIT = 6000
+/**
+ * The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which
+ * everybody may cause.
+ */
+const MAX_WAIT_PAID = 10_000
+/**
+ * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one
+ * about what was paid for 25, which those who hold an order's claim meanwhile count on.
+ */
+const REPEATED_WITHIN = 15_000
+/**
+ * Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of
+ * single mutations.
+ */
+const BLIND_WAIT = 1000
+
+interface Cost {
+  readonly requested: number | null
+  readonly status: ThrottleStatus | null
+}
+
+/** What was answered: of a status other than 2xx nothing is read. */
+interface Sent {
+  readonly status: number
+  readonly data: unknown
+  readonly errors: unknown
+  readonly cost: Cost
+}
+
+/**
+ * Asks Shopify's Admin API. A call is sent again only where nothing was done: the day's token had ended (once), or the
+ * bucket of points was too low (a few times). Everything else is the caller's to judge by the fault.
+ */
+export class ShopifyCalls {
+  readonly #http: ShopifyHttp
+  readonly #tokens: ShopifyTokens
+  readonly #budgets: CostBudgets
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #apiVersion: string
+  /** Points that operations have turned out to cost, by their text. */
+  readonly #costs = new Map<string, number>()
+
+  constructor(options: ShopifyHttpOptions & { readonly log: Log }) {
+    this.#http = new ShopifyHttp(options)
+    this.#tokens = new ShopifyTokens(this.#http, options.clock)
+    this.#budgets = new CostBudgets(options.clock)
+    this.#clock = options.clock
+    this.#log = options.log
+    this.#apiVersion = options.config.apiVersion
+  }
+
+  /** The `data` of the answer. @throws StorePlatformError */
+  async ask(
+    store: StoreAccess,
+    operation: ShopifyOperation,
+    variables: Readonly<Record<string, unknown>> = {}
+  ): Promise<ShopifyValue> {
+    requireShopHost(store.domain)
+    const key = credentialsKey(store)
+    const begun = this.#clock.monotonic()
+    let isRenewed = false
+    for (let throttledTimes = 0; ;) {
+      const token = await this.#tokens.get(store)
+      await this.#waitForPoints(key, operation)
+      const sent = await this.#send(store, token, operation, variables)
+      this.#learn(key, operation, sent.cost)
+      const mayRepeat = this.#clock.monotonic() - begun <= REPEATED_WITHIN
+      if (sent.status === 401 && (await this.#tokens.drop(store, token)) && !isRenewed && mayRepeat) {
+        isRenewed = true
+        continue
+      }
+      const fault = this.#fault(sent, operation, hiddenOf(store, token))
+      if (fault === null) return new ShopifyValue(sent.data)
+      if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
+      throttledTimes++
+      this.#log.debug(
+        { storefrontId: store.storefrontId, purpose: operation.purpose },
+        'the store platform was asked too often; asking again'
+      )
+      if (sent.cost.status === null || this.#budgets.waitFor(key, this.#costOf(operation)) === 0)
+        await this.#sleep(BLIND_WAIT)
+    }
+  }
+
+  #fault(sent: Sent, { purpose }: ShopifyOperation, hidden: readonly string[]): StorePlatformError | null {
+    const { status } = sent
+    if (status < 200 || status >= 300) return statusFault(status, purpose)
+    if (sent.errors !== undefined) return graphFault(sent.errors, purpose, hidden)
+    if (sent.data === undefined)
+      return new StorePlatformError(
+        'away',
+        `The store platform gave an answer without data when asked to ${purpose}.`,
+        { upstreamStatus: status }
+      )
+    return null
+  }
+
+  async #waitForPoints(key: string, operation: ShopifyOperation): Promise<void> {
+    const cost = this.#costOf(operation)
+    const wait = this.#budgets.waitFor(key, cost)
+    if (wait > (operation.isPaid === true ? MAX_WAIT_PAID : MAX_WAIT)) throw throttled(null, wait)
+    this.#budgets.spend(key, cost)
+    if (wait > 0) await this.#sleep(wait)
+  }
+
+  #costOf(operation: ShopifyOperation): number {
+    return this.#costs.get(operation.text) ?? operation.cost
+  }
+
+  #learn(key: string, operation: ShopifyOperation, { requested, status }: Cost): void {
+    if (requested !== null) this.#costs.set(operation.text, requested)
+    if (status !== null) this.#budgets.learn(key, status)
+  }
+
+  async #send(
+    store: StoreAccess,
+    token: Secret<string>,
+    operation: ShopifyOperation,
+    variables: Readonly<Record<string, unknown>>
+  ): Promise<Sent> {
+    const headers = {
+      'content-type': 'application/json',
+      accept: 'application/json',
+      'x-shopify-access-token': token.reveal(),
+      'user-agent': 'boltgate'
+    }
+    const body = JSON.stringify({ query: operation.text, variables })
+    const { status, body: bytes } = await this.#http.post(
+      store.domain,
+      `/admin/api/${this.#apiVersion}/graphql.json`,
+      headers,
+      body
+    )
+    const answer = status >= 200 && status < 300 ? jsonOf(bytes) : null
+    return {
+      status,
+      data: member(answer, 'data') ?? undefined,
+      errors: member(answer, 'errors') ?? undefined,
+      cost: costOf(member(answer, 'extensions'))
+    }
+  }
+
+  async #sleep(ms: number): Promise<void> {
+    await new Promise<void>(resolve => {
+      this.#clock.after(ms, resolve)
+    })
+  }
+}
+
+function hiddenOf(store: StoreAccess, token: Secret<string>): string[] {
+  return [token.reveal(), store.clientSecret?.reveal() ?? '', store.adminApiToken?.reveal() ?? '']
+}
+
+/** What the answer says of its cost; what cannot be used is left out, since nothing but waiting hangs on it. */
+function costOf(extensions: unknown): Cost {
+  const cost = member(extensions, 'cost')
+  const status = member(cost, 'throttleStatus')
+  const maximumAvailable = positive(member(status, 'maximumAvailable'))
+  const currentlyAvailable = member(status, 'currentlyAvailable')
+  const restoreRate = positive(member(status, 'restoreRate'))
+  const isTold =
+    maximumAvailable !== null &&
+    restoreRate !== null &&
+    typeof currentlyAvailable === 'number' &&
+    Number.isFinite(currentlyAvailable)
+  return {
+    requested: positive(member(cost, 'requestedQueryCost')),
+    status: isTold ? { maximumAvailable, currentlyAvailable, restoreRate } : null
+  }
+}
+
+function positive(value: unknown): number | null {
+  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : null
+}
+
+function member(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined
+}

@@ -1,0 +1,177 @@
+import { isUniqueViolation, type Database, type Sql, type TransactionSql } from '../../platform/database/database.ts'
+import {
+  amount,
+  flag,
+  group,
+  integer,
+  ofRow,
+  optional,
+  records,
+  text,
+  moment,
+  type Column,
+  type Records,
+  type Row
+} from '../../platform/database/rows.ts'
+import type { SealedValue } from '../../lightning/providers/account.ts'
+import type { StorePlatformKind } from '../platform.ts'
+import type { Integration } from '../schema.ts'
+
+/** Another store has this slug. */
+export class SlugTaken extends Error {
+  override name = 'SlugTaken'
+}
+
+/** The merchant has a store already; there is one each (decision 143). */
+export class StoreExists extends Error {
+  override name = 'StoreExists'
+}
+
+/** Written in the transaction that writes a store, such as the job that follows from it. */
+export type Also = (tx: TransactionSql, integration: Integration) => Promise<void>
+
+/**
+ * Where stores are kept. Nothing is cached: what one process changes, the next request of any process sees. What `also`
+ * of a write throws undoes the write.
+ */
+export interface IntegrationStore {
+  /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
+  nextId(): Promise<number>
+  /** @throws SlugTaken, StoreExists; of several at once with one slug or one merchant exactly one succeeds */
+  insert(integration: Integration, also: Also): Promise<void>
+  bySlug(slug: string): Promise<Integration | null>
+  byId(id: number): Promise<Integration | null>
+  ofMerchant(merchantId: number): Promise<Integration | null>
+  /** Active stores that want to be listed, oldest first; at most `limit`. */
+  listed(limit: number): Promise<Integration[]>
+  /**
+   * Changes the merchant's store under a lock on its row, so that two changes at once both hold. Answers the row as it
+   * is then, null when there is none; what `change` throws leaves it as it was. Slug, merchant and platform stay
+   * whatever it says.
+   */
+  update(merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null>
+}
+
+/** The sealed columns of the table. */
+export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
+
+/** A ciphertext with its place in the table `storefronts`. */
+export function sealedStoreColumn(id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
+  return { ciphertext, place: { table: 'storefronts', column, row: String(id) } }
+}
+
+const sealed = (name: StoreSealedColumn): Column<SealedValue | null> =>
+  ofRow(
+    name,
+    (ciphertext, id: number) => sealedStoreColumn(id, name, ciphertext),
+    ({ ciphertext }) => ciphertext
+  )
+
+const integrationRows: Records<Integration> = records({
+  id: integer(),
+  merchantId: integer(),
+  slug: text(),
+  platform: text<StorePlatformKind>(),
+  storefrontDomain: text(),
+  shopHandle: optional(text()),
+  shopName: optional(text()),
+  shopCountry: optional(text()),
+  clientId: optional(text()),
+  clientSecret: sealed('client_secret'),
+  adminApiToken: sealed('admin_api_token'),
+  shipping: group({
+    domesticCents: amount('domestic_shipping_cents'),
+    domesticOnly: flag(),
+    freeEnabled: flag('free_shipping_enabled'),
+    freeThresholdCents: optional(amount('free_shipping_threshold_cents'))
+  }),
+  defaultTaxLocation: optional(text()),
+  listInRegistry: flag(),
+  registryCategories: optional(text()),
+  registryDescription: optional(text()),
+  claimWindowDays: integer(),
+  isActive: flag(),
+  createdAt: moment(),
+  updatedAt: moment()
+})
+
+// The column is an integer: a larger number would be an error of the database in the place of "no such store".
+function isRowId(id: number): boolean {
+  return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
+}
+
+const SLUG = /^[a-z0-9-]{1,63}$/
+
+/** Stores in the database's table `storefronts`. */
+export class SqlIntegrationStore implements IntegrationStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  async nextId(): Promise<number> {
+    const [row] = await this.#database.sql<
+      { id: bigint }[]
+    >`select nextval(pg_get_serial_sequence('storefronts', 'id')) as id`
+    // A select without a table answers exactly one row.
+    return Number(row!.id)
+  }
+
+  async insert(integration: Integration, also: Also): Promise<void> {
+    try {
+      await this.#database.transaction(async tx => {
+        await tx`insert into storefronts ${tx(integrationRows.write(tx, integration))}`
+        await also(tx, integration)
+      })
+    } catch (error) {
+      if (isUniqueViolation(error, 'storefronts_slug'))
+        throw new SlugTaken('Another store has this slug', { cause: error })
+      if (isUniqueViolation(error, 'storefronts_merchant'))
+        throw new StoreExists('The merchant has a store already', { cause: error })
+      throw error
+    }
+  }
+
+  async bySlug(slug: string): Promise<Integration | null> {
+    // No store has such a name, and the database takes no NUL in a text.
+    if (!SLUG.test(slug)) return null
+    return await integrationRows.one(this.#database.sql`select * from storefronts where slug = ${slug}`)
+  }
+
+  async byId(id: number): Promise<Integration | null> {
+    return isRowId(id)
+      ? await integrationRows.one(this.#database.sql`select * from storefronts where id = ${id}`)
+      : null
+  }
+
+  ofMerchant(merchantId: number): Promise<Integration | null> {
+    return integrationRows.one(ofMerchant(this.#database.sql, merchantId))
+  }
+
+  async listed(limit: number): Promise<Integration[]> {
+    return await integrationRows.all(this.#database.sql`
+      select * from storefronts where list_in_registry and is_active order by id limit ${limit}`)
+  }
+
+  async update(
+    merchantId: number,
+    change: (integration: Integration) => Integration,
+    also: Also
+  ): Promise<Integration | null> {
+    return await this.#database.transaction(async tx => {
+      await tx`select 1 from storefronts where merchant_id = ${merchantId} for update`
+      const held = await integrationRows.one(ofMerchant(tx, merchantId))
+      if (held === null) return null
+      const { id, slug, platform, createdAt } = held
+      const next: Integration = { ...change(held), id, merchantId, slug, platform, createdAt }
+      await tx`update storefronts set ${tx(integrationRows.write(tx, next))} where id = ${id}`
+      await also(tx, next)
+      return next
+    })
+  }
+}
+
+function ofMerchant(sql: Sql, merchantId: number): PromiseLike<readonly Row[]> {
+  return sql`select * from storefronts where merchant_id = ${merchantId}`
+}

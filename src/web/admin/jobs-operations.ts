@@ -1,0 +1,130 @@
+import { Type, type Static } from 'typebox'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
+import { jobsTexts } from './documented.ts'
+
+/** Which jobs are listed: for the API and for the dashboard. */
+export const jobsFilter = {
+  queue: Type.Optional(Type.String({ maxLength: 100, description: 'Only jobs of this queue.' })),
+  state: Type.Optional(
+    Type.Union([Type.Literal('waiting'), Type.Literal('running'), Type.Literal('failed'), Type.Literal('done')], {
+      description: 'Only jobs in this state.'
+    })
+  ),
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: 'From 1.' }))
+}
+
+/** A job by its queue and id. */
+export const JobParams = Type.Object({
+  queue: Type.String({ pattern: '^[\\w.-]{1,100}$' }),
+  id: Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' })
+})
+
+/** Jobs on one page. */
+export const JOBS_PAGE = 50
+
+const text = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+
+const JobsView = Type.Object(
+  {
+    queues: Type.Array(
+      Type.Object({
+        name: Type.String(),
+        title: Type.String(),
+        every: Type.Unsafe<number | null>({
+          type: ['integer', 'null'],
+          description: 'Milliseconds between the runs of a periodic job; null for queues.'
+        }),
+        failed: Type.Integer(),
+        waiting: Type.Integer(),
+        later: Type.Integer({ description: 'Of those that wait, how many are not due yet.' }),
+        running: Type.Integer(),
+        done: Type.Integer(),
+        lastDone: isoTimeOrNull()
+      })
+    ),
+    jobs: Type.Array(
+      Type.Object({
+        id: Type.String(),
+        queue: Type.String(),
+        state: Type.String(),
+        data: Type.String({ description: 'What it carries, as JSON; never secrets.' }),
+        group: text,
+        reason: Type.Unsafe<string | null>({ type: ['string', 'null'], description: 'Why it failed.' }),
+        runs: Type.Integer(),
+        createdAt: isoTime(),
+        dueAt: isoTime(),
+        startedAt: isoTimeOrNull(),
+        endedAt: isoTimeOrNull()
+      }),
+      { description: 'Newest first.' }
+    ),
+    hasMore: Type.Boolean({ description: 'There is another page.' })
+  },
+  { title: 'Jobs' }
+)
+
+/** What waits, runs, failed and is done. */
+export type JobsReport = Static<typeof JobsView>
+
+const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
+
+function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): JobsReport['jobs'][number] {
+  return {
+    ...job,
+    data: JSON.stringify(data ?? null),
+    createdAt: new Date(createdAt).toISOString(),
+    dueAt: new Date(dueAt).toISOString(),
+    startedAt: iso(startedAt),
+    endedAt: iso(endedAt)
+  }
+}
+
+/** `/api/admin/jobs`: what the dashboard at `/jobs` shows and does, for programs and for the operator's console. */
+export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): AnyOperation[] {
+  const common = { tag: 'jobs', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+  return documented(jobsTexts, [
+    defineOperation({
+      ...common,
+      id: 'adminListJobs',
+      method: 'GET',
+      path: '/api/admin/jobs',
+      summary: 'Background jobs: what waits, runs, failed and is done',
+      query: Type.Object(jobsFilter),
+      responses: { 200: { description: 'Queues with counts, and 50 jobs.', schema: JobsView } },
+      handle: async ({ query: { queue, state, page = 1 } }) => {
+        const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ queue, state, page, size: JOBS_PAGE })])
+        return {
+          status: 200,
+          headers: ['Cache-Control', 'no-store'],
+          body: {
+            queues: queues.map(({ lastDone, ...one }) => ({ ...one, lastDone: iso(lastDone) })),
+            jobs: list.jobs.map(view),
+            hasMore: list.more
+          }
+        }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminRetryJob',
+      method: 'POST',
+      path: '/api/admin/jobs/:queue/:id/retry',
+      summary: 'Run a failed job again',
+      params: JobParams,
+      responses: {
+        204: { description: 'It waits for its run.' },
+        404: {
+          description: 'No job of the queue with this id has failed.',
+          schema: Type.Object({ error: Type.String() })
+        }
+      },
+      handle: async ({ params: { queue, id } }) => {
+        if (!(await jobs.retry(queue, id))) throw new ShortError(404, 'Failed job not found')
+        return { status: 204, body: null }
+      }
+    })
+  ])
+}

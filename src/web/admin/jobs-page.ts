@@ -1,0 +1,179 @@
+import type { VNode } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { html, ICON, PAGE_HEADERS } from '../kit/document.ts'
+import type { JobPage, JobState, JobView, QueueView } from '../../platform/jobs/jobs.ts'
+
+/** Which jobs the list shows. */
+export interface JobFilter {
+  readonly queue?: string | undefined
+  readonly state?: JobState | undefined
+}
+
+/** Everything that the dashboard depends on. */
+export interface DashboardView {
+  readonly queues: readonly QueueView[]
+  readonly list: JobPage
+  readonly filter: JobFilter
+  /** From 1. */
+  readonly page: number
+  /** Milliseconds since the epoch. */
+  readonly now: number
+}
+
+/**
+ * Headers of the dashboard. Its buttons are forms, which pay pages have none of; and a form of a page that tells no
+ * referrer has no origin either, by which it must be known.
+ */
+export const JOBS_HEADERS: readonly string[] = Object.freeze(
+  PAGE_HEADERS.map(value =>
+    value === 'no-referrer'
+      ? 'same-origin'
+      : value.replace("form-action 'none'", "form-action 'self'").replace("script-src 'self'", "script-src 'none'")
+  )
+)
+
+const STATES: readonly JobState[] = ['failed', 'waiting', 'running', 'done']
+
+/** The address of a list, relative to the dashboard's own. */
+export function listAddress({ queue, state }: JobFilter, page = 1): string {
+  const query = new URLSearchParams()
+  if (queue !== undefined) query.set('queue', queue)
+  if (state !== undefined) query.set('state', state)
+  if (page > 1) query.set('page', String(page))
+  return query.size === 0 ? 'jobs' : `jobs?${query}`
+}
+
+/**
+ * The page at `/jobs`. It has no program: links and buttons do all of it. `style` is the name of its style under
+ * /assets/.
+ */
+export function dashboardPage(view: DashboardView, style: string): string {
+  const failed = view.queues.reduce((sum, queue) => sum + queue.failed, 0)
+  const plain = view.queues.filter(queue => queue.every === null)
+  const periodic = view.queues.filter(queue => queue.every !== null)
+  return (
+    '<!doctype html>' +
+    renderToString(html`
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>${failed === 0 ? 'Jobs · boltgate' : `${failed} failed · Jobs · boltgate`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex, nofollow" />
+        <meta name="color-scheme" content="light dark" />
+        <link rel="icon" href=${ICON} />
+        <link rel="stylesheet" href=${`assets/${style}`} />
+      </head>
+      <body>
+        <header><h1><a href="jobs">Background jobs</a></h1><p class="soft">${timeOf(view.now)}</p></header>
+        <main>
+          ${plain.length === 0 ? null : queueTable('Queues', plain)}
+          ${periodic.length === 0 ? null : queueTable('Periodic', periodic)}
+          ${jobList(view)}
+        </main>
+        <footer class="soft">Times are UTC. What went well is kept for a day, failures for 14 days.</footer>
+      </body>
+    </html>`)
+  )
+}
+
+function queueTable(title: string, queues: readonly QueueView[]): VNode {
+  return html`
+    <section>
+      <h2>${title}</h2>
+      <table>
+        <thead><tr><th scope="col">Queue</th><th scope="col">Failed</th><th scope="col">Waiting</th><th scope="col">Running</th><th scope="col">Done</th><th scope="col">Last done</th></tr></thead>
+        <tbody>${queues.map(
+          queue => html`
+          <tr>
+            <th scope="row"><a href=${listAddress({ queue: queue.name })}>${queue.title}</a><span class="soft">${queue.name}${queue.every === null ? '' : `, every ${span(queue.every)}`}</span></th>
+            ${STATES.map(state => html`<td data-label=${labelOf(state)} class=${state === 'failed' && queue.failed > 0 ? 'bad' : ''}>${countOf(queue, state)}</td>`)}
+            <td data-label="Last done">${queue.lastDone === null ? '–' : timeOf(queue.lastDone)}</td>
+          </tr>`
+        )}
+        </tbody>
+      </table>
+    </section>`
+}
+
+function countOf(queue: QueueView, state: JobState): VNode {
+  const later = state === 'waiting' && queue.later > 0 ? html`<span class="soft">${queue.later} later</span>` : null
+  return html`<span class="count"><a href=${listAddress({ queue: queue.name, state })}>${queue[state]}</a>${later}</span>`
+}
+
+function jobList({ list, filter, page, queues }: DashboardView): VNode {
+  const name =
+    filter.queue === undefined
+      ? 'All queues'
+      : (queues.find(queue => queue.name === filter.queue)?.title ?? filter.queue)
+  return html`
+    <section id="jobs">
+      <h2>${filter.state === undefined ? 'Jobs' : labelOf(filter.state)}: ${name}</h2>
+      <nav aria-label="States">
+        ${filter.queue === undefined ? null : chip('All', listAddress({ queue: filter.queue }), filter.state === undefined)}
+        ${STATES.map(state => chip(labelOf(state), listAddress({ queue: filter.queue, state }), filter.state === state))}
+      </nav>
+      ${list.jobs.length === 0 ? html`<p class="none">${filter.state === 'failed' && page === 1 ? 'Nothing has failed.' : 'There are none.'}</p>` : html`<ul class="jobs">${list.jobs.map(jobItem)}</ul>`}
+      <nav aria-label="Pages">
+        ${page > 1 ? html`<a rel="prev" href=${listAddress(filter, page - 1)}>Newer</a>` : null}
+        ${list.more ? html`<a rel="next" href=${listAddress(filter, page + 1)}>Older</a>` : null}
+      </nav>
+    </section>`
+}
+
+function chip(text: string, href: string, current: boolean): VNode {
+  return html`<a class="chip" href=${href} aria-current=${current ? 'page' : undefined}>${text}</a>`
+}
+
+function jobItem(job: JobView): VNode {
+  const at = job.endedAt ?? job.startedAt ?? job.createdAt
+  return html`
+    <li class=${`job ${job.state}`}>
+      <div class="head">
+        <span class="state">${labelOf(job.state)}</span>
+        <span>${job.queue}</span>
+        <span class="soft">${timeOf(at)}</span>
+        ${job.state !== 'failed' ? null : html`<form method="post" action=${`jobs/${encodeURIComponent(job.queue)}/${job.id}/retry`}><button>Retry</button></form>`}
+      </div>
+      ${job.reason === null ? null : html`<p class="reason">${job.reason}</p>`}
+      <dl>
+        ${fact('Job', html`<code>${job.id}</code>`)}
+        ${job.group === null ? null : fact('Of', job.group)}
+        ${fact('Runs', job.runs)}
+        ${fact('Made', timeOf(job.createdAt))}
+        ${job.state === 'waiting' ? fact('Due', timeOf(job.dueAt)) : null}
+        ${isEmpty(job.data) ? null : fact('Carries', html`<code>${JSON.stringify(job.data)}</code>`)}
+      </dl>
+    </li>`
+}
+
+function fact(name: string, value: unknown): VNode {
+  return html`<div><dt>${name}</dt><dd>${value}</dd></div>`
+}
+
+function isEmpty(data: unknown): boolean {
+  return data === null || (typeof data === 'object' && Object.keys(data).length === 0)
+}
+
+function labelOf(state: JobState): string {
+  return `${state.charAt(0).toUpperCase()}${state.slice(1)}`
+}
+
+/** `2026-11-21 00:00:00`. */
+function timeOf(ms: number): VNode {
+  const iso = new Date(ms).toISOString()
+  return html`<time datetime=${iso}>${iso.slice(0, 19).replace('T', ' ')}</time>`
+}
+
+/** `30 s`, `5 min`, `2 h`; the largest unit that leaves nothing over. */
+function span(ms: number): string {
+  for (const [unit, size] of [
+    ['d', 86_400_000],
+    ['h', 3_600_000],
+    ['min', 60_000],
+    ['s', 1_000]
+  ] as const) {
+    if (ms >= size && ms % size === 0) return `${ms / size} ${unit}`
+  }
+  return `${ms} ms`
+}

@@ -1,0 +1,242 @@
+import { Type, type Static } from 'typebox'
+import { effective } from '../../engine/config/effective.ts'
+import { needsRestart } from '../../engine/config/restart.ts'
+import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
+import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { FaultSum } from '../../platform/telemetry/faults.ts'
+import { nothingMeasured, type MeasuredStep } from '../../payments/traffic/measured.ts'
+import { RouteTrafficView, routeTrafficView } from '../../payments/traffic/operations.ts'
+import type { Traffic } from '../../payments/traffic/traffic.ts'
+import type { RunningConfiguration } from './configuration.ts'
+import { liveTexts } from './documented.ts'
+
+const nullable = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+
+const { route: _route, ...traffic } = RouteTrafficView.properties
+
+const RouteView = Type.Object(
+  {
+    name: Type.String({ description: 'As the log and the measurements call it.' }),
+    host: nullable('Null for any.'),
+    methods: Type.Array(Type.String(), { description: 'Empty for any.' }),
+    paths: Type.Array(Type.String()),
+    from: Type.String({ description: 'A line of the file, or the preset that `use` names.' }),
+    description: nullable('What is sold.'),
+    price: nullable('In words; null for what is free.'),
+    chain: Type.Object({
+      name: Type.String(),
+      plugins: Type.Array(
+        Type.Object({
+          plugin: Type.String(),
+          isConditional: Type.Boolean({ description: 'It takes part in some requests only (`when`).' }),
+          isObserving: Type.Boolean({ description: 'It decides and does not act (`mode: observe`).' })
+        }),
+        { description: 'In the order in which a request runs through them; the last one answers.' }
+      )
+    }),
+    upstream: Type.Object({
+      kind: Type.Enum(['url', 'internal', 'proxy']),
+      address: Type.String({ description: "A server's address, operations of the gateway, or a merchant's proxy." }),
+      state: Type.Enum(['good', 'failing', 'down', 'idle'], {
+        description:
+          'By the last five whole minutes: down where no request came through, failing where some did not, idle where nobody asked.'
+      })
+    }),
+    now: Type.Object(traffic, { description: 'Of the last five whole minutes.' }),
+    day: Type.Object(traffic, { description: 'Of a day, in whole hours.' }),
+    faults: Type.Array(
+      Type.Object({
+        status: Type.Integer(),
+        message: Type.String(),
+        times: Type.Integer(),
+        firstAt: isoTime(),
+        lastAt: isoTime(),
+        correlationId: Type.String({ description: 'Of the last of them: its line in the log has more.' })
+      }),
+      { description: 'How requests failed in the last day, the newest first, five at most.' }
+    )
+  },
+  { title: 'LiveRoute' }
+)
+
+/** A route as it is live. */
+export type LiveRoute = Static<typeof RouteView>
+
+const RoutesQuery = Type.Object({
+  of: Type.Optional(
+    Type.Enum(['file', 'presets', 'all'], {
+      description: "Those of the file, the gateway's own, or all of them; all unless said."
+    })
+  )
+})
+
+const ConfigurationView = Type.Object(
+  {
+    file: Type.String(),
+    generation: Type.Integer({ description: 'One more with each reload that is used.' }),
+    yaml: Type.String({
+      description: 'The file with its defaults spelled out; `(hidden)` stands in the place of secrets.'
+    }),
+    waitsForRestart: Type.Array(Type.String(), {
+      description: 'Parts of the file that have changed since the start, and are as they were until a restart.'
+    }),
+    reload: Type.Unsafe<null | { at: string; isUsed: boolean; problem: string | null; changes: unknown[] }>({
+      anyOf: [
+        { type: 'null' },
+        Type.Object({
+          at: isoTime(),
+          isUsed: Type.Boolean({ description: 'false: the file has a mistake, and the one before is in effect.' }),
+          problem: nullable('What is wrong with it.'),
+          changes: Type.Array(
+            Type.Object({
+              path: Type.String(),
+              before: nullable('Null for what was not there.'),
+              after: nullable('Null for what is gone.')
+            })
+          )
+        })
+      ],
+      description: 'What became of the last change of the file; null for none since the start.'
+    }),
+    warnings: Type.Array(Type.String(), { description: 'What is allowed and probably not meant.' })
+  },
+  { title: 'LiveConfiguration' }
+)
+
+/** What these operations need. */
+export interface LiveParts {
+  running(): RunningConfiguration
+  generation(): number
+  readonly traffic: Pick<Traffic, 'byRoute' | 'latelyByRoute' | 'faults'>
+}
+
+const MOST_FAULTS = 5
+
+/** `/api/admin/routes` and `/api/admin/configuration`. */
+export function configurationOperations({ generation, running, traffic }: LiveParts): AnyOperation[] {
+  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+  return documented(liveTexts, [
+    defineOperation({
+      ...common,
+      id: 'adminListRoutes',
+      method: 'GET',
+      path: '/api/admin/routes',
+      summary: 'The routes that are live: their chain, price, traffic, and how their upstream is',
+      query: RoutesQuery,
+      responses: { 200: { description: 'A bare array, in the order of the file.', schema: Type.Array(RouteView) } },
+      async handle({ query: { of = 'all' } }) {
+        const { config, plugins } = running()
+        const [now, day, faults] = await Promise.all([
+          traffic.latelyByRoute(5),
+          traffic.byRoute({ from: null, to: null }, '1h'),
+          traffic.faults(MOST_FAULTS)
+        ])
+        const lately = new Map(now.map(step => [step.route, step]))
+        const ofDay = new Map(day.routes.map(step => [step.route, step]))
+        const chosen = config.routes.filter(
+          route => of === 'all' || (route.at.file === config.file) === (of === 'file')
+        )
+        return {
+          status: 200,
+          body: chosen.map(route =>
+            routeView(config, plugins, route, lately.get(route.name), ofDay.get(route.name), faults)
+          )
+        }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetConfiguration',
+      method: 'GET',
+      path: '/api/admin/configuration',
+      summary:
+        'The configuration in effect without its secrets, what its last change did, and what waits for a restart',
+      responses: { 200: { description: 'As of the process that answers.', schema: ConfigurationView } },
+      handle: async () => {
+        const { config, plugins, reload, started } = running()
+        return {
+          status: 200,
+          headers: ['Cache-Control', 'no-store'],
+          body: {
+            file: config.file,
+            generation: generation(),
+            yaml: effective(config, plugins).yaml,
+            waitsForRestart: needsRestart(started, config),
+            reload:
+              reload === null
+                ? null
+                : {
+                    at: new Date(reload.at).toISOString(),
+                    isUsed: reload.problem === null,
+                    problem: reload.problem,
+                    changes: [...reload.changes]
+                  },
+            warnings: config.warnings.map(({ message }) => message)
+          }
+        }
+      }
+    })
+  ])
+}
+
+function routeView(
+  config: GatewayConfig,
+  plugins: RunningConfiguration['plugins'],
+  route: RouteConfig,
+  now: MeasuredStep | undefined,
+  day: MeasuredStep | undefined,
+  faults: readonly FaultSum[]
+): LiveRoute {
+  const measured = (step: MeasuredStep | undefined) => {
+    const { route: _name, ...view } = routeTrafficView(route.name, step ?? nothingMeasured())
+    return view
+  }
+  return {
+    name: route.name,
+    host: route.match.host ?? null,
+    methods: [...(route.match.method ?? [])],
+    paths: [...route.match.path],
+    from: routeOrigin(config, route),
+    description: route.description ?? null,
+    price: routePriceWords(config, route),
+    chain: { name: route.chain, plugins: pluginsOf(config, plugins, route) },
+    upstream: { kind: route.upstream.kind, address: routeUpstreamWords(route), state: stateOf(now) },
+    now: measured(now),
+    day: measured(day),
+    faults: faults
+      .filter(fault => fault.route === route.name)
+      .map(({ status, message, times, firstAt, lastAt, correlationId }) => ({
+        status,
+        message,
+        times,
+        firstAt: new Date(firstAt).toISOString(),
+        lastAt: new Date(lastAt).toISOString(),
+        correlationId
+      }))
+  }
+}
+
+/** The chain as it was compiled: what follows from the upstream stands at its end. */
+function pluginsOf(config: GatewayConfig, plugins: RunningConfiguration['plugins'], route: RouteConfig) {
+  const entries = (config.chains[route.chain] ?? []).filter(({ disabled }) => !disabled)
+  const last = entries.at(-1)
+  const isWhole = last !== undefined && plugins.get(last.file ?? last.plugin)?.terminal === true
+  const end = route.upstream.kind === 'internal' ? 'internal' : 'forward'
+  return [
+    ...entries.map(({ mode, plugin, when }) => ({
+      plugin,
+      isConditional: when !== undefined,
+      isObserving: mode === 'observe'
+    })),
+    ...(isWhole || last?.plugin === 'internal' ? [] : [{ plugin: end, isConditional: false, isObserving: false }])
+  ]
+}
+
+function stateOf(now: MeasuredStep | undefined): LiveRoute['upstream']['state'] {
+  if (now === undefined || now.requests === 0) return 'idle'
+  if (now.upstreamFailures === 0) return 'good'
+  // 402s and refusals of the gateway itself never reached it.
+  return now.upstreamFailures >= now.requests - now.asked - now.clientErrors ? 'down' : 'failing'
+}

@@ -1,0 +1,77 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { Database } from '../../platform/database/database.ts'
+import type { Jobs } from '../../platform/jobs/jobs.ts'
+import { accountView, type ProxyCounts } from '../../accounts/merchants/account.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Traffic } from '../../payments/traffic/traffic.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { configurationOperations } from './live.ts'
+import type { RunningConfiguration } from './configuration.ts'
+import { adminHealthOperations, type HealthParts } from './health.ts'
+import { jobsOperations } from './jobs-operations.ts'
+import { dashboardOperations } from './jobs-dashboard.ts'
+import { adminOperations } from './operations.ts'
+import { overviewOperations, type OverviewParts } from './overview.ts'
+import type { OnApproved } from './schema.ts'
+import { SqlAdminStore } from './store.ts'
+
+/** What administration is opened with. */
+export interface OpenAdminParts
+  extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'makers' | 'serving' | 'state'> {
+  /** Called in this order for each approval, in its transaction. */
+  readonly approved: readonly OnApproved[]
+  readonly clock: Clock
+  readonly database: Database
+  readonly jobs: Jobs
+  readonly merchants: Merchants
+  readonly production: boolean
+  readonly traffic: Traffic
+  config(): GatewayConfig
+  /** The configuration, and what became of its reloads. */
+  running(): RunningConfiguration
+  generation(): number
+  countProxies(merchantId: number): Promise<ProxyCounts>
+}
+
+/** Opens what the administrator does, and the page of the jobs. */
+export function openAdmin({
+  approved,
+  clock,
+  config,
+  countProxies,
+  database,
+  earnedSince,
+  jobs,
+  merchants,
+  generation,
+  makers,
+  production,
+  providers,
+  running,
+  serving,
+  state,
+  traffic
+}: OpenAdminParts) {
+  return {
+    operations: [
+      ...dashboardOperations({ jobs, clock }),
+      ...jobsOperations(jobs),
+      ...adminHealthOperations({ clock, config, database, jobs, makers, providers, serving, state, traffic }),
+      ...overviewOperations({ clock, database, earnedSince, providers, traffic }),
+      ...configurationOperations({ generation, running, traffic }),
+      ...adminOperations({
+        database,
+        store: new SqlAdminStore(database),
+        merchants,
+        clock,
+        production,
+        approved: async (sql, approval) => {
+          for (const tell of approved) await tell(sql, approval)
+        },
+        account: async merchant => accountView(merchant, config().plans, await countProxies(merchant.id))
+      })
+    ],
+    jobs: [],
+    close: () => {}
+  }
+}

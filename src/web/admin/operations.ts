@@ -1,0 +1,292 @@
+import { Type, type Static } from 'typebox'
+import type { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
+import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
+import { listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { adminTexts } from './documented.ts'
+import { invalidWebhookUrl } from '../../accounts/merchants/webhook-address.ts'
+import {
+  Approval,
+  ChangedMerchant,
+  CreatedMerchant,
+  LinkedMerchant,
+  MerchantChange,
+  MerchantDetail,
+  MerchantInput,
+  MerchantQuery,
+  MerchantSummary,
+  PendingQuery,
+  PendingSubscriptionView,
+  RegeneratedKey,
+  Rejection
+} from './schema.ts'
+import { Administration, type AdministrationParts } from './service.ts'
+
+const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+// Whatever is no id of ours is 404 like one that is not there (decision 10).
+const MerchantId = Type.Object({ merchantId: Type.String({ 'x-judged': true }) })
+const PendingId = Type.Object({ id: Type.String() })
+
+const ErrorBody = Type.Object({ error: Type.String() })
+const missing = { description: 'There is no such merchant.', schema: ErrorBody }
+const taken = { description: 'Another merchant has this email address.', schema: ErrorBody }
+const refused = {
+  description: 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.',
+  schema: ErrorBody
+}
+const pendingMissing = { description: 'There is no such pending subscription.', schema: ErrorBody }
+/** Whatever is wrong with a callback URL is `{error}`, its type too (decision 1). */
+const refuse = (error: ValidationError): GatewayError =>
+  error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
+/** For answers that show a secret once. */
+const noStore = ['Cache-Control', 'no-store']
+
+/** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
+export function adminOperations(parts: AdministrationParts): AnyOperation[] {
+  const administration = new Administration(parts)
+  return documented(adminTexts, [
+    ...accounts(administration),
+    ...acts(administration),
+    ...pendingSubscriptions(administration)
+  ])
+}
+
+function accounts(administration: Administration): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'adminListMerchants',
+      method: 'GET',
+      path: '/api/admin/merchants',
+      summary: 'Merchants, newest first: all of them, or a page, or as CSV',
+      headers: listingHeaders,
+      query: MerchantQuery,
+      responses: {
+        200: {
+          description:
+            'A bare array. X-Total-Count has how many there are in all, and Link the address of the next page.',
+          schema: Type.Array(MerchantSummary),
+          isPaged: true,
+          also: CSV
+        }
+      },
+      handle: async ({ ctx, query: { format, ...query } }) => {
+        if (wantsCsv(ctx, format)) {
+          const body = csvStream(merchantColumns, () => administration.merchantPages(query))
+          const { total } = await administration.merchants({ ...query, limit: 1 })
+          const headers = ['X-Total-Count', String(total), ...csvHeaders('merchants.csv')]
+          return { status: 200, body, mediaType: CSV, headers }
+        }
+        const { list, total, next } = await administration.merchants(query)
+        const link = next === null ? [] : ['Link', `</api/admin/merchants?${nextQuery(query, next)}>; rel="next"`]
+        return { status: 200, body: list, headers: ['X-Total-Count', String(total), ...link, 'Vary', 'Accept'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminCreateMerchant',
+      method: 'POST',
+      path: '/api/admin/merchants',
+      summary: 'Create a merchant without a checkout',
+      body: MerchantInput,
+      refuse,
+      responses: {
+        201: { description: 'Created. The key is shown this once.', schema: CreatedMerchant },
+        400: refused,
+        409: taken
+      },
+      handle: async ({ body }) => {
+        const created = await administration.create(body)
+        return {
+          status: 201,
+          body: created,
+          headers: [...noStore, 'Location', `/api/admin/merchants/${created.merchantId}`]
+        }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetMerchant',
+      method: 'GET',
+      path: '/api/admin/merchants/:merchantId',
+      summary: 'One merchant in detail',
+      params: MerchantId,
+      responses: {
+        200: { description: 'The account as its merchant sees it, and more.', schema: MerchantDetail },
+        404: missing
+      },
+      handle: async ({ params }) => ({ status: 200, body: await administration.merchant(params.merchantId) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminUpdateMerchant',
+      method: 'PUT',
+      path: '/api/admin/merchants/:merchantId',
+      summary: 'Change what is named, all of it or nothing',
+      params: MerchantId,
+      body: MerchantChange,
+      refuse,
+      responses: {
+        200: {
+          description: 'The merchant as it is now. A webhook secret that was made here is shown this once.',
+          schema: ChangedMerchant
+        },
+        400: refused,
+        404: missing,
+        409: taken
+      },
+      handle: async ({ params, body }) => ({
+        status: 200,
+        body: await administration.update(params.merchantId, body),
+        headers: noStore
+      })
+    })
+  ]
+}
+
+const merchantColumns: CsvColumns<MerchantSummary> = {
+  merchantId: ({ merchantId }) => merchantId,
+  name: ({ name }) => name,
+  email: ({ email }) => email,
+  planTier: ({ planTier }) => planTier,
+  subscriptionStatus: ({ subscriptionStatus }) => subscriptionStatus,
+  isActive: ({ isActive }) => isActive,
+  createdAt: ({ createdAt }) => createdAt
+}
+
+/** The query of the next page of the same list. */
+function nextQuery(
+  query: Omit<Static<typeof MerchantQuery>, 'format'>,
+  next: { readonly limit: number; readonly after: number }
+): string {
+  const { search, isActive, planTier } = query
+  const members = { limit: next.limit, after: next.after, search, isActive, planTier }
+  return new URLSearchParams(
+    Object.entries(members).flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]]))
+  ).toString()
+}
+
+function acts(administration: Administration): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'adminRegenerateKey',
+      method: 'POST',
+      path: '/api/admin/merchants/:merchantId/regenerate-key',
+      summary: "Replace a merchant's API key; the old one is invalid at once",
+      params: MerchantId,
+      responses: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
+      handle: async ({ params }) => ({
+        status: 200,
+        body: await administration.regenerateKey(params.merchantId),
+        headers: noStore
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminDeactivateMerchant',
+      method: 'POST',
+      path: '/api/admin/merchants/:merchantId/deactivate',
+      summary: 'Deactivate a merchant; its key fails at once',
+      params: MerchantId,
+      responses: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
+      handle: async ({ params }) => {
+        await administration.deactivate(params.merchantId)
+        return { status: 204, body: null }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminReactivateMerchant',
+      method: 'POST',
+      path: '/api/admin/merchants/:merchantId/reactivate',
+      summary: 'Reactivate a merchant; its key works again',
+      params: MerchantId,
+      responses: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
+      handle: async ({ params }) => {
+        await administration.reactivate(params.merchantId)
+        return { status: 204, body: null }
+      }
+    })
+  ]
+}
+
+function pendingSubscriptions(administration: Administration): AnyOperation[] {
+  return [
+    defineOperation({
+      ...common,
+      id: 'adminListPendingSubscriptions',
+      method: 'GET',
+      path: '/api/admin/pending-subscriptions',
+      summary: 'Subscriptions that were bought without an account, newest first',
+      query: PendingQuery,
+      responses: {
+        200: {
+          description: 'A bare array; those that wait unless includeProcessed is true.',
+          schema: Type.Array(PendingSubscriptionView)
+        }
+      },
+      handle: async ({ query }) => ({
+        status: 200,
+        body: await administration.pendingSubscriptions(query.includeProcessed === true)
+      })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetPendingSubscription',
+      method: 'GET',
+      path: '/api/admin/pending-subscriptions/:id',
+      summary: 'One pending subscription',
+      params: PendingId,
+      responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
+      handle: async ({ params }) => ({ status: 200, body: await administration.pendingSubscription(params.id) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminApprovePendingSubscription',
+      method: 'POST',
+      path: '/api/admin/pending-subscriptions/:id/approve',
+      summary: 'Make an account of a subscription, or link it to the account with its email address',
+      params: PendingId,
+      body: Approval,
+      refuse,
+      bodyOptional: true,
+      responses: {
+        200: {
+          description:
+            'A new account with its key, shown this once; or the account that the subscription was linked to.',
+          schema: Type.Union([CreatedMerchant, LinkedMerchant])
+        },
+        400: {
+          description:
+            'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',
+          schema: ErrorBody
+        },
+        404: pendingMissing
+      },
+      handle: async ({ params, body }) => {
+        const outcome = await administration.approve(params.id, body)
+        return { status: 200, body: 'created' in outcome ? outcome.created : outcome.linked, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminRejectPendingSubscription',
+      method: 'POST',
+      path: '/api/admin/pending-subscriptions/:id/reject',
+      summary: 'Turn a subscription down',
+      params: PendingId,
+      body: Rejection,
+      bodyOptional: true,
+      responses: {
+        204: { description: 'Rejected.' },
+        400: { description: 'It was processed already.', schema: ErrorBody },
+        404: pendingMissing
+      },
+      handle: async ({ params, body }) => {
+        await administration.reject(params.id, body.reason ?? null)
+        return { status: 204, body: null }
+      }
+    })
+  ]
+}

@@ -1,0 +1,165 @@
+import { Type, type Static } from 'typebox'
+import type { Database } from '../../platform/database/database.ts'
+import { integer, records } from '../../platform/database/rows.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { TrafficView, trafficView } from '../../payments/traffic/operations.ts'
+import type { Traffic } from '../../payments/traffic/traffic.ts'
+import { overviewTexts } from './documented.ts'
+
+const count = (description: string) => Type.Integer({ description })
+
+const Sums = Type.Object({ sales: Type.Integer(), sats: Type.Integer() })
+
+const OverviewView = Type.Object(
+  {
+    at: isoTime(),
+    merchants: Type.Object({ total: Type.Integer(), active: Type.Integer() }),
+    earned: Type.Object(
+      { today: Sums, thirtyDays: Sums },
+      { description: "Of all merchants and the gateway's own routes; days in UTC, today among the thirty." }
+    ),
+    traffic: Type.Object(
+      { now: TrafficView, day: TrafficView },
+      { description: 'Of the last five whole minutes, and of a day in steps of 15 minutes; see /api/admin/metrics.' }
+    ),
+    waiting: Type.Object(
+      {
+        pendingSubscriptions: count('Bought without an account: /api/admin/pending-subscriptions.'),
+        lostRefunds: count('Nobody knows whether they were sent: /api/admin/refunds.'),
+        openRefunds: count('Pending or processing, the lost ones among them.'),
+        refusedOrders: count('Paid, and refused by the shop: /api/admin/storefront/orders.')
+      },
+      { description: 'What waits for somebody.' }
+    ),
+    lastDay: Type.Object({
+      failedWebhooks: count('Given up on: /jobs.'),
+      ambiguousLeases: count('Payments whose gateway died under way: /api/admin/leases/ambiguous.')
+    })
+  },
+  { title: 'AdminOverview' }
+)
+
+const ProviderView = Type.Object(
+  {
+    slot: Type.Enum(['primary', 'alternate']),
+    kind: Type.String(),
+    hasKey: Type.Boolean({ description: "Whether the operator's own key is there." }),
+    budgets: Type.Array(
+      Type.Object({
+        limit: Type.String(),
+        exhausted: Type.Boolean(),
+        retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds.' })
+      }),
+      { description: 'Calls that are left, shared by all processes.' }
+    ),
+    hosts: Type.Array(
+      Type.Object({
+        host: Type.Unsafe<string | null>({
+          type: ['string', 'null'],
+          description: "Null for the one that the file names; a merchant's own node else."
+        }),
+        failures: Type.Integer({ description: 'Calls in a row that failed.' }),
+        isLeftAlone: Type.Boolean({ description: 'The breaker is open: nobody calls it but one that tries it.' }),
+        retryAfter: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Seconds to the next try.' })
+      }),
+      { description: 'Hosts that do not answer, as the process knows it that answers this.' }
+    )
+  },
+  { title: 'ProviderState' }
+)
+
+/** How one slot stands. */
+export type ProviderState = Static<typeof ProviderView>
+
+/** Sales and satoshis of a time. */
+export type EarnedSums = Static<typeof Sums>
+
+/** What the overview is made of. */
+export interface OverviewParts {
+  readonly database: Database
+  readonly clock: Clock
+  /** Sums over all owners from a day's begin on, in milliseconds since the epoch, up to now. */
+  earnedSince(from: number): Promise<EarnedSums>
+  providers(): Promise<readonly ProviderState[]>
+  readonly traffic: Pick<Traffic, 'lately' | 'sums'>
+}
+
+const DAY = 86_400_000
+/** Milliseconds after which a refund that its provider has not acknowledged is taken for lost. */
+const LOST_AFTER = 600_000
+
+const countRows = records({
+  total: integer(),
+  active: integer(),
+  pendingSubscriptions: integer(),
+  lostRefunds: integer(),
+  openRefunds: integer(),
+  refusedOrders: integer(),
+  failedWebhooks: integer(),
+  ambiguousLeases: integer()
+})
+
+/** How the gateway stands, and what waits for somebody. @throws Unavailable when the database is away */
+export async function overview({
+  clock,
+  database: { sql },
+  earnedSince,
+  traffic
+}: Omit<OverviewParts, 'providers'>): Promise<Static<typeof OverviewView>> {
+  const now = clock.now()
+  const today = Math.floor(now / DAY) * DAY
+  const dayAgo = new Date(now - DAY)
+  const [counts, ofToday, thirtyDays, lately, ofDay] = await Promise.all([
+    countRows.one(sql`
+      select total, active,
+        (select count(*) from pending_subscriptions where state = 'pending')::int as pending_subscriptions,
+        (select count(*) from refunds where status = 'pending' and provider_refund_id is null
+          and created_at <= ${new Date(now - LOST_AFTER)})::int as lost_refunds,
+        (select count(*) from refunds where status in ('pending', 'processing'))::int as open_refunds,
+        (select count(*) from storefront_orders where failed_at is not null and claimed_at is null)::int as refused_orders,
+        (select count(*) from webhook_deliveries where created_at >= ${dayAgo} and status = 'failed')::int as failed_webhooks,
+        (select count(*) from ambiguous_leases where lapsed_at >= ${dayAgo})::int as ambiguous_leases
+      from (select count(*)::int as total, (count(*) filter (where is_active))::int as active from merchants) as accounts`),
+    earnedSince(today),
+    earnedSince(today - 29 * DAY),
+    traffic.lately(5),
+    traffic.sums({ from: now - DAY, to: now }, '15m')
+  ])
+  // A select of aggregates answers exactly one row.
+  const { total, active, failedWebhooks, ambiguousLeases, ...waiting } = counts!
+  return {
+    at: new Date(now).toISOString(),
+    merchants: { total, active },
+    earned: { today: ofToday, thirtyDays },
+    traffic: { now: trafficView(lately), day: trafficView(ofDay.total) },
+    waiting,
+    lastDay: { failedWebhooks, ambiguousLeases }
+  }
+}
+
+/** `/api/admin/overview` and `/api/admin/providers`. */
+export function overviewOperations(parts: OverviewParts): AnyOperation[] {
+  const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
+  return documented(overviewTexts, [
+    defineOperation({
+      ...common,
+      id: 'adminGetOverview',
+      method: 'GET',
+      path: '/api/admin/overview',
+      summary: 'How the gateway stands: accounts, earnings, and what waits for somebody',
+      responses: { 200: { description: 'As of now.', schema: OverviewView } },
+      handle: async () => ({ status: 200, body: await overview(parts) })
+    }),
+    defineOperation({
+      ...common,
+      id: 'adminGetProviders',
+      method: 'GET',
+      path: '/api/admin/providers',
+      summary: 'How the providers of both slots stand: calls that are left, and hosts that do not answer',
+      responses: { 200: { description: 'A bare array, the primary slot first.', schema: Type.Array(ProviderView) } },
+      handle: async () => ({ status: 200, body: await parts.providers() })
+    })
+  ])
+}

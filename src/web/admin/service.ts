@@ -1,0 +1,408 @@
+import { ShortError } from '../../engine/operations/errors.ts'
+import { isWritable } from '../../engine/formats/calendar.ts'
+import { readIsoTime } from '../../engine/formats/iso-time.ts'
+import { invalidField } from '../../engine/operations/validation.ts'
+import type { AccountView } from '../../accounts/merchants/account.ts'
+import { parseTier, planFeatures } from '../../accounts/merchants/plans.ts'
+import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schema.ts'
+import type { CreateMerchant, Merchants } from '../../accounts/merchants/service.ts'
+import { checkWebhookSecret, webhookAddress } from '../../accounts/merchants/webhook-address.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { Secret } from '../../platform/keys/secrets.ts'
+import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
+import { MERCHANT_PAGE } from './schema.ts'
+import type {
+  Approval,
+  ChangedMerchant,
+  CreatedMerchant,
+  LinkedMerchant,
+  MerchantChange,
+  MerchantDetail,
+  MerchantInput,
+  MerchantQuery,
+  MerchantSummary,
+  OnApproved,
+  PendingSubscription,
+  PendingSubscriptionView,
+  RegeneratedKey
+} from './schema.ts'
+import type { AdminStore } from './store.ts'
+import { linkMessage, pendingView, summary, time } from './views.ts'
+
+/** What the administration is made of. */
+export interface AdministrationParts {
+  readonly database: Database
+  readonly store: AdminStore
+  readonly merchants: Merchants
+  readonly clock: Clock
+  /** Callback addresses follow stricter rules there (decision 162). */
+  readonly production: boolean
+  /** The account as its merchant sees it, which the detail adds to (decision 156). */
+  account(merchant: Merchant): AccountView | Promise<AccountView>
+  /** See `OnApproved`; left out, an approval has no further effect. */
+  readonly approved?: OnApproved
+}
+
+/** What an approval came to. */
+export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly linked: LinkedMerchant }
+
+/**
+ * The rules of administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each act is one transaction: it
+ * happens whole or not at all.
+ */
+export class Administration {
+  readonly #parts: AdministrationParts
+
+  constructor(parts: AdministrationParts) {
+    this.#parts = parts
+  }
+
+  /** Newest first: all, or with a `limit` or `after` one page of them, and how many there are in all. */
+  async merchants(query: MerchantQuery = {}): Promise<{
+    readonly list: MerchantSummary[]
+    readonly total: number
+    readonly next: { readonly limit: number; readonly after: number } | null
+  }> {
+    const { store } = this.#parts
+    const { search = null, isActive = null, planTier: tier = null } = query
+    const filter = { search, isActive, tier }
+    if (Object.keys(query).length === 0) {
+      const list = (await store.merchants(filter)).map(summary)
+      return { list, total: list.length, next: null }
+    }
+    const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
+    // One more than is shown tells whether there is a next page.
+    const [found, total] = await Promise.all([
+      store.merchants(filter, { limit: limit + 1, after: query.after ?? null }),
+      store.countMerchants(filter)
+    ])
+    const list = found.slice(0, limit).map(summary)
+    const last = list.at(-1)
+    return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
+  }
+
+  /** All of them from `after` on, page by page, newest first. */
+  async *merchantPages(query: MerchantQuery): AsyncGenerator<readonly MerchantSummary[]> {
+    for (let after = query.after; ;) {
+      const { list, next } = await this.merchants({
+        ...query,
+        limit: MERCHANT_PAGE.most,
+        ...(after === undefined ? {} : { after })
+      })
+      yield list
+      if (next === null) return
+      after = next.after
+    }
+  }
+
+  /** @throws ShortError 404 */
+  async merchant(idText: string): Promise<MerchantDetail> {
+    const id = idOf(idText)
+    const merchant = known(id === null ? null : await this.#parts.merchants.byId(id))
+    const account = await this.#parts.account(merchant)
+    return {
+      ...account,
+      features: { ...account.features, slaUptimePercentage: planFeatures[merchant.tier].slaUptimePercentage },
+      hasAlternateKey: merchant.alternateKey !== null,
+      hasPrimaryKey: merchant.primaryKey !== null,
+      hasWebhookUrl: merchant.webhookUrl !== null,
+      currentPeriodEnd: merchant.currentPeriodEnd === null ? null : time(merchant.currentPeriodEnd),
+      billingCustomerId: merchant.billingCustomerId,
+      billingSubscriptionId: merchant.billingSubscriptionId
+    }
+  }
+
+  /**
+   * Makes an account on the free plan without a checkout (decision 76).
+   * @throws ShortError 409 when the address is taken, 400 for a blank provider key or a refused callback URL
+   */
+  async create(input: MerchantInput): Promise<CreatedMerchant> {
+    const { name, email } = input
+    const settings = this.#settings(input)
+    return await this.#parts.database.transaction(async tx => await this.#open(tx, { name, email }, settings))
+  }
+
+  /**
+   * Changes what is named, all of it or nothing. Flags that are named are set after those that come with a plan.
+   * @throws ShortError 404, 409 when the address is taken, 400 for what the rules refuse; ValidationError for a webhook
+   *   secret of a wrong length
+   */
+  async update(idText: string, change: MerchantChange): Promise<ChangedMerchant> {
+    const id = known(idOf(idText))
+    const settings = this.#settings(change)
+    const tier = change.planTier === undefined ? null : parseTier(change.planTier)
+    const subscription = subscriptionOf(change)
+    const changed = await this.#parts.database.transaction(async tx => {
+      const merchants = this.#parts.merchants.within(tx)
+      known(await merchants.rename(id, picked(change, 'name', 'email')))
+      if (tier !== null) await merchants.setTier(id, tier)
+      if (subscription !== null) await merchants.setSubscription(id, subscription)
+      if (change.features !== undefined)
+        await merchants.setFlags(id, picked(change.features, 'refundsEnabled', 'multiCurrencyEnabled', 'l402Enabled'))
+      if (change.isActive !== undefined) await (change.isActive ? merchants.reactivate(id) : merchants.deactivate(id))
+      const made = await write(merchants, id, settings)
+      return { ...summary(known(await merchants.byId(id))), ...made }
+    })
+    await this.#keysSaved(id, settings)
+    return changed
+  }
+
+  /** Gives the account another key; the old one is invalid everywhere once this resolves. @throws ShortError 404 */
+  async regenerateKey(idText: string): Promise<RegeneratedKey> {
+    const { merchant, apiKey } = known(await this.#parts.merchants.regenerateKey(known(idOf(idText))))
+    return {
+      merchantId: merchant.id,
+      apiKey: apiKey.reveal(),
+      regeneratedAt: time(merchant.keyRotatedAt ?? this.#parts.clock.now())
+    }
+  }
+
+  /** Repeatable (decision 151). The key fails from the next request on, on every node. @throws ShortError 404 */
+  async deactivate(idText: string): Promise<void> {
+    known(await this.#parts.merchants.deactivate(known(idOf(idText))))
+  }
+
+  /** Repeatable (decision 151). @throws ShortError 404 */
+  async reactivate(idText: string): Promise<void> {
+    known(await this.#parts.merchants.reactivate(known(idOf(idText))))
+  }
+
+  /** Newest first; those that were reviewed only when asked for. */
+  async pendingSubscriptions(includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
+    return (await this.#parts.store.list(includeProcessed)).map(pendingView)
+  }
+
+  /** @throws ShortError 404 */
+  async pendingSubscription(idText: string): Promise<PendingSubscriptionView> {
+    const id = idOf(idText)
+    return pendingView(knownPending(id === null ? null : await this.#parts.store.byId(id)))
+  }
+
+  /**
+   * Makes an account of a pending subscription, or gives it to the account that has its address. Plan, status, billing
+   * ids, period end and flags come from the subscription either way (decision 77). Of many reviews at once exactly one
+   * stands, and one that fails leaves the subscription pending.
+   *
+   * What the request says of keys and callback fills what a found account has empty, and never replaces what is there:
+   * a form filled in for a new customer must not send an old one's money elsewhere.
+   * @throws ShortError 404, 400 when it was processed already, for a blank provider key or a refused callback URL
+   */
+  async approve(idText: string, approval: Approval): Promise<ApprovalOutcome> {
+    const id = knownPending(idOf(idText))
+    const settings = this.#settings(approval)
+    const approved = await this.#parts.database.transaction(async tx => {
+      const subscription = await this.#waiting(tx, id)
+      const created = await this.#openFor(tx, subscription, approval.merchantName, settings)
+      const outcome: ApprovalOutcome =
+        created === null ? { linked: await this.#link(tx, subscription, settings) } : { created }
+      const merchantId = 'created' in outcome ? outcome.created.merchantId : outcome.linked.merchantId
+      const reviewed = await this.#parts.store.review(tx, id, {
+        state: 'approved',
+        at: this.#parts.clock.now(),
+        merchantId
+      })
+      if (this.#parts.approved !== undefined) {
+        const merchant = known(await this.#parts.merchants.within(tx).byId(merchantId))
+        await this.#parts.approved(tx, { merchant, subscription: reviewed, linked: created === null })
+      }
+      return { outcome, merchantId }
+    })
+    await this.#keysSaved(approved.merchantId, settings)
+    return approved.outcome
+  }
+
+  /** @throws ShortError 404, 400 when it was processed already */
+  async reject(idText: string, reason: string | null): Promise<void> {
+    const id = knownPending(idOf(idText))
+    await this.#parts.database.transaction(async tx => {
+      await this.#waiting(tx, id)
+      await this.#parts.store.review(tx, id, { state: 'rejected', at: this.#parts.clock.now(), reason })
+    })
+  }
+
+  /** Locks a subscription that waits. */
+  async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
+    const subscription = knownPending(await this.#parts.store.lock(tx, id))
+    if (subscription.state !== 'pending')
+      throw new ShortError(
+        400,
+        `This pending subscription has already been ${subscription.state}`,
+        [],
+        'BG_PENDING_PROCESSED'
+      )
+    return subscription
+  }
+
+  /** The new account of a subscription; null when another one has the address, also one that was made a moment ago. */
+  async #openFor(
+    tx: TransactionSql,
+    subscription: PendingSubscription,
+    name: string | undefined,
+    settings: Settings
+  ): Promise<CreatedMerchant | null> {
+    const { email, customerName, planTier } = subscription
+    if ((await this.#parts.merchants.within(tx).byEmail(email)) !== null) return null
+    // Billing gives the name as the buyer left it, which may be blank.
+    const wanted = {
+      name: name ?? (customerName?.trim() || email),
+      email,
+      tier: planTier,
+      subscription: facts(subscription)
+    }
+    try {
+      return await tx.savepoint(async nested => await this.#open(nested, wanted, settings))
+    } catch (error) {
+      if (error instanceof ShortError && error.status === 409) return null
+      throw error
+    }
+  }
+
+  async #open(tx: TransactionSql, wanted: CreateMerchant, settings: Settings): Promise<CreatedMerchant> {
+    const merchants = this.#parts.merchants.within(tx)
+    const { merchant, apiKey } = await merchants.create(wanted)
+    const made = await write(merchants, merchant.id, settings)
+    return {
+      merchantId: merchant.id,
+      name: merchant.name,
+      email: merchant.email,
+      apiKey: apiKey.reveal(),
+      createdAt: time(merchant.createdAt),
+      ...made
+    }
+  }
+
+  async #link(tx: TransactionSql, subscription: PendingSubscription, settings: Settings): Promise<LinkedMerchant> {
+    const merchants = this.#parts.merchants.within(tx)
+    const { id } = known(await merchants.byEmail(subscription.email))
+    known(await merchants.setTier(id, subscription.planTier))
+    const { billingCustomerId, ...others } = facts(subscription)
+    // One in bitcoin has no customer: the account stays the one that it is, with its portal, and has no second trial.
+    const merchant = known(
+      await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
+    )
+    const vacant: Settings = {
+      primaryKey: merchant.primaryKey === null ? settings.primaryKey : null,
+      alternateKey: merchant.alternateKey === null ? settings.alternateKey : null,
+      url: merchant.webhookUrl === null ? settings.url : undefined,
+      secret: undefined
+    }
+    const kept = [
+      ...(vacant.primaryKey === settings.primaryKey ? [] : ['primaryApiKey']),
+      ...(vacant.alternateKey === settings.alternateKey ? [] : ['alternateApiKey']),
+      ...(vacant.url === settings.url ? [] : ['callbackUrl'])
+    ]
+    const made = await write(merchants, id, vacant)
+    return {
+      merchantId: id,
+      name: merchant.name,
+      email: merchant.email,
+      linked: true,
+      message: linkMessage(merchant, kept),
+      ...made
+    }
+  }
+
+  /** Once they are committed. */
+  async #keysSaved(merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
+    if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
+    if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
+  }
+
+  /** Checks what can be checked without the account, before anything is written. */
+  #settings(given: Given): Settings {
+    const { primaryApiKey, alternateApiKey, callbackUrl, webhookSecret } = given
+    if (webhookSecret !== undefined && webhookSecret !== '') checkWebhookSecret(webhookSecret)
+    return {
+      primaryKey: providerKey(primaryApiKey),
+      alternateKey: providerKey(alternateApiKey),
+      url: callbackUrl === undefined ? undefined : callbackUrl === '' ? null : webhookAddress(callbackUrl, this.#parts),
+      secret: webhookSecret === undefined ? undefined : webhookSecret === '' ? null : new Secret(webhookSecret)
+    }
+  }
+}
+
+type Given = Pick<MerchantChange, 'primaryApiKey' | 'alternateApiKey' | 'callbackUrl' | 'webhookSecret'>
+
+/** Settings of an account that were checked. */
+interface Settings {
+  /** Null: none was given. */
+  readonly primaryKey: Secret<string> | null
+  readonly alternateKey: Secret<string> | null
+  /** Undefined stays, null clears; `secret` too. */
+  readonly url: string | null | undefined
+  readonly secret: Secret<string> | null | undefined
+}
+
+/**
+ * Writes keys and webhook; answers the secret that was made where a callback URL would have stood without one (decision
+ * 67).
+ */
+async function write(
+  merchants: Merchants,
+  id: number,
+  { primaryKey, alternateKey, url, secret }: Settings
+): Promise<{ webhookSecret?: string }> {
+  if (primaryKey !== null) await merchants.setProviderKey(id, 'primary', primaryKey)
+  if (alternateKey !== null) await merchants.setProviderKey(id, 'alternate', alternateKey)
+  if (url === undefined && secret === undefined) return {}
+  const { issued } = known(
+    await merchants.changeWebhook(id, {
+      ...(url === undefined ? {} : { url }),
+      ...(secret === undefined ? {} : { secret })
+    })
+  )
+  return issued === null ? {} : { webhookSecret: issued.reveal() }
+}
+
+/** A provider key that was given; null for none. @throws ProviderKeyRequired for a blank one */
+function providerKey(text: string | undefined): Secret<string> | null {
+  if (text === undefined) return null
+  if (text.trim() === '') throw new ProviderKeyRequired()
+  return new Secret(text)
+}
+
+/** Only the named members: whatever else an object may hold must not reach the columns of an account. */
+function picked<T extends object, K extends keyof T>(from: T, ...names: readonly K[]): Pick<T, K> {
+  // Object.fromEntries does not know names.
+  return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<
+    T,
+    K
+  >
+}
+
+/** An id of the path; null for what cannot be one, which is 404 like one that is not there (decision 10). */
+function idOf(text: string): number | null {
+  const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
+  // The columns are integers of 32 bits.
+  return id > 0 && id <= 0x7fff_ffff ? id : null
+}
+
+function known<T>(found: T | null): T {
+  if (found === null) throw new ShortError(404, 'Merchant not found')
+  return found
+}
+
+function knownPending<T>(found: T | null): T {
+  if (found === null) throw new ShortError(404, 'Pending subscription not found')
+  return found
+}
+
+function facts(subscription: PendingSubscription): SubscriptionFacts {
+  const { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId } = subscription
+  return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
+}
+
+/** What a change says of the subscription; null for nothing. @throws ValidationError for an end that is no time */
+function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantChange): Partial<SubscriptionFacts> | null {
+  if (subscriptionStatus === undefined && currentPeriodEnd === undefined) return null
+  const end = currentPeriodEnd === undefined || currentPeriodEnd === null ? null : readIsoTime(currentPeriodEnd)
+  if (typeof currentPeriodEnd === 'string' && end === null)
+    throw invalidField('/currentPeriodEnd', 'Must be an ISO 8601 time such as 2026-11-21T00:54:00Z.')
+  if (end !== null && !isWritable(end))
+    throw invalidField('/currentPeriodEnd', 'Must be in the years 1 to 9999, in UTC.')
+  return {
+    ...(subscriptionStatus === undefined ? {} : { subscriptionStatus }),
+    ...(currentPeriodEnd === undefined ? {} : { currentPeriodEnd: end })
+  }
+}

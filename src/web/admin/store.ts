@@ -1,0 +1,174 @@
+import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
+import {
+  column,
+  dateOrNull,
+  flag,
+  integer,
+  optional,
+  records,
+  text,
+  moment,
+  type Records
+} from '../../platform/database/rows.ts'
+import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchants/plans.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
+
+/** What a row of the list of merchants shows. */
+export type ListedMerchant = Pick<
+  Merchant,
+  'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
+>
+
+/** What becomes of a subscription that was reviewed. `at` in milliseconds. */
+export type Review =
+  | { readonly state: 'approved'; readonly at: number; readonly merchantId: number }
+  | { readonly state: 'rejected'; readonly at: number; readonly reason: string | null }
+
+/** A part of the list of accounts. */
+export interface MerchantPage {
+  readonly limit: number
+  /** The last account of the page before; null for the first page. */
+  readonly after: number | null
+}
+
+/** Which accounts are listed; null for all. */
+export interface MerchantFilter {
+  /** Stands in name or address, in either case; or is the id. */
+  readonly search: string | null
+  readonly isActive: boolean | null
+  /** What the stored plan resolves to. */
+  readonly tier: PlanTier | null
+}
+
+/** Where administrators read the accounts as a list, and where pending subscriptions are kept. */
+export interface AdminStore {
+  /**
+   * Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account
+   * `after`.
+   */
+  merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]>
+  /** How many there are. */
+  countMerchants(filter: MerchantFilter): Promise<number>
+  /**
+   * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
+   * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period
+   * end up to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if
+   * it has one.
+   */
+  insert(subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
+  /** Newest first; only those that wait unless `processed` is true. */
+  list(processed: boolean): Promise<PendingSubscription[]>
+  byId(id: number): Promise<PendingSubscription | null>
+  /** The same under a lock on its row: of many reviews at once each sees what the one before it left. */
+  lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null>
+  /** Writes the review of a row that the transaction has locked and found pending; answers it as it is then. */
+  review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
+}
+
+const tier = column(null, resolveTier, value => value)
+
+const listedRows: Records<ListedMerchant> = records({
+  id: integer(),
+  name: text(),
+  email: text(),
+  tier: { ...tier, name: 'plan_tier' },
+  subscriptionStatus: optional(text()),
+  isActive: flag(),
+  createdAt: moment()
+})
+
+const pendingRows: Records<PendingSubscription> = records({
+  id: integer(),
+  email: text(),
+  customerName: optional(text()),
+  billingCustomerId: optional(text()),
+  billingSubscriptionId: optional(text()),
+  planTier: tier,
+  subscriptionStatus: optional(text()),
+  currentPeriodEnd: optional(moment()),
+  state: text<PendingSubscription['state']>(),
+  createdAt: moment(),
+  reviewedAt: optional(moment()),
+  rejectionReason: optional(text()),
+  linkedMerchantId: optional(integer())
+})
+
+/** The lists of the administrator in the SQL database. */
+export class SqlAdminStore implements AdminStore {
+  readonly #sql: Sql
+
+  constructor(database: Pick<Database, 'sql'>) {
+    this.#sql = database.sql
+  }
+
+  async countMerchants(filter: MerchantFilter): Promise<number> {
+    const [row] = await this.#sql<Array<{ count: bigint }>>`select count(*) from merchants where ${this.#which(filter)}`
+    return Number(row?.count ?? 0n)
+  }
+
+  async merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]> {
+    const sql = this.#sql
+    const following =
+      page === undefined || page.after === null
+        ? sql``
+        : sql`and (created_at, id) < (select created_at, id from merchants where id = ${page.after})`
+    return await listedRows.all(sql`
+      select id, name, email, plan_tier, subscription_status, is_active, created_at from merchants
+      where ${this.#which(filter)} ${following}
+      order by created_at desc, id desc ${page === undefined ? sql`` : sql`limit ${page.limit}`}`)
+  }
+
+  #which({ search, isActive, tier: wanted }: MerchantFilter) {
+    const sql = this.#sql
+    const like = search === null ? null : `%${search.replaceAll(/[\\%_]/g, '\\$&')}%`
+    return sql`true
+      ${like === null ? sql`` : sql`and (name ilike ${like} or email ilike ${like} or id::text = ${search})`}
+      ${isActive === null ? sql`` : sql`and is_active = ${isActive}`}
+      ${
+        wanted === null
+          ? sql``
+          : wanted === 'free'
+            ? sql`and (plan_tier is null or plan_tier <> all(${[...storedTiers('individual'), ...storedTiers('l402')]}::text[]))`
+            : sql`and plan_tier = any(${[...storedTiers(wanted)]}::text[])`
+      }`
+  }
+
+  async insert(subscription: NewPendingSubscription, now: number, sql: Sql = this.#sql): Promise<PendingSubscription> {
+    const [row] = await sql`
+      insert into pending_subscriptions as held (
+        email, customer_name, billing_customer_id, billing_subscription_id, plan_tier, subscription_status, current_period_end, created_at)
+      values (
+        ${subscription.email.trim().toLowerCase()}, ${subscription.customerName}, ${subscription.billingCustomerId},
+        ${subscription.billingSubscriptionId}, ${subscription.planTier}, ${subscription.subscriptionStatus}, ${dateOrNull(subscription.currentPeriodEnd)}, ${new Date(now)})
+      on conflict (billing_subscription_id) do update set
+        subscription_status = case held.state when 'pending' then excluded.subscription_status else held.subscription_status end,
+        current_period_end = case held.state when 'pending' then excluded.current_period_end else held.current_period_end end
+      returning *`
+    // An insert with an update for its conflict answers one row or throws.
+    return pendingRows.read(row!)
+  }
+
+  async list(processed: boolean): Promise<PendingSubscription[]> {
+    const sql = this.#sql
+    return await pendingRows.all(sql`
+      select * from pending_subscriptions ${processed ? sql`` : sql`where state = 'pending'`} order by created_at desc, id desc`)
+  }
+
+  async byId(id: number): Promise<PendingSubscription | null> {
+    return await pendingRows.one(this.#sql`select * from pending_subscriptions where id = ${id}`)
+  }
+
+  async lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null> {
+    return await pendingRows.one(sql`select * from pending_subscriptions where id = ${id} for update`)
+  }
+
+  async review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription> {
+    const [merchantId, reason] = review.state === 'approved' ? [review.merchantId, null] : [null, review.reason]
+    const [row] = await sql`
+      update pending_subscriptions set state = ${review.state}, reviewed_at = ${new Date(review.at)}, linked_merchant_id = ${merchantId}, rejection_reason = ${reason}
+      where id = ${id} returning *`
+    // The row is locked, so it is there.
+    return pendingRows.read(row!)
+  }
+}

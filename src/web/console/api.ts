@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import type { Context } from '../../engine/message/context.ts'
+import { askWithin, type LoopbackRequest, type LoopbackResponse } from '../../engine/pipeline/loopback.ts'
+import type { Wire } from '../../engine/message/wire.ts'
+
+/** The API refused what a page asked of it, and why, in words for people. */
+export class ApiRefusal extends Error {
+  readonly status: number
+  /** Words by member of the body, where single members are wrong. */
+  readonly fields: Readonly<Record<string, string>>
+
+  constructor(status: number, message: string, fields: Readonly<Record<string, string>> = {}) {
+    super(message)
+    this.name = 'ApiRefusal'
+    this.status = status
+    this.fields = fields
+  }
+}
+
+/**
+ * Refuses a change of what somebody else has changed since the form was made; its `was` holds the value that it showed.
+ * `words` say what it is now where the value itself is none for people.
+ * @throws ApiRefusal
+ */
+export function expectUnchanged(form: URLSearchParams, now: string, words = now): void {
+  if (form.get('was') !== now)
+    throw new ApiRefusal(
+      409,
+      `Somebody has changed this since you opened the page: it is ${words === '' ? 'not set' : words} now. Nothing was changed; look at it and send it again.`
+    )
+}
+
+/** A short mark of a value that is too long for a form's `was`: other values have another one. */
+export function markOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('base64url').slice(0, 22)
+}
+
+/** Writes a query, without the parameters that have no value: `?a=1`, or nothing. */
+export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(parameters))
+    if (value !== null && value !== undefined && value !== '') query.set(name, String(value))
+  return query.size === 0 ? '' : `?${query}`
+}
+
+/** The gateway's API, as it is to whoever asked for a page. Every permission, limit and check of the API holds. */
+export class PageApi {
+  readonly #handle: (ctx: Context, wire: Wire) => void
+  readonly #page: Context
+
+  constructor(handle: (ctx: Context, wire: Wire) => void, page: Context) {
+    this.#handle = handle
+    this.#page = page
+  }
+
+  /** What a GET gives. `T` is the type of the operation's view. @throws ApiRefusal */
+  async get<T>(target: string): Promise<T> {
+    return await this.send<T>({ method: 'GET', target })
+  }
+
+  /** The same, and null for what is not there. @throws ApiRefusal */
+  async find<T>(target: string): Promise<T | null> {
+    try {
+      return await this.get<T>(target)
+    } catch (error) {
+      if (error instanceof ApiRefusal && error.status === 404) return null
+      throw error
+    }
+  }
+
+  /** What a change gives. @throws ApiRefusal */
+  async send<T>(request: LoopbackRequest): Promise<T> {
+    const response = await askWithin(this.#handle, this.#page, request)
+    if (response.status < 200 || response.status > 299) throw refusalOf(response)
+    // The operation wrote it through the very schema that the type was made of.
+    return (response.text === '' ? undefined : JSON.parse(response.text, exactly as Reviver)) as T
+  }
+}
+
+/**
+ * What a GET gives; null where the plan of the account, or the role in it, does not let it be read. For a part of a page
+ * that can be left out.
+ */
+export async function permitted<T>(api: PageApi, target: string): Promise<T | null> {
+  try {
+    return await api.get<T>(target)
+  } catch (error) {
+    if (error instanceof ApiRefusal && error.status === 403) return null
+    throw error
+  }
+}
+
+// The library's types do not know the third parameter yet (ECMAScript 2026, JSON.parse source text access).
+type Reviver = (key: string, value: unknown) => unknown
+
+/** Decimals stay the texts that were sent: money never goes through a double. */
+function exactly(_key: string, value: unknown, { source }: { readonly source: string }): unknown {
+  return typeof value === 'number' && !Number.isSafeInteger(value) ? source : value
+}
+
+/** What an error's body tells people, in each of its shapes (contract, Errors). */
+function refusalOf({ status, text }: LoopbackResponse): ApiRefusal {
+  const body = membersOf(text)
+  const fields: Record<string, string> = {}
+  const { errors } = body
+  if (typeof errors === 'object' && errors !== null)
+    for (const [name, words] of Object.entries(errors))
+      fields[name] = Array.isArray(words) ? words.join(' ') : String(words)
+  const words = [body['message'], body['detail'], body['error'], body['title']].find(
+    (each): each is string => typeof each === 'string' && each !== ''
+  )
+  return new ApiRefusal(status, words ?? `The gateway answered ${status}.`, fields)
+}
+
+function membersOf(text: string): Readonly<Record<string, unknown>> {
+  try {
+    const body: unknown = JSON.parse(text)
+    // Only members are read, and each is looked at before it is used.
+    return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
+  } catch {
+    // A response that is no JSON says nothing that people could use; its status does.
+    return {}
+  }
+}

@@ -1,0 +1,90 @@
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+import { queryOf } from './api.ts'
+import type { Asked, PageContent } from './page.ts'
+import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
+import { timeOf } from './words.ts'
+
+/** One change of the audit trail. */
+export interface ChangeItem {
+  readonly at: string
+  readonly merchantId: number | null
+  readonly by: { readonly kind: string; readonly name: string }
+  readonly operation: string
+  readonly target: Readonly<Record<string, string | number>>
+  readonly change: object
+  readonly status: number | null
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  key: 'API key',
+  member: 'member',
+  admin: 'admin key',
+  operator: 'operator'
+}
+
+/** Who changed what, newest first. `address`: the list's operation; of all accounts where `isOperator`. */
+export async function changesPage(
+  { api, link, query, root }: Asked,
+  address: string,
+  isOperator: boolean
+): Promise<PageContent> {
+  const after = query.get('after')
+  const typed = (query.get('merchantId') ?? '').trim()
+  const filter = {
+    ...(isOperator && /^[1-9]\d{0,8}$/.test(typed) ? { merchantId: typed } : {}),
+    text: query.get('text'),
+    from: query.get('from'),
+    to: query.get('to')
+  }
+  const isFiltered = Object.values(filter).some(value => value !== null && value !== '')
+  const { entries, next } = await api.get<{ readonly entries: readonly ChangeItem[]; readonly next: string | null }>(
+    `${address}${queryOf({ ...filter, after })}`
+  )
+  const whose: TableColumn<ChangeItem> = {
+    title: 'Merchant',
+    cell: ({ merchantId }) =>
+      merchantId === null ? '–' : html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
+  }
+  const columns: ReadonlyArray<TableColumn<ChangeItem>> = [
+    { title: 'What', cell: what },
+    { title: 'When', cell: ({ at }) => timeOf(at) },
+    {
+      title: 'Who',
+      cell: ({ by }) => html`<bdi>${by.name}</bdi><span class="soft"> ${KINDS[by.kind] ?? by.kind}</span>`
+    },
+    ...(isOperator ? [whose] : []),
+    { title: 'Result', cell: result },
+    { title: 'Asked for', cell: askedFor }
+  ]
+  return {
+    title: 'Changes',
+    content: html`
+      <form method="get" class="filter" role="search" aria-label="Changes">
+        ${isOperator ? field({ name: 'merchantId', label: 'Id of a merchant', value: typed, attributes: { inputmode: 'numeric', maxlength: 9 } }) : null}
+        ${field({ name: 'text', label: 'Who, what, or an id', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${days(filter.from, filter.to)}
+        <button class="button small" type="submit">Show</button>
+        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
+      </form>
+      ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Whoever makes, changes or removes something by a key or a page appears here, with what was asked for; secrets never do.</p>`)}
+      ${pager(link(`changes${queryOf(filter)}`), next, after === null)}`
+  }
+}
+
+/** `setColour` as `set colour`, with the ids of what it was done to. */
+function what({ operation, target }: ChangeItem): VNode {
+  const ids = Object.entries(target).map(([name, value]) => `${name} ${value}`)
+  return html`${operation.replaceAll(/[A-Z]/g, letter => ` ${letter.toLowerCase()}`)}<span class="soft"> ${ids.join(', ')}</span>`
+}
+
+function result({ status }: ChangeItem): VNode {
+  if (status === null) return badge('not known', 'wait')
+  return status < 400 ? badge('done', 'good') : badge(`refused (${status})`, 'bad')
+}
+
+function askedFor({ change }: ChangeItem): VNode {
+  return Object.keys(change).length === 0
+    ? html`<span class="soft">–</span>`
+    : html`<details><summary>Details</summary><pre>${JSON.stringify(change, null, 2)}</pre></details>`
+}

@@ -1,0 +1,206 @@
+import { scaleBand, scaleLinear } from 'd3-scale'
+import { line, stack, stackOrderNone } from 'd3-shape'
+import { utcFormat } from 'd3-time-format'
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+
+/** How much time one column stands for. */
+export type ChartStep = 'hour' | 'day' | 'month'
+
+/** What one colour of a chart counts: one value for each column. */
+export interface ChartSeries {
+  readonly name: string
+  readonly values: readonly number[]
+}
+
+/** Columns over time, one colour above the other. */
+export interface ColumnChart {
+  /** What is counted, as the table behind the picture is called. */
+  readonly title: string
+  readonly step: ChartStep
+  /** Where each column begins: milliseconds since the epoch, ascending. */
+  readonly times: readonly number[]
+  /** The first is the lowest. */
+  readonly series: readonly ChartSeries[]
+  /** A value as people read it. */
+  readonly format: (value: number) => string
+}
+
+/** Lines over time; a line has a gap where its value is null. */
+export interface LineChart extends Omit<ColumnChart, 'series'> {
+  readonly series: ReadonlyArray<{ readonly name: string; readonly values: ReadonlyArray<number | null> }>
+}
+
+// Of the picture, in its own units; it is as wide as the page lets it be.
+const WIDTH = 720
+const HEIGHT = 220
+const LEFT = 56
+const BOTTOM = 26
+const TOP = 8
+/** Labels under the columns, at most. */
+const LABELS = 8
+/** Colours that the style has; what is beyond them is summed up. */
+const COLOURS = 5
+
+const labelOf = {
+  hour: utcFormat('%H:%M'),
+  day: utcFormat('%-d %b'),
+  month: utcFormat('%b %Y')
+} satisfies Record<ChartStep, (date: Date) => string>
+
+const wholeLabelOf = {
+  hour: utcFormat('%Y-%m-%d %H:%M'),
+  day: utcFormat('%Y-%m-%d'),
+  month: utcFormat('%Y-%m')
+} satisfies Record<ChartStep, (date: Date) => string>
+
+/**
+ * A picture of columns with the same as a table behind it, for whoever does not see it or wants the figures. Times are
+ * UTC, as earnings are summed up.
+ */
+export function columnChart(chart: ColumnChart): VNode {
+  const series = fewer(chart.series)
+  const sums = chart.times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
+  const shown = series.length < 2 ? series : [...series, { name: 'Together', values: sums }]
+  return withTable({ ...chart, series: shown }, series.length, drawing({ ...chart, series }, Math.max(...sums, 0)))
+}
+
+/** A picture of lines, which cross each other, with the same as a table behind it. At most as many as there are colours. */
+export function lineChart(chart: LineChart): VNode {
+  const highest = Math.max(...chart.series.flatMap(({ values }) => values.map(value => value ?? 0)), 0)
+  const { x, y } = scales(chart, highest)
+  const { title, times, series } = chart
+  const drawn = line<number | null>()
+    .defined(value => value !== null)
+    .x((_, at) => round((x(times[at] ?? 0) ?? 0) + x.bandwidth() / 2))
+    .y(value => round(y(value ?? 0)))
+  return withTable(
+    chart,
+    series.length,
+    html`
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${series.map(({ name }) => name).join(', ')}`}>
+      ${rules(y)}
+      ${series.map(({ values }, at) => html`<path class=${`trace trace-${at}`} d=${drawn(values)} />`)}
+      ${labels(chart, x)}
+    </svg>`
+  )
+}
+
+/** The figure around a picture: its legend of so many colours, and the table. */
+function withTable({ title, step, times, series, format }: LineChart, colours: number, picture: VNode): VNode {
+  const whole = (time: number): string => wholeLabelOf[step](new Date(time))
+  return html`
+    <figure class="chart">
+      ${picture}
+      ${
+        colours < 2
+          ? null
+          : html`<ul class="legend">${series
+              .slice(0, colours)
+              .map(({ name }, at) => html`<li><span class=${`key tone-${at}`}></span><bdi>${name}</bdi></li>`)}</ul>`
+      }
+      <details>
+        <summary>As a table</summary>
+        <div class="scroll" tabindex="0" role="region" aria-label=${title}>
+          <table class="figures">
+            <caption class="unseen">${title}</caption>
+            <thead><tr><th scope="col">Time (UTC)</th>${series.map(
+              ({ name }) => html`<th scope="col"><bdi>${name}</bdi></th>`
+            )}</tr></thead>
+            <tbody>${times.map(
+              (time, at) =>
+                html`<tr><th scope="row">${whole(time)}</th>${series.map(
+                  ({ values }) => html`<td>${values[at] === null ? '–' : format(values[at] ?? 0)}</td>`
+                )}</tr>`
+            )}</tbody>
+          </table>
+        </div>
+      </details>
+    </figure>`
+}
+
+function scales({ times }: Pick<LineChart, 'times'>, highest: number) {
+  const x = scaleBand<number>()
+    .domain([...times])
+    .range([LEFT, WIDTH])
+    .paddingInner(0.22)
+    .paddingOuter(0.1)
+  const y = scaleLinear()
+    .domain([0, Math.max(highest, 1)])
+    .nice(4)
+    .range([HEIGHT - BOTTOM, TOP])
+  return { x, y }
+}
+
+function rules(y: ReturnType<typeof scales>['y']): VNode[] {
+  return y.ticks(4).map(
+    tick => html`<g>
+          <line class="rule" x1=${LEFT} x2=${WIDTH} y1=${y(tick)} y2=${y(tick)} />
+          <text class="mark" x=${LEFT - 8} y=${y(tick) + 4} text-anchor="end">${short(tick)}</text>
+        </g>`
+  )
+}
+
+function labels(
+  { step, times }: Pick<LineChart, 'step' | 'times'>,
+  x: ReturnType<typeof scales>['x']
+): Array<VNode | null> {
+  const every = Math.max(1, Math.ceil(times.length / LABELS))
+  return times.map((time, at) =>
+    at % every === 0
+      ? html`<text class="mark" x=${round((x(time) ?? 0) + x.bandwidth() / 2)} y=${HEIGHT - 6} text-anchor="middle">${labelOf[step](new Date(time))}</text>`
+      : null
+  )
+}
+
+function drawing({ title, step, times, series, format }: ColumnChart, highest: number): VNode {
+  const { x, y } = scales({ times }, highest)
+  const layers = stack<number, string>()
+    .keys(series.map(({ name }) => name))
+    .value((at, name) => series.find(one => one.name === name)?.values[at] ?? 0)
+    .order(stackOrderNone)(times.map((_, at) => at))
+  const total = series.reduce((sum, { values }) => sum + values.reduce((one, value) => one + value, 0), 0)
+  return html`
+    <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label=${`${title}: ${format(total)} together`}>
+      ${rules(y)}
+      ${layers.map(
+        (layer, colour) =>
+          html`<g class=${`tone-${colour}`}>${layer.map((part, at) => {
+            const time = times[at] ?? 0
+            const [from, to] = part
+            const height = y(from) - y(to)
+            return height <= 0
+              ? null
+              : html`<rect x=${round(x(time) ?? 0)} y=${round(y(to))} width=${round(x.bandwidth())} height=${round(height)} rx="2">
+              <title>${`${wholeLabelOf[step](new Date(time))} · ${layer.key}: ${format(to - from)}`}</title>
+            </rect>`
+          })}</g>`
+      )}
+      ${labels({ step, times }, x)}
+    </svg>`
+}
+
+/** The first few as they are, and the others as one. */
+function fewer(series: readonly ChartSeries[]): readonly ChartSeries[] {
+  if (series.length <= COLOURS) return series
+  const kept = series.slice(0, COLOURS - 1)
+  const others = series.slice(COLOURS - 1)
+  const length = Math.max(...others.map(({ values }) => values.length))
+  const values = Array.from({ length }, (_, at) => others.reduce((sum, one) => sum + (one.values[at] ?? 0), 0))
+  return [...kept, { name: `${others.length} others`, values }]
+}
+
+/** `1200` as `1.2k`: labels have little room. */
+function short(value: number): string {
+  for (const [unit, size] of [
+    ['G', 1e9],
+    ['M', 1e6],
+    ['k', 1e3]
+  ] as const)
+    if (value >= size) return `${Number((value / size).toPrecision(3))}${unit}`
+  return String(Number(value.toPrecision(3)))
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100
+}

@@ -1,0 +1,106 @@
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+import { queryOf } from './api.ts'
+import { columnChart, type ChartStep } from './chart.ts'
+import type { Asked } from './page.ts'
+import { choice, figure, kept } from './parts.ts'
+import type { EarningsSums } from './views.ts'
+import { count, sats } from './words.ts'
+
+const STEPS = [
+  ['hour', 'Hours'],
+  ['day', 'Days'],
+  ['month', 'Months']
+] as const
+
+/** Names of what earnings are summed up by. */
+const KINDS: Readonly<Record<string, string>> = {
+  source: 'what was sold',
+  proxy: 'API',
+  endpoint: 'address',
+  scheme: 'scheme',
+  merchant: 'merchant'
+}
+
+/** Earnings over time: the form that chooses how, the sums and the picture. With one kind there is nothing to split by. */
+export async function earningsSection(
+  { api, query, root }: Asked,
+  address: string,
+  kinds: readonly string[],
+  whose: Readonly<Record<string, string | number>> = {}
+): Promise<VNode> {
+  const by = STEPS.find(([name]) => name === query.get('by'))?.[0] ?? 'day'
+  const of = kinds.find(kind => kind === query.get('of')) ?? kinds[0] ?? 'source'
+  const target = `${address}${queryOf({ ...whose, by, of })}`
+  const sums = await api.get<EarningsSums>(target)
+  const times = timesOf(sums)
+  return html`
+    <section aria-labelledby="earned">
+      <div class="heading">
+        <h2 id="earned">Earned</h2>
+        <form method="get" class="filter">
+          ${kept(query, 'over')}
+          ${choice('by', 'By', STEPS, by)}
+          ${
+            kinds.length === 1
+              ? null
+              : choice(
+                  'of',
+                  'Split by',
+                  kinds.map(kind => [kind, KINDS[kind] ?? kind] as const),
+                  of
+                )
+          }
+          <button class="button small second" type="submit">Show</button>
+          <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...whose, by, of, format: 'csv' })}`} download="earnings.csv">CSV</a>
+        </form>
+      </div>
+      <dl class="figures-row">
+        ${figure('Sum', sats(sums.sats))}
+        ${figure('Sales', count(sums.sales))}
+      </dl>
+      ${
+        sums.sales === 0
+          ? html`<p class="empty">Nothing was sold in this time.</p>`
+          : columnChart({
+              title: `Satoshis earned by ${by}`,
+              step: by,
+              times,
+              series: seriesOf(sums, times),
+              format: sats
+            })
+      }
+    </section>`
+}
+
+/** Where each column begins, those without sales too. */
+function timesOf({ by, from, to }: EarningsSums): readonly number[] {
+  const times: number[] = []
+  for (let at = new Date(from); at < new Date(to) && times.length < 1000; at = after(at, by)) times.push(at.getTime())
+  return times
+}
+
+function after(at: Date, by: ChartStep): Date {
+  const next = new Date(at)
+  if (by === 'hour') next.setUTCHours(next.getUTCHours() + 1)
+  else if (by === 'day') next.setUTCDate(next.getUTCDate() + 1)
+  else next.setUTCMonth(next.getUTCMonth() + 1)
+  return next
+}
+
+/** One for each key, those that earned most first. */
+function seriesOf({ points }: EarningsSums, times: readonly number[]) {
+  const place = new Map(times.map((time, at) => [time, at]))
+  const byName = new Map<string, number[]>()
+  for (const { at, key, name, sats: earned } of points) {
+    const called = name ?? (key === null ? 'all others' : key === '' ? 'none' : key)
+    let values = byName.get(called)
+    if (values === undefined) byName.set(called, (values = times.map(() => 0)))
+    const column = place.get(Date.parse(at))
+    if (column !== undefined) values[column] = (values[column] ?? 0) + earned
+  }
+  const sum = (values: readonly number[]): number => values.reduce((one, value) => one + value, 0)
+  return [...byName]
+    .map(([name, values]) => ({ name, values }))
+    .sort((one, other) => sum(other.values) - sum(one.values))
+}

@@ -1,0 +1,134 @@
+import type { VNode } from 'preact'
+import { renderToString } from 'preact-render-to-string'
+import { html, ICON } from '../kit/document.ts'
+import type { Console, FormProblem, PageContent } from './page.ts'
+
+/** One entry of the menu. */
+interface Entry {
+  /** First segment below the console's address; empty for its first page. */
+  readonly to: string
+  readonly name: string
+}
+
+const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
+  merchant: [
+    { to: '', name: 'Overview' },
+    { to: 'payments', name: 'Payments' },
+    { to: 'sales', name: 'Sales' },
+    { to: 'apis', name: 'APIs' },
+    { to: 'tokens', name: 'Tokens' },
+    { to: 'webhooks', name: 'Webhooks' },
+    { to: 'store', name: 'Store' },
+    { to: 'plan', name: 'Plan' },
+    { to: 'settings', name: 'Settings' },
+    { to: 'keys', name: 'Keys' },
+    { to: 'members', name: 'Members' },
+    { to: 'changes', name: 'Changes' }
+  ],
+  operator: [
+    { to: '', name: 'Overview' },
+    { to: 'routes', name: 'Routes' },
+    { to: 'merchants', name: 'Merchants' },
+    { to: 'sales', name: 'Sales' },
+    { to: 'subscriptions', name: 'Subscriptions' },
+    { to: 'refunds', name: 'Refunds' },
+    { to: 'sessions', name: 'Sessions' },
+    { to: 'orders', name: 'Orders' },
+    { to: 'providers', name: 'Providers' },
+    { to: 'jobs', name: 'Jobs' },
+    { to: 'health', name: 'Health' },
+    { to: 'configuration', name: 'Configuration' },
+    { to: 'changes', name: 'Changes' }
+  ]
+}
+
+/** What stands around the content of a page. */
+export interface Frame {
+  readonly console: Console
+  /** Of the page, below the console's address. */
+  readonly path: string
+  /** The way up to the gateway's own address. */
+  readonly root: string
+  /** Whose account it is, or who the operator is. */
+  readonly who: string
+  /** Names of the style and the program under `/assets/`. */
+  readonly assets: { readonly style: string; readonly script: string }
+  /** What the change before has done, in words; null for none. */
+  readonly done: string | null
+  readonly problem: FormProblem | null
+  /** What may make the next visit easier; null for nothing. */
+  readonly offer: VNode | null
+  /** Every page's form to sign out; null where there is no session to end. */
+  readonly signOut: string | null
+}
+
+/** The address of a console, below the gateway's own. */
+export function homeOf(console: Console): string {
+  return console === 'merchant' ? 'console' : 'operator'
+}
+
+/** The whole document of a console's page. */
+export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
+  const { console, path, root, who, assets, done, problem, offer } = frame
+  const home = `${root}${homeOf(console)}`
+  const here = path.split('/', 1)[0] ?? ''
+  const name = console === 'merchant' ? 'Console' : 'Operator'
+  return (
+    '<!doctype html>' +
+    renderToString(html`
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <title>${`${title} · ${name} · boltgate`}</title>
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex, nofollow" />
+        <meta name="referrer" content="same-origin" />
+        <meta name="color-scheme" content="light dark" />
+        ${goOn === undefined ? null : html`<meta http-equiv="refresh" content=${`0; url=${goOn}`} />`}
+        <link rel="icon" href=${ICON} />
+        <link rel="stylesheet" href=${`${root}assets/${assets.style}`} />
+        <script type="module" src=${`${root}assets/${assets.script}`}></script>
+      </head>
+      <body>
+        <a class="skip" href="#content">To the content</a>
+        <header class="bar">
+          <a class="brand" href=${home}>boltgate</a>
+          <p class="who"><a href=${`${home}/signed-in`}><bdi>${who}</bdi></a></p>
+          ${signOut(frame)}
+        </header>
+        <nav class="menu" aria-label=${name}>
+          <ul>${MENUS[console].map(entry => item(entry, home, entry.to === here))}</ul>
+        </nav>
+        <main id="content" tabindex="-1">
+          <h1>${title}</h1>
+          ${done === null ? null : html`<p class="notice good" role="status">${done}</p>`}
+          ${problem === null ? null : problemNotice(problem)}
+          ${offer}
+          ${content}
+        </main>
+      </body>
+    </html>`)
+  )
+}
+
+function item({ to, name }: Entry, home: string, isHere: boolean): VNode {
+  return html`<li><a href=${to === '' ? home : `${home}/${to}`} aria-current=${isHere ? 'page' : null}>${name}</a></li>`
+}
+
+function signOut({ root, signOut: form }: Frame): VNode | null {
+  return form === null
+    ? null
+    : html`<form method="post" action=${`${root}sign-in/sign-out`}>
+        <input type="hidden" name="form" value=${form} />
+        <button class="button small second" type="submit">Sign out</button>
+      </form>`
+}
+
+function problemNotice({ message, fields }: FormProblem): VNode {
+  const single = Object.entries(fields)
+  return html`
+    <div class="notice bad" role="alert">
+      <p>${message}</p>
+      ${single.length === 0 ? null : html`<ul>${single.map(([name, words]) => html`<li><code>${name}</code> ${words}</li>`)}</ul>`}
+    </div>`
+}

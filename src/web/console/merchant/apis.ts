@@ -1,0 +1,247 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { ProbeView, ProxyView } from '../../../payments/proxies/schema.ts'
+import { expectUnchanged, markOf } from '../api.ts'
+import { earningsSection } from '../earnings.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
+import { forRole, may } from '../role.ts'
+import type { EarningsSums } from '../views.ts'
+import { count, latency, sats } from '../words.ts'
+import { programsFor } from './buying.ts'
+import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
+import { apiTraffic, apiTrafficSection } from './traffic.ts'
+
+const EARNINGS = '/api/merchant/earnings'
+
+/** The APIs of an account, and the form that makes another one. */
+export const apisPage: ConsolePage = {
+  id: 'getConsoleApis',
+  console: 'merchant',
+  path: 'apis',
+  summary: 'APIs that the account sells, and the form that makes another one',
+  async show(asked) {
+    const { api, form, link, problem } = asked
+    const [proxies, traffic, sums] = await Promise.all([
+      api.get<readonly ProxyView[]>('/api/proxy'),
+      apiTraffic(asked, null),
+      api.get<EarningsSums>(`${EARNINGS}?by=day&of=proxy`)
+    ])
+    const earned = earnedOf(sums)
+    const counted = new Map(traffic.proxies.map(one => [one.proxyId, one]))
+    const asked402 = (one: (typeof traffic.proxies)[number] | undefined): string =>
+      one === undefined ? '–' : `${count(one.asked)}, ${count(one.paidRequests)} paid`
+    return {
+      title: 'APIs',
+      content: html`
+        ${table(
+          'APIs',
+          [
+            {
+              title: 'Name',
+              cell: (proxy: ProxyView) => html`<a href=${link(`apis/${proxy.proxyId}`)}><bdi>${proxy.name}</bdi></a>`
+            },
+            { title: 'State', cell: stateOf },
+            { title: 'Forwards to', cell: proxy => html`<bdi>${proxy.targetBaseUrl}</bdi>` },
+            { title: 'Price', cell: priceOf, isNumber: true },
+            { title: 'Earned in 30 days', cell: ({ proxyId }) => earned(proxyId), isNumber: true },
+            { title: 'Requests', cell: ({ proxyId }) => count(counted.get(proxyId)?.requests ?? 0), isNumber: true },
+            { title: 'Asked to pay', cell: ({ proxyId }) => asked402(counted.get(proxyId)), isNumber: true },
+            { title: 'Errors', cell: ({ proxyId }) => count(counted.get(proxyId)?.serverErrors ?? 0), isNumber: true },
+            {
+              title: 'Half, 99 of 100 within',
+              cell: ({ proxyId }) =>
+                `${latency(counted.get(proxyId)?.p50 ?? null)}, ${latency(counted.get(proxyId)?.p99 ?? null)}`,
+              isNumber: true
+            }
+          ],
+          proxies,
+          html`<p>None yet. Name an address that answers over https, and what a request costs; buyers pay at an address of ours and are forwarded to yours.</p>`
+        )}
+        ${proxies.length === 0 ? null : apiTrafficSection(asked, traffic)}
+        <section aria-labelledby="make">
+          <h2 id="make">Make an API</h2>
+          ${forRole(
+            asked,
+            'editor',
+            html`<form method="post" class="form">
+            ${field({ name: 'name', label: '1. Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 100 } })}
+            ${field({
+              name: 'targetBaseUrl',
+              label: '2. Address of your API',
+              value: form.get('targetBaseUrl') ?? '',
+              problem: problem?.fields['targetBaseUrl'],
+              hint: 'https, and reachable from the internet.',
+              attributes: { type: 'url', required: true, maxlength: 2048, placeholder: 'https://api.example.com/v1' }
+            })}
+            ${field({
+              name: 'defaultPriceSats',
+              label: '3. Satoshis for a request',
+              value: form.get('defaultPriceSats') ?? '10',
+              problem: problem?.fields['defaultPriceSats'],
+              attributes: { required: true, inputmode: 'numeric', pattern: '[0-9]+', maxlength: 10 }
+            })}
+            <button class="button" type="submit">Make it</button>
+          </form>`
+          )}
+        </section>`
+    }
+  },
+  async act({ api, form }): Promise<GoTo> {
+    const price = (form.get('defaultPriceSats') ?? '').trim()
+    const { proxyId } = await api.send<ProxyView>({
+      method: 'POST',
+      target: '/api/proxy',
+      body: {
+        name: (form.get('name') ?? '').trim(),
+        targetBaseUrl: (form.get('targetBaseUrl') ?? '').trim(),
+        defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price
+      }
+    })
+    return { to: `apis/${proxyId}`, done: 'made' }
+  }
+}
+
+/** One API: whether it answers, how it is paid, what it costs where, and what it earned. */
+export const apiPage: ConsolePage = {
+  id: 'getConsoleApi',
+  console: 'merchant',
+  path: 'apis/:proxyId',
+  summary: 'One API: its test, how buyers pay it, its prices and earnings',
+  show: asked => shown(asked, null),
+  async act(asked): Promise<GoTo | PageContent> {
+    const { api, form, params } = asked
+    const target = addressOf(params)
+    switch (form.get('do')) {
+      case 'test':
+        return await shown(asked, await api.send<ProbeView>({ method: 'POST', target: `${target}/test` }))
+      case 'pause':
+      case 'resume':
+        expectUnchanged(form, stateInWords(await api.get<ProxyView>(target)))
+        await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+      case 'price': {
+        const now = await api.get<ProxyView>(target)
+        expectUnchanged(form, usualMark(now), usualPrice(now))
+        const price = (form.get('defaultPriceSats') ?? '').trim()
+        await api.send({
+          method: 'PUT',
+          target,
+          // A price in dollars or by request would go on before the satoshis, and they would be its cap.
+          body: { defaultPrice: null, defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
+        })
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+      }
+      case 'endpoint':
+      case 'endpoint-remove':
+        await changeEndpoint(asked, target)
+        return { to: `apis/${params['proxyId']}`, done: 'saved' }
+      case 'revoke':
+        await api.send({ method: 'DELETE', target: `${target}/tokens` })
+        return { to: `apis/${params['proxyId']}`, done: 'revoked' }
+      case 'remove':
+        await api.send({ method: 'DELETE', target })
+        return { to: 'apis', done: 'removed' }
+      default:
+        return await shown(asked, null)
+    }
+  }
+}
+
+/** What each API earned. Sums tell the 20 that earned most apart; what another one did its own page says. */
+function earnedOf({ points }: EarningsSums): (proxyId: string) => string {
+  const byProxy = new Map<string | null, number>()
+  for (const point of points) byProxy.set(point.key, (byProxy.get(point.key) ?? 0) + point.sats)
+  return proxyId => {
+    const earned = byProxy.get(proxyId)
+    return earned === undefined && byProxy.has(null) ? 'less than those 20 that earned most' : sats(earned ?? 0)
+  }
+}
+
+function addressOf(params: Asked['params']): string {
+  return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
+}
+
+/** As the forms hold it that change it. */
+function stateInWords({ isActive }: ProxyView): string {
+  return isActive ? 'on sale' : 'paused'
+}
+
+function stateOf({ isActive }: ProxyView): VNode {
+  return isActive ? badge('sells', 'good') : badge('paused', 'quiet')
+}
+
+/** What a request costs where its address has no price of its own. */
+function usualPrice({ defaultPriceSats, defaultPrice }: ProxyView): string {
+  const most = defaultPrice === undefined ? '' : `, never more than ${sats(defaultPriceSats)}`
+  return `${priceInWords(defaultPrice, defaultPriceSats)}${most}`
+}
+
+/** The same as a form's `was` holds it: two prices by request are the same in words. */
+function usualMark({ defaultPriceSats, defaultPrice }: ProxyView): string {
+  return defaultPrice === undefined ? String(defaultPriceSats) : markOf([defaultPriceSats, defaultPrice])
+}
+
+function priceOf(proxy: ProxyView): string {
+  const { endpoints } = proxy
+  const usual = usualPrice(proxy)
+  return endpoints.length === 0 ? usual : `${usual}, and ${endpoints.length} more`
+}
+
+async function shown(asked: Asked, probe: ProbeView | null): Promise<PageContent> {
+  const { api, params, form, problem } = asked
+  const proxy = await api.get<ProxyView>(addressOf(params))
+  const { proxyId } = proxy
+  const [traffic, earned] = await Promise.all([
+    apiTraffic(asked, proxyId),
+    earningsSection(asked, EARNINGS, ['proxy'], { proxyId })
+  ])
+  const programs = programsFor(proxy.proxyUrl)
+  return {
+    title: proxy.name,
+    content: html`
+      ${facts([
+        ['State', stateOf(proxy)],
+        ['Forwards to', html`<bdi>${proxy.targetBaseUrl}</bdi>`],
+        ['Price', priceOf(proxy)],
+        ['Tokens are good for', `${proxy.tokenValiditySeconds} seconds`],
+        ['Sold', html`<a href=${asked.link(`sales?proxyId=${proxy.proxyId}`)}>What it sold</a>`]
+      ])}
+      <section aria-labelledby="test"><h2 id="test">Does it answer?</h2>
+        ${probe === null ? null : html`<p class=${`notice ${probe.success ? 'good' : 'bad'}`} role="status">${probe.message} (${probe.latencyMs} ms)</p>`}
+        ${forRole(asked, 'editor', action('Test it now', { do: 'test' }))}
+      </section>
+      ${earned}
+      ${apiTrafficSection(asked, traffic)}
+      <section aria-labelledby="buy"><h2 id="buy">How it is bought</h2>
+        ${copyable('url', 'Address for buyers', proxy.proxyUrl)}
+        ${copyable('curl', 'What it asks for', `curl -i '${proxy.proxyUrl}'`)}
+        <details><summary>From TypeScript and Python</summary>
+          <pre>${programs.typescript}</pre>
+          <pre>${programs.python}</pre>
+        </details>
+      </section>
+      <section aria-labelledby="prices"><h2 id="prices">Prices</h2>
+        ${endpointPrices(asked, proxy)}
+        ${forRole(
+          asked,
+          'editor',
+          html`<form method="post" class="filter">
+          <input type="hidden" name="do" value="price" />
+          <input type="hidden" name="was" value=${usualMark(proxy)} />
+          ${field({ name: 'defaultPriceSats', label: 'Satoshis for all others', value: form.get('defaultPriceSats') ?? (proxy.defaultPrice === undefined ? String(proxy.defaultPriceSats) : ''), hint: proxy.defaultPrice === undefined ? undefined : `It is ${usualPrice(proxy)}. Satoshis take the place of that price.`, problem: problem?.fields['defaultPriceSats'], attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
+          <button class="button small" type="submit">Save</button>
+        </form>`
+        )}
+      </section>
+      ${
+        may(asked, 'editor')
+          ? html`<section aria-labelledby="more"><h2 id="more">More</h2>
+        ${proxy.isActive ? action('Pause it', { do: 'pause', was: stateInWords(proxy) }) : action('Sell again', { do: 'resume', was: stateInWords(proxy) })}
+        ${danger('Revoke all that was sold', 'Whoever paid can no longer use it, and must pay again.', action('Revoke all', { do: 'revoke' }, { isDanger: true }))}
+        ${danger('Remove it', 'Its address answers 404 from then on, and is never used again. What it earned stays in the lists.', action('Remove', { do: 'remove' }, { isDanger: true }))}
+      </section>`
+          : null
+      }`
+  }
+}

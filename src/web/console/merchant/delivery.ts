@@ -1,0 +1,56 @@
+import { html } from '../../kit/document.ts'
+import type { DeliverySentView } from '../../../payments/webhooks/schema.ts'
+import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, facts, type Tone } from '../parts.ts'
+import { forRole } from '../role.ts'
+import { timeOf } from '../words.ts'
+
+/** How well each state of a delivery is. */
+export const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
+
+/** One delivery: what was sent, and what the receiver answered last. */
+export const deliveryPage: ConsolePage = {
+  id: 'getConsoleDelivery',
+  console: 'merchant',
+  path: 'webhooks/deliveries/:deliveryId',
+  summary: 'One webhook as it was sent, and what was answered',
+  async show(asked): Promise<PageContent> {
+    const id = encodeURIComponent(asked.params['deliveryId'] ?? '')
+    const sent = await asked.api.get<DeliverySentView>(`/api/merchant/webhooks/deliveries/${id}`)
+    const { event, url, status, attempts, responseStatus, responseBody, error } = sent
+    return {
+      title: `Webhook ${event}`,
+      content: html`
+        ${facts([
+          ['Status', badge(status, TONES[status] ?? 'quiet')],
+          ['To', html`<bdi>${url ?? '–'}</bdi>`],
+          ['Written', timeOf(sent.createdAt)],
+          ['Attempts', String(attempts)],
+          ['Last attempt', timeOf(sent.lastAttemptAt)],
+          ['Next attempt', timeOf(sent.nextAttemptAt)],
+          ['Id, in X-Correlation-Id', html`<code>${sent.id}</code>`]
+        ])}
+        ${forRole(asked, 'editor', action('Send again', { do: 'resend' }, { what: event }))}
+        <section aria-labelledby="sent"><h2 id="sent">What was sent</h2><pre tabindex="0">${indented(sent.body)}</pre></section>
+        <section aria-labelledby="answered"><h2 id="answered">What was answered</h2>
+          <p>${responseStatus === null ? (error ?? 'Nothing yet.') : `Status ${responseStatus}.`}</p>
+          ${responseBody === null || responseBody === '' ? null : html`<pre tabindex="0">${responseBody}</pre>`}
+        </section>`
+    }
+  },
+  async act({ api, form, params }): Promise<GoTo> {
+    const to = `webhooks/deliveries/${params['deliveryId'] ?? ''}`
+    if (form.get('do') !== 'resend') return { to }
+    const target = `/api/merchant/webhooks/deliveries/${encodeURIComponent(params['deliveryId'] ?? '')}/resend`
+    await api.send({ method: 'POST', target })
+    return { to, done: 'sent' }
+  }
+}
+
+/** A line for each member; each is on the wire as it stands in the event. */
+function indented(body: string): string {
+  return body
+    .replaceAll(/,(?="\w+":)/g, ',\n ')
+    .replace(/^\{/, '{\n ')
+    .replace(/\}$/, '\n}')
+}

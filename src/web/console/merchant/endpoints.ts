@@ -1,0 +1,103 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { ProxyView } from '../../../payments/proxies/schema.ts'
+import { expectUnchanged, markOf } from '../api.ts'
+import type { Asked } from '../page.ts'
+import { action, choice, field, table } from '../parts.ts'
+import { forRole, may } from '../role.ts'
+import { sats } from '../words.ts'
+
+type Endpoint = ProxyView['endpoints'][number]
+
+const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+
+/** What a request costs, in words. `price` goes before the satoshis, which are then the most that it may cost. */
+export function priceInWords(price: Endpoint['price'], priceSats: number): string {
+  return typeof price === 'string' ? price : price === undefined ? sats(priceSats) : 'by request'
+}
+
+function priceOf({ price, priceSats }: Endpoint): string {
+  return priceInWords(price, priceSats)
+}
+
+function addressOf({ method, pathPattern }: Pick<Endpoint, 'method' | 'pathPattern'>): string {
+  return `${method ?? 'any'} ${pathPattern}`
+}
+
+/** All prices in a line. */
+function inWords(endpoints: readonly Endpoint[]): string {
+  return endpoints.map(one => `${addressOf(one)} ${priceOf(one)}`).join('; ')
+}
+
+/** The prices of an API's addresses, with the form that sets one and the button that removes it. */
+export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView): VNode {
+  const { form, problem } = asked
+  const isTyped = form.get('do') === 'endpoint'
+  const typed = (name: string): string => (isTyped ? (form.get(name) ?? '') : '')
+  // The API names the entry of its list.
+  const wrong = (name: string): string | undefined =>
+    isTyped ? Object.entries(problem?.fields ?? {}).find(([place]) => place.endsWith(name))?.[1] : undefined
+  const was = markOf(endpoints)
+  return html`
+    ${table(
+      'Prices by address',
+      [
+        { title: 'Address', cell: (one: Endpoint) => html`<code>${addressOf(one)}</code>` },
+        { title: 'Description', cell: one => html`<bdi>${one.description ?? '–'}</bdi>` },
+        { title: 'Price', cell: priceOf, isNumber: true },
+        {
+          title: 'Remove',
+          cell: one =>
+            !may(asked, 'editor')
+              ? null
+              : action(
+                  'Remove',
+                  { do: 'endpoint-remove', was, method: one.method ?? '', pathPattern: one.pathPattern },
+                  { what: `the price of ${addressOf(one)}` }
+                )
+        }
+      ],
+      endpoints,
+      html`<p>Every address costs the same. Below some get a price of their own; <code>PUT /api/proxy/${proxyId}</code> with <code>endpoints</code> also sets prices in dollars, by a field of the request, and by use.</p>`
+    )}
+    ${forRole(
+      asked,
+      'editor',
+      html`<form method="post" class="filter" aria-label="Price of one address">
+        <input type="hidden" name="do" value="endpoint" />
+        <input type="hidden" name="was" value=${was} />
+        ${choice('method', 'Method', [['', 'any'], ...METHODS.map(name => [name, name] as const)], typed('method'))}
+        ${field({ name: 'pathPattern', label: 'Path', value: typed('pathPattern'), problem: wrong('pathPattern'), hint: 'Below the address for buyers; /* at its end covers all below.', attributes: { required: true, maxlength: 500, pattern: '/.*', placeholder: '/v1/reports/*' } })}
+        ${field({ name: 'priceSats', label: 'Satoshis for a request', value: typed('priceSats'), problem: wrong('priceSats'), hint: '0 is free.', attributes: { inputmode: 'numeric', pattern: '[0-9]+', required: true, maxlength: 10 } })}
+        <button class="button small" type="submit">Set the price</button>
+      </form>`
+    )}`
+}
+
+/**
+ * Sets or removes the price of one address, as the form asks; what else an entry says stays.
+ * @throws ApiRefusal where somebody has changed the prices since, and what the API refuses
+ */
+export async function changeEndpoint({ api, form }: Asked, target: string): Promise<void> {
+  const { endpoints } = await api.get<ProxyView>(target)
+  expectUnchanged(form, markOf(endpoints), inWords(endpoints))
+  const method = (form.get('method') ?? '') === '' ? null : form.get('method')
+  const pathPattern = (form.get('pathPattern') ?? '').trim()
+  const isMeant = (one: Endpoint): boolean => one.method === method && one.pathPattern === pathPattern
+  const typed = (form.get('priceSats') ?? '').trim()
+  const priceSats = /^\d+$/.test(typed) ? Number(typed) : typed
+  const { price: _price, ...before } = endpoints.find(isMeant) ?? { method, pathPattern }
+  const entries: readonly object[] = form.get('do') === 'endpoint-remove' ? [] : [{ ...before, priceSats }]
+  const at = endpoints.findIndex(isMeant)
+  const next: readonly object[] = [...endpoints.slice(0, at), ...entries, ...endpoints.slice(at + 1)]
+  await api.send({
+    method: 'PUT',
+    target,
+    body: { endpoints: (at < 0 ? [...endpoints, ...entries] : next).map(withoutNulls) }
+  })
+}
+
+/** The API says null for what an entry leaves to its proxy, and takes the absence of a member for that. */
+function withoutNulls(endpoint: object): object {
+  return Object.fromEntries(Object.entries(endpoint).filter(([, value]) => value !== null))
+}

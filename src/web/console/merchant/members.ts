@@ -1,0 +1,95 @@
+import { html } from '../../kit/document.ts'
+import { expectUnchanged } from '../api.ts'
+import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, choice, danger, field, table } from '../parts.ts'
+import { forRole } from '../role.ts'
+import { timeOf } from '../words.ts'
+
+interface MemberItem {
+  readonly memberId: number
+  readonly email: string
+  readonly role: string
+  readonly createdAt: string
+  readonly joinedAt: string | null
+}
+
+const ROLES = [
+  ['viewer', 'viewer: reads'],
+  ['editor', 'editor: also changes, and sends refunds to any invoice'],
+  ['owner', 'owner: also has keys, members and the plan']
+] as const
+
+/** Who may work in an account, and who is invited to. */
+export const membersPage: ConsolePage = {
+  id: 'getConsoleMembers',
+  console: 'merchant',
+  path: 'members',
+  summary: 'Who may work in the account, and who is invited to',
+  async show(asked): Promise<PageContent> {
+    const { api, form, problem } = asked
+    const members = await api.get<readonly MemberItem[]>('/api/merchant/members')
+    return {
+      title: 'Members',
+      content: html`
+        ${table(
+          'Members',
+          [
+            { title: 'Address', cell: (member: MemberItem) => html`<bdi>${member.email}</bdi>` },
+            { title: 'Role', cell: member => member.role },
+            { title: 'Since', cell: member => timeOf(member.createdAt) },
+            {
+              title: 'Joined',
+              cell: member => (member.joinedAt === null ? 'not yet' : timeOf(member.joinedAt))
+            }
+          ],
+          members,
+          html`<p>Nobody yet. Invite somebody by mail, who then signs in without your key.</p>`
+        )}
+        ${forRole(
+          asked,
+          'owner',
+          html`
+            <section aria-labelledby="invite"><h2 id="invite">Invite somebody</h2>
+              <form method="post" class="form">
+                <input type="hidden" name="do" value="invite" />
+                ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], hint: 'A link is mailed that works once, for three days.', attributes: { type: 'email', required: true, maxlength: 254 } })}
+                ${choice('role', 'Role', ROLES, form.get('role') ?? 'viewer')}
+                <button class="button" type="submit">Invite</button>
+              </form>
+            </section>
+            <section aria-labelledby="change"><h2 id="change">Change</h2>${members.map(changeOf)}</section>`
+        )}`
+    }
+  },
+  async act({ api, form }): Promise<GoTo> {
+    const memberId = form.get('memberId') ?? ''
+    const target = `/api/merchant/members/${encodeURIComponent(memberId)}`
+    if (form.get('do') === 'invite') {
+      const body = { email: (form.get('email') ?? '').trim(), role: form.get('role') ?? '' }
+      await api.send({ method: 'POST', target: '/api/merchant/members', body })
+      return { to: 'members', done: 'sent' }
+    }
+    if (form.get('do') === 'remove') {
+      await api.send({ method: 'DELETE', target })
+      return { to: 'members', done: 'removed' }
+    }
+    const members = await api.get<readonly MemberItem[]>('/api/merchant/members')
+    expectUnchanged(form, members.find(member => String(member.memberId) === memberId)?.role ?? '')
+    await api.send({ method: 'PUT', target, body: { role: form.get('role') ?? '' } })
+    return { to: 'members', done: 'saved' }
+  }
+}
+
+function changeOf({ memberId, email, role }: MemberItem) {
+  const id = `role-${memberId}`
+  const member = String(memberId)
+  return html`
+    <form method="post" class="filter">
+      <input type="hidden" name="do" value="role" /><input type="hidden" name="memberId" value=${member} /><input type="hidden" name="was" value=${role} />
+      <div class="input"><label for=${id}>Role of <bdi>${email}</bdi></label><select id=${id} name="role">${ROLES.map(
+        ([value, text]) => html`<option value=${value} selected=${value === role}>${text}</option>`
+      )}</select></div>
+      <button class="button small second" type="submit">Save<span class="unseen"> the role of ${email}</span></button>
+    </form>
+    ${danger(`Remove ${email}`, 'Is signed out at once, and can no longer work in the account.', action('Remove', { do: 'remove', memberId: member }, { isDanger: true, what: email }))}`
+}

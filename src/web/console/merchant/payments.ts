@@ -1,0 +1,282 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../../payments/payments/schema.ts'
+import { permitted, queryOf, type PageApi } from '../api.ts'
+import type { ChangeItem } from '../changes.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
+import { may } from '../role.ts'
+import { status } from '../status.ts'
+import type { PaymentItem, RefundItem } from '../views.ts'
+import { amountIn, timeOf, sats, short } from '../words.ts'
+
+/** An amount in its currency, and in satoshis where that is another. */
+function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
+  const text = amountIn(value, currency)
+  return amountSats === null || currency === 'BTC' ? text : `${text} (${sats(amountSats)})`
+}
+
+/** Payments, newest first, by status, time and text. */
+export const paymentsPage: ConsolePage = {
+  id: 'getConsolePayments',
+  console: 'merchant',
+  path: 'payments',
+  summary: 'Payments, by status, time and text',
+  async show({ api, query, link, root }) {
+    const after = query.get('after')
+    const filter = {
+      status: PAYMENT_STATUSES.find(name => name === query.get('status')),
+      text: query.get('text'),
+      from: query.get('from'),
+      to: query.get('to')
+    }
+    const page = await api.get<{ readonly payments: readonly PaymentItem[]; readonly next: string | null }>(
+      `/api/payments${queryOf({ ...filter, after })}`
+    )
+    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+    return {
+      title: 'Payments',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Payments">
+          ${choice('status', 'Status', [['', 'All'], ...PAYMENT_STATUSES.map(name => [name, name] as const)], filter.status ?? '')}
+          ${field({ name: 'text', label: 'Order, description or customer', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${days(filter.from, filter.to)}
+          <button class="button small" type="submit">Show</button>
+          <a class="button small second" href=${`${root}api/payments${queryOf({ ...filter, format: 'csv' })}`} download="payments.csv">CSV</a>
+        </form>
+        ${live(
+          'list',
+          table(
+            'Payments',
+            [
+              {
+                title: 'Order',
+                cell: (payment: PaymentItem) =>
+                  html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+              },
+              { title: 'Status', cell: payment => status(payment.status) },
+              { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+              {
+                title: 'Customer',
+                cell: payment => html`<bdi>${payment.customerName ?? payment.customerEmail ?? '–'}</bdi>`
+              },
+              { title: 'Amount', cell: amount, isNumber: true }
+            ],
+            page.payments,
+            isFiltered
+              ? html`<p>No payment is like that. <a href=${link('payments')}>Show all</a></p>`
+              : html`<p>No payments yet. A shop or a program makes one with <code>POST /api/payments</code>; its customer pays on a page of its own, and it appears here.</p>`
+          )
+        )}
+        ${pager(link(`payments${queryOf(filter)}`), page.next, after === null)}`
+    }
+  }
+}
+
+/** One payment: what became of it, and its refunds. */
+export const paymentPage: ConsolePage = {
+  id: 'getConsolePayment',
+  console: 'merchant',
+  path: 'payments/:invoiceId',
+  summary: 'One payment as it went, with its refunds',
+  async show(asked): Promise<PageContent> {
+    const { api, params } = asked
+    const id = encodeURIComponent(params['invoiceId'] ?? '')
+    // The list says in satoshis what was asked, which a refund needs; the payment by itself is as the contract has it.
+    const { payments } = await api.get<{ readonly payments: readonly PaymentItem[] }>(`/api/payments?text=${id}`)
+    const found =
+      payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
+      (await api.get<PaymentItem>(`/api/payments/${id}`))
+    // An account whose plan has ended still sees its payments.
+    const refunds = await permitted<readonly RefundItem[]>(api, `/api/refunds/invoice/${id}`)
+    const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
+    const left = refunds === null ? 0 : refundable(found, refunds)
+    return {
+      title: `Payment ${found.orderId}`,
+      content: html`
+        ${facts([
+          ['Status', status(found.status)],
+          ['Amount', amount(found)],
+          ...(typeof found.receivedSats === 'number' ? [['Received', sats(found.receivedSats)] as const] : []),
+          ['Description', html`<bdi>${found.description ?? '–'}</bdi>`],
+          ['Customer', html`<bdi>${found.customerName ?? '–'}</bdi>`],
+          ['Email', html`<bdi>${found.customerEmail ?? '–'}</bdi>`],
+          ['Invoice id', html`<code>${found.invoiceId}</code>`],
+          ['Payment hash', short(found.paymentHash)]
+        ])}
+        <section aria-labelledby="went"><h2 id="went">How it went</h2>
+          <ol class="timeline">${timeline(found, refunds ?? [], cancel, asked.ctx.now).map(
+            ({ at, words }) => html`<li>${timeOf(at)} <span>${words}</span></li>`
+          )}</ol>
+        </section>
+        ${found.payUrl === undefined || found.status !== 'unpaid' ? null : copyable('pay', 'Its page for the customer', found.payUrl)}
+        ${
+          found.status === 'unpaid' && may(asked, 'editor')
+            ? danger(
+                'Cancel it',
+                'It is expired then, and its page says so. Whoever holds the invoice might pay it all the same: the payment is paid then, and you can refund it.',
+                action('Cancel the payment', { do: 'cancel' }, { isDanger: true })
+              )
+            : null
+        }
+        <section aria-labelledby="refunds"><h2 id="refunds">Refunds</h2>
+          ${
+            refunds === null
+              ? html`<p>Refunds are not open to you. <a href=${asked.link('plan')}>Your plan</a></p>`
+              : table(
+                  'Refunds',
+                  [
+                    { title: 'Made', cell: (refund: RefundItem) => timeOf(refund.createdAt) },
+                    {
+                      title: 'Status',
+                      cell: refund =>
+                        html`${status(refund.status)}${refund.message === undefined ? null : html`<p class="soft">${refund.message}</p>`}`
+                    },
+                    { title: 'To', cell: refund => short(refund.refundAddress) },
+                    { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+                  ],
+                  refunds,
+                  html`<p>None.</p>`
+                )
+          }
+          ${left > 0 && may(asked, 'editor') ? refundForm(asked, left) : null}
+        </section>`
+    }
+  },
+  async act(asked): Promise<GoTo> {
+    const to = `payments/${encodeURIComponent(asked.params['invoiceId'] ?? '')}`
+    switch (asked.form.get('do')) {
+      case 'cancel':
+        await asked.api.send({ method: 'POST', target: `/api/${to}/cancel` })
+        return { to, done: 'canceled' }
+      case 'refund':
+        await refund(asked)
+        return { to, done: 'refunded' }
+      default:
+        return { to }
+    }
+  }
+}
+
+async function refund({ api, form, params }: Asked): Promise<void> {
+  const refundAddress = (form.get('refundAddress') ?? '').trim()
+  const typed = (form.get('amountSatoshis') ?? '').trim()
+  await api.send({
+    method: 'POST',
+    target: '/api/refunds',
+    // The form's own key: a second click, or a page that is sent again, asks for the same refund.
+    headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
+    body: {
+      invoiceId: params['invoiceId'],
+      refundAddress,
+      refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
+      // What is no number is sent as it was typed, for the API to say so.
+      ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
+      ...(form.get('reason') ? { reason: form.get('reason') } : {})
+    }
+  })
+}
+
+/** Satoshis that the API would give back of a payment (decision 55); 0 where it refuses to. */
+function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundItem[]): number {
+  if (!REFUNDABLE_STATUSES.has(status)) return 0
+  const held = refunds.filter(refund => refund.status !== 'failed').reduce((sum, each) => sum + each.amountSatoshis, 0)
+  return Math.max(0, (receivedSats ?? amountSats ?? 0) - held)
+}
+
+/** One thing that happened to a payment. */
+interface Step {
+  /** Null for what was seen at a moment that nobody wrote down. */
+  readonly at: string | null
+  readonly words: string
+}
+
+/**
+ * Who canceled a payment, and when, as the audit trail has it for a year; null where nobody did. The API has no state of
+ * its own for it (decision 341).
+ */
+async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
+  const trail = await permitted<{ readonly entries: readonly ChangeItem[] }>(
+    api,
+    `/api/merchant/audit${queryOf({ text: invoiceId })}`
+  )
+  const done = trail?.entries.find(
+    ({ operation, target, status }) =>
+      operation === 'cancelPayment' && target['invoiceId'] === invoiceId && status !== null && status < 400
+  )
+  if (done === undefined) return null
+  const { kind, name } = done.by
+  return { at: done.at, words: `${kind === 'key' ? `The API key ${name}` : name} canceled it.` }
+}
+
+function timeline(
+  found: PaymentItem,
+  refunds: readonly RefundItem[],
+  cancel: Step | null,
+  now: number
+): readonly Step[] {
+  const steps: Step[] = [{ at: found.createdAt, words: 'The invoice was made.' }]
+  const outcome = cancel ?? outcomeOf(found, now)
+  if (outcome !== null) steps.push(outcome)
+  for (const refund of refunds) {
+    steps.push({ at: refund.createdAt, words: `A refund of ${sats(refund.amountSatoshis)} was asked for.` })
+    if (refund.processedAt !== null)
+      steps.push({ at: refund.processedAt, words: `That refund ${refund.status === 'failed' ? 'failed' : 'arrived'}.` })
+  }
+  // What has no time follows the invoice, which it came after.
+  const place = ({ at }: Step): string => at ?? found.createdAt
+  return steps.sort((one, other) => place(one).localeCompare(place(other)))
+}
+
+/** What became of the invoice; null while nothing has. */
+function outcomeOf(found: PaymentItem, now: number): Step | null {
+  const { status, paidAt, receivedSats = null, expiresAt } = found
+  if (typeof paidAt === 'string') return { at: paidAt, words: 'It was paid.' }
+  switch (status) {
+    case 'expired':
+      return Date.parse(expiresAt) > now
+        ? { at: null, words: 'It was canceled.' }
+        : { at: expiresAt, words: 'It expired without a payment.' }
+    case 'processing':
+      return { at: null, words: 'A payment was seen and is not confirmed yet.' }
+    case 'underpaid':
+      return {
+        at: null,
+        words: `${receivedSats === null ? 'Money' : sats(receivedSats)} came, less than was asked.`
+      }
+    // Given back before it was paid in full.
+    case 'refunded':
+      return receivedSats === null ? null : { at: null, words: `${sats(receivedSats)} came.` }
+    case 'unpaid':
+    case 'paid':
+      return null
+  }
+}
+
+/** `left`: satoshis that came and no refund has taken. */
+function refundForm({ ctx, form, problem }: Asked, left: number): VNode {
+  return html`
+    <details open=${problem !== null && form.get('do') === 'refund'}>
+      <summary>Give money back</summary>
+      <form method="post" class="form">
+        <input type="hidden" name="do" value="refund" /><input type="hidden" name="key" value=${form.get('key') ?? ctx.correlationId} />
+        ${field({
+          name: 'refundAddress',
+          label: 'To: a Lightning invoice, or a bitcoin address',
+          value: form.get('refundAddress') ?? '',
+          problem: problem?.fields['refundAddress'],
+          hint: 'Ask the customer for an invoice of the amount.',
+          attributes: { required: true, maxlength: 500, autocomplete: 'off', spellcheck: 'false' }
+        })}
+        ${field({
+          name: 'amountSatoshis',
+          label: 'Satoshis; all that is left unless you say',
+          value: form.get('amountSatoshis') ?? String(left),
+          problem: problem?.fields['amountSatoshis'],
+          attributes: { inputmode: 'numeric', pattern: '[0-9]*', maxlength: 16 }
+        })}
+        ${field({ name: 'reason', label: 'Reason, for yourself', value: form.get('reason') ?? '', attributes: { maxlength: 500 } })}
+        <button class="button" type="submit">Refund</button>
+      </form>
+    </details>`
+}

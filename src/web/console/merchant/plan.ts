@@ -1,0 +1,159 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { AccountView, SubscriptionView } from '../../../accounts/merchants/account.ts'
+import type { PlanInvoicesView } from '../../../plans/bitcoin/schema.ts'
+import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, facts, table } from '../parts.ts'
+import { forRole } from '../role.ts'
+import { status } from '../status.ts'
+import { amountIn, sats, timeOf } from '../words.ts'
+
+type PlanInvoice = PlanInvoicesView['invoices'][number]
+
+/** The plan that can be bought without talking to anybody. */
+const SOLD = 'individual'
+
+/** The plan of an account, until when it is paid, how it is paid next, and the ways to pay and to change the card. */
+export const planPage: ConsolePage = {
+  id: 'getConsolePlan',
+  console: 'merchant',
+  path: 'plan',
+  summary: 'The plan, until when it is paid, the next payment, and the page of the card with its invoices',
+  async show(asked): Promise<PageContent> {
+    const { api } = asked
+    const [subscription, { plan }, { invoices }] = await Promise.all([
+      api.get<SubscriptionView>('/api/merchant/subscription'),
+      api.get<SettingsView>('/api/merchant/settings'),
+      api.get<PlanInvoicesView>('/api/merchant/subscription/invoices')
+    ])
+    const { planName, status, limits } = subscription
+    return {
+      title: 'Plan and billing',
+      content: html`
+        ${facts([
+          ['Plan', planName],
+          ['Status', stateOf(status, isPaidFor(subscription, plan, asked.ctx.now))],
+          ['Paid until', timeOf(plan.paidUntil)],
+          ['Next payment', next(subscription, plan, asked.ctx.now)],
+          ['Webhook endpoints', `up to ${limits.maxWebhookEndpoints}`]
+        ])}
+        ${forRole(asked, 'owner', ways(subscription, plan, asked.ctx.now))}
+        ${invoices.length === 0 && plan.paidBy !== 'bitcoin' ? null : byLightning(invoices)}`
+    }
+  },
+  async act({ address, api, form }): Promise<GoTo | PageContent> {
+    switch (form.get('do')) {
+      case 'portal': {
+        const body = { returnUrl: address('plan') }
+        return leaving(
+          'The page of your card',
+          (
+            await api.send<{ readonly portalUrl: string }>({
+              method: 'POST',
+              target: '/api/billing/customer-portal',
+              body
+            })
+          ).portalUrl
+        )
+      }
+      case 'card': {
+        const body = { ...(await bought(api)), successUrl: address('plan'), cancelUrl: address('plan') }
+        const target = '/api/billing/create-checkout-session'
+        return leaving(
+          'The checkout',
+          (await api.send<{ readonly checkoutUrl: string }>({ method: 'POST', target, body })).checkoutUrl
+        )
+      }
+      case 'bitcoin': {
+        const target = '/api/bitcoin/create-subscription'
+        const { payUrl } = await api.send<{ readonly payUrl: string }>({
+          method: 'POST',
+          target,
+          body: await bought(api)
+        })
+        return leaving('The invoice', payUrl)
+      }
+      default:
+        return { to: 'plan' }
+    }
+  }
+}
+
+async function bought(api: Asked['api']): Promise<{ readonly plan: string; readonly email: string }> {
+  return { plan: SOLD, email: (await api.get<AccountView>('/api/merchant/me')).email }
+}
+
+/**
+ * The way to a page elsewhere. A form may lead nowhere but to us (its policy says `form-action 'self'`, and browsers hold
+ * redirects to it too), so this one says where to, and the browser goes on by itself.
+ */
+function leaving(title: string, to: string): PageContent {
+  return {
+    title,
+    goOn: to,
+    content: html`<p>It opens by itself. <a class="button" href=${to} rel="noreferrer">Go on</a></p>`
+  }
+}
+
+function stateOf(status: string | null, isPaid: boolean): VNode {
+  if (status === null) return badge('no subscription', 'bad')
+  const isOver = !isPaid && (status === 'active' || status === 'trialing')
+  return badge(isOver ? `${status}, and its time is over` : status, isPaid ? 'good' : 'bad')
+}
+
+function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode | string {
+  const { planTier, status } = subscription
+  const { paidBy, paidUntil } = plan
+  if (planTier === 'free') return 'none: it costs nothing'
+  if (status === 'past_due') return 'the card was refused; mend it on the page of the card'
+  if (!isPaidFor(subscription, plan, now)) return 'none until it is bought again'
+  if (paidUntil === null) return 'none is known'
+  if (paidBy === 'card') return html`from your card, ${timeOf(paidUntil)}`
+  return paidBy === 'bitcoin'
+    ? html`by Lightning before ${timeOf(paidUntil)}; an invoice is mailed a week earlier`
+    : html`none by itself; it ends ${timeOf(paidUntil)}`
+}
+
+/** Whether the gate lets the account work, as far as its plan goes (decision 36): its state, and its period's end. */
+export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsView['plan'], now: number): boolean {
+  return (status === 'active' || status === 'trialing') && (paidUntil === null || Date.parse(paidUntil) >= now)
+}
+
+function byLightning(invoices: readonly PlanInvoice[]): VNode {
+  return html`
+    <section aria-labelledby="invoices"><h2 id="invoices">Invoices paid by Lightning</h2>
+      ${table(
+        'Invoices paid by Lightning',
+        [
+          {
+            title: 'Invoice',
+            cell: (invoice: PlanInvoice) => html`<a href=${invoice.payUrl}>${invoice.invoiceId}</a>`
+          },
+          { title: 'For', cell: invoice => html`<bdi>${invoice.description}</bdi>` },
+          { title: 'Made', cell: invoice => timeOf(invoice.createdAt) },
+          { title: 'State', cell: invoice => status(invoice.status) },
+          { title: 'Paid', cell: invoice => timeOf(invoice.paidAt) },
+          {
+            title: 'Amount',
+            cell: invoice => `${amountIn(invoice.priceUsd, 'USD')} (${sats(invoice.amountSats)})`,
+            isNumber: true
+          }
+        ],
+        invoices,
+        html`<p>None that is paid or open.</p>`
+      )}
+    </section>`
+}
+
+function ways(subscription: SubscriptionView, plan: SettingsView['plan'], now: number): VNode {
+  const { billingCustomerId, planTier } = subscription
+  const { paidBy } = plan
+  const isLive = planTier !== 'free' && isPaidFor(subscription, plan, now)
+  return html`
+    <section aria-labelledby="pay"><h2 id="pay">Pay and change</h2>
+      ${billingCustomerId === null || paidBy === 'bitcoin' ? null : action('Card, invoices and cancelling', { do: 'portal' })}
+      ${isLive || planTier === 'l402' ? null : action('Buy a month after month by card', { do: 'card' })}
+      ${(isLive && paidBy !== 'bitcoin') || planTier === 'l402' ? null : action('Pay a month by Lightning', { do: 'bitcoin' })}
+    </section>`
+}

@@ -1,0 +1,115 @@
+import type { ComponentChildren, VNode } from 'preact'
+import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
+import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
+import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
+import type { ProxyView } from '../../../payments/proxies/schema.ts'
+import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
+import { html } from '../../kit/document.ts'
+import { permitted, queryOf } from '../api.ts'
+import type { Asked } from '../page.ts'
+import type { PaymentItem, RefundItem } from '../views.ts'
+import { count, percent, sats } from '../words.ts'
+import { isPaidFor } from './plan.ts'
+import type { ApiTraffic } from './traffic.ts'
+
+const DAY = 86_400_000
+/** What happened earlier has been seen, or is of no use any more. */
+const LOOK_BACK = 7 * DAY
+/** A refund that nobody has confirmed for so long is worth a look. */
+const SLOW_REFUND = 3_600_000
+
+/** What keeps an account from selling, being paid or being told, each in words with the way out; null where nothing does. */
+export async function openProblems(asked: Asked, quickstart: QuickstartView): Promise<VNode | null> {
+  const problems = [
+    ...stepsLeft(quickstart),
+    ...(
+      await Promise.all([planEnded(asked), refundsOpen(asked), underpaid(asked), undelivered(asked), failing(asked)])
+    ).flat()
+  ]
+  if (problems.length === 0) return null
+  return html`<section class="notice wait" aria-labelledby="next"><h2 id="next">What is still to do</h2>
+    <ul>${problems.map(problem => html`<li>${problem}</li>`)}</ul>
+  </section>`
+}
+
+function stepsLeft({ steps }: QuickstartView): readonly ComponentChildren[] {
+  return steps
+    .filter(({ isCompleted, isRequired }) => isRequired && !isCompleted)
+    .map(({ title, description }) => html`<strong>${title}.</strong> ${description}`)
+}
+
+async function planEnded({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+  const [subscription, { plan }] = await Promise.all([
+    api.get<SubscriptionView>('/api/merchant/subscription'),
+    api.get<SettingsView>('/api/merchant/settings')
+  ])
+  if (subscription.planTier === 'free' || isPaidFor(subscription, plan, ctx.now)) return []
+  const what =
+    subscription.status === 'past_due' ? 'The last payment for your plan was refused.' : 'Your plan is not paid for.'
+  return [html`<strong>${what}</strong> <a href=${link('plan')}>Pay for it</a>, so that you can go on selling.`]
+}
+
+async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
+  const { ctx, link } = asked
+  const refunds = await permitted<readonly RefundItem[]>(asked.api, '/api/refunds?take=100')
+  // Newest first: what was asked for again stands before what failed.
+  const seen = new Set<string>()
+  return (refunds ?? []).flatMap(({ invoiceId, status, amountSatoshis, createdAt }) => {
+    const isLast = !seen.has(invoiceId)
+    seen.add(invoiceId)
+    const age = ctx.now - Date.parse(createdAt)
+    if (!isLast || age > LOOK_BACK) return []
+    const payment = invoiceId.startsWith('ord_')
+      ? html`<a href=${link('store')}>its order</a>`
+      : html`<a href=${link(`payments/${invoiceId}`)}>its payment</a>`
+    if (status === 'failed')
+      return [
+        html`<strong>A refund of ${sats(amountSatoshis)} failed</strong>, and its money is still yours. Send it again at ${payment}.`
+      ]
+    if ((status === 'pending' || status === 'processing') && age > SLOW_REFUND)
+      return [
+        html`<strong>A refund of ${sats(amountSatoshis)} is not confirmed</strong> since an hour or more. See at ${payment} how it stands.`
+      ]
+    return []
+  })
+}
+
+async function underpaid({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+  const from = new Date(ctx.now - LOOK_BACK).toISOString()
+  const { payments } = await api.get<{ readonly payments: readonly PaymentItem[] }>(
+    `/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`
+  )
+  return payments.map(
+    ({ invoiceId, orderId, receivedSats }) =>
+      html`<strong>Order <bdi>${orderId}</bdi> was paid only in part</strong>: ${sats(receivedSats ?? 0)} came.
+        Refund it, or deliver it all the same, at <a href=${link(`payments/${invoiceId}`)}>its payment</a>.`
+  )
+}
+
+async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
+  const since = new Date(ctx.now - LOOK_BACK).toISOString()
+  const { total, deliveries } = await api.get<DeliveryPage>(
+    `/api/merchant/webhooks/deliveries${queryOf({ status: 'failed', since, limit: 1 })}`
+  )
+  const [last] = deliveries
+  if (last === undefined) return []
+  const why = last.error ?? `it answered ${last.responseStatus}`
+  return [
+    html`<strong>${count(total)} ${total === 1 ? 'webhook' : 'webhooks'} of the last week did not arrive</strong>; the last
+      one: ${why}. Mend what listens there, and <a href=${link('webhooks?status=failed')}>send them again</a>.`
+  ]
+}
+
+/** APIs that failed to answer for people who had paid, or would have. */
+async function failing(asked: Asked): Promise<readonly VNode[]> {
+  const { proxies } = await asked.api.get<ApiTraffic>('/api/merchant/traffic?step=1h')
+  const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
+  if (bad.length === 0) return []
+  const all = await permitted<readonly ProxyView[]>(asked.api, '/api/proxy')
+  const names = new Map(all?.map(({ proxyId, name }) => [proxyId, name]))
+  return bad.map(({ proxyId, requests, asked: unpaid, upstreamFailures }) => {
+    const forwarded = Math.max(upstreamFailures, requests - unpaid)
+    return html`<strong><bdi>${names.get(proxyId) ?? proxyId}</bdi> failed to answer ${count(upstreamFailures)} of ${count(forwarded)} requests</strong>
+      in the last day (${percent(upstreamFailures, forwarded)}). <a href=${asked.link(`apis/${proxyId}`)}>Test it</a>.`
+  })
+}

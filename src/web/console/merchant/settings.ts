@@ -1,0 +1,202 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { AccountView } from '../../../accounts/merchants/account.ts'
+import { expectUnchanged } from '../api.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
+import { forRole } from '../role.ts'
+
+const SLOTS = ['primary', 'alternate'] as const
+
+interface SettingsItem {
+  readonly colour: string | null
+  readonly paymentProvider: { readonly slot: string; readonly chosenBy: string; readonly isReady: boolean }
+  readonly providers: readonly SlotItem[]
+}
+
+interface SlotItem {
+  readonly slot: string
+  readonly kind: string
+  readonly hasKey: boolean
+  readonly keyVersion: string | null
+  readonly scopes: ReadonlyArray<{ readonly scope: string; readonly purpose: string }>
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  choice: 'you chose it, or saved a key for it first',
+  'only-key': 'it is the only one with a key',
+  default: 'nothing else was chosen'
+}
+
+/** The account, its providers with their keys, and the colour of its pages. */
+export const settingsPage: ConsolePage = {
+  id: 'getConsoleSettings',
+  console: 'merchant',
+  path: 'settings',
+  summary: 'The providers with their keys and what each needs, and the colour of the pages',
+  async show(asked): Promise<PageContent> {
+    const { api, link } = asked
+    const [account, settings] = await Promise.all([
+      api.get<AccountView>('/api/merchant/me'),
+      api.get<SettingsItem>('/api/merchant/settings')
+    ])
+    return {
+      title: 'Settings',
+      content: html`
+        <section aria-labelledby="account"><h2 id="account">Account</h2>
+          ${facts([
+            ['Name', html`<bdi>${account.name}</bdi>`],
+            ['Email', account.email],
+            ['API keys', html`<a href=${link('keys')}>Keys of your programs</a>`],
+            ['Signing in', html`<a href=${link('settings/passkeys')}>Your passkeys</a>`]
+          ])}
+        </section>
+        ${providersSection(asked, settings)}
+        ${colourSection(asked, settings)}`
+    }
+  },
+  async act({ api, form }): Promise<GoTo | PageContent> {
+    const slot = SLOTS.find(name => name === form.get('slot')) ?? 'primary'
+    switch (form.get('do')) {
+      case 'provider':
+        return await saveKey({ api, form }, slot)
+      case 'test':
+        return verdict('The key was tried', await tried(api, slot))
+      case 'remove':
+        await expectSameKeys({ api, form })
+        await api.send({ method: 'DELETE', target: `/api/merchant/${slot}-key` })
+        return { to: 'settings', done: 'removed' }
+      case 'choose': {
+        const { paymentProvider } = await api.get<SettingsItem>('/api/merchant/settings')
+        expectUnchanged(form, paymentProvider.slot)
+        await api.send({ method: 'PUT', target: '/api/merchant/payment-provider', body: { provider: slot } })
+        return { to: 'settings', done: 'saved' }
+      }
+      case 'colour': {
+        const { colour } = await api.get<SettingsItem>('/api/merchant/settings')
+        expectUnchanged(form, colour ?? '')
+        const typed = (form.get('colour') ?? '').trim()
+        await api.send({ method: 'PUT', target: '/api/merchant/colour', body: { colour: typed === '' ? null : typed } })
+        return { to: 'settings', done: 'saved' }
+      }
+      default:
+        return { to: 'settings' }
+    }
+  }
+}
+
+function providersSection(asked: Asked, { paymentProvider, providers }: SettingsItem): VNode {
+  const { form, problem } = asked
+  return html`
+    <section aria-labelledby="provider"><h2 id="provider">Who makes your invoices</h2>
+      <p>The gateway holds no money: invoices are made with your own key, and what is paid goes to your own account or node.</p>
+      <p class=${`notice ${paymentProvider.isReady ? 'good' : 'wait'}`}>
+        The ${paymentProvider.slot} provider makes them, because ${REASONS[paymentProvider.chosenBy] ?? paymentProvider.chosenBy}.${paymentProvider.isReady ? '' : ' Its key is not saved yet, so nothing can be paid: save one below.'}
+      </p>
+      ${table(
+        'Providers',
+        [
+          { title: 'Provider', cell: (one: SlotItem) => html`${one.kind}<span class="soft"> ${one.slot}</span>` },
+          { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
+          { title: 'What its key needs', cell: scopes }
+        ],
+        providers,
+        html`<p>The operator has set up no provider yet.</p>`
+      )}
+      ${forRole(
+        asked,
+        'owner',
+        html`
+          <form method="post" class="form">
+            <input type="hidden" name="do" value="provider" />
+            <input type="hidden" name="was" value=${keysMark(providers)} />
+            ${choice('slot', 'Provider', slotNames(providers), form.get('slot') ?? paymentProvider.slot)}
+            ${field({ name: 'key', label: 'Its key', problem: problem?.fields['primaryApiKey'] ?? problem?.fields['alternateApiKey'], hint: 'Stored encrypted, and never shown again.', attributes: { type: 'password', autocomplete: 'off', required: true, maxlength: 8192 } })}
+            <button class="button" type="submit">Save and test</button>
+          </form>
+          ${SLOTS.map(slot => keyed(providers, paymentProvider.slot, slot))}`
+      )}
+    </section>`
+}
+
+/** What can be done about a slot. */
+function keyed(providers: readonly SlotItem[], used: string, slot: string): VNode | null {
+  const hasKey = isKeyed(providers, slot)
+  return html`
+    ${hasKey ? action('Test', { do: 'test', slot }, { what: `the key of the ${slot} provider` }) : null}
+    ${used === slot ? null : action(`Let the ${slot} provider make invoices`, { do: 'choose', slot, was: used })}
+    ${hasKey ? danger(`Remove the key of the ${slot} provider`, 'What was made with it can then be neither looked up nor refunded.', action('Remove it', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: `the key of the ${slot} provider` })) : null}`
+}
+
+function slotNames(providers: readonly SlotItem[]): ReadonlyArray<readonly [string, string]> {
+  return SLOTS.map(slot => {
+    const kinds = providers.filter(one => one.slot === slot).map(({ kind }) => kind)
+    return [slot, kinds.length === 0 ? slot : `${kinds.join(' or ')} (${slot})`]
+  })
+}
+
+function scopes({ scopes: needed }: SlotItem): VNode {
+  return needed.length === 0
+    ? html`<span class="soft">Its keys have no scopes.</span>`
+    : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
+}
+
+function colourSection(asked: Asked, { colour }: SettingsItem): VNode {
+  const { form, problem } = asked
+  return html`
+    <section aria-labelledby="pages"><h2 id="pages">Colour of your pages</h2>
+      <p>People who open a paid address in a browser see a page with your name in this colour.</p>
+      ${forRole(
+        asked,
+        'editor',
+        html`<form method="post" class="filter">
+          <input type="hidden" name="do" value="colour" />
+          <input type="hidden" name="was" value=${colour ?? ''} />
+          ${field({ name: 'colour', label: 'Colour, such as #c2410c; empty for the usual one', value: form.get('colour') ?? colour ?? '', problem: problem?.fields['colour'], attributes: { pattern: '#[0-9a-fA-F]{6}', maxlength: 7 } })}
+          <button class="button small" type="submit">Save</button>
+        </form>`
+      )}
+    </section>`
+}
+
+interface Verdict {
+  readonly isValid: boolean
+  readonly message: string
+}
+
+async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string): Promise<PageContent> {
+  await expectSameKeys({ api, form })
+  const { message } = await api.send<{ readonly message: string }>({
+    method: 'PUT',
+    target: `/api/merchant/${slot}-key?test=true`,
+    body: { [`${slot}ApiKey`]: (form.get('key') ?? '').trim() }
+  })
+  return verdict('The key was saved', { isValid: true, message })
+}
+
+/** @throws ApiRefusal where somebody has saved or removed a key of either slot since */
+async function expectSameKeys({ api, form }: Pick<Asked, 'api' | 'form'>): Promise<void> {
+  const { providers } = await api.get<SettingsItem>('/api/merchant/settings')
+  const words = SLOTS.map(slot => `${isKeyed(providers, slot) ? 'with' : 'without'} a key of the ${slot} provider`)
+  expectUnchanged(form, keysMark(providers), words.join(' and '))
+}
+
+/** Which keys are saved, as the forms hold it; another key in the place of one is told, too. */
+function keysMark(providers: readonly SlotItem[]): string {
+  return SLOTS.map(slot => providers.find(one => one.slot === slot)?.keyVersion ?? '').join(' ')
+}
+
+function isKeyed(providers: readonly SlotItem[], slot: string): boolean {
+  return providers.some(one => one.slot === slot && one.hasKey)
+}
+
+async function tried(api: Asked['api'], slot: string): Promise<Verdict> {
+  return await api.send<Verdict>({ method: 'POST', target: `/api/merchant/validate-${slot}` })
+}
+
+function verdict(title: string, { isValid, message }: Verdict): PageContent {
+  return {
+    title,
+    content: html`<p class=${`notice ${isValid ? 'good' : 'bad'}`}>${message}</p><p><a class="button" href="settings">Go on</a></p>`
+  }
+}

@@ -1,0 +1,141 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import { queryOf } from '../api.ts'
+import type { ConsolePage } from '../page.ts'
+import { badge, facts, table } from '../parts.ts'
+import { may } from '../role.ts'
+import { listOf, revocation } from '../sales.ts'
+import { sats, short, timeOf } from '../words.ts'
+
+interface BalanceItem {
+  readonly id: string
+  readonly kind: string
+  readonly state: string
+  readonly unit: string
+  readonly depositedMsat: number
+  readonly spentMsat: number
+  readonly reservedMsat: number
+  readonly balanceMsat: number
+  readonly place: string
+  readonly openedAt: string
+  readonly expiresAt: string
+  readonly isRevoked: boolean
+}
+
+interface EntryItem {
+  readonly at: string
+  readonly model: string | null
+  readonly input: number | null
+  readonly output: number | null
+  readonly msat: number
+  readonly unpaidMsat: number
+  readonly basis: string
+}
+
+/** Rows of a page. */
+const PAGE = 50
+
+/** Balances that buyers have left. */
+export const tokensPage: ConsolePage = {
+  id: 'getConsoleTokens',
+  console: 'merchant',
+  path: 'tokens',
+  summary: 'Bundles and sessions that buyers have, with what is left of each',
+  async show(asked) {
+    const { api, link, query } = asked
+    const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
+    const balances = await api.get<readonly BalanceItem[]>(`/api/merchant/balances${queryOf({ skip, take: PAGE })}`)
+    const goOn = (to: number) => link(`tokens${queryOf({ skip: to })}`)
+    return {
+      title: 'Tokens',
+      content: html`
+        <p>What was bought at once and is used bit by bit. One that is revoked serves nothing more within 5 seconds, wherever it fell into; what is left of it is not paid back by itself. Single requests are under <a href=${link('sales')}>sales</a>, where each can be revoked.</p>
+        ${table(
+          'Balances',
+          [
+            {
+              title: 'Bought for',
+              cell: (one: BalanceItem) =>
+                html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
+            },
+            { title: 'Payment hash', cell: one => short(one.id) },
+            { title: 'State', cell: stateOf },
+            { title: 'Good until', cell: one => timeOf(one.expiresAt) },
+            { title: 'Left', cell: one => msats(one.balanceMsat), isNumber: true },
+            { title: 'Used', cell: one => msats(one.spentMsat), isNumber: true },
+            {
+              title: 'Revoke',
+              cell: one =>
+                one.isRevoked || one.state !== 'open' || !may(asked, 'editor')
+                  ? null
+                  : revocation(
+                      asked,
+                      one.id,
+                      'It serves nothing more, and what is left of it is not paid back by itself.'
+                    )
+            }
+          ],
+          balances,
+          html`<p>None yet. An entry of an API's <code>endpoints</code> with <code>meter</code> sells by use: a payment buys a balance, from which each request takes what it used.</p>`
+        )}
+        <nav class="pager" aria-label="Pages">
+          ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}
+          ${balances.length < PAGE ? null : html`<a href=${goOn(skip + PAGE)}>Older</a>`}
+        </nav>`
+    }
+  },
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/merchant/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: listOf('tokens', form), done: 'revoked' }
+  }
+}
+
+function stateOf({ state, isRevoked }: BalanceItem): VNode {
+  return isRevoked ? badge('revoked', 'bad') : badge(state, state === 'open' ? 'good' : 'quiet')
+}
+
+/** What requests took from one balance. */
+export const tokenPage: ConsolePage = {
+  id: 'getConsoleToken',
+  console: 'merchant',
+  path: 'tokens/:balanceId',
+  summary: 'What requests took from one balance',
+  async show({ api, link, params, query }) {
+    const id = params['balanceId'] ?? ''
+    const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
+    const entries = await api.get<readonly EntryItem[]>(
+      `/api/merchant/balances/${encodeURIComponent(id)}/entries${queryOf({ skip, take: PAGE })}`
+    )
+    const goOn = (to: number) => link(`tokens/${encodeURIComponent(id)}${queryOf({ skip: to })}`)
+    return {
+      title: 'One balance',
+      content: html`
+        ${facts([['Payment hash', html`<code>${id}</code>`]])}
+        ${table(
+          'Requests',
+          [
+            { title: 'When', cell: (one: EntryItem) => timeOf(one.at) },
+            { title: 'Model', cell: one => html`<bdi>${one.model ?? '–'}</bdi>` },
+            { title: 'In and out', cell: one => `${one.input ?? '–'} / ${one.output ?? '–'}` },
+            { title: 'By', cell: one => one.basis },
+            { title: 'Took', cell: one => msats(one.msat), isNumber: true },
+            { title: 'Not covered', cell: one => msats(one.unpaidMsat), isNumber: true }
+          ],
+          entries,
+          html`<p>No request took anything from it yet.</p>`
+        )}
+        <nav class="pager" aria-label="Pages">
+          ${skip === 0 ? null : html`<a href=${goOn(Math.max(0, skip - PAGE))}>Newer</a>`}
+          ${entries.length < PAGE ? null : html`<a href=${goOn(skip + PAGE)}>Older</a>`}
+        </nav>`
+    }
+  }
+}
+
+/** Millisatoshis as satoshis with as many places as are not 0; exact, without a double's division. */
+function msats(amount: number): string {
+  const rest = String(Math.abs(amount % 1000))
+    .padStart(3, '0')
+    .replace(/(?<!0)0+$/, '')
+  return rest === '' ? sats(Math.trunc(amount / 1000)) : `${Math.trunc(amount / 1000)}.${rest} sats`
+}

@@ -1,0 +1,110 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import { queryOf } from '../api.ts'
+import { lineChart } from '../chart.ts'
+import type { Asked } from '../page.ts'
+import { choice, figure, kept } from '../parts.ts'
+import { count, latency, percent } from '../words.ts'
+
+interface RequestsItem {
+  readonly requests: number
+  readonly asked: number
+  readonly paidRequests: number
+  readonly clientErrors: number
+  readonly serverErrors: number
+  readonly upstreamFailures: number
+  readonly unfinished: number
+  readonly p50: number | string | null
+  readonly p99: number | string | null
+}
+
+/** What requests of an account's APIs came to, as the API says it. */
+export interface ApiTraffic {
+  readonly step: '1h' | '1d'
+  readonly from: string
+  readonly to: string
+  readonly total: RequestsItem
+  readonly points: ReadonlyArray<RequestsItem & { readonly at: string }>
+  readonly proxies: ReadonlyArray<RequestsItem & { readonly proxyId: string }>
+}
+
+const DAY = 86_400_000
+const STEPS = { '1h': { name: 'hour', length: 3_600_000 }, '1d': { name: 'day', length: DAY } } as const
+
+/** Of one API or of all, over a day by hour or over 30 days, as the page's address says. @throws ApiRefusal */
+export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | null): Promise<ApiTraffic> {
+  const isMonth = query.get('over') === 'month'
+  const period = isMonth ? { from: new Date(ctx.now - 29 * DAY).toISOString(), step: '1d' } : { step: '1h' }
+  return await api.get<ApiTraffic>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
+}
+
+/** Requests, what was asked and paid for, errors and latencies, over a day or 30. */
+export function apiTrafficSection({ query }: Asked, { step, from, to, total, points }: ApiTraffic): VNode {
+  const { name, length } = STEPS[step]
+  const times: number[] = []
+  for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += length) times.push(at)
+  const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
+  const line = (called: string, of: (point: RequestsItem) => number | string | null, without: number | null = 0) => ({
+    name: called,
+    values: times.map(time => {
+      const point = byTime.get(time)
+      if (point === undefined) return without
+      const value = of(point)
+      return value === null ? null : Number(value)
+    })
+  })
+  const chart = { step: name, times, format: count } as const
+  return html`
+    <section aria-labelledby="traffic">
+      <div class="heading">
+        <h2 id="traffic">What was asked of it</h2>
+        <form method="get" class="filter">
+          ${kept(query, 'by', 'of')}
+          ${choice(
+            'over',
+            'Over',
+            [
+              ['day', 'A day'],
+              ['month', '30 days']
+            ],
+            query.get('over') === 'month' ? 'month' : 'day'
+          )}
+          <button class="button small second" type="submit">Show</button>
+        </form>
+      </div>
+      <dl class="figures-row">
+        ${figure('Requests', count(total.requests))}
+        ${figure('Asked to pay', count(total.asked), '402')}
+        ${figure('Paid', count(total.paidRequests), 'served for a payment')}
+        ${figure('Errors', count(total.serverErrors), `${percent(total.serverErrors, total.requests)} of all; ${count(total.upstreamFailures)} where your API failed to answer`)}
+        ${figure('Half within', latency(total.p50), `99 of 100 within ${latency(total.p99)}`)}
+      </dl>
+      ${
+        total.requests === 0
+          ? html`<p class="empty">Nobody asked for anything in this time. Requests appear here a minute later.</p>`
+          : html`
+            <h3>Requests by ${name}</h3>
+            ${lineChart({
+              ...chart,
+              title: `Requests by ${name}`,
+              series: [
+                line('All', one => one.requests),
+                line('Asked to pay (402)', one => one.asked),
+                line('Paid', one => one.paidRequests),
+                line('Errors (5xx)', one => one.serverErrors),
+                line('Errors of clients (4xx)', one => one.clientErrors)
+              ]
+            })}
+            <h3>Latency by ${name}</h3>
+            ${lineChart({
+              ...chart,
+              title: `Latency by ${name}`,
+              format: latency,
+              series: [
+                line('Half within (p50), ms', one => one.p50, null),
+                line('99 of 100 within (p99), ms', one => one.p99, null)
+              ]
+            })}`
+      }
+    </section>`
+}

@@ -1,0 +1,155 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
+import type { TestView, WebhookEvent } from '../../../payments/webhooks/schema.ts'
+import { ApiRefusal, expectUnchanged } from '../api.ts'
+import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, copyable, danger, facts, field, ticks } from '../parts.ts'
+import { forRole } from '../role.ts'
+import { timeOf } from '../words.ts'
+
+const ENDPOINTS = '/api/merchant/webhooks/endpoints'
+/** Every event, in the place of their names. */
+const ALL = '*'
+const EVENTS: Readonly<Record<WebhookEvent, string>> = {
+  'payment.processing': 'a payment is on its way',
+  'payment.paid': 'it is paid',
+  'payment.underpaid': 'it is paid in part',
+  'payment.expired': 'nobody paid in time',
+  'payment.refunded': 'it was given back',
+  'l402.challenge.paid': 'a request to an API was paid',
+  'storefront.order.failed': 'the shop did not make a paid order'
+}
+
+/** One further webhook endpoint: its address and events, its test, secret and end. */
+export const webhookPage: ConsolePage = {
+  id: 'getConsoleWebhook',
+  console: 'merchant',
+  path: 'webhooks/:endpointId',
+  summary: 'One further webhook endpoint: its address, events, test and secret',
+  async show(asked): Promise<PageContent> {
+    const { form, link, problem } = asked
+    const endpoint = await found(asked)
+    const { endpointId, url, events, isActive, createdAt } = endpoint
+    const typed = form.get('do') === 'change'
+    return {
+      title: 'One webhook endpoint',
+      content: html`
+        ${facts([
+          ['Address', html`<bdi>${url}</bdi>`],
+          ['Told of', toldOf(endpoint)],
+          ['State', isActive ? badge('is told', 'good') : badge('paused', 'quiet')],
+          ['Since', timeOf(createdAt)],
+          ['Deliveries', html`<a href=${link(`webhooks?endpoint=${endpointId}`)}>What it was sent</a>`]
+        ])}
+        ${forRole(
+          asked,
+          'editor',
+          html`
+            ${action('Send a test event', { do: 'test' })}
+            <section aria-labelledby="change"><h2 id="change">Change it</h2>
+              <form method="post" class="form">
+                <input type="hidden" name="do" value="change" />
+                <input type="hidden" name="was" value=${shownOf(endpoint)} />
+                ${field({ name: 'url', label: 'Address', value: typed ? (form.get('url') ?? '') : url, problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, required: true } })}
+                ${eventTicks(typed ? form.getAll('events') : events)}
+                <button class="button" type="submit">Save</button>
+              </form>
+            </section>
+            <section aria-labelledby="more"><h2 id="more">More</h2>
+              ${isActive ? danger('Pause it', 'What waits for it has failed, and can be sent again once it goes on. What happens meanwhile is never told to it.', action('Pause', { do: 'pause', was: stateInWords(endpoint) })) : action('Go on', { do: 'resume', was: stateInWords(endpoint) })}
+              ${danger('Replace its secret', 'Everything is signed with the new one at once, what waits too.', action('Replace', { do: 'rotate' }, { isDanger: true }))}
+              ${danger('Remove it', 'What waits for it has failed. What it was sent stays in the list.', action('Remove', { do: 'remove' }, { isDanger: true }))}
+            </section>`
+        )}`
+    }
+  },
+  async act(asked): Promise<GoTo | PageContent> {
+    const { api, form, params } = asked
+    const id = params['endpointId'] ?? ''
+    const target = `${ENDPOINTS}/${encodeURIComponent(id)}`
+    switch (form.get('do')) {
+      case 'test':
+        return await tested(asked, id)
+      case 'rotate':
+        return secretShown(asked, await api.send({ method: 'POST', target: `${target}/rotate-secret` }))
+      case 'remove':
+        await api.send({ method: 'DELETE', target })
+        return { to: 'webhooks', done: 'removed' }
+      case 'pause':
+      case 'resume':
+        expectUnchanged(form, stateInWords(await found(asked)))
+        await api.send({ method: 'PUT', target, body: { isActive: form.get('do') === 'resume' } })
+        break
+      case 'change':
+        expectUnchanged(form, shownOf(await found(asked)))
+        await api.send({
+          method: 'PUT',
+          target,
+          body: { url: (form.get('url') ?? '').trim(), events: chosenEvents(form) }
+        })
+    }
+    return { to: `webhooks/${id}`, done: 'saved' }
+  }
+}
+
+/** The boxes for events; none ticked is all. */
+export function eventTicks(chosen: readonly string[]): VNode {
+  return ticks(
+    'events',
+    'Tell it of',
+    Object.entries(EVENTS).map(([name, words]) => [name, `${name}: ${words}`] as const),
+    chosen,
+    'Without any it is told of everything, also of what later versions add.'
+  )
+}
+
+/** What the boxes of a form say. */
+export function chosenEvents(form: URLSearchParams): readonly string[] {
+  const events = form.getAll('events')
+  return events.length === 0 ? [ALL] : events
+}
+
+/** Events in words. */
+export function toldOf({ events }: EndpointView): string {
+  return events.includes(ALL) ? 'everything' : events.join(', ')
+}
+
+/** Sends a test event to an endpoint, and the page of what came of it. */
+export async function tested({ api, link }: Asked, endpointId: string): Promise<PageContent> {
+  const target = `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
+  const { isDelivered, url, error, responseStatus, responseBody } = await api.send<TestView>({ method: 'POST', target })
+  return {
+    title: isDelivered ? 'The test event arrived' : 'The test event did not arrive',
+    content: html`
+      <p><bdi>${url}</bdi>: ${error ?? `The endpoint answered ${responseStatus ?? ''}.`}</p>
+      ${responseBody === null || responseBody === '' ? null : html`<pre>${responseBody}</pre>`}
+      <p><a class="button" href=${link('webhooks')}>Back to webhooks</a></p>`
+  }
+}
+
+/** The page that shows a secret once. */
+export function secretShown({ link }: Asked, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
+  return {
+    title: 'Keep this secret',
+    content: html`<p>It signs every event that goes there, and is shown this once.</p>${copyable('secret', 'Secret', webhookSecret)}<p><a class="button" href=${link('webhooks')}>I have kept it</a></p>`
+  }
+}
+
+/** @throws ApiRefusal 404 for one that is not there, and for the first, which has no page */
+async function found({ api, params }: Asked): Promise<EndpointView> {
+  const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
+  const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
+  if (endpoint === undefined) throw new ApiRefusal(404, 'There is no such webhook endpoint.')
+  return endpoint
+}
+
+/** As the forms hold it that change it. */
+function stateInWords({ isActive }: EndpointView): string {
+  return isActive ? 'told of events' : 'paused'
+}
+
+/** What the form shows of it, for the check that nobody has changed it meanwhile. */
+function shownOf({ url, events }: EndpointView): string {
+  return `${url}: ${events.join(', ')}`
+}

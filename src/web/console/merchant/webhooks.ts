@@ -1,0 +1,150 @@
+import { html } from '../../kit/document.ts'
+import type { EndpointView } from '../../../payments/webhooks/endpoint-operations.ts'
+import type { DeliveryPage, DeliveryView } from '../../../payments/webhooks/schema.ts'
+import { expectUnchanged, queryOf } from '../api.ts'
+import type { ConsolePage, GoTo, PageContent } from '../page.ts'
+import { action, badge, choice, field, live, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
+import { forRole, may } from '../role.ts'
+import { timeOf } from '../words.ts'
+import { TONES } from './delivery.ts'
+import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook.ts'
+
+const STATUSES = ['pending', 'delivered', 'failed'] as const
+
+/** Where events are told, what became of each delivery, and sending one again. */
+export const webhooksPage: ConsolePage = {
+  id: 'getConsoleWebhooks',
+  console: 'merchant',
+  path: 'webhooks',
+  summary: 'Where events are told, and what became of each delivery',
+  async show(asked): Promise<PageContent> {
+    const { api, form, link, problem, query } = asked
+    const status = STATUSES.find(name => name === query.get('status'))
+    const offset = offsetOf(query)
+    const endpoints = await api.get<readonly EndpointView[]>('/api/merchant/webhooks/endpoints')
+    const url = endpoints.find(({ isFirst }) => isFirst)?.url ?? null
+    const endpoint = endpoints.find(({ endpointId }) => endpointId === query.get('endpoint'))?.endpointId
+    const page = await api.get<DeliveryPage>(
+      `/api/merchant/webhooks/deliveries${queryOf({ endpoint, status, limit: ROWS, offset })}`
+    )
+    const goOn = (to: number) => link(`webhooks${queryOf({ endpoint, status, offset: to })}`)
+    return {
+      title: 'Webhooks',
+      content: html`
+        <section aria-labelledby="where"><h2 id="where">Where events are told</h2>
+          ${table(
+            'Where events are told',
+            [
+              {
+                title: 'Address',
+                cell: (one: EndpointView) =>
+                  one.isFirst
+                    ? html`<bdi>${one.url}</bdi>`
+                    : html`<a href=${link(`webhooks/${one.endpointId}`)}><bdi>${one.url}</bdi></a>`
+              },
+              { title: 'Told of', cell: toldOf },
+              { title: 'State', cell: one => (one.isActive ? badge('is told', 'good') : badge('paused', 'quiet')) },
+              {
+                title: 'Test',
+                cell: one =>
+                  may(asked, 'editor')
+                    ? action('Send a test event', { do: 'test', id: one.endpointId }, { what: `to ${one.url}` })
+                    : '–'
+              }
+            ],
+            endpoints,
+            html`<p>No address is set, so nobody is told of payments and sales.</p>`
+          )}
+          ${forRole(
+            asked,
+            'editor',
+            html`<form method="post" class="form">
+            <input type="hidden" name="do" value="url" />
+            <input type="hidden" name="was" value=${url ?? ''} />
+            ${field({ name: 'webhookUrl', label: url === null ? 'Address that is told of everything' : 'Another address in the place of the first', value: form.get('webhookUrl') ?? '', problem: problem?.fields['webhookUrl'], hint: 'https; events are signed with a secret that is shown once, when it is made.', attributes: { type: 'url', maxlength: 2048, placeholder: 'https://shop.example.com/webhooks', required: true } })}
+            <button class="button" type="submit">Save</button>
+          </form>
+          <details open=${form.get('do') === 'add'}><summary>Tell a further address</summary>
+            <form method="post" class="form">
+              <input type="hidden" name="do" value="add" />
+              ${field({ name: 'url', label: 'Further address', value: form.get('url') ?? '', problem: problem?.fields['url'], attributes: { type: 'url', maxlength: 2048, placeholder: 'https://ledger.example.com/boltgate', required: true } })}
+              ${eventTicks(form.getAll('events'))}
+              <button class="button" type="submit">Tell it too</button>
+            </form>
+          </details>`
+          )}
+        </section>
+        <section aria-labelledby="deliveries">
+          <div class="heading"><h2 id="deliveries">Deliveries</h2>
+            <form method="get" class="filter">
+              ${endpoints.length < 2 ? null : choice('endpoint', 'Address', [['', 'All'], ...endpoints.map(one => [one.endpointId, one.url] as const)], endpoint ?? '')}
+              ${choice('status', 'Status', [['', 'All'], ...STATUSES.map(name => [name, name] as const)], status ?? '')}
+              <button class="button small second" type="submit">Show</button>
+            </form>
+          </div>
+          ${live(
+            'list',
+            table(
+              'Deliveries',
+              [
+                {
+                  title: 'Event',
+                  cell: (delivery: DeliveryView) =>
+                    html`<a href=${link(`webhooks/deliveries/${delivery.id}`)}>${delivery.event}</a><span class="soft"> ${delivery.invoiceId ?? ''}</span>`
+                },
+                { title: 'To', cell: delivery => html`<bdi>${delivery.url ?? '–'}</bdi>` },
+                { title: 'When', cell: delivery => timeOf(delivery.createdAt) },
+                {
+                  title: 'Status',
+                  cell: delivery =>
+                    html`${badge(delivery.status, TONES[delivery.status] ?? 'quiet')} <span class="soft">${delivery.attempts} attempts</span>`
+                },
+                { title: 'Answered', cell: answered },
+                {
+                  title: 'Again',
+                  cell: delivery =>
+                    may(asked, 'editor')
+                      ? action('Send again', { do: 'resend', id: delivery.id }, { what: delivery.event })
+                      : '–'
+                }
+              ],
+              page.deliveries,
+              html`<p>No deliveries yet. Each change of a payment is told to the addresses above.</p>`
+            )
+          )}
+          ${offsetPager(goOn, offset, offset + ROWS < page.total)}
+        </section>`
+    }
+  },
+  async act(asked): Promise<GoTo | PageContent> {
+    const { api, form } = asked
+    if (form.get('do') === 'resend') {
+      await api.send({
+        method: 'POST',
+        target: `/api/merchant/webhooks/deliveries/${encodeURIComponent(form.get('id') ?? '')}/resend`
+      })
+      return { to: 'webhooks', done: 'sent' }
+    }
+    if (form.get('do') === 'test') return await tested(asked, form.get('id') ?? 'first')
+    if (form.get('do') === 'add') {
+      const body = { url: (form.get('url') ?? '').trim(), events: chosenEvents(form) }
+      return secretShown(asked, await api.send({ method: 'POST', target: '/api/merchant/webhooks/endpoints', body }))
+    }
+    const { webhook } = await api.get<{ readonly webhook: { readonly url: string | null } }>('/api/merchant/settings')
+    expectUnchanged(form, webhook.url ?? '')
+    const { webhookSecret } = await api.send<{ readonly webhookSecret?: string }>({
+      method: 'PUT',
+      target: '/api/merchant/webhook-url',
+      body: { webhookUrl: (form.get('webhookUrl') ?? '').trim() }
+    })
+    if (webhookSecret === undefined) return { to: 'webhooks', done: 'saved' }
+    return secretShown(asked, { webhookSecret })
+  }
+}
+
+function answered({ responseStatus, responseBody, error }: DeliveryView) {
+  const words = responseStatus === null ? (error ?? '–') : String(responseStatus)
+  return responseBody === null || responseBody === ''
+    ? words
+    : html`<details><summary>${words}</summary><pre>${responseBody}</pre></details>`
+}

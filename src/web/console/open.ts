@@ -1,0 +1,100 @@
+import type { Context } from '../../engine/message/context.ts'
+import type { Wire } from '../../engine/message/wire.ts'
+import { PageAssets } from '../kit/assets.ts'
+import { formToken } from '../sign-in/cookie.ts'
+import type { Sessions } from '../sign-in/sessions.ts'
+import { apiPage, apisPage } from './merchant/apis.ts'
+import { merchantChanges } from './merchant/changes.ts'
+import { keysPage } from './merchant/keys.ts'
+import { membersPage } from './merchant/members.ts'
+import { overviewPage } from './merchant/overview.ts'
+import { paymentPage, paymentsPage } from './merchant/payments.ts'
+import { planPage } from './merchant/plan.ts'
+import { merchantSales } from './merchant/sales.ts'
+import { settingsPage } from './merchant/settings.ts'
+import { storePage } from './merchant/store.ts'
+import { tokenPage, tokensPage } from './merchant/tokens.ts'
+import { webhookPage } from './merchant/webhook.ts'
+import { deliveryPage } from './merchant/delivery.ts'
+import { webhooksPage } from './merchant/webhooks.ts'
+import { operatorChanges } from './operator/changes.ts'
+import { operatorConfiguration } from './operator/configuration.ts'
+import { operatorHealth } from './operator/health.ts'
+import { operatorJobs } from './operator/jobs.ts'
+import { operatorOrders } from './operator/orders.ts'
+import { OPERATOR_PAGES } from './operator/pages.ts'
+import { operatorProviders } from './operator/providers.ts'
+import { operatorRoutes } from './operator/routes.ts'
+import { operatorSession, operatorSessions } from './operator/sessions.ts'
+import { consoleOperations } from './operations.ts'
+import type { ConsolePage } from './page.ts'
+import { passkeysPage } from './passkeys.ts'
+import { sessionsPage } from './sessions.ts'
+
+/** Every page of both consoles. */
+const PAGES: readonly ConsolePage[] = [
+  overviewPage,
+  paymentsPage,
+  paymentPage,
+  merchantSales,
+  apisPage,
+  apiPage,
+  webhooksPage,
+  deliveryPage,
+  webhookPage,
+  storePage,
+  planPage,
+  settingsPage,
+  keysPage,
+  tokensPage,
+  tokenPage,
+  membersPage,
+  sessionsPage('merchant'),
+  passkeysPage('merchant'),
+  merchantChanges,
+  ...OPERATOR_PAGES,
+  operatorOrders,
+  operatorProviders,
+  operatorRoutes,
+  operatorSessions,
+  operatorSession,
+  operatorJobs,
+  operatorHealth,
+  operatorConfiguration,
+  sessionsPage('operator'),
+  passkeysPage('operator'),
+  operatorChanges
+]
+
+/** What the consoles are opened with. */
+export interface OpenConsoleParts {
+  /** Asks the gateway itself. */
+  handle(ctx: Context, wire: Wire): void
+  readonly sessions: Pick<Sessions, 'tokenOf'>
+  publicUrl(): string
+}
+
+/** Opens the consoles of merchants and of the operator. They have nothing of their own: all they show is the API's. */
+export function openConsole(parts: OpenConsoleParts) {
+  const signedIn = (ctx: Context) => {
+    const token = parts.sessions.tokenOf(ctx)
+    return { who: whoIs(ctx), form: token === null ? null : formToken(token) }
+  }
+  const { consoleStyle: style, consoleScript: script } = new PageAssets()
+  return {
+    operations: consoleOperations(
+      { handle: parts.handle, publicUrl: () => parts.publicUrl(), signedIn, assets: { style, script } },
+      PAGES
+    ),
+    jobs: [],
+    close: () => {}
+  }
+}
+
+/** The account, and who acts in it where that is a person; or the operator. */
+function whoIs({ principal }: Context): string {
+  if (principal?.kind === 'admin') return principal.id === 'admin' ? 'The operator' : principal.id
+  if (principal?.kind !== 'merchant') return ''
+  const { merchant, by, role } = principal
+  return by.kind === 'member' ? `${merchant.name} · ${by.email} (${role})` : merchant.name
+}

@@ -1,0 +1,182 @@
+import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import type { Wire } from '../../engine/message/wire.ts'
+import { html, HTML_TYPE } from '../kit/document.ts'
+import { PageApi, ApiRefusal } from './api.ts'
+import { framed, homeOf } from './frame.ts'
+import { CONSOLE_HEADERS } from './headers.ts'
+import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
+import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { passkeyOffer } from './passkeys.ts'
+
+/** What the consoles need of others. */
+export interface ConsoleParts {
+  /** Asks the gateway itself. */
+  handle(ctx: Context, wire: Wire): void
+  /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
+  signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
+  /** The gateway's own address, without a slash at the end. */
+  publicUrl(): string
+  readonly assets: { readonly style: string; readonly script: string }
+}
+
+/** Longest form that is read, in bytes: a list of prices is the longest. */
+const MOST_FORM = 65_536
+
+/** What OpenAPI shows for the parts of pages' paths. */
+const SHOWN: Readonly<Record<string, string>> = {
+  merchantId: '7',
+  refundId: '731940582617304',
+  invoiceId: '482910573648201',
+  proxyId: 'weather-3fa9c1',
+  endpointId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6979',
+  deliveryId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
+  sessionId: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123'
+}
+
+const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
+
+/** The operations of pages: one to read each, and one for its forms. */
+export function consoleOperations(parts: ConsoleParts, pages: readonly ConsolePage[]): AnyOperation[] {
+  return pages.flatMap(page => operationsOf(parts, page))
+}
+
+function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
+  const home = homeOf(page.console)
+  const path = `/${home}${page.path === '' ? '' : `/${page.path}`}`
+  const names = [...path.matchAll(/:([A-Za-z]+)/g)].map(([, name = '']) => name)
+  const common = {
+    path,
+    tag: 'pages',
+    access: ACCESS[page.console],
+    mount: { use: page.console === 'merchant' ? 'merchant-api' : 'operator-api', chain: home },
+    ...(names.length === 0
+      ? {}
+      : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
+  } as const
+  const example = { params: Object.fromEntries(names.map(name => [name, SHOWN[name] ?? name])) }
+  const html = (description: string) => ({ description, mediaType: HTML_TYPE })
+  const failed = {
+    400: html('What the address asks for is wrong, and why.'),
+    403: html('What the plan, or the role in the account, does not let see.'),
+    404: html('There is no such page.'),
+    502: html('What the page shows could not be read.'),
+    503: html('What the page shows cannot be read at the moment.')
+  }
+  const read = defineOperation({
+    ...common,
+    id: page.id,
+    method: 'GET',
+    summary: page.summary,
+    description: 'For people who are signed in. Whatever it shows, programs read from the API.',
+    example,
+    responses: { 200: html('The page.'), 303: { description: 'Nobody is signed in.' }, ...failed },
+    handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
+  })
+  const { act } = page
+  if (act === undefined) return [read]
+  const change = defineOperation({
+    ...common,
+    id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
+    method: 'POST',
+    // What a form asks for is asked of the API, which says itself who may do it.
+    ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
+    summary: `What the forms of that page are sent to: ${page.summary}`,
+    description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
+    example: { ...example, body: { do: 'save' } },
+    form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
+    responses: {
+      200: html('The page with what the change has given.'),
+      303: { description: 'Done; the browser goes on to the page at `Location`.' },
+      422: html('The page again, with what was wrong.'),
+      ...failed
+    },
+    handle: async ({ ctx, params }) => {
+      const request = asked(parts, page, ctx, params, await sentForm(ctx, MOST_FORM))
+      try {
+        const result = await act.call(page, request)
+        return 'to' in result ? go(request, result) : await written(parts, page, request, result, 200)
+      } catch (error) {
+        if (!(error instanceof ApiRefusal)) throw error
+        const problem: FormProblem = { message: error.message, fields: error.fields }
+        return await shown(parts, page, { ...request, problem }, 422)
+      }
+    }
+  })
+  return [read, change]
+}
+
+function asked(
+  { handle, publicUrl }: ConsoleParts,
+  page: ConsolePage,
+  ctx: Context,
+  params: unknown,
+  form: URLSearchParams | null
+): Asked {
+  const root = rootOf(ctx.path)
+  return {
+    ctx,
+    api: new PageApi(handle, ctx),
+    // Checked against the schema that was made of the path's own names, all of them texts.
+    params: (params ?? {}) as Readonly<Record<string, string>>,
+    query: new URLSearchParams(ctx.query),
+    form: form ?? new URLSearchParams(),
+    root,
+    link: to => `${root}${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    problem: null
+  }
+}
+
+/** The way up from a raw path, whatever prefix stands in front of the gateway. */
+function rootOf(path: string): string {
+  return '../../'.repeat(path.split('/').length - 2) || './'
+}
+
+async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {
+  try {
+    return await written(parts, page, request, await page.show(request), status)
+  } catch (error) {
+    if (!(error instanceof ApiRefusal)) throw error
+    const told = TOLD[error.status] ?? { status: 502, title: 'This cannot be shown now' }
+    const words = told.status === 404 ? 'It may have been removed, or the address is not whole.' : error.message
+    const plan = told.status === 403 && page.console === 'merchant' ? request.link('plan') : null
+    const content = html`<p>${words}</p>${plan === null ? null : html`<p><a href=${plan}>Your plan, and how to pay for it</a></p>`}`
+    return await written(parts, page, { ...request, problem: null }, { title: told.title, content }, told.status)
+  }
+}
+
+/** Refusals that are the reader's own or the account's, by the API's status; of all others the page knows nothing. */
+const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
+  400: { status: 400, title: 'There is something wrong with the address' },
+  403: { status: 403, title: 'This is not open to you' },
+  404: { status: 404, title: 'There is no such page' },
+  429: { status: 503, title: 'This was asked for too often' },
+  503: { status: 503, title: 'This cannot be shown at the moment' }
+}
+
+async function written(
+  { assets, signedIn }: ConsoleParts,
+  { console, path }: ConsolePage,
+  request: Asked,
+  content: PageContent,
+  status: number
+): Promise<Result> {
+  const { ctx, query, problem, root } = request
+  const { who, form } = signedIn(ctx)
+  const named = query.get('done')
+  const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
+  const offer = await passkeyOffer(request, console)
+  return {
+    status: content.status ?? status,
+    body: framed(content, { console, path, root, who, assets, problem, done, offer, signOut: form }),
+    headers: CONSOLE_HEADERS
+  }
+}
+
+function go({ link }: Asked, { to, done }: GoTo): Result {
+  const address = link(to)
+  const query = done === undefined ? '' : `${address.includes('?') ? '&' : '?'}done=${done}`
+  return { status: 303, body: null, headers: ['Location', `${address}${query}`, ...CONSOLE_HEADERS] }
+}

@@ -1,0 +1,60 @@
+import { html } from '../../kit/document.ts'
+import type { ConsolePage } from '../page.ts'
+import { queryOf } from '../api.ts'
+import { action, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
+import { sats, timeOf } from '../words.ts'
+
+interface OrderItem {
+  readonly orderId: string
+  readonly status: string
+  readonly paidSats: number | null
+  readonly createdAt: string
+  readonly merchantId: number
+  readonly failure?: { readonly message: string }
+  readonly refundRequest?: { readonly requestedAt: string }
+}
+
+/** Paid orders that need somebody. */
+export const operatorOrders: ConsolePage = {
+  id: 'getOperatorOrders',
+  console: 'operator',
+  path: 'orders',
+  summary: 'Paid orders that their shop did not make, and having one made',
+  async show({ api, link, query }) {
+    const skip = offsetOf(query)
+    const orders = await api.get<readonly OrderItem[]>(
+      `/api/admin/storefront/orders${queryOf({ skip, take: ROWS + 1 })}`
+    )
+    return {
+      title: 'Orders',
+      content: html`${table(
+        'Orders',
+        [
+          { title: 'Order', cell: (order: OrderItem) => order.orderId },
+          {
+            title: 'Merchant',
+            cell: ({ merchantId }) => html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
+          },
+          { title: 'Made', cell: order => timeOf(order.createdAt) },
+          {
+            title: 'What is wrong',
+            cell: ({ failure, refundRequest }) =>
+              html`${failure?.message ?? ''}${refundRequest === undefined ? null : html` The buyer wants the money back.`}`
+          },
+          { title: 'Paid', cell: ({ paidSats }) => (paidSats === null ? '–' : sats(paidSats)), isNumber: true },
+          { title: 'Again', cell: ({ orderId }) => action('Have it made', { orderId }, { what: orderId }) }
+        ],
+        orders.slice(0, ROWS),
+        html`<p>None needs you. A paid order that its shop refuses, or whose buyer wants the money back, appears here.</p>`
+      )}
+      ${offsetPager(offset => link(`orders${queryOf({ offset })}`), skip, orders.length > ROWS)}`
+    }
+  },
+  async act({ api, form }) {
+    await api.send({
+      method: 'POST',
+      target: `/api/admin/storefront/orders/${encodeURIComponent(form.get('orderId') ?? '')}/retry`
+    })
+    return { to: 'orders', done: 'made' }
+  }
+}

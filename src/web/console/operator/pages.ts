@@ -1,0 +1,326 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
+import { queryOf } from '../api.ts'
+import { earningsSection } from '../earnings.ts'
+import { listOf, revocation, salesPage } from '../sales.ts'
+import { status } from '../status.ts'
+import type { ConsolePage } from '../page.ts'
+import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
+import type { RefundItem } from '../views.ts'
+import { keyPage, merchantPage } from './merchant.ts'
+import { settlementOf, settlementSection } from './settlement.ts'
+import { trafficSection, type TrafficItem } from './traffic.ts'
+import { count, sats, short, timeOf } from '../words.ts'
+
+/** What all merchants and the gateway's own routes earned. */
+const overview: ConsolePage = {
+  id: 'getOperator',
+  console: 'operator',
+  path: '',
+  summary: 'What goes through the gateway, what was earned, and what needs the operator',
+  async show(asked) {
+    const { api, link } = asked
+    const [earned, now] = await Promise.all([
+      earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
+      api.get<OverviewItem>('/api/admin/overview')
+    ])
+    const { earned: sums, lastDay, merchants: accounts, traffic, waiting } = now
+    const through = await trafficSection(asked, traffic.now)
+    const open = [
+      waits(waiting.lostRefunds, 'refunds whose answer was lost', link('refunds')),
+      waits(waiting.pendingSubscriptions, 'subscriptions that wait for a decision', link('subscriptions')),
+      waits(waiting.refusedOrders, 'paid orders that their shop refused', link('orders')),
+      waits(lastDay.failedWebhooks, 'webhooks of the last day that were given up on', link('jobs'))
+    ].filter(item => item !== null)
+    return {
+      title: 'Overview',
+      content: html`
+        ${open.length === 0 ? html`<p class="notice good">Nothing waits for you.</p>` : html`<section class="notice wait" aria-labelledby="open"><h2 id="open">What waits for you</h2><ul>${open}</ul></section>`}
+        <dl class="figures-row">
+          ${figure('Today', sats(sums.today.sats), `${count(sums.today.sales)} sales`)}
+          ${figure('In thirty days', sats(sums.thirtyDays.sats), `${count(sums.thirtyDays.sales)} sales`)}
+          ${figure('Merchants', count(accounts.active), `of ${count(accounts.total)} active`)}
+          ${figure('Refunds under way', count(waiting.openRefunds))}
+        </dl>
+        ${through}
+        ${earned}`
+    }
+  }
+}
+
+interface OverviewItem {
+  readonly traffic: { readonly now: TrafficItem }
+  readonly merchants: { readonly total: number; readonly active: number }
+  readonly earned: Readonly<Record<'today' | 'thirtyDays', { readonly sales: number; readonly sats: number }>>
+  readonly waiting: Readonly<Record<'pendingSubscriptions' | 'lostRefunds' | 'openRefunds' | 'refusedOrders', number>>
+  readonly lastDay: { readonly failedWebhooks: number }
+}
+
+function waits(many: number, what: string, to: string): VNode | null {
+  return many === 0 ? null : html`<li><a href=${to}>${many} ${what}</a></li>`
+}
+
+const sales: ConsolePage = {
+  id: 'getOperatorSales',
+  console: 'operator',
+  path: 'sales',
+  summary: 'What all merchants and the gateway itself sold, and revoking what was sold',
+  show: asked =>
+    salesPage(asked, '/api/admin/sales', ({ isRevoked, paymentHash }) =>
+      isRevoked ? null : revocation(asked, paymentHash, 'Whoever paid can no longer use it, and must pay again.')
+    ),
+  async act({ api, form }) {
+    await api.send({ method: 'DELETE', target: `/api/admin/tokens/${encodeURIComponent(form.get('hash') ?? '')}` })
+    return { to: listOf('sales', form), done: 'revoked' }
+  }
+}
+
+const PLANS = ['free', 'individual', 'l402'] as const
+/** Rows of the list of merchants. */
+const MERCHANTS = 50
+
+const merchants: ConsolePage = {
+  id: 'getOperatorMerchants',
+  console: 'operator',
+  path: 'merchants',
+  summary: 'Accounts, and the form that makes another one',
+  async show({ api, form, link, problem, query, root }) {
+    const after = query.get('after')
+    const filter = {
+      search: query.get('search'),
+      planTier: PLANS.find(name => name === query.get('planTier')),
+      isActive: ['true', 'false'].find(value => value === query.get('isActive'))
+    }
+    const list = await api.get<readonly MerchantSummary[]>(
+      `/api/admin/merchants${queryOf({ ...filter, limit: MERCHANTS, after })}`
+    )
+    const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
+    return {
+      title: 'Merchants',
+      content: html`
+        <form method="get" class="filter" role="search" aria-label="Merchants">
+          ${field({ name: 'search', label: 'Name, address or id', value: filter.search ?? '', attributes: { type: 'search', maxlength: 200 } })}
+          ${choice('planTier', 'Plan', [['', 'All'], ...PLANS.map(name => [name, name] as const)], filter.planTier ?? '')}
+          ${choice(
+            'isActive',
+            'State',
+            [
+              ['', 'All'],
+              ['true', 'active'],
+              ['false', 'deactivated']
+            ],
+            filter.isActive ?? ''
+          )}
+          <button class="button small" type="submit">Show</button>
+          <a class="button small second" href=${`${root}api/admin/merchants${queryOf({ ...filter, format: 'csv' })}`} download="merchants.csv">CSV</a>
+        </form>
+        ${table(
+          'Merchants',
+          [
+            {
+              title: 'Name',
+              cell: (merchant: MerchantSummary) =>
+                html`<a href=${link(`merchants/${merchant.merchantId}`)}><bdi>${merchant.name}</bdi></a>`
+            },
+            { title: 'Email', cell: merchant => merchant.email },
+            { title: 'Plan', cell: merchant => merchant.planTier },
+            {
+              title: 'State',
+              cell: merchant => (merchant.isActive ? badge('active', 'good') : badge('deactivated', 'bad'))
+            },
+            { title: 'Since', cell: merchant => timeOf(merchant.createdAt) }
+          ],
+          list,
+          isFiltered
+            ? html`<p>No account is like this. <a href=${link('merchants')}>Show all</a></p>`
+            : html`<p>No accounts yet. Make one below, or let merchants buy a plan.</p>`
+        )}
+        <nav class="pager" aria-label="Pages">
+          ${after === null ? null : html`<a href=${link(`merchants${queryOf(filter)}`)}>First</a>`}
+          ${list.length < MERCHANTS ? null : html`<a rel="next" href=${link(`merchants${queryOf({ ...filter, after: list.at(-1)?.merchantId })}`)}>Next</a>`}
+        </nav>
+        <section aria-labelledby="make"><h2 id="make">Make an account</h2>
+          <form method="post" class="form">
+            ${field({ name: 'name', label: 'Name', value: form.get('name') ?? '', problem: problem?.fields['name'], attributes: { required: true, maxlength: 200 } })}
+            ${field({ name: 'email', label: 'Email', value: form.get('email') ?? '', problem: problem?.fields['email'], attributes: { type: 'email', required: true, maxlength: 254 } })}
+            <button class="button" type="submit">Make it</button>
+          </form>
+        </section>`
+    }
+  },
+  async act({ api, form }) {
+    const made = await api.send<{ readonly merchantId: number; readonly apiKey: string }>({
+      method: 'POST',
+      target: '/api/admin/merchants',
+      body: { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
+    })
+    return keyPage(made.apiKey, `merchants/${made.merchantId}`)
+  }
+}
+
+const subscriptions: ConsolePage = {
+  id: 'getOperatorSubscriptions',
+  console: 'operator',
+  path: 'subscriptions',
+  summary: 'Subscriptions that wait for a decision',
+  async show({ api }) {
+    const list = await api.get<readonly PendingSubscriptionView[]>('/api/admin/pending-subscriptions')
+    return {
+      title: 'Subscriptions',
+      content: table(
+        'Subscriptions that wait',
+        [
+          { title: 'Email', cell: (one: PendingSubscriptionView) => one.email },
+          { title: 'Plan', cell: one => one.planTier },
+          { title: 'Since', cell: one => timeOf(one.createdAt) },
+          {
+            title: 'Approve',
+            cell: one => action('Approve', { do: 'approve', id: String(one.id) }, { what: one.email })
+          },
+          {
+            title: 'Reject',
+            cell: one => action('Reject', { do: 'reject', id: String(one.id) }, { what: one.email, isDanger: true })
+          }
+        ],
+        list,
+        html`<p>None waits. Whoever buys a plan without having an account appears here.</p>`
+      )
+    }
+  },
+  async act({ api, form }) {
+    const change = form.get('do') === 'reject' ? 'reject' : 'approve'
+    const made = await api.send<{ readonly apiKey?: string }>({
+      method: 'POST',
+      target: `/api/admin/pending-subscriptions/${encodeURIComponent(form.get('id') ?? '')}/${change}`
+    })
+    return typeof made.apiKey === 'string'
+      ? keyPage(made.apiKey, 'subscriptions')
+      : { to: 'subscriptions', done: 'saved' }
+  }
+}
+
+const VIEWS = [
+  ['lost', 'Whose answer was lost'],
+  ['open', 'Under way'],
+  ['settled', 'Settled by hand']
+] as const
+
+interface StuckRefund extends RefundItem {
+  readonly merchantId: number
+  readonly provider: string
+  readonly lookedUpUntil: string
+  readonly settlement: null | {
+    readonly outcome: string
+    readonly settledBy: string
+    readonly reason: string
+    readonly settledAt: string
+  }
+}
+
+const refunds: ConsolePage = {
+  id: 'getOperatorRefunds',
+  console: 'operator',
+  path: 'refunds',
+  summary: 'Refunds that nobody knows the fate of',
+  async show({ api, link, query }) {
+    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
+    const skip = offsetOf(query)
+    const list = await api.get<readonly StuckRefund[]>(`/api/admin/refunds${queryOf({ view, skip, take: ROWS + 1 })}`)
+    return {
+      title: 'Refunds',
+      content: html`
+        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${table(
+          'Refunds',
+          [
+            {
+              title: 'Refund',
+              cell: (refund: StuckRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`
+            },
+            {
+              title: 'Merchant',
+              cell: refund => html`<a href=${link(`merchants/${refund.merchantId}`)}>${refund.merchantId}</a>`
+            },
+            { title: 'Status', cell: refund => status(refund.status) },
+            { title: 'Provider', cell: refund => refund.provider },
+            { title: 'Made', cell: refund => timeOf(refund.createdAt) },
+            { title: 'Amount', cell: refund => sats(refund.amountSatoshis), isNumber: true }
+          ],
+          list.slice(0, ROWS),
+          html`<p>None.</p>`
+        )}
+        ${offsetPager(offset => link(`refunds${queryOf({ view, offset })}`), skip, list.length > ROWS)}`
+    }
+  }
+}
+
+const refund: ConsolePage = {
+  id: 'getOperatorRefund',
+  console: 'operator',
+  path: 'refunds/:refundId',
+  summary: 'One refund, and settling it by hand',
+  async show(asked) {
+    const { api, form, params, problem } = asked
+    const found = await api.get<StuckRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
+    const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
+    return {
+      title: `Refund ${found.refundId}`,
+      content: html`
+        ${facts([
+          ['Status', status(found.status)],
+          ['Amount', sats(found.amountSatoshis)],
+          ['To', short(found.refundAddress)],
+          ['Provider', found.provider],
+          ['Made', timeOf(found.createdAt)],
+          ['Asked about until', timeOf(found.lookedUpUntil)],
+          ['Advice', found.message ?? '–'],
+          ...(found.settlement === null
+            ? []
+            : ([
+                [
+                  'Settled',
+                  html`${found.settlement.outcome} by <bdi>${found.settlement.settledBy}</bdi>: <bdi>${found.settlement.reason}</bdi>`
+                ]
+              ] as const))
+        ])}
+        ${
+          isOpen
+            ? settlementSection(asked, {
+                fields: field({
+                  name: 'providerRefundId',
+                  label: "The provider's id of it, where it was sent",
+                  value: form.get('providerRefundId') ?? '',
+                  problem: problem?.fields['providerRefundId'],
+                  attributes: { maxlength: 200 }
+                })
+              })
+            : null
+        }`
+    }
+  },
+  async act({ api, form, params }) {
+    const id = params['refundId'] ?? ''
+    const provider = (form.get('providerRefundId') ?? '').trim()
+    await api.send({
+      method: 'POST',
+      target: `/api/admin/refunds/${encodeURIComponent(id)}/settle`,
+      body: {
+        ...settlementOf(form),
+        ...(provider === '' ? {} : { providerRefundId: provider })
+      }
+    })
+    return { to: `refunds/${id}`, done: 'saved' }
+  }
+}
+
+/** The pages of the operator's console. */
+export const OPERATOR_PAGES: readonly ConsolePage[] = [
+  overview,
+  sales,
+  merchants,
+  merchantPage,
+  subscriptions,
+  refunds,
+  refund
+]

@@ -1,0 +1,126 @@
+import type { VNode } from 'preact'
+import type { LiveRoute } from '../../admin/live.ts'
+import { html } from '../../kit/document.ts'
+import type { ConsolePage } from '../page.ts'
+import { badge, choice, facts, table, type Tone } from '../parts.ts'
+import { count, latency, percent, timeOf } from '../words.ts'
+
+const VIEWS = [
+  ['file', 'Of the file'],
+  ['presets', "The gateway's own"]
+] as const
+
+const STATES: Readonly<Record<LiveRoute['upstream']['state'], readonly [words: string, tone: Tone]>> = {
+  good: ['answers', 'good'],
+  failing: ['fails at times', 'wait'],
+  down: ['does not answer', 'bad'],
+  idle: ['nobody asked lately', 'quiet']
+}
+
+/** Routes on one page: each is drawn. */
+const AT_ONCE = 25
+
+/** What is live: the way of a request through each route, and how it goes. */
+export const operatorRoutes: ConsolePage = {
+  id: 'getOperatorRoutes',
+  console: 'operator',
+  path: 'routes',
+  summary: 'What is live: the chain of each route, its price, how its upstream is, and its last errors',
+  async show({ api, link, query }) {
+    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'file'
+    const page = Math.max(1, Math.trunc(Number(query.get('page') ?? 1)) || 1)
+    const routes = await api.get<readonly LiveRoute[]>(`/api/admin/routes?of=${view}`)
+    const shown = routes.slice((page - 1) * AT_ONCE, page * AT_ONCE)
+    const to = (at: number): string => link(`routes?view=${view}&page=${at}`)
+    return {
+      title: 'Routes',
+      content: html`
+        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${view === 'file' ? shown.map(drawn) : ownRoutes(routes)}
+        ${routes.length > 0 ? null : html`<p class="empty">The file has no routes. Write one under <code>routes</code>; it is live when the file is saved.</p>`}
+        ${
+          view === 'file' && routes.length > AT_ONCE
+            ? html`<nav class="pager" aria-label="Pages">
+                ${page > 1 ? html`<a rel="prev" href=${to(page - 1)}>Before</a>` : null}
+                ${routes.length > page * AT_ONCE ? html`<a rel="next" href=${to(page + 1)}>Next</a>` : null}
+              </nav>`
+            : null
+        }`
+    }
+  }
+}
+
+function drawn(route: LiveRoute, nth: number): VNode {
+  const { chain, day, faults, now, price, upstream } = route
+  const [words, tone] = STATES[upstream.state]
+  const id = `route-${nth}`
+  return html`
+    <section class="route" aria-labelledby=${id}>
+      <div class="heading"><h2 id=${id}><bdi>${route.name}</bdi></h2>${badge(words, tone)}</div>
+      ${route.description === null ? null : html`<p><bdi>${route.description}</bdi></p>`}
+      ${wayOf(route)}
+      ${facts([
+        [
+          'Takes',
+          html`${route.methods.join(', ') || 'any method'} <code>${route.host ?? ''}${route.paths.join(', ')}</code>`
+        ],
+        ['Price', price ?? 'free'],
+        ['Chain', html`<code>${chain.name}</code>, ${route.from}`],
+        ['Last five minutes', now.requests === 0 ? 'no requests' : goneThrough(now)],
+        ['Last day', day.requests === 0 ? 'no requests' : goneThrough(day)]
+      ])}
+      ${
+        faults.length === 0
+          ? null
+          : html`<details><summary>${`Last errors (${faults.length})`}</summary>${table(
+              `Last errors of ${route.name}`,
+              [
+                {
+                  title: 'What',
+                  cell: (fault: LiveRoute['faults'][number]) => html`${fault.status}: ${fault.message}`
+                },
+                { title: 'Times', cell: fault => count(fault.times), isNumber: true },
+                { title: 'Last', cell: fault => timeOf(fault.lastAt) },
+                { title: 'In the log', cell: fault => html`<code>${fault.correlationId}</code>` }
+              ],
+              faults,
+              html`<p>None.</p>`
+            )}</details>`
+      }
+    </section>`
+}
+
+function goneThrough(sums: LiveRoute['day']): string {
+  const { asked, p50, p99, paidRequests, requests, serverErrors } = sums
+  return `${count(requests)} requests, ${count(asked)} asked to pay, ${count(paidRequests)} served for a payment, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); half within ${latency(p50)}, 99 of 100 within ${latency(p99)}`
+}
+
+/** The plugins in the order in which a request runs through them, and where it ends. */
+function wayOf({ chain, name, upstream }: LiveRoute): VNode {
+  return html`
+    <ol class="way" aria-label=${`The way of a request: ${name}`}>
+      ${chain.plugins.map(
+        ({ isConditional, isObserving, plugin }) =>
+          html`<li><code>${plugin}</code>${isConditional ? html`<span class="soft"> at times</span>` : null}${isObserving ? html`<span class="soft"> observes</span>` : null}</li>`
+      )}
+      <li class="end"><code>${upstream.address}</code></li>
+    </ol>`
+}
+
+function ownRoutes(routes: readonly LiveRoute[]): VNode {
+  const busy = [...routes].sort((one, other) => other.day.requests - one.day.requests)
+  return html`
+    <p>${count(routes.length)} routes of the gateway itself. Those that were asked for in the last day, the busiest first; <code>boltgate routes</code> prints them all with their chains.</p>
+    ${table(
+      'Routes of the gateway itself',
+      [
+        { title: 'Route', cell: (route: LiveRoute) => html`<bdi>${route.name}</bdi>` },
+        { title: 'Chain', cell: ({ chain }) => html`<code>${chain.name}</code>` },
+        { title: 'Requests', cell: ({ day }) => count(day.requests), isNumber: true },
+        { title: 'Errors', cell: ({ day }) => count(day.serverErrors), isNumber: true },
+        { title: '99 of 100 within', cell: ({ day }) => latency(day.p99), isNumber: true }
+      ],
+      busy.filter(({ day }) => day.requests > 0).slice(0, 50),
+      html`<p>Nobody asked for any of them in the last day.</p>`
+    )}`
+}

@@ -1,0 +1,179 @@
+import { html } from '../../kit/document.ts'
+import { queryOf } from '../api.ts'
+import { status } from '../status.ts'
+import type { ConsolePage, GoTo } from '../page.ts'
+import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
+import { settlementOf, settlementSection } from './settlement.ts'
+import { sats, short, timeOf } from '../words.ts'
+
+/** A prepaid session as the API says it, as far as it is shown. */
+interface SessionItem {
+  readonly id: string
+  readonly depositedMsat: number
+  readonly spentMsat: number
+  readonly balanceMsat: number
+  readonly openedAt: string
+  readonly usedAt: string
+  readonly expiresAt: string
+  readonly closedAt: string | null
+  readonly closedBy: string | null
+  readonly returnInvoice: string
+  readonly refund: {
+    readonly status: string | null
+    readonly satoshis: number
+    readonly feeSatoshis: number
+    readonly reference: string | null
+    readonly providerPayoutId: string | null
+    readonly begunAt: string | null
+    readonly endedAt: string | null
+    readonly fault: string | null
+    readonly retryAt: string | null
+    readonly settledBy: string | null
+    readonly settledWhy: string | null
+  }
+}
+
+const VIEWS = [
+  ['stuck', 'Whose refund needs you'],
+  ['open', 'Open'],
+  ['all', 'All']
+] as const
+const AT_ONCE = 50
+
+function whole(msat: number): string {
+  return sats(Math.floor(msat / 1000))
+}
+
+function refundOf({ closedAt, refund }: SessionItem) {
+  if (closedAt === null) return badge('open', 'good')
+  if (refund.status !== null) return status(refund.status)
+  return badge(refund.retryAt === null ? 'not begun' : 'retrying', 'wait')
+}
+
+/** Prepaid sessions, and those whose refund somebody must see to. */
+export const operatorSessions: ConsolePage = {
+  id: 'getOperatorSessions',
+  console: 'operator',
+  path: 'sessions',
+  summary: 'Prepaid sessions, and those whose refund somebody must see to',
+  async show({ api, link, query }) {
+    const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'stuck'
+    const skip = Math.max(0, Math.trunc(Number(query.get('skip') ?? 0)) || 0)
+    const list = await api.get<readonly SessionItem[]>(`/api/admin/sessions${queryOf({ view, skip, take: AT_ONCE })}`)
+    const to = (from: number): string => link(`sessions${queryOf({ view, skip: from })}`)
+    return {
+      title: 'Sessions',
+      content: html`
+        <form method="get" class="filter">${choice('view', 'Which', VIEWS, view)}<button class="button small second" type="submit">Show</button></form>
+        ${table(
+          'Sessions',
+          [
+            {
+              title: 'Session',
+              cell: (one: SessionItem) => html`<a href=${link(`sessions/${one.id}`)}>${short(one.id)}</a>`
+            },
+            { title: 'Opened', cell: one => timeOf(one.openedAt) },
+            { title: 'Closed', cell: one => timeOf(one.closedAt) },
+            { title: 'Refund', cell: refundOf },
+            { title: 'Left', cell: one => whole(one.balanceMsat), isNumber: true },
+            { title: 'Paid back', cell: one => sats(one.refund.satoshis), isNumber: true }
+          ],
+          list,
+          view === 'stuck'
+            ? html`<p>None needs you. A session whose rest could not be paid back, or of which nobody knows whether it was, appears here.</p>`
+            : html`<p>None. Routes with <code>sessions</code> sell them.</p>`
+        )}
+        <nav class="pager" aria-label="Pages">
+          ${skip > 0 ? html`<a rel="prev" href=${to(Math.max(0, skip - AT_ONCE))}>Before</a>` : null}
+          ${list.length === AT_ONCE ? html`<a rel="next" href=${to(skip + AT_ONCE)}>Next</a>` : null}
+        </nav>`
+    }
+  }
+}
+
+/** One session: closing it, sending its refund again, and settling that by hand. */
+export const operatorSession: ConsolePage = {
+  id: 'getOperatorSession',
+  console: 'operator',
+  path: 'sessions/:sessionId',
+  summary: 'One prepaid session, and settling its refund by hand',
+  async show(asked) {
+    const { api, form, params, problem } = asked
+    const found = await api.get<SessionItem>(`/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`)
+    const { refund } = found
+    const isUnsent = found.closedAt !== null && (refund.status === null || refund.status === 'failed')
+    const isSettleable = isUnsent || refund.status === 'pending' || refund.status === 'processing'
+    return {
+      title: 'Session',
+      content: html`
+        ${facts([
+          ['Id', html`<code>${found.id}</code>`],
+          ['Deposited', whole(found.depositedMsat)],
+          ['Used', whole(found.spentMsat)],
+          ['Left', whole(found.balanceMsat)],
+          ['Opened', timeOf(found.openedAt)],
+          ['Last used', timeOf(found.usedAt)],
+          found.closedAt === null
+            ? ['Closes at the latest', timeOf(found.expiresAt)]
+            : ['Closed', html`${timeOf(found.closedAt)} by ${found.closedBy ?? 'nobody'}`],
+          ['Refund', refundOf(found)],
+          ['Paid back', `${sats(refund.satoshis)}, fee ${sats(refund.feeSatoshis)}`],
+          ['Sent', timeOf(refund.begunAt)],
+          ['Our id of the payout', refund.reference ?? '–'],
+          ["The provider's id", refund.providerPayoutId ?? '–'],
+          ['Reason for failure', refund.fault ?? '–'],
+          ['Next attempt', timeOf(refund.retryAt)],
+          ...(refund.settledBy === null
+            ? []
+            : ([['Settled', html`by <bdi>${refund.settledBy}</bdi>: <bdi>${refund.settledWhy ?? ''}</bdi>`]] as const))
+        ])}
+        ${found.closedAt === null ? danger('Close it', 'What is left is paid back to its return invoice. The client must open another one.', action('Close it', { do: 'close' }, { isDanger: true })) : null}
+        ${
+          isUnsent
+            ? html`<section aria-labelledby="again"><h2 id="again">Send it again</h2>
+                <p>It was not sent. Without another invoice it goes to the session's return invoice.</p>
+                <form method="post" class="form">
+                  <input type="hidden" name="do" value="again" />
+                  ${field({ name: 'returnInvoice', label: 'Another invoice of the client, without an amount', value: form.get('returnInvoice') ?? '', problem: problem?.fields['returnInvoice'], attributes: { maxlength: 4096 } })}
+                  <button class="button" type="submit">Send it again</button>
+                </form></section>`
+            : null
+        }
+        ${
+          isSettleable && refund.settledBy === null
+            ? settlementSection(asked, {
+                words: 'Refused while the provider may still be sending it. “Not sent” ends its retries.'
+              })
+            : null
+        }`
+    }
+  },
+  async act({ api, form, params }): Promise<GoTo> {
+    const id = params['sessionId'] ?? ''
+    const target = `/api/admin/sessions/${encodeURIComponent(id)}`
+    const back: GoTo = { to: `sessions/${id}`, done: 'saved' }
+    switch (form.get('do')) {
+      case 'close':
+        await api.send({ method: 'POST', target: `${target}/close` })
+        return back
+      case 'again': {
+        const returnInvoice = (form.get('returnInvoice') ?? '').trim()
+        await api.send({
+          method: 'POST',
+          target: `${target}/refund`,
+          body: returnInvoice === '' ? {} : { returnInvoice }
+        })
+        return { ...back, done: 'refunded' }
+      }
+      case 'settle':
+        await api.send({
+          method: 'POST',
+          target: `${target}/settlement`,
+          body: settlementOf(form)
+        })
+        return back
+      default:
+        return back
+    }
+  }
+}

@@ -1,0 +1,45 @@
+import type { VNode } from 'preact'
+import { html } from '../../kit/document.ts'
+import type { Asked } from '../page.ts'
+import { choice, field } from '../parts.ts'
+
+/** What a form of `settlementSection` says, as the API takes it. */
+export interface SettlementInput {
+  readonly outcome: string | null
+  readonly settledBy: string
+  readonly reason: string
+}
+
+/**
+ * The form by which the operator says what became of money whose answer was lost. `more`: fields and words of one page
+ * alone.
+ */
+export function settlementSection(
+  { ctx, form, problem }: Pick<Asked, 'ctx' | 'form' | 'problem'>,
+  more: { readonly words?: string; readonly fields?: VNode }
+): VNode {
+  const by = ctx.principal?.id === 'admin' ? '' : (ctx.principal?.id ?? '')
+  return html`<section aria-labelledby="settle"><h2 id="settle">Settle it by hand</h2>
+    <p>Look into the provider's own records first. Nothing is sent by this; it only says what happened.${more.words === undefined ? '' : ` ${more.words}`}</p>
+    <form method="post" class="form">
+      <input type="hidden" name="do" value="settle" />
+      ${choice(
+        'outcome',
+        'What happened',
+        [
+          ['sent', 'It was sent'],
+          ['not-sent', 'It was not sent']
+        ],
+        form.get('outcome') ?? 'sent'
+      )}
+      ${more.fields}
+      ${field({ name: 'settledBy', label: 'Who says so', value: form.get('settledBy') ?? by, problem: problem?.fields['settledBy'], attributes: { required: true, maxlength: 200 } })}
+      ${field({ name: 'reason', label: 'What shows it', value: form.get('reason') ?? '', problem: problem?.fields['reason'], attributes: { required: true, maxlength: 1000 } })}
+      <button class="button" type="submit">Settle</button>
+    </form></section>`
+}
+
+/** What the form said. */
+export function settlementOf(form: Pick<URLSearchParams, 'get'>): SettlementInput {
+  return { outcome: form.get('outcome'), settledBy: form.get('settledBy') ?? '', reason: form.get('reason') ?? '' }
+}

@@ -1,0 +1,119 @@
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+import { ApiRefusal, expectUnchanged } from './api.ts'
+import type { Asked, Console, ConsolePage } from './page.ts'
+import { action, badge, danger, field, table } from './parts.ts'
+import { timeOf } from './words.ts'
+
+/** A passkey of the reader's, as the API gives it. */
+export interface PasskeyItem {
+  readonly passkeyId: string
+  readonly name: string
+  readonly isSynced: boolean
+  readonly createdAt: string
+  readonly usedAt: string | null
+  readonly isCurrent: boolean
+}
+
+/** The reader's passkeys, as the API gives them. */
+export interface PasskeyList {
+  readonly canAdd: boolean
+  readonly passkeys: readonly PasskeyItem[]
+}
+
+/** Where a console has the page of passkeys, below its own address. */
+function pathIn(console: Console): string {
+  return console === 'merchant' ? 'settings/passkeys' : 'passkeys'
+}
+
+/** What is offered to who has just signed in by mail and has no passkey; null for all others. */
+export async function passkeyOffer(
+  { api, link, query }: Pick<Asked, 'api' | 'link' | 'query'>,
+  console: Console
+): Promise<VNode | null> {
+  if (!query.has('welcome')) return null
+  try {
+    const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
+    if (!canAdd || passkeys.length > 0) return null
+  } catch (error) {
+    // The page is what was asked for; an offer can wait.
+    if (error instanceof ApiRefusal) return null
+    throw error
+  }
+  return html`<p class="notice wait">Sign in faster next time, with a fingerprint, your face or a PIN: <a href=${link(pathIn(console))}>add a passkey</a>.</p>`
+}
+
+/** The passkeys of whoever is signed in: adding, naming and removing them. */
+export function passkeysPage(console: Console): ConsolePage {
+  const path = pathIn(console)
+  const read = async (api: { get<T>(target: string): Promise<T> }): Promise<PasskeyList> =>
+    await api.get<PasskeyList>('/api/auth/passkeys')
+  return {
+    id: console === 'merchant' ? 'getConsolePasskeys' : 'getOperatorPasskeys',
+    console,
+    path,
+    summary: 'The passkeys that you sign in with: adding, naming and removing them',
+    async show({ api, root }) {
+      const { canAdd, passkeys } = await read(api)
+      return {
+        title: 'Passkeys',
+        content: html`
+          <p>With a passkey you sign in by a fingerprint, your face or a PIN, instead of waiting for a mail. The link by mail always works too.</p>
+          ${
+            canAdd
+              ? html`<section aria-labelledby="add"><h2 id="add">Add one</h2>
+              <div class="form" data-passkey="add" data-root=${root} hidden>
+                ${field({ name: 'passkey', label: 'Its name, such as Phone', attributes: { maxlength: 100 } })}
+                <button class="button" type="button">Add a passkey</button>
+                <p class="error" role="alert" hidden></p>
+              </div>
+              <noscript><p class="soft">Adding one takes a browser with JavaScript.</p></noscript>
+            </section>`
+              : html`<p class="notice wait">None can be added here: a passkey is a person's, who signed in by mail at the https address of this service.</p>`
+          }
+          ${table(
+            'Passkeys',
+            [
+              {
+                title: 'Name',
+                cell: (one: PasskeyItem) =>
+                  html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('signed in with it', 'good')}` : null}`
+              },
+              { title: 'Kept', cell: one => (one.isSynced ? 'on several devices' : 'on one device') },
+              { title: 'Added', cell: one => timeOf(one.createdAt) },
+              { title: 'Last used', cell: one => (one.usedAt === null ? 'never' : timeOf(one.usedAt)) }
+            ],
+            passkeys,
+            html`<p>None yet. A passkey stays on your phone, your computer or a security key.</p>`
+          )}
+          ${passkeys.length === 0 ? null : html`<section aria-labelledby="change"><h2 id="change">Rename or remove</h2>${passkeys.map(changeOf)}</section>`}`
+      }
+    },
+    async act({ api, form }) {
+      const passkeyId = form.get('passkeyId') ?? ''
+      const target = `/api/auth/passkeys/${encodeURIComponent(passkeyId)}`
+      if (form.get('do') === 'remove') {
+        await api.send({ method: 'DELETE', target })
+        return { to: path, done: 'removed' }
+      }
+      const { passkeys } = await read(api)
+      expectUnchanged(form, passkeys.find(one => one.passkeyId === passkeyId)?.name ?? '')
+      await api.send({ method: 'PUT', target, body: { name: (form.get('name') ?? '').trim() } })
+      return { to: path, done: 'saved' }
+    }
+  }
+}
+
+function changeOf({ passkeyId, name, isCurrent }: PasskeyItem) {
+  const id = `name-${passkeyId}`
+  const words = isCurrent
+    ? 'You are signed in with it: this signs you out here too, and everywhere else where it was used.'
+    : 'It signs nobody in any more, and whoever is signed in with it is signed out.'
+  return html`
+    <form method="post" class="filter">
+      <input type="hidden" name="passkeyId" value=${passkeyId} /><input type="hidden" name="was" value=${name} />
+      <div class="input"><label for=${id}>Name of <bdi>${name}</bdi></label><input id=${id} name="name" value=${name} required maxlength="100" /></div>
+      <button class="button small second" type="submit">Save<span class="unseen"> the name of ${name}</span></button>
+    </form>
+    ${danger(`Remove ${name}`, words, action('Remove', { do: 'remove', passkeyId }, { isDanger: true, what: name }))}`
+}

@@ -1,0 +1,97 @@
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+import { queryOf } from './api.ts'
+import type { Asked, PageContent } from './page.ts'
+import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
+import type { SaleItem } from './views.ts'
+import { sats, short, timeOf } from './words.ts'
+
+const SOURCES = ['route', 'proxy', 'producer', 'storefront', 'bundle', 'session', 'subscription', 'ping'] as const
+const STATES = ['settled', 'paid', 'leased', 'spent'] as const
+
+const STATE_WORDS: Readonly<Record<string, string>> = {
+  settled: 'paid, not used yet',
+  paid: 'good',
+  leased: 'in use',
+  spent: 'used up'
+}
+
+/** The step and the button that revoke what one payment bought; afterwards the same part of the list is shown. */
+export function revocation({ query }: Pick<Asked, 'query'>, paymentHash: string, words: string): VNode {
+  return danger(
+    'Revoke',
+    words,
+    action('Revoke', { hash: paymentHash, list: String(listQuery(query)) }, { what: paymentHash, isDanger: true })
+  )
+}
+
+/** The address of a list as its form to revoke was made; what the form holds is no more than a query. */
+export function listOf(name: string, form: URLSearchParams): string {
+  const query = listQuery(new URLSearchParams(form.get('list') ?? ''))
+  return query.size === 0 ? name : `${name}?${query}`
+}
+
+/** What was done before stands in the query, too, and is over. */
+function listQuery(query: URLSearchParams): URLSearchParams {
+  const kept = new URLSearchParams(query)
+  kept.delete('done')
+  return kept
+}
+
+/** What was sold, newest first. `address`: the list's operation; `act`: what can be done to one of them. */
+export async function salesPage(
+  { api, query, link, root }: Asked,
+  address: string,
+  act: (sale: SaleItem) => VNode | null
+): Promise<PageContent> {
+  const after = query.get('after')
+  const filter = {
+    source: SOURCES.find(name => name === query.get('source')),
+    state: STATES.find(name => name === query.get('state')),
+    text: query.get('text'),
+    from: query.get('from'),
+    to: query.get('to'),
+    proxyId: query.get('proxyId')
+  }
+  const page = await api.get<{ readonly sales: readonly SaleItem[]; readonly next: string | null }>(
+    `${address}${queryOf({ ...filter, after })}`
+  )
+  return {
+    title: 'Sales',
+    content: html`
+      <form method="get" class="filter" role="search" aria-label="Sales">
+        ${choice('source', 'Sold by', [['', 'All'], ...SOURCES.map(name => [name, name] as const)], filter.source ?? '')}
+        ${choice('state', 'State', [['', 'All'], ...STATES.map(name => [name, STATE_WORDS[name] ?? name] as const)], filter.state ?? '')}
+        ${field({ name: 'text', label: 'Address, description or payment hash', value: filter.text ?? '', attributes: { type: 'search', maxlength: 200 } })}
+        ${days(filter.from, filter.to)}
+        <button class="button small" type="submit">Show</button>
+        <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="sales.csv">CSV</a>
+      </form>
+      ${live(
+        'list',
+        table(
+          'Sales',
+          [
+            {
+              title: 'What',
+              cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
+            },
+            { title: 'When', cell: sale => timeOf(sale.soldAt) },
+            { title: 'Payment hash', cell: sale => short(sale.paymentHash) },
+            {
+              title: 'State',
+              cell: sale =>
+                sale.isRevoked
+                  ? badge('revoked', 'bad')
+                  : badge(STATE_WORDS[sale.state] ?? sale.state, sale.state === 'spent' ? 'quiet' : 'good')
+            },
+            { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true },
+            { title: 'Revoke', cell: act }
+          ],
+          page.sales,
+          html`<p>Nothing was sold that is like this. <a href=${link('sales')}>Show all</a></p>`
+        )
+      )}
+      ${pager(link(`sales${queryOf(filter)}`), page.next, after === null)}`
+  }
+}

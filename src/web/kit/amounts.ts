@@ -1,0 +1,40 @@
+import type { Currency } from '../../lightning/money/currencies.ts'
+
+const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'currency' } as const
+
+/**
+ * An amount as people write it, such as `$12.50` or `0.0001 BTC`. `amount` is a plain decimal; no digit of it is lost.
+ */
+export function amountText(amount: string, currency: Currency): string {
+  if (currency === 'BTC') return `${amount}\u00a0BTC`
+  // A decimal string is formatted exactly, without becoming a float; every amount is one.
+  return formatOf(currency).format(amount as Intl.StringNumericLiteral)
+}
+
+const formats = new Map<Currency, Intl.NumberFormat>()
+
+/** Making one takes longer than everything that is done with it; a catalog has thousands of prices. */
+function formatOf(currency: Currency): Intl.NumberFormat {
+  const known = formats.get(currency)
+  if (known !== undefined) return known
+  const made = new Intl.NumberFormat('en', { ...FIAT, currency })
+  formats.set(currency, made)
+  return made
+}
+
+/** Whole satoshis, such as `12,345 sats`. */
+export function satoshisText(satoshis: number): string {
+  return `${new Intl.NumberFormat('en').format(satoshis)}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
+}
+
+/** Satoshis as bitcoin with eight places, as BIP 21 wants them. */
+export function bitcoinAmount(satoshis: number): string {
+  const digits = String(satoshis).padStart(9, '0')
+  return `${digits.slice(0, -8)}.${digits.slice(-8)}`
+}
+
+/** Cents of US dollars, such as `$1,234.50`. */
+export function dollarsText(cents: number): string {
+  const digits = String(cents).padStart(3, '0')
+  return amountText(`${digits.slice(0, -2)}.${digits.slice(-2)}`, 'USD')
+}

@@ -1,0 +1,134 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { Type } from 'typebox'
+import { notFound } from '../../engine/operations/errors.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+
+/**
+ * The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes
+ * stale.
+ */
+export interface AssetNames {
+  /** Of the pay page. */
+  readonly style: string
+  readonly script: string
+  /** Of the pages of stores. */
+  readonly shopStyle: string
+  readonly shopScript: string
+}
+
+interface Asset {
+  /** Without its ending, as the route gives it. */
+  readonly stem: string
+  readonly name: string
+  readonly text: string
+}
+
+const HEADERS: readonly string[] = Object.freeze([
+  'Cache-Control',
+  'public, max-age=31536000, immutable',
+  'X-Content-Type-Options',
+  'nosniff'
+])
+
+/** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
+export class PageAssets {
+  readonly #style = readAsset('css', 'tokens', 'base', 'pay')
+  readonly #shopStyle = readAsset('css', 'tokens', 'base', 'shop')
+  readonly #jobsStyle = readAsset('css', 'tokens', 'jobs')
+  readonly #script = readAsset('js', 'invoice', 'pay')
+  readonly #shopScript = readAsset('js', 'shop')
+  readonly #consoleStyle = readAsset('css', 'tokens', 'console')
+  readonly #consoleScript = readAsset('js', 'passkeys', 'console')
+  readonly #passkeyScript = readAsset('js', 'passkeys')
+
+  get names(): AssetNames {
+    return {
+      style: this.#style.name,
+      script: this.#script.name,
+      shopStyle: this.#shopStyle.name,
+      shopScript: this.#shopScript.name
+    }
+  }
+
+  /** The name of the operator's page of jobs' style. */
+  get jobsStyle(): string {
+    return this.#jobsStyle.name
+  }
+
+  /** The names of the consoles' style and program. */
+  get consoleStyle(): string {
+    return this.#consoleStyle.name
+  }
+
+  get consoleScript(): string {
+    return this.#consoleScript.name
+  }
+
+  /** The name of the sign-in page's program. */
+  get passkeyScript(): string {
+    return this.#passkeyScript.name
+  }
+
+  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
+  operations(): AnyOperation[] {
+    return [
+      assetOperation(
+        [this.#style, this.#shopStyle, this.#jobsStyle, this.#consoleStyle],
+        'css',
+        'text/css; charset=utf-8',
+        'getPageStyle',
+        'The style of the pages'
+      ),
+      assetOperation(
+        [this.#script, this.#shopScript, this.#consoleScript, this.#passkeyScript],
+        'js',
+        'text/javascript; charset=utf-8',
+        'getPageScript',
+        'The program of the pages'
+      )
+    ]
+  }
+}
+
+/**
+ * Files of the folder `assets` as one text, in this order: what several pages have in common (`tokens` for all of them)
+ * before what is the page's own. One text is one request.
+ */
+export function assetText(ending: 'css' | 'js', ...files: readonly string[]): string {
+  return files.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
+}
+
+/** The same under the name of its last file. */
+function readAsset(ending: 'css' | 'js', ...files: readonly string[]): Asset {
+  const text = assetText(ending, ...files)
+  const stem = `${files.at(-1)}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`
+  return { stem, name: `${stem}.${ending}`, text }
+}
+
+function assetOperation(
+  assets: readonly Asset[],
+  ending: string,
+  mediaType: string,
+  id: string,
+  summary: string
+): AnyOperation {
+  return defineOperation({
+    id,
+    method: 'GET',
+    path: `/assets/:name.${ending}`,
+    summary,
+    tag: 'pages',
+    access: 'public',
+    mount: { use: 'pages', chain: 'assets', below: '/assets/*' },
+    params: Type.Object({ name: Type.String() }),
+    responses: {
+      200: { description: 'The file; it may be kept for ever, for its name changes with its content.', mediaType }
+    },
+    handle({ params }) {
+      const asset = assets.find(({ stem }) => stem === params.name)
+      if (asset === undefined) throw notFound()
+      return { status: 200, body: asset.text, headers: HEADERS }
+    }
+  })
+}

@@ -1,0 +1,73 @@
+import { amountText, satoshisText } from '../kit/amounts.ts'
+import type { OnPaymentChange, PaymentChange } from '../../payments/payments/schema.ts'
+import type { TransactionSql } from '../../platform/database/database.ts'
+import type { Mail } from './mail.ts'
+import { factsMail, type Fact } from './facts-mail.ts'
+import type { Outbox } from './outbox.ts'
+import { oneLine, shortSubject } from './plain-text.ts'
+
+/** What receipts are queued with. */
+export interface ReceiptParts {
+  readonly outbox: Pick<Outbox, 'queue'>
+  /** The merchant's name, read with the transaction's own handle; null when there is no such merchant. */
+  merchantName(sql: TransactionSql, merchantId: number): Promise<string | null>
+}
+
+/**
+ * Sends the customer a receipt when a payment becomes paid (contract, Create payment body: customerEmail): queued in
+ * the transaction that changes the status, so that there is exactly one for each payment that has an address.
+ */
+export function receipts({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
+  return async (sql, change) => {
+    const { payment } = change
+    if (!isDue(change)) return
+    const mail = receiptFor(change, (await merchantName(sql, payment.merchantId)) ?? 'The merchant')
+    if (mail !== null) await outbox.queue(sql, mail, `receipt of payment ${payment.invoiceId}`)
+  }
+}
+
+function isDue({ payment, from }: PaymentChange): boolean {
+  return payment.status === 'paid' && from !== 'paid' && payment.customerEmail !== null
+}
+
+/**
+ * The receipt for a change; null for one that has none. It holds nothing that opens the pay page or spends anything.
+ */
+export function receiptFor(change: PaymentChange, merchantName: string): Mail | null {
+  const { payment } = change
+  if (!isDue(change) || payment.customerEmail === null) return null
+  const merchant = oneLine(merchantName)
+  const demo = payment.kind === 'demo'
+  const amount = amountText(payment.amount, payment.currency)
+  const thanks = demo
+    ? `This is the receipt of a demo payment to ${merchant}. No money has moved.`
+    : `Thank you. ${merchant} has received your payment.`
+  const facts = factsOf(change, amount)
+  const why = `You get this mail because your address was given to ${merchant} for the receipt. Answers to it are not read.`
+  return factsMail({
+    to: payment.customerEmail,
+    subject: shortSubject(`${demo ? 'Demo receipt' : 'Receipt'} from ${merchant}: ${amount}`),
+    heading: demo ? 'Demo payment' : 'Payment received',
+    words: thanks,
+    facts,
+    why,
+    id: `receipt.${payment.invoiceId}`
+  })
+}
+
+function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
+  const satoshis = payment.receivedSats ?? payment.amountSats
+  const facts: Fact[] = [['Amount', amount]]
+  if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
+  if (payment.paidAt !== null)
+    facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
+  // A demo costs nothing: with a text of the merchant's own in it, it would be a way to mail anything to anybody.
+  const own = payment.kind !== 'demo'
+  if (own && payment.customerName !== null && payment.customerName !== '')
+    facts.push(['Customer', oneLine(payment.customerName)])
+  if (own) facts.push(['Order', oneLine(payment.orderId)])
+  if (own && payment.description !== null && payment.description !== '')
+    facts.push(['Description', oneLine(payment.description)])
+  facts.push(['Payment', payment.invoiceId], ['Payment hash', payment.paymentHash])
+  return facts
+}

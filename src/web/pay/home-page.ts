@@ -1,0 +1,86 @@
+import type { VNode } from 'preact'
+import { priceWords } from '../../engine/checks/price.ts'
+import type { PricedRoute } from '../../engine/openapi/paid.ts'
+import { accentStyle } from '../kit/accent.ts'
+import { assetText } from '../kit/assets.ts'
+import { document, html, HTML_TYPE, inlinePageHeaders, type InlineAssets } from '../kit/document.ts'
+import { merchantLine } from '../kit/merchant-line.ts'
+
+/** What the front page tells of. */
+export interface HomeFacts {
+  /** Who sells, for people. */
+  readonly seller: string
+  /** `pages.colour`; empty for the usual one. */
+  readonly colour: string
+  readonly routes: readonly PricedRoute[]
+  readonly stores: ReadonlyArray<{ readonly slug: string; readonly description: string | null }>
+  /** Whether the pages of stores are served here. */
+  readonly hasStorePages: boolean
+}
+
+let style: string | null = null
+
+/** The front page with its headers, flat: what is sold here, for people, with the ways of agents. */
+export function homePage(facts: HomeFacts): { readonly body: string; readonly headers: readonly string[] } {
+  const assets: InlineAssets = {
+    inline: true,
+    style: (style ??= assetText('css', 'tokens', 'base', 'home')) + accentStyle(facts.colour),
+    script: ''
+  }
+  const { seller, routes, stores } = facts
+  const body = document({
+    title: seller,
+    assets,
+    script: false,
+    refresh: null,
+    isListed: true,
+    main: html`
+      <main class="alone home">
+        <header class="summary">
+          ${merchantLine(seller)}
+          <h1 class="title">Pay for what you use, and nothing else</h1>
+          <p class="soft">What is sold here is paid for request by request with a Lightning wallet: no account, no card. Open an address, scan the code, and it is yours.</p>
+        </header>
+        ${
+          routes.length === 0
+            ? html`<section class="panel"><h2 class="heading">Nothing is for sale yet</h2><p class="soft">Give a route of gateway.yaml a price, and it stands here.</p></section>`
+            : html`<section class="panel" aria-labelledby="sold"><h2 class="heading" id="sold">What is sold</h2><ul class="sold">${routes.map(soldLine)}</ul></section>`
+        }
+        ${stores.length === 0 ? null : html`<section class="panel" aria-labelledby="stores"><h2 class="heading" id="stores">Stores</h2><ul class="sold">${stores.map(store => storeLine(store, facts.hasStorePages))}</ul></section>`}
+        <section class="ways" aria-labelledby="programs">
+          <h2 class="heading" id="programs">For agents and programs</h2>
+          <ul>
+            <li><a href="llms.txt">llms.txt</a> <span class="soft">how to pay here, in plain text</span></li>
+            <li><a href="openapi.json">openapi.json</a> <span class="soft">what is for sale, with prices</span></li>
+            <li><a href=".well-known/l402.json">l402.json</a> <span class="soft">the same for L402 clients, and this address for those who ask for JSON</span></li>
+          </ul>
+        </section>
+      </main>`
+  })
+  return { body, headers: ['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets).filter(unlessUnlisted)] }
+}
+
+/** All but X-Robots-Tag: this page may be found. */
+function unlessUnlisted(_value: string, at: number, flat: readonly string[]): boolean {
+  return flat[at - (at % 2)] !== 'X-Robots-Tag'
+}
+
+function soldLine({ path, methods, price, description }: PricedRoute): VNode {
+  // A browser opens what needs no more than its address.
+  const opens = !path.includes('{') && (methods.length === 0 || methods.includes('get'))
+  // A route that says nothing of itself has its pattern in the place of words.
+  const words = /^(?:\*|[A-Z,]+) \//.test(description) ? null : description
+  const shown = path.replace(/\{path\}$/, '…')
+  return html`
+    <li>
+      <p class="what">${words === null ? null : html`<bdi dir="auto">${words}</bdi>`}<code>${methods.length === 0 || opens ? '' : `${methods.join(', ').toUpperCase()} `}${opens ? html`<a href=${path.slice(1)}>${shown}</a>` : shown}</code></p>
+      <p class="price">${price === null ? 'varies' : priceWords(price)}</p>
+    </li>`
+}
+
+function storeLine({ slug, description }: HomeFacts['stores'][number], hasPage: boolean): VNode {
+  return html`
+    <li>
+      <p class="what"><a href=${hasPage ? `storefront/${slug}` : `api/storefront/${slug}/catalog`}>${slug}</a>${description === null ? null : html`<bdi dir="auto">${description}</bdi>`}</p>
+    </li>`
+}

@@ -1,0 +1,56 @@
+import type { VNode } from 'preact'
+import { html } from '../kit/document.ts'
+import { qrCode } from '../kit/qr-code.ts'
+
+/** The parts of which every page with an invoice is made; `assets/invoice.js` puts life into them. */
+
+/** The heading over what there is to pay, with a dot that breathes while the page waits. `beside` stands at its end. */
+export function waiting(heading: string, beside: VNode | null): VNode {
+  return html`
+    <div class="state">
+      <h2 id="state" class="state-heading" tabindex="-1"><span class="pulse" aria-hidden="true"></span>${heading}</h2>
+      ${beside}
+    </div>`
+}
+
+/** The time that is left to pay. All in milliseconds since the epoch. */
+export function timeLeft({
+  createdAt,
+  expiresAt,
+  now
+}: {
+  readonly createdAt: number
+  readonly expiresAt: number
+  readonly now: number
+}): VNode {
+  const left = Math.max(0, expiresAt - now)
+  const until = new Date(expiresAt).toISOString()
+  return html`
+    <p class="clock" role="timer" aria-live="off">
+      <span class="unseen">Expires </span>
+      <time datetime=${until} data-left=${left}>until ${until.slice(11, 16)} UTC</time>
+    </p>
+    <progress class="remaining" aria-hidden="true" max=${Math.max(1, expiresAt - createdAt)} value=${left}></progress>`
+}
+
+/** A code to scan, on white whatever the colours of the page are. */
+export function codeToScan(content: string, label: string): VNode {
+  return html`<div class="code">${qrCode(content, label)}</div>`
+}
+
+/** The link that opens a wallet on this device. */
+export function walletLink(invoice: string): VNode {
+  return html`<a class="button" href=${`lightning:${invoice}`}>Open in wallet</a>`
+}
+
+/** A text in one line to select, with a button to copy it where a program can. */
+export function copyField(label: string, text: string): VNode {
+  return html`
+    <div class="field">
+      <span class="field-label">${label}</span>
+      <div class="field-row">
+        <code class="field-text" tabindex="0" dir="ltr">${text}</code>
+        <button class="copy" type="button" aria-label=${`Copy: ${label}`} hidden>Copy</button>
+      </div>
+    </div>`
+}

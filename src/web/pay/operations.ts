@@ -1,0 +1,191 @@
+import { Type } from 'typebox'
+import { LongError, ShortError } from '../../engine/operations/errors.ts'
+import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
+import { isLocalCaller } from '../../engine/message/local-caller.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { pageTexts } from './documented.ts'
+import { PaymentStatusView, type Payment } from '../../payments/payments/schema.ts'
+import { asOf, statusAt } from '../../payments/payments/states.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { PageAssets } from '../kit/assets.ts'
+import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../kit/document.ts'
+import { missingPage, payPage, paymentStatusAddress } from './pay-page.ts'
+import { isFinalStatus } from './pay-view.ts'
+import type { PayableSource, Shown } from './payable.ts'
+import { paymentEvents } from './payment-events.ts'
+import { sandboxPayCommand } from './sandbox-command.ts'
+
+/** What the pages need of others. */
+export interface PageParts {
+  readonly payments: {
+    /** Null when there is no payment with this token. */
+    byPayToken(token: string): Promise<Payment | null>
+  }
+  /** What else is paid on such a page; payments alone unless said. */
+  readonly others?: readonly PayableSource[]
+  readonly watch: {
+    /** Calls `changed` after each change of what the invoice is for, until the function that this returns is called. */
+    watch(invoiceId: string, changed: () => void): () => void
+  }
+  /** Null when there is no such merchant. */
+  merchant(id: number): Promise<{ readonly name: string } | null>
+  readonly clock: Clock
+  readonly log: Log
+  /** Without a slash at the end. */
+  publicUrl(): string
+  /** Pays an invoice of the sandbox, in development alone; null where there is none. */
+  readonly sandbox: { pay(invoice: string): Promise<void> } | null
+}
+
+/**
+ * 32 random bytes in base64url (decision 53). What has another form is not looked up: `/pay/<invoiceId>` is not a way
+ * in.
+ */
+const TOKEN = /^[A-Za-z0-9_-]{43}$/
+
+const PayToken = Type.Object({ payToken: Type.String() })
+
+/** The hosted checkout page, the events that keep it up to date, and what it loads. Their addresses alone authorise. */
+export function pageOperations(parts: PageParts): AnyOperation[] {
+  const { watch, clock, log } = parts
+  const assets = new PageAssets()
+  const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
+  const find = (token: string): Promise<Shown | null> =>
+    TOKEN.test(token) ? shownBy(parts, token) : Promise.resolve(null)
+  return documented(pageTexts, [
+    defineOperation({
+      id: 'getPayPage',
+      method: 'GET',
+      path: '/pay/:payToken',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'The hosted checkout page of a payment',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: { description: 'The page; also of payments that are paid or have expired.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such payment.', mediaType: HTML_TYPE }
+      },
+      async handle({ ctx, params }) {
+        const found = await find(params.payToken)
+        if (found === null) return missing
+        const now = clock.now()
+        const payment = asOf(found.payable, now)
+        const isSandbox = parts.sandbox !== null && payment.kind === 'sandbox'
+        const sandboxCommand = isSandbox ? sandboxPayCommand(parts.publicUrl(), payment.invoice) : null
+        const sandboxAction =
+          isSandbox && payment.status === 'unpaid' && isLocalCaller(ctx) ? `${params.payToken}/sandbox` : null
+        return {
+          status: 200,
+          body: payPage(
+            {
+              payment,
+              merchantName: found.payee,
+              now,
+              sandboxCommand,
+              sandboxAction,
+              statusAddress: found.statusAddress
+            },
+            assets.names
+          ),
+          headers: sandboxAction === null ? PAGE_HEADERS : FORM_PAGE_HEADERS
+        }
+      }
+    }),
+    defineOperation({
+      id: 'followPayment',
+      method: 'GET',
+      path: '/pay/:payToken/events',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: "Changes of a payment's status as server-sent events",
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: {
+          description:
+            'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.',
+          mediaType: 'text/event-stream'
+        },
+        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+      },
+      async handle({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(404, 'Payment not found')
+        const body = paymentEvents(found.payable, {
+          byPayToken: async token => (await find(token))?.payable ?? null,
+          watch: (id, changed) => watch.watch(id, changed),
+          clock,
+          log
+        })
+        return { status: 200, body, headers: EVENT_STREAM_HEADERS }
+      }
+    }),
+    defineOperation({
+      id: 'getPayStatus',
+      method: 'GET',
+      path: '/pay/:payToken/status',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'The status of what a pay page shows, for whoever has its address',
+      tag: 'pages',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        200: { description: 'The status and nothing else.', schema: PaymentStatusView },
+        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+      },
+      async handle({ params }) {
+        const found = await find(params.payToken)
+        if (found === null) throw new ShortError(404, 'Payment not found')
+        return { status: 200, body: { status: statusAt(found.payable, clock.now()) }, headers: NO_STORE }
+      }
+    }),
+    defineOperation({
+      id: 'payOnPayPage',
+      method: 'POST',
+      path: '/pay/:payToken/sandbox',
+      mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
+      summary: 'Pay what a pay page shows at the sandbox, by the button of the page',
+      tag: 'Sandbox',
+      access: 'public',
+      params: PayToken,
+      responses: {
+        303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
+        403: {
+          description: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.'
+        },
+        404: { description: 'There is no such payment, or the sandbox did not make its invoice.' }
+      },
+      async handle({ ctx, params }) {
+        const found = await find(params.payToken)
+        if (found === null || parts.sandbox === null || found.payable.kind !== 'sandbox')
+          throw new ShortError(404, 'Payment not found')
+        if (!isLocalCaller(ctx))
+          throw new LongError(403, 'Forbidden', "The button pays from the gateway's own machine alone.")
+        const status = statusAt(found.payable, clock.now())
+        if (!isFinalStatus(status)) await parts.sandbox.pay(found.payable.invoice)
+        return { status: 303, body: null, headers: ['Location', `../../${params.payToken}`, ...FORM_PAGE_HEADERS] }
+      }
+    }),
+    ...assets.operations()
+  ])
+}
+
+const NO_STORE = ['Cache-Control', 'no-store']
+
+/** Whatever is paid under this token: a payment, else one of the others'. */
+async function shownBy({ payments, merchant, others = [] }: PageParts, token: string): Promise<Shown | null> {
+  const payment = await payments.byPayToken(token)
+  if (payment !== null) {
+    const payee = await merchant(payment.merchantId)
+    if (payee === null)
+      throw new TypeError(`payment ${payment.invoiceId} is of merchant ${payment.merchantId}, who does not exist`)
+    return { payable: payment, payee: payee.name, statusAddress: paymentStatusAddress(payment.invoiceId) }
+  }
+  for (const other of others) {
+    const payable = await other.byPayToken(token)
+    if (payable !== null) return { payable, payee: other.payee(), statusAddress: `${token}/status` }
+  }
+  return null
+}

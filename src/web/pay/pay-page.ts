@@ -1,0 +1,153 @@
+import type { VNode } from 'preact'
+import { document, html } from '../kit/document.ts'
+import type { PaymentStatus } from '../../payments/payments/schema.ts'
+import type { AssetNames } from '../kit/assets.ts'
+import { codeToScan, copyField, timeLeft, waiting, walletLink } from './invoice-parts.ts'
+import { merchantLine } from '../kit/merchant-line.ts'
+import { momentText } from '../kit/moments.ts'
+import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.ts'
+import { pictures } from '../kit/pictures.ts'
+import { bitcoinUri, qrContent } from '../kit/qr-code.ts'
+
+/** Seconds between two looks of a browser that runs no program. */
+const REFRESH_SECONDS = 10
+
+/** Seconds for which a payer sees that it is paid, before going on to the merchant. */
+const SUCCESS_SECONDS = 3
+
+/** The page of a payment as it is now. The browser's program asks for it anew at each change of the status. */
+export function payPage(facts: PayFacts, assets: AssetNames): string {
+  const view = payView(facts)
+  return document({ title: view.title, main: body(view), assets, script: true, refresh: refreshOf(view) })
+}
+
+/** The page for an address that names no payment. */
+export function missingPage(assets: AssetNames): string {
+  return document({
+    title: 'Nothing to pay here',
+    assets,
+    script: false,
+    refresh: null,
+    main: html`
+      <main class="alone">
+        <section class="panel result">
+          ${pictures.missing()}
+          <h1 class="result-heading">Nothing to pay here</h1>
+          <p class="result-words">This address belongs to no payment. Please check that the link is whole, or ask whoever sent it to you for a new one.</p>
+        </section>
+      </main>`
+  })
+}
+
+/** The public operation that says the status of a payment, relative to a pay page. */
+export function paymentStatusAddress(invoiceId: string): string {
+  return `../api/payments/${invoiceId}/status`
+}
+
+function refreshOf({ payment, successUrl }: PayView): string | null {
+  // Without quotes the address reaches to the end, whatever is in it.
+  if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
+  return isFinalStatus(payment.status) ? null : String(REFRESH_SECONDS)
+}
+
+function body(view: PayView): VNode {
+  const { payment } = view
+  const { status } = payment
+  return html`
+    <main
+      id="payment"
+      data-status=${status}
+      data-final=${isFinalStatus(status) ? '' : null}
+      data-announce=${`${view.heading}. ${view.words}`}
+      data-events=${`${payment.payToken}/events`}
+      data-status-address=${view.statusAddress ?? paymentStatusAddress(payment.invoiceId)}
+    >
+      ${summary(view)}
+      ${status !== 'unpaid' ? result(view, status) : view.isUnresolved ? result(view, 'processing') : due(view)}
+    </main>`
+}
+
+function summary({ merchantName, amount, satoshis, payment }: PayView): VNode {
+  return html`
+    <header class="summary">
+      ${merchantLine(merchantName)}
+      <h1 class=${amount.length > 10 ? 'amount long' : 'amount'}>${payment.status === 'unpaid' ? html`<span class="unseen">Pay </span>` : null}${amount}</h1>
+      ${satoshis === null ? null : html`<p class="satoshis">${satoshis}</p>`}
+      ${payment.description === null || payment.description === '' ? null : html`<p class="description" dir="auto" tabindex=${scrolls(payment.description) ? 0 : null}>${payment.description}</p>`}
+    </header>`
+}
+
+/** Whether a description may be too long for its box, which a keyboard must then be able to scroll. */
+function scrolls(description: string): boolean {
+  return description.length > 150 || description.includes('\n')
+}
+
+/** What there is to pay, and how. */
+function due(view: PayView): VNode {
+  const { payment, demo, heading, words } = view
+  return html`
+    <section class="panel" aria-labelledby="state">
+      ${waiting(heading, demo ? null : timeLeft({ ...payment, now: view.now }))}
+      ${demo ? html`<p class="notice"><strong>This is a demo.</strong> ${words}</p>` : null}
+      ${codeToScan(qrContent(payment), 'QR code of the invoice')}
+      ${
+        demo
+          ? null
+          : html`
+        <p class="hint">${words}</p>
+        ${walletLink(payment.invoice)}`
+      }
+      ${copyField('Lightning invoice', payment.invoice)}
+      ${
+        bitcoinUri(payment) === null
+          ? null
+          : html`
+        ${copyField('Or on-chain, to this Bitcoin address', payment.onchainAddress ?? '')}
+        <p class="more"><a href=${bitcoinUri(payment)}>Open in an on-chain wallet</a></p>`
+      }
+      ${sandboxNotice(view)}
+    </section>`
+}
+
+/** How an invoice of the sandbox is paid: by a button for whoever may, else by the command. */
+function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
+  if (sandboxCommand === null) return null
+  return html`
+    <div class="notice">
+      <p><strong>Sandbox: no real money.</strong> ${sandboxAction === null ? 'Pay this invoice from a terminal on the gateway’s machine:' : 'Pay this invoice here, or from a terminal:'}</p>
+      ${sandboxAction === null ? null : html`<form class="form" method="post" action=${sandboxAction}><button class="button" type="submit">Pay in the sandbox</button></form>`}
+      ${copyField('Command', sandboxCommand)}
+    </div>`
+}
+
+/** What has become of it. */
+function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
+  const { payment, heading, words, successUrl, backUrl, merchantName } = view
+  return html`
+    <section class=${`panel result ${status}`} aria-labelledby="state">
+      ${pictures[status]()}
+      <h2 id="state" class="result-heading" tabindex="-1">${heading}</h2>
+      <p class="result-words">${words}</p>
+      ${status !== 'paid' || payment.paidAt === null ? null : html`<p class="when"><time datetime=${new Date(payment.paidAt).toISOString()}>${momentText(payment.paidAt)}</time></p>`}
+      ${
+        successUrl === null
+          ? null
+          : html`
+        <a class="button" id="continue" href=${successUrl} data-after=${SUCCESS_SECONDS * 1000}>Back to <bdi>${merchantName}</bdi></a>
+        <p class="more">You will be taken there in a moment.</p>`
+      }
+      ${rest(view)}
+      ${backUrl === null ? null : html`<a class="button" href=${backUrl}>Back to <bdi>${merchantName}</bdi></a>`}
+      <p class="more">Reference: <span class="reference">${payment.invoiceId}</span></p>
+    </section>`
+}
+
+/** The on-chain address with what has not arrived yet. */
+function rest({ payment, restSats }: PayView): VNode | null {
+  const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
+  if (uri === null) return null
+  return html`
+    ${codeToScan(uri, 'QR code of the rest')}
+    <a class="button" href=${uri}>Open in a wallet</a>
+    ${copyField('Bitcoin address', payment.onchainAddress ?? '')}`
+}

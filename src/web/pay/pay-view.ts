@@ -1,0 +1,168 @@
+import type { PaymentStatus } from '../../payments/payments/schema.ts'
+import { isUnresolved } from '../../payments/payments/states.ts'
+import { amountText, satoshisText } from '../kit/amounts.ts'
+import type { Payable } from './payable.ts'
+
+/** Everything that the page of a payment depends on. */
+export interface PayFacts {
+  /** As it reads now (decision 40). */
+  readonly payment: Payable
+  readonly merchantName: string
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
+  readonly sandboxCommand: string | null
+  /**
+   * Where a button of the page pays it at the sandbox, relative to the page; null where the reader may not, or nobody
+   * can.
+   */
+  readonly sandboxAction?: string | null
+  /**
+   * Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless
+   * said.
+   */
+  readonly statusAddress?: string
+}
+
+/** The same, in the words of the page. */
+export interface PayView extends PayFacts {
+  /** In the payment's currency. */
+  readonly amount: string
+  /** In satoshis; null for a demo payment. */
+  readonly satoshis: string | null
+  readonly demo: boolean
+  /** The invoice can no longer be paid, and its provider has not reported yet whether it was. */
+  readonly isUnresolved: boolean
+  /** Heading of the state. */
+  readonly heading: string
+  /** What the state means for the reader. */
+  readonly words: string
+  /** Title of the document; says the state first, since tabs cut it off. */
+  readonly title: string
+  /** The merchant's address to go to once it is paid; http or https, or null. */
+  readonly successUrl: string | null
+  /**
+   * Where the reader goes back to while it is not paid: the front page of the merchant's site, because the address
+   * itself would say that the payment has succeeded. Null without one, and while there is something to pay.
+   */
+  readonly backUrl: string | null
+  /** What is still to pay on-chain once a part has arrived; null where it cannot be paid so. */
+  readonly restSats: number | null
+}
+
+/** Whether the page stays as it is from here on: nothing that the payer does changes it. */
+export function isFinalStatus(status: PaymentStatus): boolean {
+  return status === 'paid' || status === 'expired' || status === 'refunded'
+}
+
+export function payView(facts: PayFacts): PayView {
+  const { payment } = facts
+  // Characters that turn the direction of what follows would let a name rewrite the words around it.
+  const merchantName = facts.merchantName.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
+  const demo = payment.kind === 'demo'
+  const amount = amountText(payment.amount, payment.currency)
+  const satoshis = payment.amountSats === null ? null : satoshisText(payment.amountSats)
+  const unresolved = isUnresolved(payment, facts.now)
+  const { heading, words, title } = unresolved
+    ? UNRESOLVED
+    : wordsOf(payment, `\u2068${merchantName}\u2069`, amount, demo)
+  return {
+    ...facts,
+    merchantName,
+    amount,
+    satoshis,
+    demo,
+    isUnresolved: unresolved,
+    heading,
+    words,
+    title: `${title} · ${merchantName}`,
+    successUrl: payment.status === 'paid' ? webAddress(payment.successUrl) : null,
+    backUrl: payment.status === 'paid' || payment.status === 'unpaid' ? null : siteOf(payment.successUrl),
+    restSats: restOf(payment)
+  }
+}
+
+interface Words {
+  readonly heading: string
+  readonly words: string
+  readonly title: string
+}
+
+const UNRESOLVED: Words = {
+  heading: 'Checking your payment',
+  words:
+    'This invoice can no longer be paid. If you have paid it, your payment will show here shortly; do not pay again.',
+  title: 'Checking…'
+}
+
+/** `merchant` is the name with isolates around it, so that its direction stays its own. */
+function wordsOf(payment: Payable, merchant: string, amount: string, demo: boolean): Words {
+  switch (payment.status) {
+    case 'unpaid':
+      if (demo)
+        return {
+          heading: 'Demo payment',
+          words: 'There is nothing to pay: it confirms itself in a few seconds.',
+          title: 'Demo payment'
+        }
+      return { heading: 'Waiting for payment', words: 'Scan the code with a Lightning wallet.', title: `Pay ${amount}` }
+    case 'processing':
+      return {
+        heading: 'Payment seen',
+        words: 'Your payment is on its way and is being confirmed. You need not pay again.',
+        title: 'Confirming…'
+      }
+    case 'underpaid':
+      return {
+        heading: 'Not all of it has arrived',
+        words: `${arrived(payment)} ${howToPayTheRest(payment, merchant)}`,
+        title: 'Underpaid'
+      }
+    case 'paid':
+      if (demo)
+        return { heading: 'Paid', words: 'The demo payment has confirmed itself. No money has moved.', title: 'Paid' }
+      return { heading: 'Paid', words: `Thank you. ${merchant} has received your payment.`, title: 'Paid' }
+    case 'expired':
+      return {
+        heading: 'This invoice has expired',
+        words: `Please do not pay it any more. Ask ${merchant} for a new one if you still want to pay.`,
+        title: 'Expired'
+      }
+    case 'refunded':
+      return { heading: 'Refunded', words: `${merchant} has refunded this payment.`, title: 'Refunded' }
+  }
+}
+
+function arrived({ receivedSats, amountSats }: Payable): string {
+  if (receivedSats === null || amountSats === null) return 'Only a part of the amount has arrived.'
+  return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
+}
+
+/**
+ * The part that has not arrived. A Lightning invoice is paid once and whole, so only an on-chain address takes the
+ * rest.
+ */
+function restOf({ status, onchainAddress, amountSats, receivedSats }: Payable): number | null {
+  if (status !== 'underpaid' || onchainAddress === null || amountSats === null || receivedSats === null) return null
+  const rest = amountSats - receivedSats
+  return rest > 0 ? rest : null
+}
+
+function howToPayTheRest(payment: Payable, merchant: string): string {
+  const rest = restOf(payment)
+  return rest === null
+    ? `Please ask ${merchant} how to pay the rest.`
+    : `Pay the other ${satoshisText(rest)} to the same Bitcoin address.`
+}
+
+function siteOf(text: string | null): string | null {
+  const address = webAddress(text)
+  return address === null ? null : `${new URL(address).origin}/`
+}
+
+/** Normalised, so that no quote, space or line end is left in it; null for anything but http and https. */
+function webAddress(text: string | null): string | null {
+  if (text === null || !URL.canParse(text)) return null
+  const url = new URL(text)
+  return url.protocol === 'https:' || url.protocol === 'http:' ? url.href : null
+}

@@ -1,0 +1,151 @@
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { RateLimited, ShortError } from '../../engine/operations/errors.ts'
+import type { Role } from '../../engine/operations/roles.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { rowId, type Random } from '../../platform/system/ids.ts'
+import { LINK_LIFE } from './lives.ts'
+import type { SignIns } from './service.ts'
+import type { SqlSignInStore } from './store.ts'
+
+/** What the members of accounts are kept with. */
+export interface MembersParts {
+  readonly database: Database
+  readonly clock: Clock
+  readonly random: Random
+  readonly people: Pick<SqlSignInStore, 'person'>
+  readonly signIns: Pick<SignIns, 'mail'>
+}
+
+/** Somebody who may work in an account. Times in milliseconds since the epoch. */
+export interface AccountMember {
+  /** The person's. */
+  readonly id: number
+  readonly email: string
+  readonly role: Role
+  /** When the account was made, or the invitation. */
+  readonly createdAt: number
+  /** When the member first signed in to the account; null for one who has not. */
+  readonly joinedAt: number | null
+}
+
+/** Most members of one account, those who are invited too. */
+const MOST_MEMBERS = 100
+
+const memberRows: Records<AccountMember> = records({
+  id: integer('person_id'),
+  email: text(),
+  role: text<Role>(),
+  createdAt: moment(),
+  joinedAt: optional(moment())
+})
+
+/**
+ * The members of accounts (decisions 320 and 321). What changes one is a transaction under the lock of the account, so
+ * that of two owners who remove each other one stays. A new role counts from the member's next request on; whoever is
+ * removed is signed out.
+ */
+export class Members {
+  readonly #parts: MembersParts
+
+  constructor(parts: MembersParts) {
+    this.#parts = parts
+  }
+
+  /** Owners first, each role by address. @throws Unavailable */
+  async list(merchantId: number): Promise<AccountMember[]> {
+    return await memberRows.all(this.#parts.database.sql`
+      select b.*, p.email from members b join people p on p.id = b.person_id where b.merchant_id = ${merchantId}
+      order by array_position(array['owner', 'editor', 'viewer'], b.role), p.email`)
+  }
+
+  /**
+   * Invites an address by a link in a mail, also once more where the first one was not used.
+   * @throws ShortError 409 for somebody who is a member already, and in an account with as many as there may be; RateLimited
+   *   where the address was mailed too many links; Unavailable
+   */
+  async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
+    const { clock, database, people, random, signIns } = this.#parts
+    const now = clock.now()
+    return await database.transaction(async sql => {
+      await lock(sql, merchant.id)
+      const person = await people.person(sql, email.trim().toLowerCase(), now)
+      const former = await memberOf(sql, merchant.id, person.id)
+      if (former !== null && former.joinedAt !== null) throw new ShortError(409, 'This address is a member already')
+      // The account's own address is an owner whether or not anybody has signed in with it.
+      if (former?.role === 'owner' && role !== 'owner') await keepAnOwner(sql, merchant.id, person.id)
+      if (former === null) {
+        const [row] = await sql<{ count: number }[]>`
+          select count(*)::int as count from members where merchant_id = ${merchant.id}`
+        if ((row?.count ?? 0) >= MOST_MEMBERS) throw new ShortError(409, 'An account has at most 100 members')
+      }
+      await sql`
+        insert into members (merchant_id, person_id, role, created_at)
+        values (${merchant.id}, ${person.id}, ${role}, ${new Date(now)})
+        on conflict (merchant_id, person_id) do update set role = excluded.role, created_at = excluded.created_at`
+      const mailed = await signIns.mail(sql, {
+        person,
+        merchantId: merchant.id,
+        name: merchant.name,
+        requestId: `invitation-${rowId(now, random)}`,
+        reason: 'invitation'
+      })
+      if (!mailed) throw new RateLimited(LINK_LIFE / 1000)
+      return { id: person.id, email: person.email, role, createdAt: now, joinedAt: null }
+    })
+  }
+
+  /**
+   * Gives a member another role; null for somebody who is none.
+   * @throws ShortError 409 for the last owner, Unavailable
+   */
+  async setRole(merchantId: number, memberId: number, role: Role): Promise<AccountMember | null> {
+    return await this.#parts.database.transaction(async sql => {
+      await lock(sql, merchantId)
+      const member = await memberOf(sql, merchantId, memberId)
+      if (member === null) return null
+      if (member.role === 'owner' && role !== 'owner') await keepAnOwner(sql, merchantId, memberId)
+      await sql`update members set role = ${role} where merchant_id = ${merchantId} and person_id = ${memberId}`
+      return { ...member, role }
+    })
+  }
+
+  /**
+   * Removes a member or an invitation, whose sessions and links in the account end with it; false for somebody who is
+   * none.
+   * @throws ShortError 409 for the last owner, Unavailable
+   */
+  async remove(merchantId: number, memberId: number): Promise<boolean> {
+    return await this.#parts.database.transaction(async sql => {
+      await lock(sql, merchantId)
+      const member = await memberOf(sql, merchantId, memberId)
+      if (member === null) return false
+      if (member.role === 'owner') await keepAnOwner(sql, merchantId, memberId)
+      await sql`delete from members where merchant_id = ${merchantId} and person_id = ${memberId}`
+      return true
+    })
+  }
+}
+
+async function lock(sql: TransactionSql, merchantId: number): Promise<void> {
+  await sql`select 1 from merchants where id = ${merchantId} for no key update`
+}
+
+async function memberOf(sql: TransactionSql, merchantId: number, personId: number): Promise<AccountMember | null> {
+  return await memberRows.one(sql`
+    select b.*, p.email from members b join people p on p.id = b.person_id
+    where b.merchant_id = ${merchantId} and b.person_id = ${personId}`)
+}
+
+/**
+ * Throws unless somebody else is an owner, who has signed in once or reads the account's own mail: an invitation that
+ * nobody takes must not be all that is left.
+ */
+async function keepAnOwner(sql: TransactionSql, merchantId: number, without: number): Promise<void> {
+  const [other] = await sql`
+    select 1 from members b join people p on p.id = b.person_id join merchants m on m.id = b.merchant_id
+    where b.merchant_id = ${merchantId} and b.role = 'owner' and b.person_id <> ${without}
+      and (b.joined_at is not null or p.email = m.email) limit 1`
+  if (other === undefined) throw new ShortError(409, 'An account needs an owner: make somebody else one first')
+}

@@ -1,0 +1,56 @@
+import type { GatewayConfig } from '../../engine/config/schema.ts'
+import type { OnApproved } from '../admin/schema.ts'
+import type { Trail } from '../../engine/operations/trail.ts'
+import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
+import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
+import { FirstKeys, firstKeyOperations } from './first-key.ts'
+import { Members } from './members.ts'
+import { memberOperations } from './member-operations.ts'
+import { signInOperations } from './operations.ts'
+import { SignIns, type SignInParts } from './service.ts'
+import { passkeyOperations } from './passkeys/operations.ts'
+import { Passkeys } from './passkeys/service.ts'
+import { SqlPasskeyStore } from './passkeys/store.ts'
+import { sessionOperations } from './session-operations.ts'
+import { Sessions } from './sessions.ts'
+import { SqlSessionStore } from './session-store.ts'
+import { SqlSignInStore } from './store.ts'
+
+/** What signing in is opened with. */
+export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' | 'operators'> {
+  readonly adminKey: AdminKey
+  readonly authThrottle: AuthThrottle
+  readonly trail: Trail
+  config(): Pick<GatewayConfig, 'operators'>
+}
+
+/** Opens signing in, the sessions, and the members of accounts. */
+export function openSignIn(parts: OpenSignInParts) {
+  const { authThrottle, clock, config, database, publicUrl, trail } = parts
+  const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
+  const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
+  const store = new SqlSignInStore(database)
+  const signIns = new SignIns({ ...parts, operators, sessions, store })
+  const firstKeys = new FirstKeys(database, parts.merchants)
+  const members = new Members({ clock, database, random: parts.random, signIns, people: store })
+  const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
+  return {
+    /** Mails a link to whoever was approved, in the transaction of the approval; a new account waits for its key. */
+    invite: (async (sql, approval) => {
+      if (!approval.linked) await firstKeys.wait(sql, approval.merchant)
+      await signIns.invite(sql, approval)
+    }) satisfies OnApproved,
+    firstKeys,
+    members,
+    sessions,
+    operations: [
+      ...signInOperations({ signIns, sessions, passkeys, authThrottle, publicUrl }),
+      ...sessionOperations({ sessions, publicUrl }),
+      ...passkeyOperations({ passkeys, sessions, authThrottle, trail, publicUrl }),
+      ...memberOperations(members),
+      ...firstKeyOperations(firstKeys)
+    ],
+    jobs: signIns.jobs,
+    close: () => {}
+  }
+}

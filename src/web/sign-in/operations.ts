@@ -1,0 +1,275 @@
+import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { AuthThrottled } from '../../engine/operations/errors.ts'
+import { clientNetwork } from '../../engine/message/addresses.ts'
+import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
+import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { signInTexts } from './documented.ts'
+import { PageAssets } from '../kit/assets.ts'
+import { HTML_TYPE } from '../kit/document.ts'
+import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { asciiEmail } from '../../engine/formats/ascii-email.ts'
+import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
+import { landing, wantedCookie, wantedPage } from './landing.ts'
+import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
+import { EMAIL, LinkSent, LinkInput } from './schema.ts'
+import type { Passkeys } from './passkeys/service.ts'
+import type { SignIns } from './service.ts'
+import type { Browser, Sessions, SignedIn } from './sessions.ts'
+
+/** What signing in needs of others. */
+export interface SignInOperationParts {
+  readonly signIns: SignIns
+  readonly sessions: Sessions
+  readonly passkeys: Pick<Passkeys, 'areAvailable'>
+  readonly authThrottle: AuthThrottle
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+const Token = Type.Object({ token: Type.String() })
+const page = (description: string) => ({ description, mediaType: HTML_TYPE })
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+const common = { tag: 'Sign-in', access: 'public' } as const
+/** Longest form that is read, in bytes: an address and what stands around it. */
+const MOST_FORM = 4096
+
+/** Signing in by mail, the session and its page (decisions 155 and 170). */
+export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
+  const { authThrottle, passkeys, sessions, signIns } = parts
+  const pages = new SignInPages(new PageAssets())
+  const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
+  const browserOf = (ctx: Context): Browser => ({
+    name: ctx.headers.get('user-agent') ?? '',
+    former: sessionToken(ctx, isSecure())
+  })
+  const shown = (status: number, body: string, ...headers: string[]): Result => ({
+    status,
+    body,
+    headers: [...SIGN_IN_HEADERS, ...headers]
+  })
+  const asking = (status: number, ...[wrong, typed, root]: Asking): Result => {
+    const hasPasskeys = passkeys.areAvailable
+    const headers = hasPasskeys ? ASKING_HEADERS : SIGN_IN_HEADERS
+    return { status, body: pages.ask({ hasPasskeys }, wrong, typed, root), headers }
+  }
+  const go = (where: string, ...headers: string[]): Result => ({
+    status: 303,
+    body: null,
+    headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers]
+  })
+
+  const land = async (ctx: Context, signedIn: SignedIn): Promise<Result> => {
+    const { page: where, cookies } = await landing(ctx, sessions, signedIn, isSecure())
+    return go(`../../${where}`, ...cookies)
+  }
+
+  return documented(signInTexts, [
+    defineOperation({
+      ...common,
+      id: 'requestMagicLink',
+      method: 'POST',
+      path: '/api/auth/magic-link',
+      mount: { use: 'pages', chain: 'magic-link' },
+      summary: 'Mail a link to sign in, if an account has the address',
+      body: LinkInput,
+      responses: {
+        202: { description: 'The same whether or not an account has the address.', schema: LinkSent },
+        503: away
+      },
+      async handle({ body }) {
+        await signIns.request(body.email)
+        return { status: 202, body: { message: LINK_SENT }, headers: ['Cache-Control', 'no-store'] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getSignInPage',
+      method: 'GET',
+      path: '/sign-in',
+      mount: { use: 'pages', chain: 'page-forms' },
+      summary: 'The page on which a link to sign in is asked for',
+      query: Type.Object({
+        next: Type.Optional(
+          Type.String({
+            description: 'The page of a console to go on to, such as `console/payments`; others are not gone to.'
+          })
+        )
+      }),
+      responses: { 200: page('The page.') },
+      handle({ query }) {
+        const wanted = wantedPage(query.next)
+        const result = asking(200)
+        return wanted === null
+          ? result
+          : { ...result, headers: [...(result.headers ?? []), 'Set-Cookie', wantedCookie(wanted, isSecure())] }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'submitSignInPage',
+      method: 'POST',
+      path: '/sign-in',
+      mount: { use: 'pages', chain: 'magic-link' },
+      summary: 'What the form of that page is sent to; counted with the links that programs ask for',
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) })
+      },
+      responses: {
+        200: page('The same whether or not an account has the address.'),
+        400: page('The page again: the address is none.'),
+        503: away
+      },
+      async handle({ ctx }) {
+        const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
+        if (email.length > 254 || !EMAIL.test(email))
+          return asking(400, { email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
+        await signIns.request(email)
+        return shown(200, pages.asked())
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'signInWithKey',
+      method: 'POST',
+      path: '/sign-in/key',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: 'Sign in with the API key of an account, or the admin key',
+      form: { mediaType: FORM_TYPE, schema: Type.Object({ key: Type.String({ maxLength: 512 }) }) },
+      responses: {
+        303: { description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.' },
+        401: page('The page again: the key is none.'),
+        403: page('The form came from another site.'),
+        503: away
+      },
+      async handle({ ctx }) {
+        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        const address = clientNetwork(ctx.clientAddress)
+        const blocked = await authThrottle.blockedFor(address)
+        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        const signedIn = await sessions.openWithKey(
+          ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
+          browserOf(ctx)
+        )
+        if (signedIn !== null) return await land(ctx, signedIn)
+        const wait = await authThrottle.failed(address)
+        if (wait > 0) throw new AuthThrottled(wait / 1000)
+        return asking(401, { key: 'This is no key that works here.' }, '', '../../')
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getSignInLink',
+      method: 'GET',
+      path: '/sign-in/:token',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: 'The page of a mailed link, with the button that uses it up',
+      params: Token,
+      responses: {
+        200: page('The link can be used; opening the page changes nothing.'),
+        404: page('It cannot.'),
+        503: away
+      },
+      handle: async ({ params }) =>
+        (await signIns.isGood(params.token)) ? shown(200, pages.link()) : shown(404, pages.stale())
+    }),
+    defineOperation({
+      ...common,
+      id: 'useSignInLink',
+      method: 'POST',
+      path: '/sign-in/:token',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: 'Use a mailed link up and sign in',
+      params: Token,
+      responses: {
+        303: {
+          description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.'
+        },
+        403: page('The form came from another site.'),
+        404: page('The link was used already, is over, or is none.'),
+        503: away
+      },
+      async handle({ ctx, params }) {
+        if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
+        const signedIn = await signIns.signIn(params.token, browserOf(ctx))
+        return signedIn === null ? shown(404, pages.stale()) : await land(ctx, signedIn)
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'getAccountPage',
+      method: 'GET',
+      path: '/sign-in/account',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: 'The account of whoever is signed in',
+      responses: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
+      async handle({ ctx }) {
+        const token = sessionToken(ctx, isSecure())
+        const session = await sessions.current(token)
+        return session === null || token === null
+          ? shown(401, pages.signedOut())
+          : shown(200, pages.account(session, await sessions.accounts(token), formToken(token)))
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'submitAccountPage',
+      method: 'POST',
+      path: '/sign-in/go-to',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: "Go to another account of whoever is signed in, by the form of the account's page",
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({
+          form: Type.String({ description: 'What the page holds, bound to its session.' }),
+          merchantId: Type.String({ description: 'The account to go to.' })
+        })
+      },
+      responses: {
+        303: {
+          description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
+        },
+        403: page("The form is not one of this session's pages."),
+        404: page('Not a member of it.'),
+        503: away
+      },
+      async handle({ ctx }) {
+        const token = sessionToken(ctx, isSecure())
+        if (token === null) return go('account')
+        const form = await sentForm(ctx, MOST_FORM)
+        if (!isFormOf(token, form.get('form'))) return shown(403, pages.forged())
+        const named = form.get('merchantId') ?? ''
+        const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
+        return opened === null
+          ? shown(404, pages.notMember())
+          : go('../console', 'Set-Cookie', sessionCookie(opened.token.reveal(), isSecure()))
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'signOut',
+      method: 'POST',
+      path: '/sign-in/sign-out',
+      mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
+      summary: "Sign out, by the form of the account's page",
+      form: {
+        mediaType: FORM_TYPE,
+        schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) })
+      },
+      responses: {
+        303: { description: 'Signed out, also when nobody was signed in.' },
+        403: page("The form is not one of this session's pages."),
+        503: away
+      },
+      async handle({ ctx }) {
+        const token = sessionToken(ctx, isSecure())
+        // Nothing can be ended, and a link that sends somebody here does no harm.
+        if (token === null) return go('account')
+        if (!isFormOf(token, (await sentForm(ctx, MOST_FORM)).get('form'))) return shown(403, pages.forged())
+        await sessions.end(token)
+        return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
+      }
+    })
+  ])
+}

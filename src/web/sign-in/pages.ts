@@ -1,0 +1,246 @@
+import type { VNode } from 'preact'
+import { shownStatus } from '../../accounts/merchants/account.ts'
+import { planNames } from '../../accounts/merchants/plans.ts'
+import type { PageAssets } from '../kit/assets.ts'
+import { document, FORM_PAGE_HEADERS, html } from '../kit/document.ts'
+import type { Membership } from './session-store.ts'
+import type { CurrentSession } from './sessions.ts'
+
+/** What is said to everybody who asks for a link (decision 170). */
+export const LINK_SENT =
+  'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
+
+/**
+ * Headers of these pages. Their forms must be known for ours, so the browser says which site they come from: without
+ * any referrer their origin would be "null" (Fetch, "append a request `Origin` header"). The address itself, which may
+ * be a link, it tells nobody.
+ */
+export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(
+  FORM_PAGE_HEADERS.map(value =>
+    value
+      .replace("script-src 'self'", "script-src 'none'")
+      .replace("connect-src 'self'", "connect-src 'none'")
+      .replace('no-referrer', 'strict-origin')
+  )
+)
+
+/** The same for the page that asks who it is, whose program asks the browser for a passkey. */
+export const ASKING_HEADERS: readonly string[] = Object.freeze(
+  FORM_PAGE_HEADERS.map(value => value.replace('no-referrer', 'strict-origin'))
+)
+
+/** What of the page that asks is not the same each time. */
+export type Asking = readonly [
+  wrong?: { readonly email?: string; readonly key?: string },
+  typed?: string,
+  root?: './' | '../../'
+]
+
+/** The pages of signing in; only that which asks for it has a program, for passkeys. */
+export class SignInPages {
+  readonly #style: string
+  readonly #script: string
+
+  constructor(assets: Pick<PageAssets, 'names' | 'passkeyScript'>) {
+    this.#style = assets.names.shopStyle
+    this.#script = assets.passkeyScript
+  }
+
+  /**
+   * Where a link is asked for and a key is taken, at `/sign-in`. `wrong`: what was wrong with what was typed. `root` is the
+   * way to the folder of `/sign-in`. A passkey needs a browser with a program, so its button is shown by that.
+   */
+  ask({ hasPasskeys }: { readonly hasPasskeys: boolean }, ...[wrong = {}, typed = '', root = './']: Asking): string {
+    return this.#page(
+      'Sign in',
+      root,
+      html`
+      <section class="panel" aria-labelledby="heading">
+        <h1 id="heading" class="result-heading">Sign in</h1>
+        ${
+          hasPasskeys
+            ? html`<div class="form" data-passkey="sign-in" data-root=${root} hidden>
+          <button class="button" type="button">Sign in with a passkey</button>
+          <p class="error" role="alert" hidden></p>
+        </div>`
+            : null
+        }
+        <p>We mail you a link that signs you in.</p>
+        <form class="form" method="post" action=${`${root}sign-in`}>
+          ${field('email', 'Email', wrong.email, { type: 'email', autocomplete: 'email', inputmode: 'email', maxlength: '254', value: typed })}
+          <button class="button" type="submit">Mail me a link</button>
+        </form>
+        <form class="form" method="post" action=${`${root}sign-in/key`}>
+          ${field('key', 'Or an API key', wrong.key, { type: 'password', autocomplete: 'off', maxlength: '512' })}
+          <button class="button second" type="submit">Sign in with the key</button>
+        </form>
+      </section>`,
+      hasPasskeys
+    )
+  }
+
+  /** That a link was asked for, at `/sign-in`. */
+  asked(): string {
+    return this.#page(
+      'Look into your mail',
+      './',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">Look into your mail</h1>
+        <p class="result-words">${LINK_SENT}</p>
+      </section>`
+    )
+  }
+
+  /**
+   * The page of a link that can be used. Its one button uses it up; opening the page does not, since scanners of mail
+   * do that too.
+   */
+  link(): string {
+    return this.#page(
+      'Sign in',
+      '../../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">Sign in</h1>
+        <p class="result-words">The link works once. You stay signed in on this device for 12 hours.</p>
+        <form class="form" method="post"><button class="button" type="submit">Sign in</button></form>
+      </section>`
+    )
+  }
+
+  /** The page of a link that cannot be used, at `/sign-in/…`. */
+  stale(): string {
+    return this.#page(
+      'This link does not work',
+      '../../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">This link does not work</h1>
+        <p class="result-words">It was used already, it is more than 15 minutes old, or it is not whole.</p>
+        <p><a class="button" href=".">Get another link</a></p>
+      </section>`
+    )
+  }
+
+  /** That nobody is signed in, at `/sign-in/…`. */
+  signedOut(): string {
+    return this.#page(
+      'Signed out',
+      '../../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">You are not signed in</h1>
+        <p class="result-words">Sign in with a link by mail.</p>
+        <p><a class="button" href=".">Sign in</a></p>
+      </section>`
+    )
+  }
+
+  /** That a form came from elsewhere, at `/sign-in/…`. */
+  forged(): string {
+    return this.#page(
+      'Not done',
+      '../../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">Not done</h1>
+        <p class="result-words">Only a page of this service may ask for this. Go back, load the page again and repeat it there.</p>
+      </section>`
+    )
+  }
+
+  /** That whoever is signed in may not go to an account, at `/sign-in/…`. */
+  notMember(): string {
+    return this.#page(
+      'Not your account',
+      '../../',
+      html`
+      <section class="panel result">
+        <h1 class="result-heading">You cannot go there</h1>
+        <p class="result-words">You are no member of this account, or not any more. An owner of it can invite you.</p>
+        <p><a class="button" href="account">Your account</a></p>
+      </section>`
+    )
+  }
+
+  /** The account, at `/sign-in/account`. `accounts` are all that the person may go to; `form` is what its forms carry. */
+  account(
+    { account, person, expiresAt, operator }: CurrentSession,
+    accounts: readonly Membership[],
+    form: string
+  ): string {
+    const others = accounts.filter(({ merchantId }) => merchantId !== account?.merchant.id)
+    const own: ReadonlyArray<readonly [string, string]> =
+      account === null
+        ? []
+        : [
+            ['Email', account.merchant.email],
+            ['Plan', planNames[account.merchant.tier]],
+            ['Status', shownStatus(account.merchant) ?? 'no subscription'],
+            ['API key', `bg_${account.merchant.keyId}_…`],
+            ['Role', account.role]
+          ]
+    const facts = [
+      ...own,
+      ['Signed in as', person?.email ?? (account === null ? 'operator, by the admin key' : 'holder of the API key')],
+      ['Signed in until', `${new Date(expiresAt).toISOString().slice(0, 16).replace('T', ' ')} UTC`]
+    ]
+    return this.#page(
+      'Your account',
+      '../../',
+      html`
+      <section class="panel result" aria-labelledby="heading">
+        <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? 'Operator'}</bdi></h1>
+        <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+        ${account === null ? null : html`<p><a class="button" href="../console">Go to the console</a></p>`}
+        ${operator === null ? null : html`<p><a class="button" href="../../operator">Go to the operator's console</a></p>`}
+        ${
+          others.length === 0
+            ? null
+            : html`<h2>Your other accounts</h2>
+        ${others.map(
+          ({ merchantId, name, role }) => html`<form class="form" method="post" action="go-to">
+          <input type="hidden" name="form" value=${form} />
+          <input type="hidden" name="merchantId" value=${merchantId} />
+          <button class="button second" type="submit">Go to <bdi>${name}</bdi>, as its ${role}</button>
+        </form>`
+        )}`
+        }
+        <form class="form" method="post" action="sign-out">
+          <input type="hidden" name="form" value=${form} />
+          <button class="button second" type="submit">Sign out</button>
+        </form>
+      </section>`
+    )
+  }
+
+  #page(title: string, root: string, content: VNode, hasScript = false): string {
+    return document({
+      title,
+      root,
+      referrer: 'strict-origin',
+      assets: { style: this.#style, script: this.#script },
+      script: hasScript,
+      refresh: null,
+      main: html`<main class="alone">${content}</main>`
+    })
+  }
+}
+
+/** A labelled field, with what was wrong with it. */
+function field(
+  name: string,
+  label: string,
+  problem: string | undefined,
+  attributes: Readonly<Record<string, string>>
+): VNode {
+  const id = `${name}-problem`
+  return html`
+    <div class=${problem === undefined ? 'input' : 'input wrong'}>
+      <label for=${name}>${label}</label>
+      <input id=${name} name=${name} ...${attributes} required
+        aria-invalid=${problem === undefined ? null : 'true'} aria-describedby=${problem === undefined ? null : id} />
+      ${problem === undefined ? null : html`<p id=${id} class="error">${problem}</p>`}
+    </div>`
+}

@@ -1,0 +1,405 @@
+import { Type, type Static } from 'typebox'
+import { clientNetwork } from '../../../engine/message/addresses.ts'
+import type { Context } from '../../../engine/message/context.ts'
+import { AuthThrottled, LongError, ShortError } from '../../../engine/operations/errors.ts'
+import { isoTime, isoTimeOrNull } from '../../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../../engine/operations/operation.ts'
+import type { Trail } from '../../../engine/operations/trail.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
+import type { AuthThrottle } from '../../../accounts/merchants/auth-throttle.ts'
+import { isFromHere, keepCookie, keptValue, sessionToken } from '../cookie.ts'
+import { landing } from '../landing.ts'
+import { CEREMONY_LIFE } from '../lives.ts'
+import { principalOf, type Sessions } from '../sessions.ts'
+import { signedIn, type OpenSession } from '../signed-in.ts'
+import { passkeyTexts } from './documented.ts'
+import type { PasskeyOwner, Passkeys } from './service.ts'
+import type { StoredPasskey } from './store.ts'
+
+/** What the operations of passkeys need. */
+export interface PasskeyOperationParts {
+  readonly passkeys: Passkeys
+  readonly sessions: Sessions
+  readonly authThrottle: AuthThrottle
+  readonly trail: Trail
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+/** Bytes in base64url, of an authenticator. */
+const Bytes = (most: number) => Type.String({ maxLength: most, pattern: '^[A-Za-z0-9_-]*$' })
+const Transport = Type.String({ maxLength: 32 })
+const Name = Type.String({
+  minLength: 1,
+  maxLength: 100,
+  pattern: '^[^\\u0000-\\u001f\\u007f]*$',
+  'x-rule': 'Must be 1 to 100 characters.'
+})
+const Attachment = Type.Optional(Type.String({ maxLength: 32 }))
+const credential = { id: Bytes(1400), rawId: Bytes(1400), type: Type.Literal('public-key') } as const
+const more = { additionalProperties: true } as const
+
+/** What `toJSON()` of a browser's new credential gives, as far as it is read. */
+const Creation = Type.Object(
+  {
+    ...credential,
+    authenticatorAttachment: Attachment,
+    response: Type.Object(
+      {
+        clientDataJSON: Bytes(8192),
+        attestationObject: Bytes(32_768),
+        transports: Type.Optional(Type.Array(Transport, { maxItems: 8 }))
+      },
+      more
+    )
+  },
+  more
+)
+
+/** The same of a credential that shows itself. */
+const Use = Type.Object(
+  {
+    ...credential,
+    authenticatorAttachment: Attachment,
+    response: Type.Object(
+      {
+        clientDataJSON: Bytes(8192),
+        authenticatorData: Bytes(8192),
+        signature: Bytes(8192),
+        userHandle: Type.Optional(Bytes(128))
+      },
+      more
+    )
+  },
+  more
+)
+
+const PublicKeyType = Type.Literal('public-key')
+const CreationOptionsView = Type.Object({
+  challenge: Type.String(),
+  rp: Type.Object({ id: Type.String(), name: Type.String() }),
+  user: Type.Object({ id: Type.String(), name: Type.String(), displayName: Type.String() }),
+  pubKeyCredParams: Type.Array(Type.Object({ type: PublicKeyType, alg: Type.Integer() })),
+  timeout: Type.Integer(),
+  excludeCredentials: Type.Array(
+    Type.Object({ type: PublicKeyType, id: Type.String(), transports: Type.Array(Type.String()) })
+  ),
+  authenticatorSelection: Type.Object({
+    residentKey: Type.String(),
+    requireResidentKey: Type.Boolean(),
+    userVerification: Type.String()
+  }),
+  attestation: Type.String()
+})
+const RequestOptionsView = Type.Object({
+  challenge: Type.String(),
+  rpId: Type.String(),
+  timeout: Type.Integer(),
+  userVerification: Type.String(),
+  allowCredentials: Type.Array(Type.String())
+})
+
+/** A passkey, as the API shows it. */
+const PasskeyView = Type.Object(
+  {
+    passkeyId: Type.String(),
+    name: Type.String(),
+    isSynced: Type.Boolean({ description: 'A password manager keeps it on several devices.' }),
+    createdAt: isoTime(),
+    usedAt: isoTimeOrNull('When somebody last signed in with it; null for never.'),
+    isCurrent: Type.Boolean({ description: 'The session that asks was opened with it, and ends with it.' })
+  },
+  { title: 'Passkey' }
+)
+
+const noStore = ['Cache-Control', 'no-store'] as const
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
+const ErrorBody = Type.Object({ error: Type.String() })
+const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
+const otherSite = { description: 'Another site asked, or no person is signed in.', schema: LongBody }
+const none = { description: 'The person has no such passkey.', schema: ErrorBody }
+const impossible = { description: 'Browsers make no passkeys for the address of this gateway.', schema: LongBody }
+const common = { tag: 'Sign-in', access: 'public' } as const
+const bySession = { ...common, headers: { Cookie: 'The session, as signing in set it.' } } as const
+const reading = { use: 'pages', chain: 'session' } as const
+const changing = { use: 'pages', chain: 'session-write' } as const
+const strangers = { use: 'pages', chain: 'passkey' } as const
+const PasskeyId = Type.Object({ passkeyId: Type.String() })
+
+/** `/api/auth/passkeys` (decisions 335 to 337). */
+export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] {
+  const { authThrottle, passkeys, publicUrl, sessions, trail } = parts
+  const isSecure = (): boolean => publicUrl().startsWith('https:')
+  const begun = (token: Secret<string>): readonly string[] => [
+    'Set-Cookie',
+    keepCookie('passkey', token.reveal(), CEREMONY_LIFE / 1000, isSecure()),
+    ...noStore
+  ]
+  const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, isSecure()), ...noStore]
+  const ceremony = (ctx: Context): string | null => keptValue(ctx, 'passkey', isSecure())
+  const asPerson = async (ctx: Context): Promise<OpenSession & { readonly person: PasskeyOwner }> => {
+    const open = await signedIn(ctx, sessions, publicUrl())
+    const { person } = open.session
+    if (person === null)
+      throw new LongError(
+        403,
+        'Forbidden',
+        'A passkey is a person’s, and you are signed in with a key. Sign in by mail.',
+        {},
+        noStore
+      )
+    return { ...open, person }
+  }
+  const fromHere = (ctx: Context): void => {
+    if (!isFromHere(ctx, publicUrl()))
+      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
+  }
+  /** Makes a change with its row in the audit trail: it is made by a session, whatever the chain asks for. */
+  const onRecord = async <T>(
+    { session }: OpenSession,
+    operation: string,
+    target: Readonly<Record<string, string>>,
+    change: () => Promise<{ readonly result: T; readonly status: number; readonly made?: string }>
+  ): Promise<T> => {
+    const principal = principalOf(session, 'merchant') ?? principalOf(session, 'admin')
+    if (principal === null) throw new TypeError('a session is of an account or of an operator')
+    const end = await trail.begin({ principal, operation, target, asked: {} })
+    try {
+      const { result, status, made } = await change()
+      await end(status, made === undefined ? {} : { passkeyId: made })
+      return result
+    } catch (error) {
+      await end(error instanceof LongError || error instanceof ShortError ? error.status : 503, {})
+      throw error
+    }
+  }
+
+  return documented(passkeyTexts, [
+    defineOperation({
+      ...common,
+      id: 'beginPasskeySignIn',
+      method: 'POST',
+      path: '/api/auth/passkeys/sign-in/options',
+      mount: strangers,
+      summary: 'What a browser asks for a passkey with, to sign in',
+      responses: {
+        200: {
+          description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
+          schema: RequestOptionsView
+        },
+        403: otherSite,
+        409: impossible,
+        503: away
+      },
+      async handle({ ctx }) {
+        fromHere(ctx)
+        const { token, publicKey } = await passkeys.beginSignIn()
+        return { status: 200, body: publicKey, headers: begun(token) }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'signInWithPasskey',
+      method: 'POST',
+      path: '/api/auth/passkeys/sign-in',
+      mount: strangers,
+      summary: 'Sign in with a passkey',
+      body: Use,
+      responses: {
+        200: {
+          description: 'Signed in: a cookie keeps the session for 12 hours.',
+          schema: Type.Object({
+            page: Type.String({ description: "Where to go on, below the gateway's own address, such as `console`." })
+          })
+        },
+        401: { description: 'It proves nothing here, or it was removed.', schema: LongBody },
+        403: otherSite,
+        503: away
+      },
+      async handle({ ctx, body }) {
+        fromHere(ctx)
+        const address = clientNetwork(ctx.clientAddress)
+        const blocked = await authThrottle.blockedFor(address)
+        if (blocked > 0) throw new AuthThrottled(blocked / 1000)
+        const browser = { name: ctx.headers.get('user-agent') ?? '', former: sessionToken(ctx, isSecure()) }
+        const { response } = body
+        const opened = await passkeys.signIn(
+          ceremony(ctx),
+          { ...jsonOf(body), response: assertionOf(response) },
+          browser
+        )
+        if (opened === null) {
+          const wait = await authThrottle.failed(address)
+          if (wait > 0) throw new AuthThrottled(wait / 1000)
+          throw new LongError(
+            401,
+            'Not signed in',
+            'This passkey does not work here: it was removed, or asked for too long ago. Try again, or sign in by mail.',
+            {},
+            ended()
+          )
+        }
+        const { page, cookies } = await landing(ctx, sessions, opened, isSecure())
+        return { status: 200, body: { page }, headers: [...cookies, ...ended()] }
+      }
+    }),
+    defineOperation({
+      ...bySession,
+      id: 'listPasskeys',
+      method: 'GET',
+      path: '/api/auth/passkeys',
+      mount: reading,
+      summary: 'The passkeys of whoever is signed in',
+      responses: {
+        200: {
+          description: 'Oldest first.',
+          schema: Type.Object({
+            canAdd: Type.Boolean({
+              description: 'A person is signed in, and browsers make passkeys for the address of this gateway.'
+            }),
+            passkeys: Type.Array(PasskeyView)
+          })
+        },
+        401: nobody,
+        403: otherSite,
+        503: away
+      },
+      async handle({ ctx }) {
+        const { session } = await signedIn(ctx, sessions, publicUrl())
+        const { person } = session
+        const list = person === null ? [] : await passkeys.list(person.id)
+        return {
+          status: 200,
+          body: {
+            canAdd: person !== null && passkeys.areAvailable,
+            passkeys: list.map(passkey => passkeyView(passkey, person?.passkeyId ?? null))
+          },
+          headers: noStore
+        }
+      }
+    }),
+    defineOperation({
+      ...bySession,
+      id: 'beginPasskey',
+      method: 'POST',
+      path: '/api/auth/passkeys/options',
+      mount: changing,
+      summary: 'What a browser makes a passkey from, for whoever is signed in',
+      responses: {
+        200: {
+          description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
+          schema: CreationOptionsView
+        },
+        401: nobody,
+        403: otherSite,
+        409: impossible,
+        503: away
+      },
+      async handle({ ctx }) {
+        const { person } = await asPerson(ctx)
+        const { token, publicKey } = await passkeys.beginAdding(person)
+        return { status: 200, body: publicKey, headers: begun(token) }
+      }
+    }),
+    defineOperation({
+      ...bySession,
+      id: 'addPasskey',
+      method: 'POST',
+      path: '/api/auth/passkeys',
+      mount: changing,
+      summary: 'Add the passkey that the browser made',
+      body: Type.Object({ name: Name, credential: Creation }),
+      responses: {
+        201: { description: 'Added; the person is told by mail.', schema: PasskeyView },
+        400: { description: 'It is no new passkey of this browser’s.', schema: LongBody },
+        401: nobody,
+        403: otherSite,
+        409: { description: 'It was added already, or there are too many.', schema: ErrorBody },
+        503: away
+      },
+      async handle({ ctx, body }) {
+        const open = await asPerson(ctx)
+        const { credential: made, name } = body
+        const { attestationObject, clientDataJSON, transports } = made.response
+        const response = { attestationObject, clientDataJSON, transports: transports ?? [] }
+        const passkey = await onRecord(open, 'addPasskey', {}, async () => {
+          const result = await passkeys.add(open.person, ceremony(ctx), name, { ...jsonOf(made), response })
+          return { result, status: 201, made: result.id }
+        })
+        return { status: 201, body: passkeyView(passkey, null), headers: ended() }
+      }
+    }),
+    defineOperation({
+      ...bySession,
+      id: 'renamePasskey',
+      method: 'PUT',
+      path: '/api/auth/passkeys/:passkeyId',
+      mount: changing,
+      summary: 'Give a passkey another name',
+      params: PasskeyId,
+      body: Type.Object({ name: Name }),
+      responses: {
+        200: { description: 'The passkey as it is now.', schema: PasskeyView },
+        401: nobody,
+        403: otherSite,
+        404: none,
+        503: away
+      },
+      async handle({ ctx, params, body }) {
+        const open = await asPerson(ctx)
+        const { passkeyId } = params
+        const passkey = await onRecord(open, 'renamePasskey', { passkeyId }, async () => {
+          const result = await passkeys.rename(open.person.id, passkeyId, body.name)
+          return { result, status: result === null ? 404 : 200 }
+        })
+        if (passkey === null) throw new ShortError(404, 'No such passkey')
+        return { status: 200, body: passkeyView(passkey, open.session.person?.passkeyId ?? null), headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...bySession,
+      id: 'removePasskey',
+      method: 'DELETE',
+      path: '/api/auth/passkeys/:passkeyId',
+      mount: changing,
+      summary: 'Remove a passkey, and end the sessions that it opened',
+      params: PasskeyId,
+      responses: { 204: { description: 'Removed.' }, 401: nobody, 403: otherSite, 404: none, 503: away },
+      async handle({ ctx, params }) {
+        const open = await asPerson(ctx)
+        const { passkeyId } = params
+        const isRemoved = await onRecord(open, 'removePasskey', { passkeyId }, async () => {
+          const result = await passkeys.remove(open.person.id, passkeyId)
+          return { result, status: result ? 204 : 404 }
+        })
+        if (!isRemoved) throw new ShortError(404, 'No such passkey')
+        return { status: 204, body: null, headers: noStore }
+      }
+    })
+  ])
+}
+
+/** What creation and use have in common. No extension was asked for, so none is read. */
+function jsonOf({ id, rawId }: Pick<Static<typeof Use>, 'id' | 'rawId'>) {
+  return { id, rawId, type: 'public-key', clientExtensionResults: {} } as const
+}
+
+function assertionOf({ authenticatorData, clientDataJSON, signature, userHandle }: Static<typeof Use>['response']) {
+  const response = { authenticatorData, clientDataJSON, signature }
+  return userHandle === undefined ? response : { ...response, userHandle }
+}
+
+function passkeyView(
+  { id, name, isSynced, createdAt, usedAt }: StoredPasskey,
+  current: string | null
+): Static<typeof PasskeyView> {
+  return {
+    passkeyId: id,
+    name,
+    isSynced,
+    createdAt: new Date(createdAt).toISOString(),
+    usedAt: usedAt === null ? null : new Date(usedAt).toISOString(),
+    isCurrent: id === current
+  }
+}

@@ -1,0 +1,266 @@
+import { hash } from 'node:crypto'
+import { isIP } from 'node:net'
+import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
+import type { Database } from '../../../platform/database/database.ts'
+import { LongError, ShortError } from '../../../engine/operations/errors.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
+import type { Outbox } from '../../mail/outbox.ts'
+import type { Clock } from '../../../platform/system/clock.ts'
+import { randomToken, rowId, type Random } from '../../../platform/system/ids.ts'
+import type { Log } from '../../../platform/telemetry/log.ts'
+import { CEREMONY_LIFE } from '../lives.ts'
+import type { Browser, Sessions, SignedIn } from '../sessions.ts'
+import type { SqlSignInStore } from '../store.ts'
+import { digestOf, isSignInToken } from '../tokens.ts'
+import { passkeyMail } from './mail.ts'
+import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
+import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
+
+/** What passkeys work with. */
+export interface PasskeyParts {
+  readonly store: SqlPasskeyStore
+  readonly people: Pick<SqlSignInStore, 'accountOf' | 'enter'>
+  readonly sessions: Pick<Sessions, 'open'>
+  readonly database: Pick<Database, 'transaction'>
+  readonly outbox: Pick<Outbox, 'queue'>
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  /** Without a slash at the end. */
+  publicUrl(): string
+  /** Addresses in lower case; asked each time, since a reload changes them. */
+  operators(): readonly string[]
+}
+
+/** Somebody who adds a passkey. */
+export interface PasskeyOwner {
+  readonly id: number
+  readonly email: string
+}
+
+/** A ceremony that has begun. */
+export interface Ceremony<Options> {
+  /** What the browser keeps, so that nobody else can end it; only its digest is stored. */
+  readonly token: Secret<string>
+  /** What `parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON` takes. */
+  readonly publicKey: Options
+}
+
+/** Most passkeys of one person. */
+const MOST_PASSKEYS = 20
+
+/**
+ * Passkeys (decisions 335 to 337): each is one person's, whatever accounts they are a member of. A ceremony is good once,
+ * for five minutes, in the browser that began it, and at the origin of the gateway's public address; its challenge
+ * follows from a token that only that browser has.
+ */
+export class Passkeys {
+  readonly #parts: PasskeyParts
+
+  constructor(parts: PasskeyParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Whether browsers make passkeys for the gateway's public address: they do over https and at localhost, and never for an
+   * IP address (WebAuthn Level 3, 5.1.3).
+   */
+  get areAvailable(): boolean {
+    const { hostname, protocol } = new URL(this.#parts.publicUrl())
+    const isLocal = hostname === 'localhost' || hostname.endsWith('.localhost')
+    return (protocol === 'https:' || isLocal) && isIP(hostname.replaceAll(/[[\]]/g, '')) === 0
+  }
+
+  /** @throws Unavailable */
+  async list(personId: number): Promise<StoredPasskey[]> {
+    return await this.#parts.store.list(personId)
+  }
+
+  /** Asks a person's browser for a new passkey. @throws LongError 409 where there can be none, Unavailable */
+  async beginAdding(person: PasskeyOwner): Promise<Ceremony<CreationOptions>> {
+    const { store } = this.#parts
+    const [handle, known, begun] = [
+      await store.handleOf(person.id),
+      await store.list(person.id),
+      await this.#begin(person.id)
+    ]
+    return {
+      token: begun.token,
+      publicKey: {
+        challenge: begun.expected.challenge,
+        rp: { id: begun.expected.rpId, name: begun.expected.rpId },
+        user: { id: handleText(handle), name: person.email, displayName: person.email },
+        pubKeyCredParams: ALGORITHMS.map(alg => ({ type: 'public-key', alg })),
+        timeout: CEREMONY_LIFE,
+        excludeCredentials: known.map(({ credentialId, transports }) => ({
+          type: 'public-key',
+          id: credentialId,
+          transports: [...transports]
+        })),
+        authenticatorSelection: { residentKey: 'required', requireResidentKey: true, userVerification: 'required' },
+        attestation: 'none'
+      }
+    }
+  }
+
+  /**
+   * Adds the passkey that a browser made, and tells the person by mail.
+   * @throws LongError 400 for what is no new passkey of this ceremony, ShortError 409 for one that is there already and
+   *   beyond the most; Unavailable
+   */
+  async add(
+    person: PasskeyOwner,
+    token: string | null,
+    name: string,
+    response: RegistrationResponseJSON
+  ): Promise<StoredPasskey> {
+    const { clock, database, outbox, publicUrl, random, store } = this.#parts
+    const expected = await this.#end(token, person.id)
+    if (expected === null) throw refused('It was begun too long ago, or elsewhere. Begin again.')
+    const credential = await this.#judged(() => verifyCreation(response, expected))
+    if (credential === null)
+      throw refused('The browser made no passkey that works here. Try again, or use another device.')
+    const now = clock.now()
+    const passkey: StoredPasskey = {
+      id: rowId(now, random),
+      personId: person.id,
+      credentialId: credential.id,
+      publicKey: credential.publicKey,
+      counter: credential.counter,
+      transports: response.response.transports ?? [],
+      isSynced: credential.isSynced,
+      name,
+      createdAt: now,
+      usedAt: null
+    }
+    await database.transaction(async sql => {
+      if ((await store.count(sql, person.id)) >= MOST_PASSKEYS)
+        throw new ShortError(409, 'A person has at most 20 passkeys')
+      if (!(await store.insert(sql, passkey))) throw new ShortError(409, 'This passkey was added already')
+      await outbox.queue(sql, passkeyMail(person.email, passkey, publicUrl()), 'notice of a new passkey')
+    })
+    return passkey
+  }
+
+  /** Asks whoever wants to sign in for one of their passkeys. @throws LongError 409 where there can be none, Unavailable */
+  async beginSignIn(): Promise<Ceremony<RequestOptions>> {
+    const { token, expected } = await this.#begin(null)
+    return {
+      token,
+      publicKey: {
+        challenge: expected.challenge,
+        rpId: expected.rpId,
+        timeout: CEREMONY_LIFE,
+        userVerification: 'required',
+        allowCredentials: []
+      }
+    }
+  }
+
+  /**
+   * Signs in with a passkey, to the account that a mailed link would lead to; null for what proves nothing, and for
+   * somebody who may not sign in any more.
+   * @throws Unavailable
+   */
+  async signIn(token: string | null, response: AuthenticationResponseJSON, browser: Browser): Promise<SignedIn | null> {
+    const { clock, database, operators, people, sessions, store } = this.#parts
+    const expected = await this.#end(token, null)
+    const passkey = expected === null ? null : await store.find(response.id)
+    if (expected === null || passkey === null || response.response.userHandle !== handleText(passkey.handle))
+      return null
+    const used = await this.#judged(() => verifyUse(response, expected, passkey), passkey)
+    if (used === null) return null
+    const target = (await people.accountOf(passkey.email)) ?? { personId: passkey.personId, merchantId: null }
+    if (target.merchantId === null && !operators().includes(passkey.email)) return null
+    return await database.transaction(async sql => {
+      const now = clock.now()
+      if (!(await people.enter(sql, target, now))) return null
+      if (!(await store.used(sql, passkey.id, used.counter, used.isSynced, now))) return null
+      return await sessions.open(sql, { kind: 'person', ...target, passkeyId: passkey.id }, browser)
+    })
+  }
+
+  /** Null for one that the person does not have. @throws Unavailable */
+  async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
+    return await this.#parts.store.rename(personId, id, name)
+  }
+
+  /** Removes a passkey and ends the sessions that it opened; false for one that the person does not have. @throws Unavailable */
+  async remove(personId: number, id: string): Promise<boolean> {
+    return await this.#parts.store.remove(personId, id)
+  }
+
+  async #begin(personId: number | null): Promise<{ readonly token: Secret<string>; readonly expected: Expected }> {
+    const { clock, random, store } = this.#parts
+    if (!this.areAvailable)
+      throw new LongError(
+        409,
+        'No passkeys here',
+        'Browsers make passkeys only for a host name over https, or for localhost. Sign in by mail.'
+      )
+    const token = randomToken(32, random)
+    await store.begin(digestOf(token), personId, clock.now() + CEREMONY_LIFE)
+    return { token: new Secret(token), expected: this.#expected(token) }
+  }
+
+  /** Ends a ceremony, whatever comes of it: what is expected of its response; null for one that is none, or over. */
+  async #end(token: string | null, personId: number | null): Promise<Expected | null> {
+    const { clock, store } = this.#parts
+    if (token === null || !isSignInToken(token)) return null
+    return (await store.take(digestOf(token), personId, clock.now())) ? this.#expected(token) : null
+  }
+
+  #expected(token: string): Expected {
+    const { origin, hostname } = new URL(this.#parts.publicUrl())
+    return { challenge: hash('sha256', `passkey ${token}`, 'base64url'), origin, rpId: hostname }
+  }
+
+  /** Null for a response that is refused, which the log tells. */
+  async #judged<T>(verify: () => Promise<T>, passkey?: Pick<OwnedPasskey, 'id' | 'personId'>): Promise<T | null> {
+    try {
+      return await verify()
+    } catch (error) {
+      if (!(error instanceof PasskeyRefused)) throw error
+      this.#parts.log.warn({ err: error, passkey: passkey?.id, person: passkey?.personId }, 'a passkey was refused')
+      return null
+    }
+  }
+}
+
+/** Options of `navigator.credentials.create`, as JSON. */
+export interface CreationOptions {
+  readonly challenge: string
+  readonly rp: { readonly id: string; readonly name: string }
+  readonly user: { readonly id: string; readonly name: string; readonly displayName: string }
+  readonly pubKeyCredParams: ReadonlyArray<{ readonly type: 'public-key'; readonly alg: number }>
+  readonly timeout: number
+  readonly excludeCredentials: ReadonlyArray<{
+    readonly type: 'public-key'
+    readonly id: string
+    readonly transports: string[]
+  }>
+  readonly authenticatorSelection: {
+    readonly residentKey: 'required'
+    readonly requireResidentKey: true
+    readonly userVerification: 'required'
+  }
+  readonly attestation: 'none'
+}
+
+/** Options of `navigator.credentials.get`, as JSON. */
+export interface RequestOptions {
+  readonly challenge: string
+  readonly rpId: string
+  readonly timeout: number
+  readonly userVerification: 'required'
+  readonly allowCredentials: readonly []
+}
+
+/** A person's handle as browsers give it back: the 16 bytes of the UUID in base64url. */
+function handleText(uuid: string): string {
+  return Buffer.from(uuid.replaceAll('-', ''), 'hex').toString('base64url')
+}
+
+function refused(message: string): LongError {
+  return new LongError(400, 'Passkey refused', message)
+}

@@ -1,0 +1,68 @@
+import { Type } from 'typebox'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { shownStatus } from '../../accounts/merchants/account.ts'
+import { ROLES } from '../../engine/operations/roles.ts'
+import type { Membership } from './session-store.ts'
+import type { CurrentSession } from './sessions.ts'
+
+/** A plain address: nothing that a mail header could be broken with. Others reach nobody. */
+export const EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
+
+/** Body of `POST /api/auth/magic-link` (decision 170). */
+export const LinkInput = Type.Object({
+  email: Type.String({
+    minLength: 3,
+    maxLength: 254,
+    pattern: EMAIL.source,
+    'x-email': true,
+    'x-rule': 'Must be an email address, such as name@example.com.'
+  })
+})
+
+/** Its response, always the same. */
+export const LinkSent = Type.Object({ message: Type.String() })
+
+const orNull = (type: 'string' | 'integer', description: string) =>
+  Type.Unsafe<never>({ type: [type, 'null'], description })
+const Account = Type.Object({ merchantId: Type.Integer(), name: Type.String(), role: Type.Enum([...ROLES]) })
+
+/** Response of `GET /api/auth/session`: who is signed in, to which account. */
+export const SessionView = Type.Object(
+  {
+    merchantId: orNull('integer', 'The account; null for an operator who is in none, as are those that follow.'),
+    name: orNull('string', "The account's."),
+    email: orNull('string', "The account's."),
+    planTier: orNull('string', 'free, individual or l402.'),
+    subscriptionStatus: orNull('string', 'Null on a paid plan without a subscription on file, too.'),
+    keyHint: orNull('string', 'The part of the API key that is no secret.'),
+    role: orNull('string', 'What may be done in the account: viewer, editor or owner.'),
+    signedInAs: orNull('string', 'Address of the person; null for who signed in with a key.'),
+    isOperator: Type.Boolean({ description: 'The session may do what the admin key may.' }),
+    accounts: Type.Array(Account, {
+      description: 'The accounts that the person may go to with PUT /api/auth/account.'
+    }),
+    expiresAt: isoTime('When the session ends.')
+  },
+  { title: 'Session' }
+)
+
+/** Who is signed in, as a program sees it. */
+export function sessionView(
+  { account, person, operator, expiresAt }: CurrentSession,
+  accounts: readonly Membership[]
+): Record<string, unknown> {
+  const merchant = account?.merchant ?? null
+  return {
+    merchantId: merchant?.id ?? null,
+    name: merchant?.name ?? null,
+    email: merchant?.email ?? null,
+    planTier: merchant?.tier ?? null,
+    subscriptionStatus: merchant === null ? null : shownStatus(merchant),
+    keyHint: merchant?.keyId ?? null,
+    role: account?.role ?? null,
+    signedInAs: person?.email ?? null,
+    isOperator: operator !== null,
+    accounts,
+    expiresAt: new Date(expiresAt).toISOString()
+  }
+}

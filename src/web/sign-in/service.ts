@@ -1,0 +1,176 @@
+import type { ApprovedSubscription } from '../admin/schema.ts'
+import type { Outbox } from '../mail/outbox.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
+import { periodic, queue, type JobDeclaration, type Jobs, type JsonObject } from '../../platform/jobs/jobs.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
+import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS } from './lives.ts'
+import { linkMail, type LinkReason } from './mail.ts'
+import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
+import type { Person, SqlSignInStore } from './store.ts'
+import { digestOf, isSignInToken } from './tokens.ts'
+
+/** The queue of links that were asked for, as it is called at /jobs. */
+const SIGN_IN_QUEUE = 'sign-in'
+
+/** What signing in works with. */
+export interface SignInParts {
+  readonly store: SqlSignInStore
+  readonly sessions: Sessions
+  readonly database: Database
+  readonly merchants: Merchants
+  readonly jobs: Pick<Jobs, 'enqueue'>
+  readonly outbox: Pick<Outbox, 'queue'>
+  readonly sealer: Sealer
+  readonly clock: Clock
+  readonly random: Random
+  readonly log: Log
+  publicUrl(): string
+  /** Addresses in lower case; asked each time, since a reload changes them. */
+  operators(): readonly string[]
+}
+
+/** A link that somebody asked for. Operators see this at /jobs, so the address is sealed. */
+interface LinkJob extends JsonObject {
+  readonly id: string
+  readonly sealed: string
+}
+
+const HOUR = 3_600_000
+
+/** Signing in by mail (decisions 155 and 170): links that work once, and the sessions that they open. */
+export class SignIns {
+  readonly #parts: SignInParts
+
+  constructor(parts: SignInParts) {
+    this.#parts = parts
+  }
+
+  get jobs(): readonly JobDeclaration[] {
+    const { store, sessions, clock } = this.#parts
+    return [
+      queue<LinkJob>(SIGN_IN_QUEUE, { title: 'Sign-in links', concurrency: 2, retries: 3 }, job =>
+        this.#send(job.data)
+      ),
+      periodic('sign-in-purge', HOUR, 'Deletes sign-in links and sessions that are over', async () => {
+        await store.purge(clock.now() - LINK_LIFE)
+        await sessions.purge()
+      })
+    ]
+  }
+
+  /**
+   * Somebody asks for a link. Whether an account has the address is looked up later, by a job: the request takes the
+   * same time and says the same either way.
+   * @throws Unavailable 503 while the database is away
+   */
+  async request(email: string): Promise<void> {
+    const { clock, database, jobs, random, sealer } = this.#parts
+    const id = rowId(clock.now(), random)
+    const job: LinkJob = { id, sealed: sealer.seal(email.trim().toLowerCase(), placeOf(id)) }
+    await jobs.enqueue(database.sql, SIGN_IN_QUEUE, job)
+  }
+
+  /** Mails a link to the merchant of an approval, in its transaction: the hook `OnApproved` (decision 155). */
+  async invite(
+    sql: TransactionSql,
+    { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
+  ): Promise<void> {
+    // A deactivated account stays so when a subscription is linked to it, and nobody may sign in to it.
+    if (!merchant.isActive) return
+    const { clock, store } = this.#parts
+    const person = await store.person(sql, merchant.email, clock.now())
+    await this.mail(sql, {
+      person,
+      merchantId: merchant.id,
+      name: merchant.name,
+      requestId: `approval-${subscription.id}`,
+      reason: 'approval'
+    })
+  }
+
+  /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
+  async isGood(token: string): Promise<boolean> {
+    return isSignInToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
+  }
+
+  /**
+   * Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds.
+   * @throws Unavailable
+   */
+  async signIn(token: string, browser: Browser = NO_BROWSER): Promise<SignedIn | null> {
+    if (!isSignInToken(token)) return null
+    const { clock, database, sessions, store } = this.#parts
+    return await database.transaction(async sql => {
+      const target = await store.useLink(sql, digestOf(token), clock.now())
+      return target === null ? null : await sessions.open(sql, { kind: 'person', ...target, passkeyId: null }, browser)
+    })
+  }
+
+  /**
+   * Mails a link, in the caller's transaction. An operator's approval and an owner's invitation are always sent the first
+   * time; else a person is mailed `MOST_LINKS` in 15 minutes.
+   * @returns whether it was mailed
+   */
+  async mail(sql: TransactionSql, { person, merchantId, name, requestId, reason }: LinkFacts): Promise<boolean> {
+    const { clock, log, outbox, publicUrl, random, store } = this.#parts
+    const now = clock.now()
+    if (reason !== 'approval' && (await store.recentLinks(sql, person.id, now - LINK_LIFE)) >= MOST_LINKS) {
+      log.warn({ merchantId }, 'no further sign-in link was mailed to somebody who was given many')
+      return false
+    }
+    const token = randomToken(32, random)
+    const link = {
+      digest: digestOf(token),
+      requestId,
+      personId: person.id,
+      merchantId,
+      createdAt: now,
+      expiresAt: now + (reason === 'invitation' ? INVITATION_LIFE : LINK_LIFE)
+    }
+    if (!(await store.insertLink(sql, link))) return false
+    await outbox.queue(
+      sql,
+      linkMail({ to: person.email, name, token, requestId, publicUrl: publicUrl(), reason }),
+      merchantId === null ? 'sign-in link of an operator' : `sign-in link of merchant ${merchantId}`
+    )
+    return true
+  }
+
+  /** It may run twice, and mails once. */
+  async #send({ id, sealed }: LinkJob): Promise<void> {
+    const { clock, database, log, merchants, operators, sealer, store } = this.#parts
+    const email = sealer.open(sealed, placeOf(id)).reveal()
+    const account = await store.accountOf(email)
+    if (account === null && !operators().includes(email)) {
+      log.debug({ request: id }, 'a sign-in link was asked for, and nobody who may sign in has the address')
+      return
+    }
+    const merchantId = account?.merchantId ?? null
+    const merchant = merchantId === null ? null : await merchants.byId(merchantId)
+    await database.transaction(async sql => {
+      const person = await store.person(sql, email, clock.now())
+      const name = merchant?.name ?? 'operator'
+      await this.mail(sql, { person, merchantId: merchant?.id ?? null, name, requestId: id, reason: 'asked' })
+    })
+  }
+}
+
+/** A link that is to be mailed. */
+export interface LinkFacts {
+  readonly person: Person
+  /** The account that it opens; null for an operator who has none. */
+  readonly merchantId: number | null
+  /** The account's, to greet by. */
+  readonly name: string
+  /** What it is made for; of several links for one request one is mailed. */
+  readonly requestId: string
+  readonly reason: LinkReason
+}
+
+function placeOf(id: string): SealedPlace {
+  return { table: 'jobs', column: 'sign-in', row: id }
+}

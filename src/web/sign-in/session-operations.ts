@@ -1,0 +1,130 @@
+import { Type } from 'typebox'
+import type { Context } from '../../engine/message/context.ts'
+import { ShortError } from '../../engine/operations/errors.ts'
+import { isoTime } from '../../engine/formats/iso-time.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { sessionCookie } from './cookie.ts'
+import { sessionTexts } from './documented.ts'
+import { SessionView, sessionView } from './schema.ts'
+import type { Sessions } from './sessions.ts'
+import { signedIn, type OpenSession } from './signed-in.ts'
+
+/** What the operations of sessions need. */
+export interface SessionOperationParts {
+  readonly sessions: Sessions
+  /** Without a slash at the end. */
+  publicUrl(): string
+}
+
+/** One of somebody's sessions, as the API shows it. */
+const ListedSessionView = Type.Object(
+  {
+    sessionId: Type.String(),
+    browser: Type.String({ description: 'What the browser called itself when it signed in.' }),
+    createdAt: isoTime(),
+    seenAt: isoTime('When it was last used, within five minutes.'),
+    expiresAt: isoTime(),
+    isCurrent: Type.Boolean({ description: 'It is the one that asks.' })
+  },
+  { title: 'ListedSession' }
+)
+
+const noStore = ['Cache-Control', 'no-store'] as const
+const away = { description: 'The database is away. Retry-After says when to come back.' }
+const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
+const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
+const otherSite = { description: 'Another site asked.', schema: LongBody }
+const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
+const reading = { use: 'pages', chain: 'session' } as const
+const changing = { use: 'pages', chain: 'session-write' } as const
+
+/** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
+export function sessionOperations({ sessions, publicUrl }: SessionOperationParts): AnyOperation[] {
+  const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
+
+  return documented(sessionTexts, [
+    defineOperation({
+      ...common,
+      id: 'getSession',
+      method: 'GET',
+      path: '/api/auth/session',
+      mount: reading,
+      summary: "Who is signed in, by the session's cookie",
+      responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite, 503: away },
+      async handle({ ctx }) {
+        const { token, session } = await signedInAs(ctx)
+        return { status: 200, body: sessionView(session, await sessions.accounts(token)), headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'listSessions',
+      method: 'GET',
+      path: '/api/auth/sessions',
+      mount: reading,
+      summary: 'Where else whoever is signed in is signed in',
+      responses: {
+        200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
+        401: nobody,
+        403: otherSite,
+        503: away
+      },
+      async handle({ ctx }) {
+        const { token } = await signedInAs(ctx)
+        const list = (await sessions.list(token)).map(({ id, browser, createdAt, seenAt, expiresAt, isCurrent }) => ({
+          sessionId: id,
+          browser,
+          createdAt: new Date(createdAt).toISOString(),
+          seenAt: new Date(seenAt).toISOString(),
+          expiresAt: new Date(expiresAt).toISOString(),
+          isCurrent
+        }))
+        return { status: 200, body: list, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'endSession',
+      method: 'DELETE',
+      path: '/api/auth/sessions/:sessionId',
+      mount: changing,
+      summary: 'Sign out somewhere else',
+      params: Type.Object({ sessionId: Type.String() }),
+      responses: {
+        204: { description: 'Ended.' },
+        401: nobody,
+        403: otherSite,
+        404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) },
+        503: away
+      },
+      async handle({ ctx, params }) {
+        const { token } = await signedInAs(ctx)
+        if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
+        return { status: 204, body: null, headers: noStore }
+      }
+    }),
+    defineOperation({
+      ...common,
+      id: 'goToAccount',
+      method: 'PUT',
+      path: '/api/auth/account',
+      mount: changing,
+      summary: 'Go to another account of whoever is signed in',
+      body: Type.Object({ merchantId: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }) }),
+      responses: {
+        204: { description: 'Gone there: the cookie is a new one.' },
+        401: nobody,
+        403: otherSite,
+        404: { description: 'Not a member of it.', schema: Type.Object({ error: Type.String() }) },
+        503: away
+      },
+      async handle({ ctx, body }) {
+        const { token } = await signedInAs(ctx)
+        const opened = await sessions.goTo(token, body.merchantId)
+        if (opened === null) throw new ShortError(404, 'Account not found')
+        const cookie = sessionCookie(opened.token.reveal(), publicUrl().startsWith('https:'))
+        return { status: 204, body: null, headers: ['Set-Cookie', cookie, ...noStore] }
+      }
+    })
+  ])
+}

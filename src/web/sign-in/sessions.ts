@@ -1,0 +1,263 @@
+import { LongError } from '../../engine/operations/errors.ts'
+import type { Context } from '../../engine/message/context.ts'
+import type { Role } from '../../engine/operations/roles.ts'
+import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { Secret } from '../../platform/keys/secrets.ts'
+import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
+import {
+  principalOfKey,
+  type Actor,
+  type AdminPrincipal,
+  type MerchantPrincipal
+} from '../../accounts/merchants/principal.ts'
+import type { Merchant } from '../../accounts/merchants/schema.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
+import { noSessionCookie, sessionToken } from './cookie.ts'
+import { SESSION_LIFE } from './lives.ts'
+import { mayActByCookie } from './same-site.ts'
+import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
+import { digestOf, isSignInToken } from './tokens.ts'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly sessions: Sessions
+  }
+}
+
+/** What sessions work with. */
+export interface SessionsParts {
+  readonly store: SqlSessionStore
+  readonly database: Database
+  readonly merchants: Merchants
+  readonly adminKey: AdminKey
+  readonly clock: Clock
+  readonly random: Random
+  /** Without a slash at the end. */
+  publicUrl(): string
+  /** Addresses in lower case that may do what the admin key may; asked each time, since a reload changes them. */
+  operators(): readonly string[]
+}
+
+/** Somebody has just signed in. */
+export interface SignedIn {
+  /** What the browser keeps; only its digest is stored. */
+  readonly token: Secret<string>
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+}
+
+/** What is known of the browser that signs in. */
+export interface Browser {
+  /** What it calls itself. */
+  readonly name: string
+  /** The session that it had until now, which ends: an id never outlives a sign-in. Null for none. */
+  readonly former: string | null
+}
+
+/** Nobody in particular, for those who have no browser. */
+export const NO_BROWSER: Browser = Object.freeze({ name: '', former: null })
+
+/** A browser whose session stands, and what it may do now. */
+export interface CurrentSession {
+  readonly id: string
+  /** Who acts in the account, and what that may do; null where the session is of no active account. */
+  readonly account: { readonly merchant: Merchant; readonly role: Role; readonly by: Actor } | null
+  /** Who signed in; null for who did with a key. */
+  readonly person: { readonly id: number; readonly email: string; readonly passkeyId: string | null } | null
+  /** Whom the audit trail names as the operator; null for who is none. */
+  readonly operator: string | null
+  /** Milliseconds since the epoch. */
+  readonly expiresAt: number
+}
+
+/** One of somebody's sessions. Times in milliseconds since the epoch. */
+export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'createdAt' | 'seenAt' | 'expiresAt'> {
+  readonly isCurrent: boolean
+}
+
+/** Milliseconds after which it is written again that a session is in use. */
+const SEEN_EVERY = 5 * 60_000
+/** Longest name of a browser that is kept. */
+const MOST_BROWSER = 200
+
+/**
+ * Who is signed in (decisions 170, 321 and 322). What a session may do is read anew for each request: the person's role in the
+ * account, whether the key it was opened with still stands, whether the address is an operator's.
+ */
+export class Sessions {
+  readonly #parts: SessionsParts
+
+  constructor(parts: SessionsParts) {
+    this.#parts = parts
+  }
+
+  /** Opens a session in the caller's transaction, and ends the one that the browser had. */
+  async open(sql: TransactionSql, opener: Opener, browser: Browser): Promise<SignedIn> {
+    const { clock, random, store } = this.#parts
+    const now = clock.now()
+    const token = randomToken(32, random)
+    const expiresAt = now + SESSION_LIFE
+    if (browser.former !== null && isSignInToken(browser.former)) await store.end(sql, digestOf(browser.former))
+    await store.insert(sql, digestOf(token), opener, {
+      id: rowId(now, random),
+      browser: browser.name.slice(0, MOST_BROWSER),
+      createdAt: now,
+      expiresAt
+    })
+    return { token: new Secret(token), expiresAt }
+  }
+
+  /**
+   * Signs in with the admin key or an account's key; null for a text that is neither.
+   * @throws Unavailable
+   */
+  async openWithKey(key: string, browser: Browser): Promise<SignedIn | null> {
+    const { adminKey, database, merchants } = this.#parts
+    if (adminKey.matches(key))
+      return await database.transaction(sql => this.open(sql, { kind: 'admin', mark: adminKey.mark }, browser))
+    const holder = await merchants.holderOf(key)
+    if (holder === null) return null
+    const opener = { kind: 'key', merchantId: holder.merchant.id, keyId: holder.keyId } as const
+    return await database.transaction(sql => this.open(sql, opener, browser))
+  }
+
+  /** Who is signed in with this token; null for nobody. @throws Unavailable */
+  async current(token: string | null): Promise<CurrentSession | null> {
+    const found = await this.#find(token)
+    return found === null ? null : await this.#judged(found)
+  }
+
+  /** The session token that a request carries; null for none. */
+  tokenOf(ctx: Pick<Context, 'headers'>): string | null {
+    return sessionToken(ctx, this.#isSecure())
+  }
+
+  /** `Set-Cookie` that takes the session out of the browser. */
+  get goneCookie(): string {
+    return noSessionCookie(this.#isSecure())
+  }
+
+  /**
+   * Whom a request acts for by its session: as a member or key of the account, or as the operator. Null where it has no
+   * session, or one that may not do this.
+   * @throws LongError 403 for a request that another site made, Unavailable
+   */
+  async principal(
+    ctx: Pick<Context, 'headers' | 'host' | 'method' | 'secure'>,
+    as: 'merchant' | 'admin'
+  ): Promise<MerchantPrincipal | AdminPrincipal | null> {
+    const token = this.tokenOf(ctx)
+    if (token === null) return null
+    const session = await this.current(token)
+    if (session === null) return null
+    const principal = principalOf(session, as)
+    if (principal !== null && !mayActByCookie(ctx, this.#parts.publicUrl())) throw otherSite()
+    return principal
+  }
+
+  /** All sessions of whoever has this one, newest first. @throws Unavailable */
+  async list(token: string): Promise<ListedSession[]> {
+    const current = await this.#find(token)
+    if (current === null) return []
+    const sessions = await this.#parts.store.ofSame(current, this.#parts.clock.now())
+    return sessions.map(({ id, browser, createdAt, seenAt, expiresAt }) => ({
+      id,
+      browser,
+      createdAt,
+      seenAt,
+      expiresAt,
+      isCurrent: id === current.id
+    }))
+  }
+
+  /** Ends one of the sessions of whoever has this one; false for one of somebody else, or none. @throws Unavailable */
+  async revoke(token: string, id: string): Promise<boolean> {
+    const current = await this.#find(token)
+    return current !== null && (await this.#parts.store.endOfSame(current, id))
+  }
+
+  /** Ends a session; nothing for one that is over. @throws Unavailable */
+  async end(token: string): Promise<void> {
+    if (isSignInToken(token)) await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
+  }
+
+  /** Deletes sessions that have been over for some time. */
+  async purge(): Promise<void> {
+    await this.#parts.store.purge(this.#parts.clock.now() - SEEN_EVERY)
+  }
+
+  /** The accounts that the session's person may go to. @throws Unavailable */
+  async accounts(token: string): Promise<Membership[]> {
+    const current = await this.#find(token)
+    return current === null || current.personId === null ? [] : await this.#parts.store.memberships(current.personId)
+  }
+
+  /**
+   * Goes to another account of the session's person, with a new session in the place of this one; null for an account
+   * that the person is no member of.
+   * @throws Unavailable
+   */
+  async goTo(token: string, merchantId: number): Promise<SignedIn | null> {
+    const { database, store } = this.#parts
+    const current = await this.#find(token)
+    if (current === null || current.personId === null) return null
+    const { personId, passkeyId, browser } = current
+    if (!(await store.memberships(personId)).some(account => account.merchantId === merchantId)) return null
+    return await database.transaction(sql =>
+      this.open(sql, { kind: 'person', personId, merchantId, passkeyId }, { name: browser, former: token })
+    )
+  }
+
+  async #find(token: string | null): Promise<FoundSession | null> {
+    if (token === null || !isSignInToken(token)) return null
+    return await this.#parts.store.find(digestOf(token), this.#parts.clock.now())
+  }
+
+  async #judged(found: FoundSession): Promise<CurrentSession | null> {
+    const { adminKey, clock, operators, store } = this.#parts
+    const { id, email, expiresAt, passkeyId, personId } = found
+    const account = await this.#account(found)
+    const isAdmin = found.adminMark !== null && adminKey.configured && found.adminMark === adminKey.mark
+    const operator = isAdmin ? 'admin' : email !== null && operators().includes(email) ? email : null
+    if (account === null && operator === null) return null
+    const now = clock.now()
+    if (found.seenAt < now - SEEN_EVERY) await store.seen(id, now, now - SEEN_EVERY)
+    const person = personId === null || email === null ? null : { id: personId, email, passkeyId }
+    return { id, account, person, operator, expiresAt }
+  }
+
+  async #account({ merchantId, keyId, role, email }: FoundSession): Promise<CurrentSession['account']> {
+    const { merchants } = this.#parts
+    if (keyId !== null) {
+      const holder = await merchants.holderOfId(keyId)
+      if (holder === null || holder.merchant.id !== merchantId) return null
+      return principalOfKey(holder.merchant, keyId, holder.isReadOnly ? 'viewer' : 'owner')
+    }
+    if (merchantId === null || role === null || email === null) return null
+    const merchant = await merchants.byId(merchantId)
+    return merchant === null || !merchant.isActive ? null : { merchant, role, by: { kind: 'member', email } }
+  }
+
+  #isSecure(): boolean {
+    return this.#parts.publicUrl().startsWith('https:')
+  }
+}
+
+/** Whom a session acts for. */
+export function principalOf(
+  { account, operator }: Pick<CurrentSession, 'account' | 'operator'>,
+  as: 'merchant' | 'admin'
+): MerchantPrincipal | AdminPrincipal | null {
+  if (as === 'admin') return operator === null ? null : { kind: 'admin', id: operator }
+  return account === null ? null : { ...account, kind: 'merchant', id: String(account.merchant.id) }
+}
+
+function otherSite(): LongError {
+  return new LongError(
+    403,
+    'Forbidden',
+    'Only a page of this gateway may ask for this in the name of who is signed in.'
+  )
+}

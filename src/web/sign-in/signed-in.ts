@@ -1,0 +1,31 @@
+import type { Context } from '../../engine/message/context.ts'
+import { LongError } from '../../engine/operations/errors.ts'
+import { mayActByCookie } from './same-site.ts'
+import type { CurrentSession, Sessions } from './sessions.ts'
+
+/** A session with the token that opened it. */
+export interface OpenSession {
+  readonly token: string
+  readonly session: CurrentSession
+}
+
+/**
+ * Who is signed in, for operations that need no account.
+ * @throws LongError 401 for nobody, 403 for a request of another site; Unavailable
+ */
+export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: string): Promise<OpenSession> {
+  const noStore = ['Cache-Control', 'no-store']
+  const token = sessions.tokenOf(ctx)
+  const session = await sessions.current(token)
+  if (session === null || token === null)
+    throw new LongError(
+      401,
+      'Not signed in',
+      'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
+      {},
+      noStore
+    )
+  if (!mayActByCookie(ctx, publicUrl))
+    throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
+  return { token, session }
+}

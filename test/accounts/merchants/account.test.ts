@@ -1,0 +1,217 @@
+import * as fc from 'fast-check'
+import t from 'tap'
+import { accountView, keyInfoView, licenseView, subscriptionView } from '../../../src/accounts/merchants/account.ts'
+import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
+import type { SealedValue } from '../../../src/lightning/providers/account.ts'
+import { aMerchant } from './a-merchant.ts'
+
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
+const noProxies = { count: 0, active: 0 }
+const sealed: SealedValue = { ciphertext: 'sealed', place: { table: 'merchants', column: 'primary_key', row: '7' } }
+const account = (different: Parameters<typeof aMerchant>[0] = {}, proxies = noProxies) =>
+  accountView(aMerchant(different), plans, proxies)
+
+t.test(
+  'Merchant account (GET me): merchantId, name, email, planTier, subscriptionStatus, isActive, createdAt, features, onboarding',
+  async t => {
+    t.same(account({ createdAt: Date.parse('2026-11-21T00:54:00.000Z') }), {
+      merchantId: 7,
+      name: 'Acme',
+      email: 'acme@example.com',
+      planTier: 'individual',
+      subscriptionStatus: 'active',
+      isActive: true,
+      createdAt: '2026-11-21T00:54:00.000Z',
+      features: {
+        refundsEnabled: true,
+        multiCurrencyEnabled: true,
+        analyticsEnabled: true,
+        prioritySupport: false,
+        customBrandingEnabled: false,
+        maxWebhookEndpoints: 5,
+        l402Enabled: true
+      },
+      onboarding: {
+        hasPaymentProviderKey: false,
+        hasWebhookUrl: false,
+        hasActiveProxy: false,
+        proxyCount: 0,
+        isFullyConfigured: false
+      }
+    })
+  }
+)
+
+for (const [tier, analyticsEnabled, prioritySupport, customBrandingEnabled, maxWebhookEndpoints] of [
+  ['free', false, false, false, 1],
+  ['individual', true, false, false, 5],
+  ['l402', true, true, true, 5]
+] as const) {
+  t.test(`features of the plan ${tier} that are plan lookups (decision 79)`, async t => {
+    t.match(account({ storedTier: tier }).features, {
+      analyticsEnabled,
+      prioritySupport,
+      customBrandingEnabled,
+      maxWebhookEndpoints
+    })
+  })
+}
+
+t.test('refundsEnabled, multiCurrencyEnabled and l402Enabled are per-account flags, not plan lookups', async t => {
+  for (const storedTier of ['free', 'individual', 'l402']) {
+    for (const flags of [
+      { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: false },
+      { refundsEnabled: false, multiCurrencyEnabled: true, l402Enabled: false },
+      { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true }
+    ])
+      t.match(account({ storedTier, flags }).features, flags, `${storedTier} ${JSON.stringify(flags)}`)
+  }
+})
+
+t.test('l402Enabled is false whenever isActive is false, on me and on l402-status', async t => {
+  const merchant = aMerchant({ isActive: false, flags: { l402Enabled: true } })
+  t.equal(accountView(merchant, plans, noProxies).features.l402Enabled, false)
+  t.match(licenseView(merchant), { l402Enabled: false, isActive: false })
+})
+
+t.test(
+  'onboarding: hasPaymentProviderKey, hasWebhookUrl, hasActiveProxy, proxyCount, isFullyConfigured (decision 73)',
+  async t => {
+    const url = 'https://shop.example/hook'
+    const rows: ReadonlyArray<readonly [Partial<Merchant>, { count: number; active: number }, object]> = [
+      [
+        { primaryKey: sealed },
+        noProxies,
+        { hasPaymentProviderKey: true, hasWebhookUrl: false, isFullyConfigured: false }
+      ],
+      [{ alternateKey: sealed }, noProxies, { hasPaymentProviderKey: true, isFullyConfigured: false }],
+      [{ webhookUrl: url }, noProxies, { hasPaymentProviderKey: false, hasWebhookUrl: true, isFullyConfigured: false }],
+      [
+        { primaryKey: sealed, webhookUrl: url },
+        noProxies,
+        { hasActiveProxy: false, proxyCount: 0, isFullyConfigured: true }
+      ],
+      [{}, { count: 2, active: 0 }, { hasActiveProxy: false, proxyCount: 2, isFullyConfigured: false }],
+      [{}, { count: 2, active: 1 }, { hasActiveProxy: true, proxyCount: 2, isFullyConfigured: false }]
+    ]
+    for (const [different, proxies, expected] of rows)
+      t.match(account(different, proxies).onboarding, expected, JSON.stringify([Object.keys(different), proxies]))
+  }
+)
+
+for (const [stored, tier] of [
+  ['free', 'free'],
+  ['individual', 'individual'],
+  ['l402', 'l402'],
+  ['standard', 'individual'],
+  ['kenticocommerce', 'individual'],
+  ['standalone', 'individual'],
+  ['standaloneapi', 'individual'],
+  ['pilot', 'free'],
+  ['gold', 'free'],
+  [null, 'free']
+] as const) {
+  t.test(
+    `planTier on me, l402-status and subscription is the resolved tier: ${stored ?? 'none'} is ${tier}`,
+    async t => {
+      const merchant = aMerchant({ storedTier: stored })
+      t.equal(accountView(merchant, plans, noProxies).planTier, tier)
+      t.equal(licenseView(merchant).planTier, tier)
+      t.equal(subscriptionView(merchant, plans).planTier, tier)
+    }
+  )
+}
+
+t.test(
+  'whatever tier is stored, planTier is free, individual or l402 and everything shown follows from it',
+  async t => {
+    const stored = fc.oneof(
+      fc.string(),
+      fc.constantFrom('free', 'individual', 'l402', 'standard', 'pilot', 'constructor', '__proto__'),
+      fc.constant(null)
+    )
+    fc.assert(
+      fc.property(stored, storedTier => {
+        const merchant = aMerchant({ storedTier })
+        const { planTier, features } = accountView(merchant, plans, noProxies)
+        const plain = aMerchant({ storedTier: planTier })
+        t.ok(['free', 'individual', 'l402'].includes(planTier))
+        t.same(features, accountView(plain, plans, noProxies).features)
+        t.same(subscriptionView(merchant, plans), subscriptionView(plain, plans))
+      })
+    )
+  }
+)
+
+for (const [tier, planName, limits] of [
+  ['free', 'Free Producer Sandbox', { maxMerchants: 1, maxEnvironments: 1, maxWebhookEndpoints: 1 }],
+  ['individual', 'Agentic Commerce', { maxMerchants: 1, maxEnvironments: 1, maxWebhookEndpoints: 5 }],
+  ['l402', 'Agentic Commerce - Business', { maxMerchants: 5, maxEnvironments: 3, maxWebhookEndpoints: 5 }]
+] as const) {
+  t.test(`Subscription of ${tier}: planTier, planName, status, billingCustomerId, limits (decision 81)`, async t => {
+    t.same(subscriptionView(aMerchant({ storedTier: tier, billingCustomerId: 'cus_1' }), plans), {
+      planTier: tier,
+      planName,
+      status: 'active',
+      billingCustomerId: tier === 'free' ? null : 'cus_1',
+      limits
+    })
+  })
+}
+
+for (const [stored, shown] of [
+  ['active', 'active'],
+  ['trialing', 'trialing'],
+  ['past_due', 'past_due'],
+  ['canceled', 'canceled'],
+  ['unpaid', 'canceled'],
+  ['incomplete', 'canceled'],
+  ['incomplete_expired', 'canceled'],
+  ['paused', 'canceled'],
+  [null, null],
+  ['', null]
+] as const) {
+  t.test(
+    `Status values: active, trialing, past_due, canceled: a stored ${JSON.stringify(stored)} is shown as ${JSON.stringify(shown)}`,
+    async t => {
+      t.equal(subscriptionView(aMerchant({ subscriptionStatus: stored }), plans).status, shown)
+      t.equal(
+        subscriptionView(aMerchant({ storedTier: 'free', subscriptionStatus: stored }), plans).status,
+        'active',
+        'free is active by itself'
+      )
+    }
+  )
+}
+
+t.test('L402 license status: l402Enabled (boolean), planTier, subscriptionStatus, isActive', async t => {
+  t.same(licenseView(aMerchant({ subscriptionStatus: 'trialing' })), {
+    l402Enabled: true,
+    planTier: 'individual',
+    subscriptionStatus: 'trialing',
+    isActive: true
+  })
+  t.same(licenseView(aMerchant({ subscriptionStatus: 'unpaid', flags: { l402Enabled: false } })), {
+    l402Enabled: false,
+    planTier: 'individual',
+    subscriptionStatus: 'unpaid',
+    isActive: true
+  })
+})
+
+t.test('metadata about the merchant key (created and last-rotated)', async t => {
+  const keyCreatedAt = Date.parse('2026-01-02T03:04:05.006Z')
+  t.same(keyInfoView(aMerchant({ keyCreatedAt })), {
+    createdAt: '2026-01-02T03:04:05.006Z',
+    lastRotatedAt: null,
+    keyHint: 'abcdefghij'
+  })
+  t.equal(
+    keyInfoView(aMerchant({ keyCreatedAt, keyRotatedAt: keyCreatedAt + 1000 })).lastRotatedAt,
+    '2026-01-02T03:04:06.006Z'
+  )
+})

@@ -1,0 +1,119 @@
+import t from 'tap'
+import type { Context } from '../../../src/engine/message/context.ts'
+import { Unavailable } from '../../../src/engine/operations/errors.ts'
+import type { Result } from '../../../src/engine/operations/operation.ts'
+import { merchantOperations } from '../../../src/accounts/merchants/operations.ts'
+import { Merchants } from '../../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import type { KeyVerdict } from '../../../src/lightning/providers/provider.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { errorLike } from '../../support/error-like.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { aMerchant } from './a-merchant.ts'
+
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
+
+function setUp(merchants: Merchants, production: boolean, validate: () => Promise<KeyVerdict | null>) {
+  const operations = merchantOperations({
+    merchants,
+    production,
+    plans: () => plans,
+    publicUrl: () => 'https://gw.example',
+    validate,
+    validateKey: async () => (await validate()) ?? { isValid: false, message: 'There is none.' },
+    countProxies: async () => ({ count: 0, active: 0 }),
+    hasPaidPayment: async () => true,
+    hasChallenge: async () => false
+  })
+  /** Calls a handler as the engine would, for an account that authentication has just found. */
+  return async (id: string, body: object | null = null): Promise<Result> => {
+    const operation = operations.find(one => one.id === id)
+    if (operation === undefined) throw new Error(`there is no operation ${id}`)
+    // All that the handlers look at.
+    const ctx = { principal: { kind: 'merchant', id: '7', merchant: aMerchant() } } as unknown as Context
+    return await operation.handle({ ctx, body, params: {}, query: {} } as never)
+  }
+}
+
+void eachDatabase(t, "edges of merchants' operations", async (t, database) => {
+  const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock: new ManualClock(),
+    plans: () => plans
+  })
+  const none = async (): Promise<null> => null
+
+  await t.test(
+    'Merchant settings | 404 | {error: Merchant not found}: the account vanished after its key was checked',
+    async t => {
+      const call = setUp(merchants, false, none)
+      for (const [id, body] of [
+        ['setPrimaryKey', { primaryApiKey: 'a-primary-key' }],
+        ['setAlternateKey', { alternateApiKey: 'an-alternate-key' }],
+        ['setPaymentProvider', { provider: 'primary' }],
+        ['setWebhook', { webhookUrl: 'https://shop.example/hook' }],
+        ['regenerateKey', null]
+      ] as const)
+        await t.rejects(call(id, body), errorLike({ status: 404, message: 'Merchant not found' }), id)
+    }
+  )
+
+  await t.test('in production webhooks go to https and never to this machine (decision 162)', async t => {
+    const call = setUp(merchants, true, none)
+    for (const webhookUrl of ['http://localhost:3000/hook', 'https://localhost/hook', 'http://shop.example/hook']) {
+      await t.rejects(
+        call('setWebhook', { webhookUrl }),
+        errorLike({ status: 400, message: /webhook URL/i }),
+        webhookUrl
+      )
+    }
+  })
+
+  for (const [what, fault, message] of [
+    ['a provider that cannot be asked', new ProviderUnavailable(), /could not be asked/],
+    [
+      'a key that the provider refuses',
+      new ProviderRefused('key', 'The provider does not accept this key.'),
+      /does not accept this key/
+    ],
+    [
+      'a scope that is missing',
+      new ProviderRefused('scope', 'Not allowed.', 'partner.receive-request.read'),
+      /partner\.receive-request\.read/
+    ]
+  ] as const) {
+    await t.test(`both validate endpoints return HTTP 200 whether or not the key works: ${what}`, async t => {
+      const call = setUp(merchants, false, () => Promise.reject(fault))
+      for (const id of ['validatePrimaryKey', 'validateAlternateKey'])
+        t.match(await call(id), { status: 200, body: { isValid: false, message } })
+    })
+  }
+
+  await t.test('a fault that says nothing of the key is no verdict on it', async t => {
+    const call = setUp(merchants, false, () =>
+      Promise.reject(new Unavailable('Service unavailable', 'The database is away.'))
+    )
+    await t.rejects(call('validatePrimaryKey'), errorLike({ status: 503 }))
+  })
+
+  await t.test('quickstart: a paid payment completes its step', async t => {
+    const { body } = await setUp(merchants, false, none)('getQuickstart')
+    t.match(body, {
+      steps: [
+        {},
+        {},
+        {},
+        { stepNumber: 4, isCompleted: true, isRequired: true },
+        { stepNumber: 5, isCompleted: false, isRequired: false }
+      ]
+    })
+  })
+})

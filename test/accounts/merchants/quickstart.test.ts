@@ -1,0 +1,105 @@
+import t from 'tap'
+import { quickstart } from '../../../src/accounts/merchants/quickstart.ts'
+import type { SealedValue } from '../../../src/lightning/providers/account.ts'
+import { aMerchant } from './a-merchant.ts'
+
+const url = 'https://gw.example'
+const nothing = { paid: false, sells: false }
+const sealed: SealedValue = { ciphertext: 'sealed', place: { table: 'merchants', column: 'primary_key', row: '7' } }
+const done = (...given: Parameters<typeof quickstart>) =>
+  quickstart(...given)
+    .steps.filter(step => step.isCompleted)
+    .map(step => step.stepNumber)
+
+t.test(
+  'Quickstart: merchantId, merchantName, completedSteps, totalSteps, requiredStepsCompleted, requiredStepsTotal, isReadyForProduction, steps[]',
+  async t => {
+    const { steps, ...head } = quickstart(aMerchant(), nothing, url)
+    t.same(head, {
+      merchantId: 7,
+      merchantName: 'Acme',
+      completedSteps: 1,
+      totalSteps: 5,
+      requiredStepsCompleted: 1,
+      requiredStepsTotal: 4,
+      isReadyForProduction: false
+    })
+    for (const step of steps) {
+      t.same(Object.keys(step), [
+        'stepNumber',
+        'title',
+        'description',
+        'endpoint',
+        'exampleRequest',
+        'isCompleted',
+        'isRequired'
+      ])
+      t.match(step.endpoint, /^(GET|POST|PUT) \/api\/[a-z/-]+$/)
+      t.ok(step.title !== '' && step.description !== '')
+    }
+    t.same(
+      steps.map(step => step.stepNumber),
+      [1, 2, 3, 4, 5]
+    )
+  }
+)
+
+t.test('four steps are required, a proxy or challenge is optional (decision 74)', async t => {
+  t.same(
+    quickstart(aMerchant(), nothing, url).steps.map(step => step.isRequired),
+    [true, true, true, true, false]
+  )
+})
+
+for (const [what, completed, ready, merchant, progress] of [
+  ['an account alone', [1], false, aMerchant(), nothing],
+  ['a primary key', [1, 2], false, aMerchant({ primaryKey: sealed }), nothing],
+  ['an alternate key alone', [1, 2], false, aMerchant({ alternateKey: sealed }), nothing],
+  [
+    'a key beside the chosen provider',
+    [1],
+    false,
+    aMerchant({ providerChoice: 'alternate', primaryKey: sealed }),
+    nothing
+  ],
+  ['a webhook URL', [1, 3], false, aMerchant({ webhookUrl: 'https://shop.example/hook' }), nothing],
+  ['a paid payment', [1, 4], false, aMerchant(), { paid: true, sells: false }],
+  ['a proxy or a challenge', [1, 5], false, aMerchant(), { paid: false, sells: true }],
+  [
+    'all that is required',
+    [1, 2, 3, 4],
+    true,
+    aMerchant({ primaryKey: sealed, webhookUrl: 'https://shop.example/hook' }),
+    { paid: true, sells: false }
+  ],
+  [
+    'everything',
+    [1, 2, 3, 4, 5],
+    true,
+    aMerchant({ primaryKey: sealed, webhookUrl: 'https://shop.example/hook' }),
+    { paid: true, sells: true }
+  ]
+] as const) {
+  t.test(
+    `with ${what} the completed steps are ${completed.join(', ')}, and it is ${ready ? '' : 'not '}ready for production`,
+    async t => {
+      t.same(done(merchant, progress, url), completed)
+      const view = quickstart(merchant, progress, url)
+      t.equal(view.completedSteps, completed.length)
+      t.equal(view.requiredStepsCompleted, completed.filter(step => step < 5).length)
+      t.equal(view.isReadyForProduction, ready)
+    }
+  )
+}
+
+t.test("examples name the gateway's own address, the provider that is used, and no real key", async t => {
+  const { steps } = quickstart(aMerchant({ providerChoice: 'alternate' }), nothing, url)
+  for (const { endpoint, exampleRequest } of steps) {
+    const [method, path] = endpoint.split(' ')
+    t.ok(
+      exampleRequest?.startsWith(`curl -X ${method ?? ''} '${url}${path ?? ''}' -H "X-API-Key: $BOLTGATE_API_KEY"`),
+      exampleRequest ?? 'none'
+    )
+  }
+  t.match(steps[1], { endpoint: 'PUT /api/merchant/alternate-key', exampleRequest: /alternateApiKey/ })
+})

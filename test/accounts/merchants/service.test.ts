@@ -1,0 +1,445 @@
+import * as fc from 'fast-check'
+import t, { type Test as T } from 'tap'
+import { firstRunMerchant } from '../../../src/accounts/merchants/first-run.ts'
+import { gate, subscriptionGate } from '../../../src/accounts/merchants/gate.ts'
+import type { SubscriptionFacts } from '../../../src/accounts/merchants/schema.ts'
+import { Merchants } from '../../../src/accounts/merchants/service.ts'
+import { merchantsChannel, SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { generateApiKey } from '../../../src/platform/keys/api-key.ts'
+import { DatabaseStopped, type Database } from '../../../src/platform/database/database.ts'
+import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { providerOf } from '../../../src/lightning/providers/account.ts'
+import { answered } from '../../support/answered.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { errorLike } from '../../support/error-like.ts'
+
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
+const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+
+function setUp(database: Database): { merchants: Merchants; clock: ManualClock } {
+  const clock = new ManualClock()
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer,
+    clock,
+    plans: () => plans
+  })
+  return { merchants, clock }
+}
+
+/** The value, which must be there. */
+function there<V>(value: V | null | undefined): V {
+  if (value === null || value === undefined) throw new Error('expected a value')
+  return value
+}
+
+void eachDatabase(t, 'accounts', async (t: T, database) => {
+  const { merchants, clock } = setUp(database)
+  let count = 0
+  const fresh = () => merchants.create({ name: 'Shop', email: `shop${++count}@example.com` })
+  const column = async (id: number, name: string): Promise<unknown> => {
+    const [row] = await database.sql`select ${database.sql(name)} as value from merchants where id = ${id}`
+    return row?.['value']
+  }
+
+  await t.test(
+    'an account made without a plan is free, active, l402 on and the other flags off (decision 76)',
+    async t => {
+      const { merchant, apiKey } = await merchants.create({ name: 'Acme', email: ' Acme@Example.COM ' })
+      t.match(merchant, {
+        name: 'Acme',
+        email: 'acme@example.com',
+        storedTier: 'free',
+        tier: 'free',
+        subscriptionStatus: 'active',
+        currentPeriodEnd: null,
+        isActive: true,
+        flags: { refundsEnabled: false, multiCurrencyEnabled: false, l402Enabled: true },
+        providerChoice: null,
+        primaryKey: null,
+        alternateKey: null,
+        webhookUrl: null,
+        createdAt: clock.now(),
+        keyCreatedAt: clock.now(),
+        keyRotatedAt: null
+      })
+      t.type(merchant.id, 'number')
+      t.same((await merchants.holderOf(apiKey.reveal()))?.merchant, merchant)
+      t.same(await merchants.byId(merchant.id), merchant)
+      t.same(await merchants.byEmail('ACME@example.com'), merchant)
+    }
+  )
+
+  await t.test('the key is stored as its SHA-256 and nowhere else', async t => {
+    const { merchant, apiKey } = await fresh()
+    const [row] = await database.sql`select m::text as everything from merchants m where id = ${merchant.id}`
+    const secret = apiKey.reveal().split('_').slice(2).join('_')
+    t.notMatch(String(row?.['everything']), secret)
+    t.notMatch(JSON.stringify(merchant), secret)
+    t.ok(apiKey.reveal().includes(merchant.keyId), 'the id part is no secret')
+  })
+
+  await t.test('409: a second account with the same email, whatever its case; of many at once one stands', async t => {
+    await merchants.create({ name: 'A', email: 'taken@example.com' })
+    await t.rejects(
+      merchants.create({ name: 'B', email: 'Taken@Example.com' }),
+      errorLike({ status: 409, message: 'A merchant with this email already exists' })
+    )
+    const results = await Promise.allSettled(
+      Array.from({ length: 8 }, () => merchants.create({ name: 'C', email: 'race@example.com' }))
+    )
+    t.equal(results.filter(result => result.status === 'fulfilled').length, 1)
+    const other = await fresh()
+    await t.rejects(merchants.rename(other.merchant.id, { email: 'taken@example.com' }), errorLike({ status: 409 }))
+    t.equal(
+      there(await merchants.rename(other.merchant.id, { name: 'New', email: 'New@example.com' })).email,
+      'new@example.com'
+    )
+  })
+
+  await t.test('a regenerated key invalidates the old one immediately', async t => {
+    const { merchant, apiKey } = await fresh()
+    clock.advance(1000)
+    const second = there(await merchants.regenerateKey(merchant.id))
+    t.equal(await merchants.holderOf(apiKey.reveal()), null)
+    t.equal(there(await merchants.holderOf(second.apiKey.reveal())).merchant.id, merchant.id)
+    t.equal(second.merchant.keyRotatedAt, clock.now())
+    t.equal(second.merchant.keyCreatedAt, merchant.keyCreatedAt)
+    t.equal(await merchants.regenerateKey(2_000_000_000), null, 'an unknown account has no key')
+  })
+
+  await t.test('malformed, unknown, half-right, replaced and deactivated keys all give nothing', async t => {
+    const { merchant, apiKey } = await fresh()
+    const text = apiKey.reveal()
+    const last = text.endsWith('A') ? 'B' : 'A'
+    for (const wrong of [
+      '',
+      'x',
+      'bg_',
+      text.slice(0, -1),
+      `${text} `,
+      `${text.slice(0, -1)}${last}`,
+      generateApiKey().key.reveal(),
+      text.toUpperCase()
+    ]) {
+      t.equal(await merchants.holderOf(wrong), null, JSON.stringify(wrong))
+    }
+    await merchants.deactivate(merchant.id)
+    t.equal(await merchants.holderOf(text), null)
+    await merchants.reactivate(merchant.id)
+    t.equal(there(await merchants.holderOf(text)).merchant.id, merchant.id)
+  })
+
+  await t.test('l402Enabled is false whenever isActive is false, and comes back; both acts are repeatable', async t => {
+    const { merchant } = await fresh()
+    await merchants.deactivate(merchant.id)
+    const off = there(await merchants.deactivate(merchant.id))
+    t.match(off, { isActive: false, flags: { l402Enabled: false } })
+    await merchants.reactivate(merchant.id)
+    t.match(there(await merchants.reactivate(merchant.id)), { isActive: true, flags: { l402Enabled: true } })
+    t.equal(await merchants.deactivate(2_000_000_000), null)
+  })
+
+  await t.test('provider keys are ciphertext in the row, bound to row and column', async t => {
+    const canary = 'canary-provider-key'
+    const { merchant } = await merchants.create({
+      name: 'K',
+      email: 'keys@example.com',
+      alternateApiKey: new Secret(canary)
+    })
+    const stored = String(await column(merchant.id, 'alternate_key'))
+    t.notMatch(stored, canary)
+    t.notMatch(JSON.stringify(merchant), canary)
+    const { ciphertext, place } = there(merchant.alternateKey)
+    t.equal(sealer.open(ciphertext, place).reveal(), canary)
+    t.throws(() => sealer.open(ciphertext, { ...place, column: 'primary_key' }))
+    t.throws(() => sealer.open(ciphertext, { ...place, row: String(merchant.id + 1) }))
+  })
+
+  await t.test('a blank provider key is refused: payment provider key required', async t => {
+    const { merchant } = await fresh()
+    for (const blank of ['', '   ']) {
+      await t.rejects(
+        async () => await merchants.setProviderKey(merchant.id, 'primary', new Secret(blank)),
+        errorLike({ status: 400, message: 'Payment provider key required' })
+      )
+    }
+    await t.rejects(merchants.create({ name: 'B', email: 'blank@example.com', primaryApiKey: new Secret(' ') }), {
+      message: 'Payment provider key required'
+    })
+    t.equal(await merchants.byEmail('blank@example.com'), null)
+  })
+
+  await t.test(
+    'saving a primary key writes the choice primary only where there is none; alternate never does',
+    async t => {
+      const one = (await fresh()).merchant
+      t.equal(
+        there(await merchants.setProviderKey(one.id, 'alternate', new Secret('alternate-key'))).providerChoice,
+        null
+      )
+      t.equal(providerOf(there(await merchants.byId(one.id))), 'alternate', 'the only key decides')
+      const both = there(await merchants.setProviderKey(one.id, 'primary', new Secret('primary-key')))
+      t.equal(both.providerChoice, 'primary', 'even over a lone alternate key')
+      const two = (await fresh()).merchant
+      await merchants.setProviderChoice(two.id, 'alternate')
+      const kept = there(await merchants.setProviderKey(two.id, 'primary', new Secret('primary-key')))
+      t.equal(kept.providerChoice, 'alternate', 'an explicit choice is never overwritten')
+      t.equal(providerOf(kept), 'alternate', 'an explicit choice of a slot without a key stands')
+      const three = await merchants.create({
+        name: 'P',
+        email: 'primary@example.com',
+        primaryApiKey: new Secret('primary-key')
+      })
+      t.equal(three.merchant.providerChoice, 'primary')
+      for (const { id } of [one, three.merchant]) {
+        await merchants.setProviderKey(id, 'alternate', new Secret('alternate-key'))
+        const left = there(await merchants.removeProviderKey(id, 'primary'))
+        t.equal(providerOf(left), 'alternate', 'without the key its choice is taken back')
+      }
+      const four = (await fresh()).merchant
+      await merchants.setProviderKey(four.id, 'primary', new Secret('primary-key'))
+      await merchants.setProviderChoice(four.id, 'primary')
+      t.equal(
+        there(await merchants.removeProviderKey(four.id, 'primary')).providerChoice,
+        'primary',
+        'an explicit one stays'
+      )
+    }
+  )
+
+  await t.test('a change of plan sets its flags, and refunds stay as an operator set them', async t => {
+    const { merchant } = await fresh()
+    await merchants.setFlags(merchant.id, { refundsEnabled: true, l402Enabled: false })
+    const paid = there(await merchants.setTier(merchant.id, 'individual'))
+    t.match(paid, {
+      tier: 'individual',
+      flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true }
+    })
+    t.same(merchants.caps(paid), { endpoints: null, challengesPerMonth: null, maxPriceSats: null, webhookEndpoints: 5 })
+    const off = there(await merchants.setFlags(merchant.id, { multiCurrencyEnabled: false }))
+    t.match(
+      off.flags,
+      { refundsEnabled: true, multiCurrencyEnabled: false, l402Enabled: true },
+      'then flags live on their own'
+    )
+  })
+
+  await t.test('retired and unknown stored tiers are read as the contract says, and kept as they are', async t => {
+    const { merchant } = await fresh()
+    await database.sql`update merchants set plan_tier = 'standalone' where id = ${merchant.id}`
+    t.match(await merchants.byId(merchant.id), { storedTier: 'standalone', tier: 'individual' })
+    await database.sql`update merchants set plan_tier = null where id = ${merchant.id}`
+    t.match(await merchants.byId(merchant.id), { storedTier: null, tier: 'free' })
+  })
+
+  await t.test('what billing says is kept to the millisecond, and what it does not say stays', async t => {
+    const { merchant } = await fresh()
+    const end = Date.parse('2026-12-21T00:00:00.123Z')
+    await merchants.setSubscription(merchant.id, {
+      subscriptionStatus: 'trialing',
+      currentPeriodEnd: end,
+      billingCustomerId: 'cus_1',
+      billingSubscriptionId: 'sub_1'
+    })
+    const later = there(await merchants.setSubscription(merchant.id, { subscriptionStatus: 'past_due' }))
+    t.match(later, {
+      subscriptionStatus: 'past_due',
+      currentPeriodEnd: end,
+      billingCustomerId: 'cus_1',
+      billingSubscriptionId: 'sub_1'
+    })
+    t.equal(there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: null })).currentPeriodEnd, null)
+  })
+
+  await t.test('the webhook secret is sealed, opened for its merchant, and can be cleared', async t => {
+    const { merchant } = await fresh()
+    t.equal(merchants.webhookSecret(merchant), null)
+    const set = there(
+      await merchants.changeWebhook(merchant.id, {
+        url: 'https://shop.example/hook',
+        secret: new Secret('canary-webhook-secret')
+      })
+    ).merchant
+    t.equal(set.webhookUrl, 'https://shop.example/hook')
+    t.equal(there(merchants.webhookSecret(set)).reveal(), 'canary-webhook-secret')
+    t.notMatch(String(await column(merchant.id, 'webhook_secret')), 'canary')
+    t.equal(there(await merchants.changeWebhook(merchant.id, { url: null })).merchant.webhookUrl, null)
+    t.equal(there(await merchants.changeWebhook(merchant.id, { secret: null })).merchant.webhookSecret, null)
+  })
+
+  await t.test('a webhook URL never stands without a secret: one is made, and given once (decision 67)', async t => {
+    const { merchant } = await fresh()
+    const first = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/hook' }))
+    const secret = there(first.issued).reveal()
+    t.match(secret, /^whsec_[A-Za-z0-9_-]{43}$/)
+    t.equal(there(merchants.webhookSecret(first.merchant)).reveal(), secret)
+    t.notMatch(String(await column(merchant.id, 'webhook_secret')), secret)
+    const moved = there(await merchants.changeWebhook(merchant.id, { url: 'https://shop.example/other' }))
+    t.equal(moved.issued, null, 'one that stands is kept')
+    t.equal(there(merchants.webhookSecret(moved.merchant)).reveal(), secret)
+    const cleared = there(await merchants.changeWebhook(merchant.id, { secret: null }))
+    t.not(there(cleared.issued).reveal(), secret, 'cleared under a standing URL, another is made')
+    t.equal(there(merchants.webhookSecret(cleared.merchant)).reveal(), there(cleared.issued).reveal())
+    const off = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null }))
+    t.match(off, { issued: null, merchant: { webhookUrl: null, webhookSecret: null } })
+    t.equal(there(await merchants.changeWebhook(merchant.id, {})).issued, null, 'without a URL none is needed')
+    t.equal(await merchants.changeWebhook(2_000_000_000, { url: 'https://shop.example/hook' }), null)
+  })
+
+  await t.test(
+    'whatever is set and cleared in whatever order, the URL is the last one and never stands without its secret',
+    async () => {
+      const { merchant } = await fresh()
+      const part = (values: readonly string[]) =>
+        fc.option(fc.option(fc.constantFrom(...values), { nil: undefined }), { nil: null })
+      const change = fc.record({
+        url: part(['https://a.example/', 'https://b.example/']),
+        secret: part(['a secret of sixteen', 'another of sixteen'])
+      })
+      await fc.assert(
+        fc.asyncProperty(fc.array(change, { maxLength: 6 }), async changes => {
+          let url = there(await merchants.changeWebhook(merchant.id, { url: null, secret: null })).merchant.webhookUrl
+          let secret: string | null = null
+          for (const { url: newUrl, secret: newSecret } of changes) {
+            const { merchant: after, issued } = there(
+              await merchants.changeWebhook(merchant.id, {
+                ...(newUrl === undefined ? {} : { url: newUrl }),
+                ...(newSecret === undefined ? {} : { secret: newSecret === null ? null : new Secret(newSecret) })
+              })
+            )
+            if (newUrl !== undefined) url = newUrl
+            if (newSecret !== undefined) secret = newSecret
+            const needed = url !== null && secret === null
+            if (needed !== (issued !== null)) return false
+            secret = issued?.reveal() ?? secret
+            if (after.webhookUrl !== url || (merchants.webhookSecret(after)?.reveal() ?? null) !== secret) return false
+          }
+          return true
+        }),
+        { numRuns: 30 }
+      )
+    }
+  )
+
+  await t.test(
+    'of webhook URLs set at once exactly one is given the secret, and it is the one that stands',
+    async t => {
+      const { merchant } = await fresh()
+      const all = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => merchants.changeWebhook(merchant.id, { url: `https://shop.example/${n}` }))
+      )
+      const issued = all.flatMap(changed => changed?.issued?.reveal() ?? [])
+      t.equal(issued.length, 1)
+      t.same(issued, [there(merchants.webhookSecret(there(await merchants.byId(merchant.id)))).reveal()])
+    }
+  )
+
+  await t.test('an account made with a webhook URL has a secret for it', async t => {
+    const { merchant } = await merchants.create({
+      name: 'W',
+      email: 'webhook@example.com',
+      webhookUrl: 'https://shop.example/hook'
+    })
+    t.match(there(merchants.webhookSecret(merchant)).reveal(), /^whsec_/)
+  })
+
+  await t.test('several accounts are read at once; those that do not stand are left out', async t => {
+    const one = (await fresh()).merchant
+    const two = (await fresh()).merchant
+    t.same(
+      [...(await merchants.byIds([one.id, 2_000_000_000, two.id])).keys()].sort((a, b) => a - b),
+      [one.id, two.id]
+    )
+    t.equal((await merchants.byIds([])).size, 0)
+  })
+
+  await t.test('a number that cannot be an id is an account that does not stand', async t => {
+    for (const id of [0, -1, 1.5, Number.NaN, 2 ** 31, 1e20]) {
+      t.equal(await merchants.byId(id), null)
+      t.equal(await merchants.regenerateKey(id), null)
+      t.equal(await merchants.deactivate(id), null)
+      t.equal(await merchants.setProviderKey(id, 'primary', new Secret('a-primary-key')), null)
+    }
+  })
+
+  await t.test('every write tells the listeners which account it was', async t => {
+    const { merchant } = await fresh()
+    const heard = Promise.withResolvers<string>()
+    const stop = await database.listen(merchantsChannel, payload => {
+      heard.resolve(payload)
+    })
+    t.teardown(stop)
+    await merchants.deactivate(merchant.id)
+    t.equal(await heard.promise, String(merchant.id))
+  })
+
+  await t.test(
+    'the first-run merchant: individual, active, all three flags on, sandbox key saved (decision 75)',
+    async t => {
+      const first = there(await firstRunMerchant(merchants, null, true, false))
+      const merchant = there(await merchants.holderOf(first.apiKey.reveal())).merchant
+      t.match(merchant, {
+        id: first.id,
+        tier: 'individual',
+        isActive: true,
+        flags: { refundsEnabled: true, multiCurrencyEnabled: true, l402Enabled: true }
+      })
+      t.not(merchant.primaryKey, null)
+      for (const feature of ['refunds', 'multi_currency', 'l402'] as const)
+        t.equal(gate(merchant, feature, clock.now()), null, feature)
+      t.equal(await firstRunMerchant(merchants, first, true, true), first, 'what the keys file names is left alone')
+      const elsewhere = { id: first.id + 1000, apiKey: first.apiKey }
+      for (const known of [null, elsewhere])
+        t.equal(await firstRunMerchant(merchants, known, true, false), null, 'another data folder gets no key')
+      t.equal(there(await merchants.holderOf(first.apiKey.reveal())).merchant.id, first.id, 'the key still works')
+      const again = there(await firstRunMerchant(merchants, null, true, true))
+      t.equal(again.id, first.id, 'a lost keys file does not make a second account')
+      t.equal(await merchants.holderOf(first.apiKey.reveal()), null)
+      t.equal(there(await merchants.holderOf(again.apiKey.reveal())).merchant.id, first.id)
+    }
+  )
+
+  await t.test('billing is asked once more before an ended period is refused (decision 83)', async t => {
+    let asked = 0
+    let renewed: SubscriptionFacts | null = null
+    const { merchants, clock } = setUp(database)
+    const gating = subscriptionGate(async ({ id }) => {
+      asked++
+      return renewed === null ? null : await merchants.setSubscription(id, renewed)
+    })
+    const { merchant } = await merchants.create({ name: 'R', email: 'renewal@example.com', tier: 'individual' })
+    const ended = there(await merchants.setSubscription(merchant.id, { currentPeriodEnd: clock.now() - 1 }))
+    t.match(await gating.refusal(ended, null, clock.now()), { error: 'Subscription period expired' })
+    t.equal(asked, 1)
+    renewed = {
+      subscriptionStatus: 'active',
+      currentPeriodEnd: clock.now() + 1000,
+      billingCustomerId: null,
+      billingSubscriptionId: null
+    }
+    t.equal(await gating.refusal(ended, null, clock.now()), null)
+    t.equal(there(await merchants.byId(merchant.id)).currentPeriodEnd, clock.now() + 1000, 'what was learnt is kept')
+    t.match(await gating.refusal({ ...ended, subscriptionStatus: 'canceled' }, null, clock.now()), {
+      error: 'Subscription not active'
+    })
+    t.equal(asked, 2, 'other refusals do not ask')
+  })
+})
+
+t.test('a database that is away is 503 with Retry-After, never "no such key"', async t => {
+  const away = (): Promise<never> => Promise.reject(new DatabaseStopped('for the test'))
+  // Only the methods that this test calls.
+  const store = { byKeyId: away, byId: away } as unknown as SqlMerchantStore
+  const merchants = new Merchants({ store, sealer, clock: new ManualClock(), plans: () => plans })
+  await t.rejects(
+    answered(merchants.holderOf(generateApiKey().key.reveal())),
+    errorLike({ status: 503, headers: ['Retry-After', '5'] })
+  )
+  await t.rejects(answered(merchants.byId(1)), errorLike({ status: 503 }))
+})

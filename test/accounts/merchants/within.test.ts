@@ -1,0 +1,74 @@
+import t, { type Test as T } from 'tap'
+import { Merchants } from '../../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { errorLike } from '../../support/error-like.ts'
+
+await eachDatabase(t, "accounts on a caller's transaction", async (t: T, database) => {
+  const plans = {
+    free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+    individual: { webhookEndpoints: 5 },
+    l402: { webhookEndpoints: 5 }
+  }
+  let told = 0
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
+    clock: new ManualClock(),
+    plans: () => plans,
+    keySaved: async () => {
+      told++
+    }
+  })
+
+  await t.test('what is written stands when the transaction does', async t => {
+    const { merchant, apiKey } = await database.transaction(async tx => {
+      const inside = merchants.within(tx)
+      const issued = await inside.create({ name: 'In', email: 'in@example.com' })
+      t.equal((await inside.byEmail('in@example.com'))?.id, issued.merchant.id, 'and is seen inside')
+      await inside.setTier(issued.merchant.id, 'l402')
+      return issued
+    })
+    t.match((await merchants.holderOf(apiKey.reveal()))?.merchant, { id: merchant.id, tier: 'l402' })
+  })
+
+  await t.test('and falls with it', async t => {
+    const { merchant } = await merchants.create({ name: 'Kept', email: 'kept@example.com' })
+    await t.rejects(
+      database.transaction(async tx => {
+        const inside = merchants.within(tx)
+        await inside.rename(merchant.id, { name: 'Undone' })
+        await inside.changeWebhook(merchant.id, { url: 'https://shop.example.com/' })
+        await inside.create({ name: 'Out', email: 'out@example.com' })
+        throw new Error('undone')
+      }),
+      { message: 'undone' }
+    )
+    t.same(await merchants.byId(merchant.id), merchant)
+    t.equal(await merchants.byEmail('out@example.com'), null)
+  })
+
+  await t.test('after a refusal in a savepoint the transaction goes on', async t => {
+    const { merchant } = await merchants.create({ name: 'First', email: 'first@example.com' })
+    await database.transaction(async tx => {
+      await t.rejects(
+        tx.savepoint(nested => merchants.within(nested).create({ name: 'Second', email: 'first@example.com' })),
+        errorLike({ status: 409 })
+      )
+      await merchants.within(tx).rename(merchant.id, { name: 'Renamed' })
+    })
+    t.match(await merchants.byId(merchant.id), { name: 'Renamed' })
+  })
+
+  await t.test('nobody is told of a provider key that may not stay', async t => {
+    const { merchant } = await merchants.create({ name: 'Keyed', email: 'keyed@example.com' })
+    await database.transaction(async tx => {
+      await merchants.within(tx).setProviderKey(merchant.id, 'primary', new Secret('a key'))
+    })
+    t.equal(told, 0)
+    await merchants.setProviderKey(merchant.id, 'primary', new Secret('another key'))
+    t.equal(told, 1)
+  })
+})

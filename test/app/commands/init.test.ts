@@ -1,0 +1,189 @@
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test as T } from 'tap'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { main } from '../../../src/app/main.ts'
+import { temporaryFolder } from '../../support/database.ts'
+import { buy, challengeOf, loadText, rootFolder, startGateway } from '../../support/gateway.ts'
+import { spawnGateway } from '../../support/gateway-process.ts'
+import { RawUpstream } from '../../support/raw-upstream.ts'
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const code = await main(args, {
+    print: line => {
+      out.push(line)
+    },
+    complain: line => {
+      err.push(line)
+    }
+  })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+async function api(t: T): Promise<RawUpstream> {
+  const upstream = await RawUpstream.serve('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nsold').listen()
+  t.teardown(() => upstream.close())
+  return upstream
+}
+
+/** Settings that only keep a test's gateway out of the way of others. */
+const OWN = 'server: { listen: "127.0.0.1:${PORT}" }\ndata: "${BOLTGATE_DATA}"\n'
+
+t.test('what init writes starts as it stands, says what it sells, and sells it', async t => {
+  const upstream = await api(t)
+  for (const [path, pay] of [
+    ['/v1/*', '/v1/'],
+    ['/*', '/']
+  ] as const) {
+    const file = join(temporaryFolder(t), 'gateway.yaml')
+    t.match(await run('init', '--upstream', upstream.origin, '--path', path, '--price', '7 sats', '-c', file), {
+      code: 0,
+      out: /^Wrote .*gateway\.yaml/
+    })
+    t.match(await run('check', '-c', file), { code: 0, err: '' })
+    const text = readFileSync(file, 'utf8')
+    t.ok(text.split('\n').length < 30)
+    const gateway = await spawnGateway(t, { yaml: OWN + text, documented: false })
+    t.same(
+      gateway.said.slice(0, 3),
+      [
+        `boltgate is listening on ${gateway.url}`,
+        `  Sells:   ${path} for 7 sats`,
+        `  Try it:  npx boltgate pay ${gateway.url}${pay}`
+      ],
+      path
+    )
+    t.match(await run('pay', `${gateway.url}${pay}`), { code: 0, out: /< 402\n[^]*< 200\n[^]*sold/ }, path)
+    t.equal((await gateway.send('GET', '/ready')).status, 200)
+    t.equal((await gateway.send('GET', '/health')).status, 200)
+    gateway.kill('SIGTERM')
+    t.match(await gateway.ended, { code: 0 })
+  }
+})
+
+t.test('init takes a bare number as satoshis', async t => {
+  const file = join(temporaryFolder(t), 'gateway.yaml')
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '10', '-c', file), {
+    code: 0,
+    out: /for 10 sats\./
+  })
+  t.equal((await loadText(readFileSync(file, 'utf8'), {})).config.routes[0]?.price, 10)
+})
+
+t.test('init refuses what would not run, and writes nothing over', async t => {
+  const folder = temporaryFolder(t)
+  const file = join(folder, 'gateway.yaml')
+  t.match(await run('init', '-c', file), { code: 2, err: /init needs --upstream/ })
+  t.match(await run('init', '--upstream', 'api.example.com', '-c', file), {
+    code: 1,
+    err: /upstream\.url: found "api\.example\.com"; allowed: an http or https address/
+  })
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--price', '1 shell', '-c', file), {
+    code: 1,
+    err: /price: found "1 shell"/
+  })
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'cash', '-c', file), {
+    code: 2,
+    err: /--provider is sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc or blink, not "cash"/
+  })
+  t.match(await run('init', '--upstream', 'https://api.example.com', '--provider', 'strike', '-c', file), {
+    code: 0,
+    out: /LIGHTNING_KEY=… npx boltgate start/
+  })
+  await t.rejects(loadText(readFileSync(file, 'utf8'), {}), /the environment variable LIGHTNING_KEY is not set/)
+  t.equal((await loadText(readFileSync(file, 'utf8'), { LIGHTNING_KEY: 'k' })).config.lightning.primary[0]?.key, 'k')
+  t.match(await run('init', '--upstream', 'https://api.example.com', '-c', file), { code: 2, err: /is there already/ })
+})
+
+t.test(
+  "a file with nothing but a route sells, and has the gateway's own addresses where it takes none of them itself",
+  async t => {
+    const upstream = await api(t)
+    const gateway = await startGateway(t, {
+      yaml: `${OWN}routes:\n  - { match: { path: [ /v1/*, /robots.txt ] }, price: 10 sats, chain: paid, upstream: { url: "${upstream.origin}" } }\n`
+    })
+    for (const path of ['/ready', '/health', '/metrics', '/openapi.json', '/llms.txt'])
+      t.equal((await gateway.send('GET', path)).status, 200, path)
+    t.match(await gateway.send('GET', '/favicon.ico'), {
+      status: 200,
+      headers: { 'content-type': 'image/svg+xml' },
+      text: /^<svg /
+    })
+    t.equal((await gateway.send('GET', '/robots.txt')).status, 402, "the file's own route goes first")
+    t.equal((await gateway.send('GET', '/elsewhere')).status, 404)
+    const authorization = await buy(gateway, '/v1/a')
+    t.equal((await gateway.send('GET', '/v1/a', { headers: { authorization } })).text, 'sold')
+  }
+)
+
+t.test("use leaves the gateway's own addresses out, production the wallet", async t => {
+  const paths = async (yaml: string): Promise<string[]> =>
+    (await loadText(yaml, {})).config.routes.flatMap(({ match }) => match.path)
+  const route = 'routes:\n  - { match: { path: /a }, chain: public, upstream: { url: "https://a.example" } }\n'
+  t.same(await paths(`use: []\n${route}`), ['/a'])
+  t.same(await paths(`use: [ sandbox ]\n${route}`), ['/a', '/sandbox/pay', '/sandbox/state'])
+  const production = `mode: production
+server: { publicUrl: https://api.example.com }
+secrets: { master: 0123456789abcdef0123456789abcdef }
+database: { url: "postgres://u:p@127.0.0.1/boltgate" }
+lightning: { primary: { kind: strike }, alternate: { kind: opennode } }
+`
+  const found = await paths(production + route)
+  t.ok(found.includes('/ready'))
+  t.notOk(found.includes('/sandbox/pay'))
+})
+
+t.test(
+  'chains of a file replace built-in ones of the same name, and a file that spells all out stays as it was',
+  async t => {
+    const yaml =
+      'chains: { paid: [ throttle, credential, challenge ] }\nroutes:\n  - { match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } }\n'
+    const { config } = await loadText(yaml, {})
+    t.same(
+      config.chains['paid']?.map(entry => entry.plugin),
+      ['throttle', 'credential', 'challenge']
+    )
+    const whole = (await loadText(readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8'), {})).config
+    t.equal(whole.routes.filter(({ at }) => at.file.startsWith('presets/')).length, 0)
+  }
+)
+
+t.test('an invoice without a description names host and path as people write them', async t => {
+  const gateway = await startGateway(t, {
+    yaml: `server: { listen: "127.0.0.1:\${PORT}", publicUrl: "http://shop.example:8080" }
+data: "\${BOLTGATE_DATA}"
+routes:
+  - { match: { path: /v1/* }, price: 10, chain: paid, upstream: { url: "http://127.0.0.1:9" } }
+  - { match: { host: api.example.com, path: /items/:id }, price: 10, chain: paid, upstream: { url: "http://127.0.0.1:9" } }
+`
+  })
+  const said = async (path: string, headers: Record<string, string> = {}): Promise<unknown> =>
+    decodeInvoice(challengeOf(await gateway.send('GET', path, { headers }), 'l402').parameters.get('invoice') ?? '')
+      .description
+  t.equal(await said('/v1/a', { host: 'evil.example' }), 'shop.example:8080/v1')
+  t.equal((await gateway.send('GET', '/openapi.json')).status, 200, 'and routes of one host are described')
+  t.equal(await said('/items/7', { host: 'api.example.com' }), 'api.example.com/items/:id')
+})
+
+t.test('--version says the version of the package', async t => {
+  const { version } = JSON.parse(readFileSync(join(rootFolder, 'package.json'), 'utf8')) as { version: string }
+  t.same(await run('--version'), { code: 0, out: version, err: '' })
+})
+
+t.test('the smallest files of the documents run as they stand', async t => {
+  const upstream = await api(t)
+  for (const page of ['README.md', 'docs/operating.md']) {
+    const text = readFileSync(join(rootFolder, page), 'utf8')
+    const [, yaml] = /```yaml\n(routes:\n[^]*?)```/.exec(text) ?? []
+    if (yaml === undefined) throw new Error(`${page} has no smallest file`)
+    const file = join(temporaryFolder(t), 'gateway.yaml')
+    writeFileSync(file, yaml)
+    t.match(await run('check', '-c', file), { code: 0, err: '' }, page)
+    const gateway = await startGateway(t, {
+      yaml: OWN + yaml.replace(/url: "?http[^" }]+"?/, `url: "${upstream.origin}"`)
+    })
+    t.equal((await gateway.send('GET', '/v1/a')).status, 402, page)
+  }
+})

@@ -1,0 +1,147 @@
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import t, { type Test as T } from 'tap'
+import { encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
+import { main } from '../../../src/app/main.ts'
+import { readLndConnect } from '../../../src/lightning/kinds/lnd/lndconnect.ts'
+import { permissionsOf } from '../../../src/lightning/kinds/lnd/permissions.ts'
+import { selfSigned } from '../../fakes/certificate.ts'
+import { temporaryFolder } from '../../support/database.ts'
+
+const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
+const EVERYTHING = [...RECEIVING, 'offchain:write', 'onchain:read', 'onchain:write', 'macaroon:generate', 'peers:write']
+
+function field(number: number, bytes: Uint8Array): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
+}
+
+/** A macaroon as lnd bakes it: the operations stand in its identifier. */
+function baked(permissions: readonly string[]): Buffer {
+  const entities = new Map<string, string[]>()
+  for (const permission of permissions) {
+    const [entity = '', action = ''] = permission.split(':')
+    entities.set(entity, [...(entities.get(entity) ?? []), action])
+  }
+  const operations = [...entities].map(([entity, actions]) =>
+    field(3, Buffer.concat([field(1, Buffer.from(entity)), ...actions.map(action => field(2, Buffer.from(action)))]))
+  )
+  const identifier = Buffer.concat([
+    Buffer.from([3]),
+    field(1, Buffer.alloc(16, 7)),
+    field(2, Buffer.from('0')),
+    ...operations
+  ])
+  return encodeMacaroon({ location: 'lnd', identifier, caveats: [], signature: Buffer.alloc(32, 9) })
+}
+
+const { certificate } = selfSigned({ names: ['localhost', 'node.example.com'] })
+
+/** lnd's folder with these files, beside its certificate. */
+function lndFolder(t: T, files: Readonly<Record<string, string | Uint8Array>>): string {
+  const dir = temporaryFolder(t)
+  for (const [name, content] of Object.entries({ 'tls.cert': certificate, ...files })) {
+    mkdirSync(dirname(join(dir, name)), { recursive: true })
+    if (content.length > 0) writeFileSync(join(dir, name), content)
+  }
+  return dir
+}
+
+async function run(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+  const out: string[] = []
+  const err: string[] = []
+  const code = await main(['key', 'lnd', ...args], {
+    print: line => {
+      out.push(line)
+    },
+    complain: line => {
+      err.push(line)
+    }
+  })
+  return { code, out: out.join('\n'), err: err.join('\n') }
+}
+
+const OF_MAINNET = 'data/chain/bitcoin/mainnet/'
+
+t.test('the key of a folder reaches the node with the macaroon that was baked for it', async t => {
+  const own = baked(RECEIVING)
+  const dir = lndFolder(t, {
+    'boltgate.macaroon': own,
+    [`${OF_MAINNET}admin.macaroon`]: baked(EVERYTHING),
+    'lnd.conf': '[Application Options]\nrpclisten=0.0.0.0:10009\nrestlisten=0.0.0.0:8181\n'
+  })
+  const { code, out, err } = await run('--dir', dir)
+  t.equal(code, 0)
+  const read = readLndConnect(out)
+  t.match(read, { origin: 'https://127.0.0.1:8181', certificate, servername: 'localhost' })
+  t.equal(read.macaroon.reveal(), own.toString('hex'))
+  t.match(err, /boltgate\.macaroon\.\n/)
+  t.match(err, /It can receive and not refund; for that bake one with offchain:write onchain:read onchain:write too\./)
+  t.match(err, /--address/)
+  t.notMatch(err, /admin|may do/)
+  t.notMatch(err, own.toString('base64url'))
+})
+
+t.test('the address of the node is said; the port may be left out', async t => {
+  const dir = lndFolder(t, { [`${OF_MAINNET}invoice.macaroon`]: baked(RECEIVING) })
+  for (const [address, origin] of [
+    ['node.example.com', 'https://node.example.com:8080'],
+    ['node.example.com:443', 'https://node.example.com:443']
+  ] as const) {
+    const { out, err } = await run('--dir', dir, '--address', address)
+    t.equal(readLndConnect(out).origin, origin)
+    t.notMatch(err, /--address/)
+  }
+})
+
+t.test('admin.macaroon is told as such, with the command that bakes a lesser one', async t => {
+  const dir = lndFolder(t, { [`${OF_MAINNET}admin.macaroon`]: baked(EVERYTHING) })
+  const { code, out, err } = await run('--dir', dir)
+  t.equal(code, 0)
+  t.ok(readLndConnect(out))
+  t.match(err, /It is admin\.macaroon, which may do everything that the node can \(macaroon:generate, peers:write\)/)
+  t.match(err, /lncli bakemacaroon --save_to=boltgate\.macaroon invoices:read invoices:write offchain:read/)
+})
+
+t.test('a certificate of a public authority is left out', async t => {
+  const dir = lndFolder(t, { 'boltgate.macaroon': baked(RECEIVING), 'tls.cert': '' })
+  t.match(await run('--dir', dir), { code: 1, err: /There is no tls\.cert in .* say --public.*\[BG_NODE_FOLDER\]/ })
+  const { out } = await run('--dir', dir, '--public', '--address', 'node.example.com:443')
+  t.match(readLndConnect(out), { origin: 'https://node.example.com:443', certificate: null })
+})
+
+t.test('what cannot make invoices, and what is not there, is said before anything is printed', async t => {
+  const refusals: ReadonlyArray<readonly [Readonly<Record<string, string | Uint8Array>>, string[], RegExp]> = [
+    [{}, [], /No macaroon was found in .*: lncli bakemacaroon/],
+    [{ 'boltgate.macaroon': baked(['invoices:read']) }, [], /boltgate\.macaroon lacks invoices:write/],
+    [{ 'boltgate.macaroon': 'hello' }, [], /none that lnd makes/],
+    [{ 'boltgate.macaroon': baked(RECEIVING), 'tls.cert': 'hello' }, [], /is not an X\.509 certificate/],
+    [
+      {
+        [`${OF_MAINNET}invoice.macaroon`]: baked(RECEIVING),
+        'data/chain/bitcoin/testnet/invoice.macaroon': baked(RECEIVING)
+      },
+      [],
+      /several networks .*--network mainnet, or --network testnet/
+    ],
+    [{ [`${OF_MAINNET}invoice.macaroon`]: baked(RECEIVING) }, ['--network', 'signet'], /found in .* for signet/],
+    [{}, ['--macaroon', '/nowhere/x.macaroon'], /cannot be read at \/nowhere\/x\.macaroon: ENOENT/]
+  ]
+  for (const [files, args, said] of refusals) {
+    const { code, out, err } = await run('--dir', lndFolder(t, files), ...args)
+    t.same([code, out], [1, ''], said.source)
+    t.match(err, said)
+  }
+  t.match(await run('--dir', '/no/such/folder'), {
+    code: 1,
+    err: /^There is no folder \/no\/such\/folder\. Name lnd's own with --dir, .*\[BG_NODE_FOLDER\]$/
+  })
+  t.match(await run('more'), { code: 2, err: /boltgate key lnd/ })
+})
+
+t.test('the permissions of a macaroon are read from its identifier, and nothing is made up for others', async t => {
+  t.same(permissionsOf(baked(RECEIVING)), RECEIVING)
+  t.equal(permissionsOf(baked([])), null)
+  t.equal(permissionsOf(Buffer.from('hello')), null)
+  const whole = baked(EVERYTHING)
+  for (let length = 0; length < whole.length; length++) t.equal(permissionsOf(whole.subarray(0, length)), null)
+})

@@ -1,0 +1,769 @@
+import t from 'tap'
+import { ConfigError } from '../../../src/engine/config/diagnose.ts'
+import type { Environment } from '../../../src/engine/config/interpolate.ts'
+import { loadConfigText } from '../../../src/engine/config/load.ts'
+import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
+import { pluginFacts } from './plugin-facts.ts'
+
+/** A sound file; each mistake below is one replacement in it. */
+const sound = `mode: development
+server:
+  listen: 127.0.0.1:8080
+  publicUrl: "\${PUBLIC_URL:-}"
+  workers: 1
+secrets: { master: "\${BOLTGATE_SECRET:-}" }
+payment: { realm: boltgate.local, tokenValidity: 1h }
+policies:
+  burst: { limit: 5, window: 10s }
+chains:
+  paid:
+    - correlation
+    - throttle: { policy: burst }
+    - body-limit: { limit: 1MiB }
+    - challenge
+    - forward
+  merchant: [correlation, { auth: { as: merchant } }, { throttle: { policy: read } }, idempotency, internal]
+  proxied: [throttle, proxy, challenge]
+routes:
+  - match: { method: POST, path: [/api/payments, /api/refunds] }
+    chain: merchant
+    upstream: { internal: api }
+  - match: { path: "/l402/proxy/:proxyId/*" }
+    chain: proxied
+    upstream: { proxy: ":proxyId" }
+  - match: { host: api.example.com, path: /v1/* }
+    price: 10 sats
+    chain: paid
+    upstream: { url: "https://internal.example:8443" }
+`
+
+async function problemsOf(text: string, env: Environment = {}): Promise<string[]> {
+  try {
+    await loadConfigText('gateway.yaml', text, env, {
+      plugins: pluginFacts,
+      providers: providerKinds,
+      internals: ['api']
+    })
+    return []
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n')
+    throw error
+  }
+}
+
+interface Mistake {
+  readonly name: string
+  readonly from: string
+  readonly to: string
+  readonly env?: Environment
+  readonly line: string
+}
+
+const mistakes: readonly Mistake[] = [
+  {
+    name: 'a price beside a meter',
+    from: '    price: 10 sats\n',
+    to: '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'tokens for a pattern with a named segment',
+    from: 'path: /v1/* }',
+    to: 'path: "/v1/:id" }\n    tokenPath: pattern',
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'tokens for several patterns',
+    from: 'path: /v1/* }',
+    to: 'path: [/v1/*, /v2/*] }\n    tokenPath: pattern',
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a meter that nothing in the chain reads',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: 1 msat }\n',
+    line: 'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a price of a unit without its own unit',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: 2 }\n',
+    line: 'gateway.yaml:27:40: routes[2].meter.prices: found 2; allowed: a price such as "2 msat", "1 sat" or "$0.000002", from 0 msat to 1000000000000 msat [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a table of prices without an entry',
+    from: '    price: 10 sats\n',
+    to: '    price: { by: { json: model }, of: {} }\n',
+    line: 'gateway.yaml:27:39: routes[2].price.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a table of prices of a meter without an entry',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: { by: { json: model }, of: {} } }\n',
+    line: 'gateway.yaml:27:67: routes[2].meter.prices.of: found an empty mapping; allowed: a mapping with an entry for at least one value of the field, such as { small: 1 sat } [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a meter whose prices are empty',
+    from: '    price: 10 sats\n',
+    to: '    meter: { bundle: 100 sats, prices: {} }\n',
+    line: 'gateway.yaml:27:40: routes[2].meter.prices: found an empty mapping; allowed: a price such as 2 msat, { input: 2 msat, output: 8 msat }, or a table by a field of the request [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a list that holds itself',
+    from: '[/api/payments, /api/refunds]',
+    to: '&paths [/api/payments, *paths]',
+    line: 'gateway.yaml:20:57: routes[0].match.path[1]: found the alias *paths inside its own anchor; allowed: an alias of a value that stands above it [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a required setting that holds a variable which is not set',
+    from: 'path: /v1/*',
+    to: 'path: "${PATHS}"',
+    line: 'gateway.yaml:26:43: routes[2].match.path: the environment variable PATHS is not set; set it, or give a default: ${PATHS:-default} [BG_CONFIG_VARIABLE]'
+  },
+  {
+    name: 'a tab in the indentation',
+    from: '  workers: 1',
+    to: '\tworkers: 1',
+    line: 'gateway.yaml:5:1: found a tab in the indentation; allowed: spaces only, such as two in the place of each tab [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a key indented too little',
+    from: '  workers: 1',
+    to: ' workers: 1',
+    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a key indented too far',
+    from: '  workers: 1',
+    to: '    workers: 1',
+    line: 'gateway.yaml:5:1: found an indentation that fits nothing above it; allowed: the keys of a mapping, or the dashes of a list, in one column [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a line without its colon',
+    from: 'mode: development',
+    to: 'mode development',
+    line: 'gateway.yaml:1:1: found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a bracket that is not closed',
+    from: '[/api/payments, /api/refunds]',
+    to: '[/api/payments, /api/refunds',
+    line: 'gateway.yaml:20:34: found a list or mapping in brackets that is not closed; allowed: every [ with its ] and every { with its }, indented below its key [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a quote that is not closed',
+    from: 'realm: boltgate.local',
+    to: 'realm: "boltgate.local',
+    line: 'gateway.yaml:7:19: found a text that begins with a quote and has no closing one; allowed: a quote at both ends [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a text with a colon and without quotes',
+    from: 'mode: development',
+    to: 'mode: a: b',
+    line: 'gateway.yaml:1:7: found a second "key: value" where a value should stand (a wrong indentation, or a colon in an unquoted text); allowed: one value; quote a text with ": " in it [BG_CONFIG_SYNTAX]'
+  },
+  {
+    name: 'a key that stands twice',
+    from: '  workers: 1',
+    to: '  workers: 1\n  workers: 2',
+    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first stands on line 5) [BG_CONFIG_KEY_TWICE]'
+  },
+  {
+    name: 'an unknown key',
+    from: '  workers: 1',
+    to: '  wrokers: 1',
+    line: 'gateway.yaml:5:3: server.wrokers: found the unknown key "wrokers"; allowed: listen, publicUrl, proxyUrl, workers, trustedProxies, limits. Did you mean "workers"? [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'a misspelt plugin',
+    from: '- throttle: { policy: burst }',
+    to: '- thorttle: { policy: burst }',
+    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"? [BG_PLUGIN_UNKNOWN]'
+  },
+  {
+    name: 'a misspelt key beside a plugin',
+    from: '- body-limit: { limit: 1MiB }',
+    to: '- body-limit: { limit: 1MiB }\n      disable: true',
+    line: 'gateway.yaml:15:7: chains.paid[2].disable: found the unknown key "disable" beside the plugin; allowed: one plugin in an entry, with when, disabled and mode beside it. Did you mean "disabled"? [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'an unknown setting of a plugin',
+    from: 'body-limit: { limit: 1MiB }',
+    to: 'body-limit: { limits: 1MiB }',
+    line: 'gateway.yaml:14:21: chains.paid[2].body-limit.limits: found the unknown key "limits"; allowed: limit. Did you mean "limit"? [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'rechallenge, which helped no client',
+    from: 'price: 10 sats',
+    to: 'price: 10 sats\n    rechallenge: true',
+    line: 'gateway.yaml:28:5: routes[2].rechallenge: found "rechallenge", which is no longer a setting: no client pays on a 401 or 403, whatever lines it has. Write `renewal: 402` in its place; allowed: name, match, chain, upstream, price, free, priceGrace, tokenPath, tokenValidity, description, releaseOn, afterCrash and 5 more [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: "a grace for prices that are merchants' own",
+    from: '    upstream: { proxy: ":proxyId" }',
+    to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
+    line: "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_ROUTE_MISMATCH]"
+  },
+  {
+    name: 'a cap that is no longer there',
+    from: 'tokenValidity: 1h',
+    to: 'maxOutstanding: { proxy: 1000 }',
+    line: 'gateway.yaml:7:53: payment.maxOutstanding.proxy: found "proxy", which is no longer a setting: it counted the invoices of all clients together, which strangers could fill; place caps those of one client address; allowed: address, place [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'a cap of a place below that of one request',
+    from: 'tokenValidity: 1h',
+    to: 'maxOutstanding: { address: 50 }',
+    line: 'gateway.yaml:7:35: payment.maxOutstanding.place: found 40, which is less than address; allowed: at least 50 [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'an unknown policy',
+    from: 'policy: burst',
+    to: 'policy: brust',
+    line: 'gateway.yaml:13:27: chains.paid[1].throttle.policy: found the unknown policy "brust"; allowed: admin, burst, checkout-create, console, global, l402-proxy, magic-link, passkey, payment-create, read, webhook, write. Did you mean "burst"? [BG_CONFIG_REFERENCE]'
+  },
+  {
+    name: 'an unknown chain',
+    from: 'chain: merchant',
+    to: 'chain: merchants',
+    line: 'gateway.yaml:21:12: routes[0].chain: found the unknown chain "merchants"; allowed: merchant, paid, proxied. Did you mean "merchant"? [BG_CONFIG_REFERENCE]'
+  },
+  {
+    name: 'an unknown internal upstream',
+    from: 'internal: api }',
+    to: 'internal: apo }',
+    line: 'gateway.yaml:22:27: routes[0].upstream.internal: found the unknown internal upstream "apo"; allowed: api. Did you mean "api"? [BG_CONFIG_REFERENCE]'
+  },
+  {
+    name: 'a route without an upstream',
+    from: '    upstream: { proxy: ":proxyId" }\n',
+    to: '',
+    line: 'gateway.yaml:23:5: routes[1].upstream: found nothing; this key is required: a name under upstreams, or a mapping with exactly one of internal, proxy and url [BG_CONFIG_MISSING_KEY]'
+  },
+  {
+    name: 'an upstream without a target',
+    from: 'upstream: { proxy: ":proxyId" }',
+    to: 'upstream: { timeout: 3s }',
+    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url [BG_CONFIG_UPSTREAM]'
+  },
+  {
+    name: 'a route with two upstreams',
+    from: '{ proxy: ":proxyId" }',
+    to: '{ proxy: ":proxyId", internal: api }',
+    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url [BG_CONFIG_UPSTREAM]'
+  },
+  {
+    name: 'a setting of an HTTP upstream beside an internal one',
+    from: '{ internal: api }',
+    to: '{ internal: api, timeout: 3s }',
+    line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_UPSTREAM]'
+  },
+  {
+    name: 'the id of a proxy from a parameter that the path lacks',
+    from: 'proxy: ":proxyId"',
+    to: 'proxy: ":id"',
+    line: 'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a value of the wrong type',
+    from: 'workers: 1',
+    to: 'workers: two',
+    line: 'gateway.yaml:5:12: server.workers: found "two"; allowed: a whole number from 1 to 1024 [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a list where a mapping belongs',
+    from: 'payment: { realm: boltgate.local, tokenValidity: 1h }',
+    to: 'payment: [boltgate.local]',
+    line: 'gateway.yaml:7:10: payment: found a list; allowed: a mapping with the keys realm, schemes, order, serviceName, macaroonLocation, l402Lsat, problemBase, tokenValidity, invoiceExpiry, defaultPrice, maxOutstanding, leaseTimeout [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a value that is not one of the choices',
+    from: 'mode: development',
+    to: 'mode: developement',
+    line: 'gateway.yaml:1:7: mode: found "developement"; allowed: development, production. Did you mean "development"? [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a duration without a unit',
+    from: 'tokenValidity: 1h',
+    to: 'tokenValidity: 3600',
+    line: 'gateway.yaml:7:50: payment.tokenValidity: found 3600; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a duration in an unknown unit',
+    from: 'window: 10s',
+    to: 'window: 10 seconds',
+    line: 'gateway.yaml:9:30: policies.burst.window: found "10 seconds"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 1d [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a size in an unknown unit',
+    from: 'limit: 1MiB',
+    to: 'limit: 1 meg',
+    line: 'gateway.yaml:14:28: chains.paid[2].body-limit.limit: found "1 meg"; allowed: a size such as "64KiB", "1MiB" or "10MB", or a whole number of bytes [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a variable that is not set',
+    from: '127.0.0.1:8080',
+    to: '"127.0.0.1:${PORT}"',
+    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is not set; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]'
+  },
+  {
+    name: 'a variable that is empty',
+    from: '127.0.0.1:8080',
+    to: '"127.0.0.1:${PORT}"',
+    env: { PORT: '' },
+    line: 'gateway.yaml:3:11: server.listen: the environment variable PORT is empty; set it, or give a default: ${PORT:-default} [BG_CONFIG_VARIABLE]'
+  },
+  {
+    name: 'a variable without its closing brace',
+    from: '127.0.0.1:8080',
+    to: '"127.0.0.1:${PORT"',
+    line: 'gateway.yaml:3:11: server.listen: found "${" without its "}"; allowed: ${NAME}, ${NAME:-default}, or "$${" for a plain "${" [BG_CONFIG_VARIABLE]'
+  },
+  {
+    name: 'a port out of range',
+    from: '127.0.0.1:8080',
+    to: '127.0.0.1:80800',
+    line: 'gateway.yaml:3:11: server.listen: found "127.0.0.1:80800"; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080 [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a bad port out of the environment',
+    from: '127.0.0.1:8080',
+    to: '"127.0.0.1:${PORT}"',
+    env: { PORT: 'http' },
+    line: 'gateway.yaml:3:11: server.listen: found what "127.0.0.1:${PORT}" gives; allowed: an address and a port from 0 to 65535, such as 127.0.0.1:8080 or [::1]:8080 [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a path without its leading slash',
+    from: 'path: /v1/*',
+    to: 'path: v1/*',
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "v1/*"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/*. Did you mean "/v1/*"? [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a star in the middle of a path',
+    from: 'path: /v1/*',
+    to: 'path: /v1/*/x',
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/*/x"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a parameter that a path has twice',
+    from: 'path: /v1/*',
+    to: 'path: /v1/:m/:m',
+    line: 'gateway.yaml:26:43: routes[2].match.path: found "/v1/:m/:m"; allowed: a path that begins with "/", with ":name" for a segment, each name once, and "/*" at its end alone, such as /v1/items/:id or /files/* [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a method in small letters',
+    from: 'method: POST',
+    to: 'method: post',
+    line: 'gateway.yaml:20:22: routes[0].match.method: found "post"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'an unknown method in a list',
+    from: 'method: POST',
+    to: 'method: [GET, PSOT]',
+    line: 'gateway.yaml:20:28: routes[0].match.method[1]: found "PSOT"; allowed: a method in capitals: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS. Did you mean "POST"? [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a negative price',
+    from: 'price: 10 sats',
+    to: 'price: -10',
+    line: 'gateway.yaml:27:12: routes[2].price: found -10; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price in another currency',
+    from: 'price: 10 sats',
+    to: 'price: 1 CHF',
+    line: 'gateway.yaml:27:12: routes[2].price: found "1 CHF"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price by two fields',
+    from: 'price: 10 sats',
+    to: 'price: { by: { json: model, header: x-model }, of: { small: 5 } }',
+    line: 'gateway.yaml:27:33: routes[2].price.by.header: found the unknown key "header"; allowed: json [BG_CONFIG_UNKNOWN_KEY]'
+  },
+  {
+    name: 'a price by a parameter that the path has not',
+    from: 'price: 10 sats',
+    to: 'price: { by: { path: model }, of: { small: 5 } }',
+    line: 'gateway.yaml:27:26: routes[2].price.by.path: found "model", which is no parameter of /v1/*; allowed: a path with one, such as /v1/:model [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a table with a price that is none',
+    from: 'price: 10 sats',
+    to: 'price: { by: { json: model }, of: { small: 5, large: $-1 } }',
+    line: 'gateway.yaml:27:58: routes[2].price.of.large: found "$-1"; allowed: a price such as "10 sats", "1500 msat", "$0.002" or "0.01 EUR", or a whole number of satoshis, from 0 sats to 1000000000 sats [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price server without an address',
+    from: 'price: 10 sats',
+    to: 'price: { from: "127.0.0.1:9100/price" }',
+    line: 'gateway.yaml:27:20: routes[2].price.from: found "127.0.0.1:9100/price"; allowed: an http or https address, such as https://api.example.com/v1 [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'two fields of one name for a price server',
+    from: 'price: 10 sats',
+    to: 'price: { from: "http://127.0.0.1:9100/price", fields: [ { json: a }, { query: a } ] }',
+    line: 'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_KEY_TWICE]'
+  },
+  {
+    name: 'free calls for no time',
+    from: 'price: 10 sats',
+    to: 'price: 10 sats\n    free: { calls: 20, per: 0s }',
+    line: 'gateway.yaml:28:29: routes[2].free.per: found "0s"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1s to 30d [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a price on a chain that asks for no payment',
+    from: '    chain: merchant',
+    to: '    chain: merchant\n    price: 1 sat',
+    line: 'gateway.yaml:22:5: routes[0].price: found a price, but the chain "merchant" asks for no payment; allowed: a chain with an entry that does, such as challenge [BG_CHAIN_SALE]'
+  },
+  {
+    name: 'a second route for the same requests',
+    from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
+    to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
+    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 23) [BG_ROUTE_TWICE]'
+  },
+  {
+    name: 'a plugin after the one that answers',
+    from: '    - challenge\n    - forward\n',
+    to: '    - forward\n    - challenge\n    - forward\n',
+    line: 'gateway.yaml:15:7: chains.paid[3]: found "forward" before the end of the chain; allowed: forward as the last entry only, because it answers the request [BG_CHAIN_ORDER]'
+  },
+  {
+    name: 'a chain that ends with forward for an internal upstream',
+    from: 'chain: merchant',
+    to: 'chain: paid',
+    line: 'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal [BG_ROUTE_MISMATCH]'
+  },
+  {
+    name: 'a throttle after the challenge',
+    from: '    - throttle: { policy: burst }\n    - body-limit: { limit: 1MiB }\n    - challenge\n',
+    to: '    - body-limit: { limit: 1MiB }\n    - challenge\n    - throttle: { policy: burst }\n',
+    line: 'gateway.yaml:15:7: chains.paid[3]: found "throttle" after challenge; allowed: throttle before challenge [BG_CHAIN_ORDER]'
+  },
+  {
+    name: 'idempotency without auth before it',
+    from: '{ auth: { as: merchant } }, ',
+    to: '',
+    line: 'gateway.yaml:17:59: chains.merchant[2]: found "idempotency", which needs the principal, without an earlier entry that provides it; allowed: idempotency after auth [BG_CHAIN_ORDER]'
+  },
+  {
+    name: 'several workers with state in memory',
+    from: 'workers: 1',
+    to: 'workers: 2\ndatabase: { url: "postgres://127.0.0.1/boltgate" }',
+    line: 'gateway.yaml:5:12: server.workers: found 2 workers with state in memory; allowed: 1 worker, or state.url with the address of a Redis server [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'several workers with the embedded database',
+    from: 'workers: 1',
+    to: 'workers: 2\nstate: { url: "redis://127.0.0.1" }',
+    line: 'gateway.yaml:5:12: server.workers: found 2 workers with the embedded database; allowed: 1 worker, or database.url with the address of a PostgreSQL server [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a pooler without an address to listen at',
+    from: 'workers: 1',
+    to: 'workers: 1\ndatabase: { url: "postgres://127.0.0.1/boltgate", pooler: transaction }',
+    line: 'gateway.yaml:6:59: database.pooler: found transaction without listenUrl; allowed: with listenUrl, the address of the same database past the pooler [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a pooler before the embedded database',
+    from: 'workers: 1',
+    to: 'workers: 1\ndatabase: { pooler: transaction }',
+    line: 'gateway.yaml:6:21: database.pooler: found with the embedded database; allowed: with the address of a PostgreSQL server in url [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'several Redis that are no cluster',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { url: "redis://a,redis://b" }',
+    line: 'gateway.yaml:6:15: state.url: found several addresses; allowed: one, or several beside cluster: true [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a cluster in memory',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { cluster: true }',
+    line: 'gateway.yaml:6:1: state.url: found memory: beside cluster: true; allowed: the addresses of nodes of a Redis Cluster [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a numbered database of a cluster',
+    from: 'workers: 1',
+    to: 'workers: 1\nstate: { url: "redis://a:7001,redis://b/3", cluster: true }',
+    line: 'gateway.yaml:6:15: state.url: found the number of a database beside cluster: true; allowed: addresses such as redis://host:6379 [BG_CONFIG_CONFLICT]'
+  },
+  {
+    name: 'a secret that is too short',
+    from: '"${BOLTGATE_SECRET:-}"',
+    to: 'hunter2',
+    line: 'gateway.yaml:6:20: secrets.master: found a secret of 7 characters; allowed: at least 32 characters, such as the output of `openssl rand -base64 48` [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a realm that clients would split',
+    from: 'realm: boltgate.local',
+    to: 'realm: "a, b"',
+    line: 'gateway.yaml:7:19: payment.realm: found "a, b"; allowed: printable ASCII without | " \\ and comma, at most 128 characters [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a publicUrl with a path',
+    from: '"${PUBLIC_URL:-}"',
+    to: 'https://example.com/api',
+    line: 'gateway.yaml:4:14: server.publicUrl: found "https://example.com/api"; allowed: an http or https address without a path, such as https://api.example.com [BG_CONFIG_VALUE]'
+  },
+  {
+    name: 'a key without its value',
+    from: 'tokenValidity: 1h',
+    to: 'tokenValidity:',
+    line: 'gateway.yaml:7:50: payment.tokenValidity: found nothing; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", of at least 1s [BG_CONFIG_VALUE]'
+  }
+]
+
+t.test('the file that the mistakes are made in is sound', async t => {
+  t.same(await problemsOf(sound), [])
+})
+
+for (const { name, from, to, env, line } of mistakes) {
+  t.test(`${name} gives one clear line`, async t => {
+    t.equal(sound.split(from).length, 2, 'the place of the mistake is unique')
+    t.same(
+      await problemsOf(
+        sound.replace(from, () => to),
+        env
+      ),
+      [line]
+    )
+  })
+}
+
+const production = `mode: production
+server: { publicUrl: https://api.example.com }
+secrets: { master: 0123456789abcdef0123456789abcdef }
+database: { url: "postgres://u:p@127.0.0.1/boltgate" }
+lightning:
+  primary: { kind: strike, key: k }
+  alternate: { kind: opennode }
+`
+
+t.test('a production file with all that production needs is sound', async t => {
+  t.same(await problemsOf(production), [])
+  t.same(
+    await problemsOf(production.replace('kind: opennode', 'kind: opennode, url: "http://127.0.0.1:8080"')),
+    [],
+    'plain HTTP to the machine itself is no risk'
+  )
+})
+
+t.test('several providers of a slot: each mistake at its own place, and names that tell them apart', async t => {
+  const listed = (primary: string): string => `lightning:
+  primary:
+${primary}
+`
+  t.same(
+    await problemsOf(listed('    - { kind: phoenixd }\n    - { kind: lnd }\n    - { kind: lnd, name: backup }')),
+    []
+  )
+  t.same(
+    await problemsOf(
+      listed(
+        '    - { kind: phoenixd }\n    - { kind: lnd, key: no }\n    - { kind: lnd }\n    - { kind: cln, name: strike }'
+      )
+    ),
+    [
+      'gateway.yaml:4:25: lightning.primary[1].key: The lnd key must have the form lndconnect://host:port?cert=<base64url>&macaroon=<base64url>. [BG_CONFIG_PROVIDER_KEY]',
+      'gateway.yaml:5:7: lightning.primary[2]: found a second provider called "lnd" in primary; allowed: a name of its own, as in { kind: lnd, name: lnd-2 } [BG_CONFIG_CONFLICT]',
+      'gateway.yaml:6:26: lightning.primary[3].name: found "strike", which is a kind; allowed: a name of its own [BG_CONFIG_CONFLICT]'
+    ]
+  )
+  t.match(await problemsOf(listed('    []')), [/lightning\.primary: found an empty list/])
+  t.match(
+    await problemsOf(production.replace('{ kind: strike, key: k }', '[ { kind: strike, key: k }, { kind: sandbox } ]')),
+    [/lightning\.primary\[1\]\.kind: found the sandbox in production/]
+  )
+})
+
+const refused: readonly (readonly [name: string, from: string, to: string, line: string])[] = [
+  [
+    'the sandbox',
+    'kind: strike',
+    'kind: sandbox',
+    'gateway.yaml:6:20: lightning.primary.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a sandbox that stands there by default',
+    '  alternate: { kind: opennode }\n',
+    '',
+    'gateway.yaml:5:1: lightning.alternate.kind: found the sandbox in production; allowed: strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a provider that is called over plain HTTP',
+    'kind: opennode',
+    'kind: opennode, url: "http://10.0.0.9:8080"',
+    'gateway.yaml:7:37: lightning.alternate.url: found a plain http address in production; allowed: an https address, or http to this machine [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'prices that come over plain HTTP',
+    'lightning:',
+    'prices: { urls: { kraken: "http://prices.example" } }\nlightning:',
+    'gateway.yaml:5:27: prices.urls.kraken: found a plain http address in production; allowed: an https address, or http to this machine [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a billing provider that takes no money',
+    'lightning:',
+    'billing: { kind: sandbox }\nlightning:',
+    'gateway.yaml:5:18: billing.kind: found the sandbox in production; allowed: stripe, none [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a billing key with which test cards buy plans',
+    'lightning:',
+    'billing: { kind: stripe, key: sk_test_1, webhookSecret: whsec_1, prices: { individual: price_1 } }\nlightning:',
+    'gateway.yaml:5:31: billing.key: found a key of test mode in production, with which test cards buy plans; allowed: a live key, such as sk_live_… [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a billing provider that is called over plain HTTP',
+    'lightning:',
+    'billing: { url: "http://10.0.0.9" }\nlightning:',
+    'gateway.yaml:5:17: billing.url: found a plain http address in production; allowed: an https address, or http to this machine [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a shop of nothing',
+    'lightning:',
+    'storefront: { kind: sandbox }\nlightning:',
+    'gateway.yaml:5:21: storefront.kind: found the sandbox in production; allowed: shopify [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a missing master secret',
+    'master: 0123456789abcdef0123456789abcdef',
+    'master: "${BOLTGATE_SECRET:-}"',
+    'gateway.yaml:3:20: secrets.master: found nothing in production; allowed: at least 32 characters, such as the output of `openssl rand -base64 48` [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'the embedded database',
+    'postgres://u:p@127.0.0.1/boltgate',
+    'pglite:',
+    'gateway.yaml:4:18: database.url: found the embedded database in production; allowed: an address such as postgres://user:password@host:5432/name [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a missing publicUrl',
+    '{ publicUrl: https://api.example.com }',
+    '{}',
+    'gateway.yaml:2:1: server.publicUrl: found nothing in production; allowed: the https address that clients use, such as https://api.example.com [BG_CONFIG_PRODUCTION]'
+  ],
+  [
+    'a plain-HTTP publicUrl',
+    'https://api.example.com',
+    'http://api.example.com',
+    'gateway.yaml:2:22: server.publicUrl: found a plain http address in production; allowed: an https address, such as https://api.example.com [BG_CONFIG_PRODUCTION]'
+  ]
+]
+
+for (const [name, from, to, line] of refused) {
+  t.test(`production refuses ${name}`, async t => {
+    t.same(await problemsOf(production.replace(from, () => to)), [line])
+  })
+}
+
+t.test('production with priced routes needs the provider key that they are paid to', async t => {
+  const routes = `chains: { paid: [challenge, forward] }
+routes: [{ match: { path: /a }, price: 1, chain: paid, upstream: { url: "https://a.example" } }]
+`
+  t.same(await problemsOf(production + routes), [])
+  t.same(await problemsOf(production.replace(', key: k', '') + routes), [
+    'gateway.yaml:6:3: lightning.primary.key: found nothing, but the route on line 9 has a price; allowed: the provider key that its payments go to [BG_CONFIG_PROVIDER_KEY]'
+  ])
+})
+
+t.test('a misspelt plugin makes no second line at the routes that need it', async t => {
+  t.same((await problemsOf(sound.replace('- challenge', '- chalenge'))).length, 1)
+})
+
+t.test('all mistakes are told at once, in the order of the file', async t => {
+  const lines = await problemsOf(
+    sound
+      .replace('mode: development', 'mode: producton')
+      .replace('policy: burst', 'policy: brust')
+      .replace('chain: merchant', 'chain: merchants')
+      .replace('price: 10 sats', 'price: free')
+  )
+  t.same(
+    lines.map(line => line.split(': ')[0]),
+    ['gateway.yaml:1:7', 'gateway.yaml:13:27', 'gateway.yaml:21:12', 'gateway.yaml:27:12']
+  )
+})
+
+const settings: readonly (readonly [name: string, text: string, line: string])[] = [
+  [
+    'a longer time to connect than a timer has',
+    'upstreams: { a: { url: "http://127.0.0.1:9", connectTimeout: 30d } }',
+    'gateway.yaml:1:62: upstreams.a.connectTimeout: found "30d"; allowed: a duration such as "500ms", "30s", "10m", "1h" or "2d", from 1ms to 10m [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a single source of prices',
+    'prices: { sources: [kraken] }',
+    'gateway.yaml:1:20: prices.sources: found a list of 1; allowed: a list of at least 2 [BG_CONFIG_VALUE]'
+  ],
+  [
+    'prices that grow too old while they are used',
+    'prices: { refresh: 3m, maxAge: 2m }',
+    'gateway.yaml:1:32: prices.maxAge: found 2m, which is shorter than refresh; allowed: at least 3m [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'stripe without its key',
+    'billing: { kind: stripe, webhookSecret: whsec_1, prices: { individual: price_1 } }',
+    'gateway.yaml:1:1: billing.key: found nothing beside kind stripe; allowed: the secret key of the account, such as sk_live_… [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'stripe without what signs its notifications',
+    'billing: { kind: stripe, key: sk_1, prices: { individual: price_1 } }',
+    'gateway.yaml:1:1: billing.webhookSecret: found nothing beside kind stripe; allowed: the signing secret of the webhook endpoint, such as whsec_… [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'stripe without a price',
+    'billing: { kind: stripe, key: sk_1, webhookSecret: whsec_1 }',
+    'gateway.yaml:1:1: billing.prices.individual: found nothing beside kind stripe; allowed: the id of a monthly price, such as price_… [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a path behind the address of stripe',
+    'billing: { kind: stripe, url: "https://a.example/v1", key: sk_1, webhookSecret: whsec_1, prices: { individual: price_1 } }',
+    "gateway.yaml:1:31: billing.url: found an address with a path; allowed: one without, since the path is the API's own [BG_CONFIG_CONFLICT]"
+  ],
+  [
+    'a mail server without a sender',
+    'mail: { smtp: "smtp://mail.example" }',
+    'gateway.yaml:1:1: mail.from: found nothing beside a mail server; allowed: the sender of mail, such as Example <no-reply@example.com> [BG_CONFIG_CONFLICT]'
+  ],
+  [
+    'a sender with a line break',
+    'mail: { from: "A\\r\\nBcc: x <a@example.com>" }',
+    'gateway.yaml:1:15: mail.from: found "A\\r\\nBcc: x <a@example.com>"; allowed: an address, or a name and an address, such as Example <no-reply@example.com> [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a mail server of another kind',
+    'mail: { smtp: "https://u:secret@mail.example" }',
+    'gateway.yaml:1:15: mail.smtp: found a secret of 29 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587 [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a user without a password',
+    'mail: { smtp: "smtp://user@mail.example", from: a@example.com }',
+    'gateway.yaml:1:15: mail.smtp: found a secret of 24 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587 [BG_CONFIG_VALUE]'
+  ],
+  [
+    'a password that cannot be read',
+    'mail: { smtp: "smtp://user:50%@mail.example", from: a@example.com }',
+    'gateway.yaml:1:15: mail.smtp: found a secret of 28 characters; allowed: an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587 [BG_CONFIG_VALUE]'
+  ]
+]
+
+for (const [name, text, line] of settings) {
+  t.test(`${name} gives one clear line`, async t => {
+    t.same(await problemsOf(text), [line])
+  })
+}
+
+t.test('senders and mail servers as people write them are sound', async t => {
+  for (const from of ['a@example.com', 'Example <no-reply@example.com>', 'Zoë & Co. <a+b@mail.example.com>']) {
+    for (const smtp of [
+      'smtp://localhost',
+      'smtp://mail.example:587',
+      'smtps://user:p%40ss@mail.example/',
+      'smtp://user%40example.com:x@[::1]:25'
+    ]) {
+      t.same(await problemsOf(`mail: { smtp: "${smtp}", from: "${from}" }`), [])
+    }
+  }
+})

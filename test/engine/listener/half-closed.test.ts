@@ -1,0 +1,278 @@
+import t from 'tap'
+import type { Context } from '../../../src/engine/message/context.ts'
+import type { Wire } from '../../../src/engine/message/wire.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import type { RawClient } from '../../support/raw-client.ts'
+import { openDoor, reply, watchWire } from './support.ts'
+
+async function until(holds: () => boolean): Promise<void> {
+  while (!holds())
+    await new Promise(resolve => {
+      setTimeout(resolve, 2)
+    })
+}
+
+for (const fastLane of [true, false]) {
+  const way = fastLane ? 'on the fast lane' : 'over node:http'
+
+  t.test(`a client that ends its side behind a whole request gets an answer that takes a moment: ${way}`, async t => {
+    const asked: Array<{ ctx: Context; wire: Wire }> = []
+    const clock = new ManualClock()
+    const door = await openDoor(t, {
+      fastLane,
+      clock,
+      handle(ctx, wire) {
+        asked.push({ ctx, wire })
+      }
+    })
+    const client = await door.connect()
+    client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\na')
+    client.socket.end()
+    await until(() => asked.length === 1)
+    await new Promise(resolve => {
+      setTimeout(resolve, 20)
+    })
+    if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
+    t.equal((await client.response()).body, 'one')
+    await until(() => asked.length === 2)
+    await new Promise(resolve => {
+      setTimeout(resolve, 20)
+    })
+    if (asked[1] !== undefined) reply(asked[1].wire, 200, 'two')
+    t.equal((await client.response()).body, 'two')
+    t.equal((await client.ending()).how, 'end', 'and the connection ends')
+  })
+
+  t.test(`one that ends its side after a wait is asked at once whether it has left: ${way}`, async t => {
+    for (const waits of [true, false]) {
+      const clock = new ManualClock()
+      const wires: Wire[] = []
+      const door = await openDoor(t, {
+        fastLane,
+        clock,
+        handle(_ctx, wire) {
+          wires.push(wire)
+        }
+      })
+      const client = await door.connect()
+      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      await until(() => wires.length === 1)
+      if (waits) clock.advance(1000)
+      client.socket.end()
+      if (waits) await client.until('100 Continue')
+      else
+        await new Promise(resolve => {
+          setTimeout(resolve, 20)
+        })
+      t.equal(client.received.includes('100 Continue'), waits)
+      if (wires[0] !== undefined) reply(wires[0], 200, 'one')
+      await client.ending()
+      t.match(client.received, /one$/, 'it may still read')
+    }
+  })
+
+  t.test(
+    `one that has left is found out within a second, before its answer and in a silence of it: ${way}`,
+    async t => {
+      for (const begun of [false, true]) {
+        const clock = new ManualClock()
+        const wires: Wire[] = []
+        const door = await openDoor(t, {
+          fastLane,
+          clock,
+          handle(_ctx, wire) {
+            wires.push(wire)
+          }
+        })
+        const client = await door.connect()
+        client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+        await until(() => wires.length === 1)
+        const [wire] = wires
+        if (wire === undefined) throw new Error('no request')
+        const watched = watchWire(wire)
+        if (begun) {
+          wire.head(200, ['Content-Type', 'text/event-stream'])
+          wire.write(Buffer.from('data: 1\n\n'))
+          await client.until('data: 1')
+        }
+        client.close()
+        await new Promise(resolve => {
+          setTimeout(resolve, 20)
+        })
+        clock.advance(500)
+        await new Promise(resolve => {
+          setTimeout(resolve, 20)
+        })
+        clock.advance(500)
+        t.equal(await watched.closed, false)
+      }
+    }
+  )
+
+  t.test(
+    `one that waits is told by an interim answer that it is not forgotten, and then has its own: ${way}`,
+    async t => {
+      const clock = new ManualClock()
+      const wires: Wire[] = []
+      const door = await openDoor(t, {
+        fastLane,
+        clock,
+        handle(_ctx, wire) {
+          wires.push(wire)
+        }
+      })
+      const client = await door.connect()
+      client.send('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+      client.socket.end()
+      await until(() => wires.length === 1)
+      await new Promise(resolve => {
+        setTimeout(resolve, 20)
+      })
+      clock.advance(3_000)
+      await new Promise(resolve => {
+        setTimeout(resolve, 20)
+      })
+      if (wires[0] !== undefined) reply(wires[0], 200, 'late')
+      t.equal((await client.response()).status, 100)
+      await client.until('late')
+    }
+  )
+}
+
+for (const fastLane of [true, false]) {
+  t.test(`presence: a client that has ended its side is asked twice before its head, lane ${fastLane}`, async t => {
+    const clock = new ManualClock()
+    const wires: Wire[] = []
+    const door = await openDoor(t, {
+      fastLane,
+      clock,
+      handle(_ctx, wire) {
+        watchWire(wire)
+        wires.push(wire)
+      }
+    })
+    const ask = async (request: string): Promise<readonly [RawClient, Wire]> => {
+      const client = await door.connect()
+      const before = wires.length
+      client.send(request)
+      await until(() => wires.length > before)
+      const wire = wires.at(-1)
+      if (wire === undefined) throw new Error('no request')
+      t.equal(wire.stillReads(), null, 'not while its side is open')
+      return [client, wire]
+    }
+    const verdict = async (wire: Wire): Promise<boolean | null> => {
+      let reads: Promise<boolean> | null = null
+      await until(() => {
+        reads = wire.stillReads()
+        return reads !== null
+      })
+      const passing = setInterval(() => {
+        clock.advance(50)
+      }, 5)
+      const found = await (reads as Promise<boolean> | null) /* assigned in a closure */
+      clearInterval(passing)
+      return found
+    }
+    const get = 'GET / HTTP/1.1\r\nHost: a\r\n\r\n'
+    const [left, itsWire] = await ask(get)
+    left.close()
+    t.equal(await verdict(itsWire), false)
+    const [waits, other] = await ask(get)
+    waits.socket.end()
+    t.equal(await verdict(other), true)
+    reply(other, 200, 'late')
+    t.same([(await waits.response()).status, (await waits.response()).status], [100, 100])
+    t.equal((await waits.response()).body, 'late')
+    const [old, third] = await ask('GET / HTTP/1.0\r\n\r\n')
+    old.socket.end()
+    await new Promise(resolve => {
+      setTimeout(resolve, 20)
+    })
+    t.equal(third.stillReads(), null, 'HTTP/1.0 has no interim responses')
+    reply(third, 200, 'old')
+    t.equal((await old.response()).body, 'old')
+  })
+}
+
+const long = `X-Long: ${'x'.repeat(10_000)}\r\n`
+
+for (const [what, request] of [
+  ['a body in chunks', 'POST /1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n'],
+  ['HTTP/1.0', 'GET /1 HTTP/1.0\r\n\r\n'],
+  ['HTTP/1.0 that stays', 'GET /1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n'],
+  ['a head above what the fast lane reads', `GET /1 HTTP/1.1\r\nHost: a\r\n${long}\r\n`],
+  ['a plain request before it', `GET /0 HTTP/1.1\r\nHost: a\r\n\r\nGET /1 HTTP/1.1\r\nHost: a\r\n${long}\r\n`]
+] as const) {
+  t.test(
+    `a client that ends its side gets its answer where node:http reads it, and nothing but answers if it speaks HTTP/1.0: ${what}`,
+    async t => {
+      const clock = new ManualClock()
+      const wires: Wire[] = []
+      const door = await openDoor(t, {
+        clock,
+        handle(ctx, wire) {
+          if (ctx.target === '/0') reply(wire, 200, 'before')
+          else wires.push(wire)
+        }
+      })
+      const client = await door.connect()
+      client.send(request)
+      client.socket.end()
+      await until(() => wires.length === 1)
+      for (let looks = 0; looks < 4; looks++) {
+        await new Promise(resolve => {
+          setTimeout(resolve, 5)
+        })
+        clock.advance(500)
+      }
+      if (wires[0] !== undefined) reply(wires[0], 200, 'late')
+      t.equal((await client.ending()).how, 'end')
+      t.match(client.received, /late$/)
+      t.equal(client.received.includes('100 Continue'), !what.startsWith('HTTP/1.0'))
+    }
+  )
+}
+
+t.test('a half-closed client whose answer never comes is cut where the drain ends', async t => {
+  const clock = new ManualClock()
+  const wires: Wire[] = []
+  const door = await openDoor(t, {
+    fastLane: false,
+    clock,
+    handle(_ctx, wire) {
+      wires.push(wire)
+    }
+  })
+  const client = await door.connect()
+  client.send('GET / HTTP/1.0\r\n\r\n')
+  client.socket.end()
+  await until(() => wires.length === 1)
+  if (wires[0] === undefined) throw new Error('no request')
+  const { closed } = watchWire(wires[0])
+  client.close()
+  const drained = door.listener.drain(1000)
+  clock.advance(1000)
+  await drained
+  t.equal(await closed, false)
+})
+
+t.test('an upload that was cut short behind another request ends with it, as one by itself does', async t => {
+  const asked: Array<{ ctx: Context; wire: Wire }> = []
+  const door = await openDoor(t, {
+    handle(ctx, wire) {
+      asked.push({ ctx, wire })
+    }
+  })
+  const client = await door.connect()
+  client.send('GET /1 HTTP/1.1\r\nHost: a\r\n\r\nPOST /2 HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab')
+  client.socket.end()
+  await until(() => asked.length === 1)
+  await new Promise(resolve => {
+    setTimeout(resolve, 20)
+  })
+  if (asked[0] !== undefined) reply(asked[0].wire, 200, 'one')
+  t.equal((await client.response()).body, 'one')
+  await client.ending()
+  t.notMatch(client.received, '100 Continue')
+})

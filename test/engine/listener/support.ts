@@ -1,0 +1,130 @@
+import type { Test } from 'tap'
+import { asGatewayError, errorReply } from '../../../src/engine/operations/errors.ts'
+import type { Context } from '../../../src/engine/message/context.ts'
+import type { Wire } from '../../../src/engine/message/wire.ts'
+import type { RefusalEvent } from '../../../src/engine/listener/connection.ts'
+import { defaultLimits, type ListenerLimits } from '../../../src/engine/listener/deadlines.ts'
+import { createListener, type Listener } from '../../../src/engine/listener/listener.ts'
+import { type Clock, systemClock } from '../../../src/platform/system/clock.ts'
+import { RawClient } from '../../support/raw-client.ts'
+
+/** A listener on a free port, closed with its test. */
+export interface Door {
+  readonly listener: Listener
+  readonly port: number
+  readonly refusals: RefusalEvent[]
+  connect(): Promise<RawClient>
+}
+
+export interface DoorOptions {
+  readonly limits?: Partial<ListenerLimits>
+  readonly trustedProxies?: readonly string[]
+  readonly clock?: Clock
+  /** Whether plain requests are read by the fast lane; as `doors` says where nothing else is said. */
+  readonly fastLane?: boolean
+  readonly handle: (ctx: Context, wire: Wire) => void
+}
+
+/** Set to run the same tests over node:http alone. */
+export const doors = { fastLane: true }
+
+/** Opens a listener whose requests go to `handle`. */
+export async function openDoor(t: Test, options: DoorOptions): Promise<Door> {
+  const refusals: RefusalEvent[] = []
+  const clients: RawClient[] = []
+  const listener = createListener({
+    limits: { ...defaultLimits, ...options.limits },
+    trustedProxies: options.trustedProxies ?? [],
+    clock: options.clock ?? systemClock,
+    freshId: () => 'fresh-id',
+    handle: options.handle,
+    fastLane: options.fastLane ?? doors.fastLane,
+    refused: event => {
+      refusals.push(event)
+    }
+  })
+  await listener.listen('127.0.0.1', 0)
+  const port = listener.address?.port
+  if (port === undefined) throw new Error('the listener has no port')
+  t.teardown(async () => {
+    for (const client of clients) client.close()
+    await listener.drain(1000)
+  })
+  return {
+    listener,
+    port,
+    refusals,
+    async connect() {
+      const client = await RawClient.connect(port)
+      clients.push(client)
+      return client
+    }
+  }
+}
+
+/** Answers at once. */
+export function reply(wire: Wire, status: number, body: string, headers: readonly string[] = []): void {
+  wire.listener ??= {
+    drained() {
+      return undefined
+    },
+    stopping() {
+      return undefined
+    },
+    closed() {
+      return undefined
+    }
+  }
+  wire.head(status, [...headers, 'Content-Length', String(Buffer.byteLength(body))])
+  wire.end(body, null)
+}
+
+/** Answers an error as the engine would. */
+export function replyError(ctx: Context, wire: Wire, cause: unknown): void {
+  const answer = errorReply(asGatewayError(cause), {
+    correlationId: ctx.correlationId,
+    now: ctx.now,
+    mode: 'development'
+  })
+  if (answer.body === null) wire.destroy()
+  else reply(wire, answer.status, String(answer.body), answer.headers)
+}
+
+/** A listener of a wire that remembers, with promises for what it waits for. */
+export function watchWire(wire: Wire): {
+  readonly drains: number
+  readonly closes: boolean[]
+  readonly closed: Promise<boolean>
+  drained(): Promise<void>
+} {
+  let drains = 0
+  const closes: boolean[] = []
+  let waiting: (() => void)[] = []
+  const { promise, resolve } = Promise.withResolvers<boolean>()
+  wire.listener = {
+    drained() {
+      drains++
+      const woken = waiting
+      waiting = []
+      for (const wake of woken) wake()
+    },
+    stopping() {
+      return undefined
+    },
+    closed(complete) {
+      closes.push(complete)
+      resolve(complete)
+    }
+  }
+  return {
+    get drains() {
+      return drains
+    },
+    closes,
+    closed: promise,
+    drained: () =>
+      new Promise(wake => {
+        waiting.push(wake)
+      })
+  }
+}

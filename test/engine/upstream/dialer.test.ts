@@ -1,0 +1,79 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type OnReadOpts, type Socket } from 'node:net'
+import t from 'tap'
+import { Dialer } from '../../../src/engine/upstream/connector.ts'
+
+const onread: OnReadOpts = { buffer: Buffer.alloc(16), callback: () => true }
+
+function dial(origin: string, timeout: number): Promise<Socket | Error> {
+  return new Promise(resolve => {
+    new Dialer(new URL(origin), null, { tls: null, timeout }).dial(onread, resolve)
+  })
+}
+
+t.test(
+  'an open connection has nothing left of its opening: no timer, and no listener but those of the socket itself',
+  async t => {
+    const server = createServer(socket => {
+      socket.on('error', () => {
+        socket.destroy()
+      })
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    t.teardown(() => {
+      server.close()
+    })
+    // A server that listens on a port has an address of this form.
+    const { port } = server.address() as AddressInfo
+    const socket = await dial(`http://127.0.0.1:${port}`, 60_000)
+    if (socket instanceof Error) throw socket
+    t.teardown(() => {
+      socket.destroy()
+    })
+    t.equal(socket.readyState, 'open')
+    t.ok(!socket.timeout, 'no timer')
+    t.same(socket.eventNames(), ['end'])
+  }
+)
+
+t.test('a connection that is refused is told as such', async t => {
+  const server = createServer()
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo /* as above */
+  server.close()
+  await once(server, 'close')
+  t.match(await dial(`http://127.0.0.1:${port}`, 60_000), { code: /^ECONNREFUSED$/ })
+})
+
+t.test('an upstream that does not take the connection in time is given up', async t => {
+  // It listens, and never accepts: its loop waits for ever. With its queue full the system answers nobody.
+  const child = spawn(
+    process.execPath,
+    [
+      '-e',
+      `
+    const server = require('node:net').createServer().listen({ port: 0, host: '127.0.0.1', backlog: 1 }, () => {
+      require('node:fs').writeSync(1, String(server.address().port))
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0)
+    })
+  `
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] }
+  )
+  t.teardown(() => {
+    child.kill('SIGKILL')
+  })
+  const [port] = (await once(child.stdout, 'data')) as [Buffer]
+  const crowd = Array.from({ length: 8 }, () =>
+    connect(Number(port), '127.0.0.1').on('error', () => {
+      /* ends with the child */
+    })
+  )
+  t.teardown(() => {
+    for (const one of crowd) one.destroy()
+  })
+  await once(crowd[0] as Socket /* there are eight */, 'connect')
+  const result = await dial(`http://127.0.0.1:${port}`, 200)
+  t.match(result, { code: /^(?:ETIMEDOUT|UND_ERR_CONNECT_TIMEOUT)$/ })
+})

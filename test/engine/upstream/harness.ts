@@ -1,0 +1,204 @@
+import { Readable } from 'node:stream'
+import type { UrlUpstreamConfig } from '../../../src/engine/sections/upstream.ts'
+import type { RequestBody } from '../../../src/engine/message/body.ts'
+import { Context, type RequestFacts } from '../../../src/engine/message/context.ts'
+import { GatewayError } from '../../../src/engine/operations/errors.ts'
+import type { Responder } from '../../../src/engine/pipeline/responder.ts'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import type { UpstreamRequest } from '../../../src/engine/pipeline/plugin.ts'
+import { ProxyScope } from '../../../src/engine/message/proxy-scope.ts'
+import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
+import type { UpstreamTarget } from '../../../src/engine/pipeline/target.ts'
+import type { TunnelTarget } from '../../../src/engine/message/wire.ts'
+
+/** The client's side of one request, written down instead of sent. */
+export class RecordingResponder implements Responder {
+  gone = false
+  onDrain: (() => void) | null = null
+  onClose: (() => void) | null = null
+  readonly interims: Array<{ status: number; headers: readonly string[] }> = []
+  status = 0
+  headers = new HeaderList()
+  readonly pieces: Uint8Array[] = []
+  trailers: readonly string[] | null = null
+  error: Error | null = null
+  ended = false
+  tunnelled: TunnelTarget | null = null
+  /** What the `upstream` hooks of a chain would do. */
+  hook: (out: UpstreamRequest) => void = () => {
+    /* changes nothing */
+  }
+  /** Holds the head back until it resolves. */
+  headDelay: Promise<void> | null = null
+  /** What `write` answers. */
+  flowing = true
+  bytes = 0
+  /** Pieces are counted but not kept. */
+  discard = false
+  readonly done: Promise<void>
+  readonly headed: Promise<void>
+  readonly wrote: Promise<void>
+  #resolve: () => void = () => {
+    /* set below */
+  }
+  #head: () => void = () => {
+    /* set below */
+  }
+  #write: () => void = () => {
+    /* set below */
+  }
+
+  constructor() {
+    this.done = new Promise(resolve => {
+      this.#resolve = resolve
+    })
+    this.headed = new Promise(resolve => {
+      this.#head = resolve
+    })
+    this.wrote = new Promise(resolve => {
+      this.#write = resolve
+    })
+  }
+
+  get body(): string {
+    return Buffer.concat(this.pieces).toString('latin1')
+  }
+
+  forwarding(out: UpstreamRequest): void {
+    this.hook(out)
+  }
+
+  interim(status: number, headers: readonly string[]): void {
+    this.interims.push({ status, headers })
+  }
+
+  head(status: number, headers: HeaderList): void | Promise<void> {
+    this.status = status
+    this.headers = headers
+    this.#head()
+    if (this.headDelay !== null) return this.headDelay
+  }
+
+  write(bytes: Uint8Array): boolean {
+    this.bytes += bytes.byteLength
+    if (!this.discard) this.pieces.push(bytes)
+    this.#write()
+    return this.flowing
+  }
+
+  end(trailers: readonly string[] | null): void {
+    this.ended = true
+    this.trailers = trailers
+    this.#close()
+  }
+
+  fail(error: Error): void {
+    this.error = error
+    this.#close()
+  }
+
+  async tunnel(target: TunnelTarget): Promise<void> {
+    this.tunnelled = target
+    this.#close()
+  }
+
+  /** The client closes its connection. */
+  leave(): void {
+    this.gone = true
+    this.#close()
+  }
+
+  #close(): void {
+    const close = this.onClose
+    this.onClose = null
+    close?.()
+    this.#resolve()
+  }
+
+  /** The error that a client would get: its status and members. */
+  get failure(): { status: number; members: Record<string, unknown> | null } | null {
+    if (!(this.error instanceof GatewayError)) return null
+    return {
+      status: this.error.status,
+      members: this.error.members({ correlationId: 'c', now: 0, mode: 'production' })
+    }
+  }
+}
+
+/** A body of bytes, of a stream, or none. */
+export function bodyOf(content: string | Readable | null, length: number | null = null): RequestBody {
+  const bytes = typeof content === 'string' ? Buffer.from(content, 'latin1') : null
+  return {
+    length: content === null ? 0 : length,
+    collected: bytes,
+    received: 0,
+    unfinished: false,
+    limit: Infinity,
+    ofStranger: false,
+    each: () => Promise.reject(new Error('nobody asks')),
+    gather: () => null,
+    bytes: async () => bytes ?? Buffer.alloc(0),
+    stream: () => (content instanceof Readable ? content : Readable.from([]))
+  }
+}
+
+/** A context with the facts of a plain GET, changed as given. */
+export function contextOf(facts: Partial<Omit<RequestFacts, 'headers'>> & { headers?: string[] } = {}): Context {
+  return new Context(
+    {
+      method: 'GET',
+      target: '/',
+      host: 'gateway.test',
+      body: bodyOf(null),
+      peerAddress: '203.0.113.7',
+      clientAddress: '203.0.113.7',
+      secure: true,
+      httpVersion: '1.1',
+      upgrade: null,
+      expectsContinue: false,
+      correlationId: 'corr-1',
+      now: 0,
+      startedAt: 0,
+      ...facts,
+      headers: new HeaderList(facts.headers ?? ['Host', 'gateway.test'])
+    },
+    NO_ROUTE
+  )
+}
+
+/** A merchant's target at `origin`, changed as given. */
+export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): UpstreamTarget {
+  return {
+    origin,
+    path: '/',
+    requestHeaders: [],
+    responseHeaders: [],
+    timeout: 30_000,
+    responseLimit: 10_485_760,
+    tenant: 'merchant-1',
+    untrusted: new ProxyScope('p-1', '/l402/proxy/p-1'),
+    tls: null,
+    errorMembers: { proxy_id: 'p-1' },
+    ...more
+  }
+}
+
+/** An operator's upstream at `url` with the defaults of the configuration. */
+export function upstreamConfig(
+  url: string,
+  more: Partial<Omit<UrlUpstreamConfig, 'url' | 'kind'>> = {}
+): UrlUpstreamConfig {
+  return {
+    kind: 'url',
+    url,
+    timeout: 30_000,
+    connectTimeout: 5000,
+    keepAlive: 4000,
+    connections: 256,
+    connectionsPerClient: more.connections ?? 256,
+    underscoreHeaders: false,
+    preserveHost: false,
+    headers: {},
+    ...more
+  }
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { connect, createServer, type Socket } from 'node:net'
+import { PassThrough, Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { UpstreamUpload } from '../../../src/engine/upstream/upload.ts'
+
+/** Both ends of a connection. */
+async function pair(t: Test): Promise<{ near: Socket; far: Socket }> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = server.address()
+  if (typeof address !== 'object' || address === null) throw new Error('the server has no port')
+  const accepted = once(server, 'connection') as Promise<[Socket]>
+  const near = connect(address.port, '127.0.0.1')
+  const [far] = await accepted
+  t.teardown(() => {
+    near.destroy()
+    far.destroy()
+    server.close()
+  })
+  return { near, far }
+}
+
+const events = { sent: () => undefined, done: () => undefined, failed: () => undefined }
+const turn = (): Promise<void> =>
+  new Promise(resolve => {
+    setImmediate(resolve)
+  })
+
+t.test(
+  'a piece behind the first is written once the loop has looked at the sockets, as one that answered early',
+  async t => {
+    const { near } = await pair(t)
+    const body = new PassThrough()
+    const upload = new UpstreamUpload(near, body, { text: 'POST / HTTP/1.1\r\n\r\n', length: 6, last: false }, events)
+    body.write('ab')
+    upload.start()
+    await turn()
+    const before = near.bytesWritten
+    body.write('cd')
+    body.emit('data', Buffer.from('ef'))
+    t.equal(near.bytesWritten, before, 'not yet')
+    upload.stop()
+    await turn()
+    await turn()
+    t.equal(near.bytesWritten, before, 'and never where the response came first')
+  }
+)
+
+for (const length of [100_000, -1])
+  t.test(`all pieces arrive in their order, ${length < 0 ? 'in chunks' : 'with a length'}`, async t => {
+    const { near, far } = await pair(t)
+    const sent = Buffer.alloc(100_000, 'abcdefghij')
+    const pieces = Array.from({ length: 50 }, (_, at) => sent.subarray(at * 2_000, (at + 1) * 2_000))
+    const done = Promise.withResolvers<void>()
+    const upload = new UpstreamUpload(
+      near,
+      Readable.from(pieces),
+      { text: '\r\n\r\n', length, last: false },
+      {
+        sent: () => undefined,
+        done: done.resolve,
+        failed: done.reject
+      }
+    )
+    near.on('drain', () => {
+      upload.drained()
+    })
+    upload.start()
+    const received: Buffer[] = []
+    far.on('data', (piece: Buffer) => {
+      received.push(piece)
+    })
+    await done.promise
+    near.end()
+    await once(far, 'end')
+    const text = Buffer.concat(received).toString('latin1').slice(4)
+    const body = length < 0 ? text.replace(/(?:\r\n)?[0-9a-f]+\r\n/g, '').replace(/\r\n$/, '') : text
+    t.equal(body, sent.toString('latin1'))
+  })

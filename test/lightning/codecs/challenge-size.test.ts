@@ -1,0 +1,120 @@
+import t from 'tap'
+import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/bolt11.ts'
+import { issueCaveats } from '../../../src/lightning/l402/caveats.ts'
+import {
+  challengeBytes,
+  descriptionRoom,
+  largeHead,
+  MAX_CHALLENGE_BYTES
+} from '../../../src/lightning/codecs/challenge-size.ts'
+import { readAuthorization } from '../../../src/lightning/codecs/credential.ts'
+import { l402Challenge } from '../../../src/lightning/l402/l402-header.ts'
+import {
+  decodeMacaroonBase64,
+  encodeIdentifier,
+  macaroonToBase64,
+  mintMacaroon
+} from '../../../src/lightning/l402/macaroon.ts'
+import { MAX_REALM_CHARS, paymentChallenge } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
+
+// A provider's invoice without its description, with two routing hints.
+const BARE_INVOICE = 450
+const LONGEST_PATH = 1600
+const HASH = 'ab'.repeat(32)
+const DIGEST = `sha-256=:${'A'.repeat(43)}=:`
+
+// The longest ids and names that the schemas allow.
+const LARGEST = {
+  service: `${'s'.repeat(64)}:0`,
+  realm: 'r'.repeat(MAX_REALM_CHARS),
+  location: 'l'.repeat(32),
+  merchantId: '9'.repeat(16),
+  amountSats: 1_000_000_000
+}
+
+function lines(path: string, invoiceChars: number, terms: Partial<typeof LARGEST> = {}): string[] {
+  const { service, realm, location, merchantId, amountSats } = { ...LARGEST, ...terms }
+  const invoice = 'lnbcrt10000000'.padEnd(invoiceChars, 'q')
+  const caveats = issueCaveats({
+    service,
+    path,
+    wildcard: true,
+    merchantId,
+    chargeId: HASH,
+    amountSats,
+    expires: 9_999_999_999
+  })
+  const macaroon = mintMacaroon(Buffer.alloc(32), location, encodeIdentifier(HASH, Buffer.alloc(32)), caveats)
+  const payment = paymentChallenge(
+    {
+      realm,
+      amountSats,
+      expiresAt: 1_800_000_000,
+      digest: DIGEST,
+      invoice: {
+        text: invoice,
+        network: 'mainnet',
+        amountMsat: BigInt(amountSats) * 1000n,
+        paymentHash: HASH,
+        expiresAt: 1_800_000_000
+      }
+    },
+    Buffer.alloc(32)
+  )
+  return [l402Challenge(macaroonToBase64(macaroon), invoice), payment.header]
+}
+
+t.test('challenge size: both challenge lines stay below 8 KB for the longest path', async t => {
+  for (const length of [1, 100, 500, 800, 1024, 1200, LONGEST_PATH]) {
+    const room = descriptionRoom(length)
+    const size = challengeBytes(lines('/'.padEnd(length, 'p'), BARE_INVOICE + Math.ceil(room * 1.6)))
+    t.ok(size <= MAX_CHALLENGE_BYTES, `a path of ${length} with ${room} bytes of description: ${size} bytes`)
+  }
+  t.equal(descriptionRoom(1), 72)
+  t.equal(descriptionRoom(LONGEST_PATH), 72, 'no path that can be sold cuts the description of an invoice made ahead')
+  t.equal(descriptionRoom(2000), 0, 'never less than nothing')
+})
+
+t.test('challenge size: a 402 for a usual path stays below 4 KB with three routing hints', async t => {
+  const usual = {
+    service: 'boltgate:0',
+    realm: 'api.example.com',
+    location: 'l402',
+    merchantId: '1234',
+    amountSats: 1000
+  }
+  const invoice = BARE_INVOICE + 85 + Math.ceil(descriptionRoom(40) * 1.6)
+  const values = lines('/l402/proxy/my-api-1a2b3c4d/v1/forecasts', invoice, usual)
+  t.ok(challengeBytes(values) + 450 < 4096, `${challengeBytes(values)} bytes`)
+  const headers = values.flatMap(value => ['WWW-Authenticate', value])
+  t.ok((largeHead(headers) ?? 0) > 3584, 'operators are warned before it is too large')
+  t.equal(largeHead(headers.slice(0, 2)), null)
+})
+
+t.test('an invoice of ours with a description of its room stays within its share', async t => {
+  const text = encodeInvoice(
+    {
+      network: 'regtest',
+      amountMsat: 1_000_000_000_001n,
+      paymentHash: HASH,
+      paymentSecret: HASH,
+      timestamp: 1_800_000_000,
+      expirySeconds: 86_400,
+      minFinalCltvExpiry: 144,
+      description: shortDescription('d'.repeat(500), descriptionRoom(LONGEST_PATH))
+    },
+    Buffer.alloc(32, 1)
+  )
+  // A routing hint of one hop takes 85 characters; a provider's invoice may have two.
+  t.ok(
+    text.length + 2 * 85 <= BARE_INVOICE + Math.ceil(descriptionRoom(LONGEST_PATH) * 1.6),
+    `${text.length} characters`
+  )
+})
+
+t.test('the credential for the longest path is accepted', async t => {
+  const macaroon = /macaroon="([^"]*)"/.exec(lines('/'.padEnd(LONGEST_PATH, 'p'), 600)[0] ?? '')?.[1] ?? ''
+  const credential = readAuthorization(`L402 ${macaroon}:${HASH}`)
+  t.match(credential, { kind: 'classic', macaroon })
+  t.equal(decodeMacaroonBase64(macaroon).caveats.length, 6)
+})

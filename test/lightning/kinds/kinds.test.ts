@@ -1,0 +1,186 @@
+import { createHash, randomBytes } from 'node:crypto'
+import { globSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import t from 'tap'
+import { ConfigError } from '../../../src/engine/config/diagnose.ts'
+import { jsonSchema } from '../../../src/engine/config/json-schema.ts'
+import { referencePage } from '../../../src/engine/config/reference.ts'
+import { decodeInvoice, encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import type { KindOptions, ProviderKind } from '../../../src/lightning/kinds/kind.ts'
+import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
+import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/providers/provider.ts'
+import type { Secret } from '../../../src/platform/keys/secrets.ts'
+import { loadText, startGateway } from '../../support/gateway.ts'
+
+/** The least that a kind is: it receives, and every invoice of it was paid as soon as it was made. */
+class ToyProvider implements Provider {
+  readonly kind = 'toy'
+  readonly keyless = false
+  readonly capabilities = {
+    onchain: false,
+    hostedCheckout: false,
+    notifies: false,
+    payout: { lightning: false, chain: false }
+  }
+  readonly #options: KindOptions
+
+  constructor(options: KindOptions) {
+    this.#options = options
+  }
+
+  async createCharge(
+    key: Secret<string> | null,
+    { amountSats, description, expirySeconds }: ChargeRequest
+  ): Promise<Charge> {
+    await this.#options.budget?.spend(undefined, key?.reveal() ?? null, 'keyed')
+    const timestamp = Math.floor(this.#options.clock.now() / 1000)
+    const preimage = createHash('sha256')
+      .update(`toy ${key?.reveal() ?? ''}`)
+      .digest()
+    const paymentHash = createHash('sha256').update(preimage).digest('hex')
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: BigInt(amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: randomBytes(32).toString('hex'),
+        timestamp,
+        expirySeconds,
+        description
+      },
+      Buffer.alloc(32, 9)
+    )
+    return {
+      chargeId: `toy_${paymentHash}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + expirySeconds) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
+  }
+
+  async lookUp() {
+    return { status: 'paid' as const, receivedSats: null, settledAt: this.#options.clock.now() }
+  }
+
+  async validateKey() {
+    return { isValid: true, message: 'A toy takes any key.' }
+  }
+
+  async close(): Promise<void> {}
+}
+
+const toy: ProviderKind = {
+  name: 'toy',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'address',
+    limits: () => ({ ofAddress: {}, ofAccount: { burst: 100, perMinute: 100 } }),
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 1, lookUp: 1 } }),
+    hostOf: key => key?.reveal() ?? ''
+  },
+  onlyReceives: true,
+  keyFault: key => (key.startsWith('toy://') ? undefined : 'found no address of a toy; allowed: toy://name'),
+  open: options => new ToyProvider(options)
+}
+const kinds: readonly ProviderKind[] = [...providerKinds, toy]
+
+const yaml = (slot: string): string => `lightning:
+  primary: { kind: ${slot} }
+routes:
+  - match: { path: /demo/quote }
+    chain: paid
+    price: 21 sats
+    upstream: { internal: demo }
+server: { listen: "127.0.0.1:\${PORT:-0}" }
+data: "\${BOLTGATE_DATA:-./data}"
+`
+
+t.test('a kind that is in the list alone makes the invoices of a gateway', async t => {
+  const gateway = await startGateway(t, { yaml: yaml('toy, key: "toy://mine"'), providerKinds: kinds })
+  const answer = await gateway.send('GET', '/demo/quote')
+  t.equal(answer.status, 402)
+  const { invoice } =
+    /invoice="(?<invoice>[^"]+)"/.exec([answer.headers['www-authenticate']].flat().join())?.groups ?? {}
+  const preimage = createHash('sha256').update('toy toy://mine').digest()
+  t.match(decodeInvoice(invoice ?? ''), {
+    amountMsat: 21_000n,
+    paymentHash: createHash('sha256').update(preimage).digest('hex')
+  })
+  const [row] = await gateway.database.sql<
+    Array<{ provider_kind: string; charge_id: string }>
+  >`select provider_kind, charge_id from challenges`
+  t.match(row, { provider_kind: 'toy', charge_id: /^toy_/ })
+})
+
+t.test('its keys, its name and its place in the documents come from the list too', async t => {
+  const problems = async (slot: string): Promise<string> => {
+    try {
+      await loadText(yaml(slot), {}, { providers: kinds })
+      return ''
+    } catch (error) {
+      if (error instanceof ConfigError) return error.message
+      throw error
+    }
+  }
+  t.equal(await problems('toy, key: "toy://mine"'), '')
+  t.equal(
+    await problems('toy, key: mine'),
+    'gateway.yaml:2:30: lightning.primary.key: found no address of a toy; allowed: toy://name [BG_CONFIG_PROVIDER_KEY]'
+  )
+  t.equal(
+    await problems('tpy'),
+    'gateway.yaml:2:20: lightning.primary.kind: found "tpy"; allowed: sandbox, strike, opennode, lnd, phoenixd, cln, lnbits, lnurl, btcpay, nwc, blink, toy. Did you mean "toy"? [BG_CONFIG_VALUE]'
+  )
+  t.match(
+    referencePage([], kinds),
+    '| `lightning.primary.kind` | `sandbox`, `strike`, `opennode`, `lnd`, `phoenixd`, `cln`, `lnbits`, `lnurl`, `btcpay`, `nwc`, `blink`, `toy` |'
+  )
+  t.match(referencePage([], kinds), 'for strike, toy all from this address, else of each key')
+  t.match(
+    JSON.stringify(jsonSchema([], kinds)),
+    '"enum":["sandbox","strike","opennode","lnd","phoenixd","cln","lnbits","lnurl","btcpay","nwc","blink","toy"]'
+  )
+})
+
+t.test('whoever sells through a kind that only receives is told so by the check, where the kind stands', async t => {
+  const { config } = await loadText(yaml('toy, key: "toy://mine"'), {}, { providers: kinds })
+  t.match(config.warnings, [
+    {
+      code: 'BG_CONFIG_PROVIDER_RECEIVES',
+      line: 2,
+      message: 'found toy, which only receives; allowed, but nothing that is paid through it can be refunded'
+    }
+  ])
+  t.same((await loadText(yaml('sandbox'), {}, { providers: kinds })).config.warnings, [])
+})
+
+t.test('a key that stands where an address belongs is refused, and its secret is not shown', async t => {
+  for (const key of [
+    'phoenixd://h:1?password=canary',
+    'clnrest://h:1?rune=canary',
+    'lnbits+https://h?key=canary',
+    'nostr+walletconnect://ab?relay=wss://r&secret=canary'
+  ]) {
+    const error: unknown = await loadText(yaml(`toy, url: "${key}"`), {}, { providers: kinds }).catch(
+      (caught: unknown) => caught
+    )
+    t.ok(error instanceof ConfigError)
+    t.match(String(error), /lightning\.primary\.url/)
+    t.notMatch(String(error), 'canary')
+  }
+})
+
+t.test('no file names a kind that is called but those of its own folder and the list', async t => {
+  const src = resolve(import.meta.dirname, '../../../src')
+  const names = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
+  const naming = globSync('**/*.ts', { cwd: src })
+    .filter(
+      file => !names.some(name => file.startsWith(`lightning/kinds/${name}/`)) && file !== 'lightning/kinds/kinds.ts'
+    )
+    .filter(file => new RegExp(`['"\`](${names.join('|')})['"\`]`).test(readFileSync(resolve(src, file), 'utf8')))
+  t.same(naming, [])
+})

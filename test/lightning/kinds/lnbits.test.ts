@@ -1,0 +1,155 @@
+import t, { type Test as T } from 'tap'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { lnbitsMessage, readLnbitsPayment } from '../../../src/lightning/kinds/lnbits/answers.ts'
+import { readLnbitsKey } from '../../../src/lightning/kinds/lnbits/key.ts'
+import { LnbitsProvider } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
+import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { startFakeLnbits } from '../../fakes/lnbits.ts'
+import { errorLike } from '../../support/error-like.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { refundOf } from '../providers/contract/subject.ts'
+
+const request = { amountSats: 2_100, description: 'a quote', expirySeconds: 600 }
+const RECEIVER = 'https://pay.example.com/api/webhooks/primary'
+
+async function setUp(t: T) {
+  const clock = new ManualClock()
+  const fake = await startFakeLnbits({ clock })
+  const address = { receiver: RECEIVER as string | null }
+  const provider = new LnbitsProvider({
+    guard: new AddressGuard({ production: false }),
+    timeout: 10_000,
+    clock,
+    ownKey: null,
+    url: null,
+    receiver: () => address.receiver
+  })
+  t.teardown(async () => {
+    await provider.close()
+    await fake.close()
+  })
+  return { clock, fake, provider, address, key: new Secret(fake.key()) }
+}
+
+t.test('a key names the instance, with a path where it has one, and the key of a wallet', t => {
+  const key = 'ab'.repeat(16)
+  t.match(readLnbitsKey(`lnbits+https://demo.example.com/ln/?key=${key}`), {
+    origin: 'https://demo.example.com:443',
+    base: 'https://demo.example.com:443/ln'
+  })
+  t.match(readLnbitsKey(`lnbits+http://127.0.0.1:5000?key=${key}`), { base: 'http://127.0.0.1:5000' })
+  for (const [text, wanted] of [
+    [`lnbits+https://demo.example.com?key=${key}0`, /not 32 hex characters/],
+    ['lnbits+https://demo.example.com?key=', /not 32 hex characters/],
+    [`lnbits://demo.example.com?key=${key}`, /must have the form lnbits\+https:/]
+  ] as const)
+    t.throws(() => readLnbitsKey(text), errorLike({ name: 'AddressKeyError', message: wanted }))
+  t.end()
+})
+
+t.test('an instance below a path is called there', async t => {
+  const { fake, provider } = await setUp(t)
+  const charge = await provider.createCharge(new Secret(fake.key('admin', '/ln')), request)
+  t.ok(fake.wallet.invoices.has(charge.chargeId))
+  t.equal(fake.requests.at(-1)?.path, '/ln/api/v1/payments')
+})
+
+t.test('its webhook is unsigned: a token of ours in the address is what makes it heard', async t => {
+  const { fake, provider, key } = await setUp(t)
+  const { chargeId } = await provider.createCharge(key, request)
+  const called = new URL(fake.wallet.invoices.get(chargeId)?.webhook ?? '')
+  t.equal(`${called.origin}${called.pathname}`, RECEIVER)
+  const token = called.searchParams.get('token')
+  t.match(token, /^[\w-]{22}$/)
+  t.notOk(key.reveal().includes(token ?? ''))
+  const body = fake.notification(chargeId)
+  t.equal(typeof JSON.parse(body.toString()), 'string', 'JSON within JSON')
+  const read = (bytes: Buffer, given: string | null) => provider.readNotification(new HeaderList([]), bytes, given)
+  t.equal(read(body, token).chargeId, chargeId)
+  t.ok(read(body, token).verify(key))
+  t.notOk(read(body, null).verify(key))
+  t.notOk(read(body, 'x'.repeat(22)).verify(key))
+  t.notOk(read(body, token).verify(new Secret(fake.key('invoice'))), 'another key has another token')
+  t.notOk(read(body, token).verify(new Secret('another form of key')))
+  for (const bytes of ['', '""', '"{"', '"[]"', '{"payment_hash":"ab"}'])
+    t.throws(() => read(Buffer.from(bytes), token), errorLike({ status: 400 }), bytes)
+})
+
+t.test(
+  'an instance that calls no receiver of ours makes invoices all the same, and is asked to again later',
+  async t => {
+    const { clock, fake, provider, key } = await setUp(t)
+    fake.refusesWebhooks = true
+    await provider.createCharge(key, request)
+    t.equal(fake.requests.length, 2)
+    await provider.createCharge(key, request)
+    t.equal(fake.requests.length, 3, 'it is not asked each time')
+    fake.refusesWebhooks = false
+    clock.advance(3_600_000)
+    const { chargeId } = await provider.createCharge(key, request)
+    t.ok(fake.wallet.invoices.get(chargeId)?.webhook)
+  }
+)
+
+t.test('an answer that anybody would get says nothing of the charge: the key is gone', async t => {
+  const { fake, provider, key } = await setUp(t)
+  const { chargeId } = await provider.createCharge(key, request)
+  fake.isDeleted = true
+  await t.rejects(provider.lookUp(key, chargeId), errorLike({ name: 'ProviderRefused', reason: 'key' }))
+})
+
+t.test('of an invoice that its own wallet paid the part that came in counts', async t => {
+  const { clock, fake, provider, key, address } = await setUp(t)
+  address.receiver = null
+  const charge = await provider.createCharge(key, request)
+  fake.wallet.pay(charge.invoice, null)
+  t.match(await provider.lookUp(key, charge.chargeId), { status: 'unpaid' })
+  fake.wallet.settle(charge.chargeId)
+  t.match(await provider.lookUp(key, charge.chargeId), {
+    status: /^paid$/,
+    receivedSats: 2_100,
+    settledAt: clock.now()
+  })
+  const refund = refundOf(clock, 40)
+  const incoming = { ...refund, destination: { type: 'ln', invoice: charge.invoice } } as const
+  fake.wallet.payments.clear()
+  t.equal(await provider.lookUpPayout(key, incoming), null, 'what came in is no payout')
+})
+
+t.test('an expired invoice is expired, and its times are UTC', async t => {
+  const { clock, provider, key } = await setUp(t)
+  const { chargeId } = await provider.createCharge(key, request)
+  clock.advance(600_000)
+  t.match(await provider.lookUp(key, chargeId), { status: 'expired', settledAt: null })
+  const updated = (text: unknown): number | null | undefined =>
+    readLnbitsPayment({ payment_hash: 'ab'.repeat(32), status: 'success', amount: 1, updated_at: text })?.updatedAt
+  const at = Date.UTC(2026, 10, 22, 20, 0, 1)
+  for (const text of ['2026-11-22T20:00:01', '2026-11-22 20:00:01', '2026-11-22T22:00:01+02:00', at / 1000])
+    t.equal(updated(text), at, String(text))
+  t.equal(updated('soon'), null)
+})
+
+t.test('a limit of the instance is a limit, and no fault of it', async t => {
+  const { fake, provider, key } = await setUp(t)
+  fake.allowed = 0
+  await t.rejects(provider.createCharge(key, request), errorLike({ fault: 'rate', retryAfter: 5 }))
+})
+
+t.test('a payment that failed before cannot be tried again, and is told so', async t => {
+  const { clock, fake, provider, key } = await setUp(t)
+  fake.wallet.outcome = 'failed'
+  const refund = refundOf(clock, 40)
+  await t.rejects(provider.createPayout(key, refund), errorLike({ name: 'ProviderRefused' }))
+  fake.wallet.outcome = 'paid'
+  await t.rejects(provider.createPayout(key, refund), errorLike({ name: 'ProviderRefused' }))
+  t.equal(fake.wallet.sendings, 0)
+})
+
+t.test('what is wrong is said in its own words, in each form that they have', t => {
+  t.equal(lnbitsMessage({ detail: 'Wallet not found.' }), 'Wallet not found.')
+  t.equal(lnbitsMessage({ detail: [{ loc: ['body'], msg: 'field required', type: 'missing' }] }), 'field required')
+  t.equal(lnbitsMessage({ error: 'Rate limit exceeded' }), 'Rate limit exceeded')
+  t.equal(lnbitsMessage('text'), null)
+  t.end()
+})

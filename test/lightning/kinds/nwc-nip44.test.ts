@@ -1,0 +1,98 @@
+import { randomBytes } from 'node:crypto'
+import fc from 'fast-check'
+import t from 'tap'
+import { publicKeyOf } from '../../../src/lightning/kinds/nwc/event.ts'
+import { conversationKey, decrypt, encrypt, Nip44Error, paddedLength } from '../../../src/lightning/kinds/nwc/nip44.ts'
+
+const hex = (text: string): Buffer => Buffer.from(text, 'hex')
+const one = `${'0'.repeat(63)}1`
+const two = `${'0'.repeat(63)}2`
+
+t.test('the published vectors of NIP-44 come out', t => {
+  const shared = 'c41c775356fd92eadc63ff5a0dc1da211b268cbea22316767095b2871ea1412d'
+  for (const [secret, publicKey, wanted] of [
+    [one, publicKeyOf(two), shared],
+    [two, publicKeyOf(one), shared],
+    [
+      '315e59ff51cb9209768cf7da80791ddcaae56ac9775eb25b6dee1234bc5d2268',
+      'c2f9d9948dc8c7c38321e4b85c8558872eafa0641cd269db76848a6073e69133',
+      '3dfef0ce2a4d80a25e7a328accf73448ef67096f65f79588e358d9a0eb9013f1'
+    ]
+  ] as const)
+    t.equal(conversationKey(hex(secret), hex(publicKey)).toString('hex'), wanted)
+  const message =
+    'AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABee0G5VSK0/9YypIObAtDKfYEAjD35uVkHyB0F4DwrcNaCXlCWZKaArsGrY6M9wnuTMxWfp1RTN9Xga8no+kF5Vsb'
+  t.equal(encrypt('a', hex(shared), hex(one)), message)
+  t.equal(decrypt(message, hex(shared)), 'a')
+  for (const [length, wanted] of [
+    [16, 32],
+    [32, 32],
+    [33, 64],
+    [37, 64],
+    [65, 96],
+    [100, 128],
+    [200, 224],
+    [320, 320],
+    [383, 384],
+    [400, 448],
+    [515, 640],
+    [700, 768],
+    [900, 1024],
+    [1020, 1024],
+    [65_535, 65_536]
+  ] as const)
+    t.equal(paddedLength(length), wanted, String(length))
+  t.end()
+})
+
+t.test('keys that are none have nothing in common', t => {
+  const none = 'f'.repeat(64)
+  const order = 'fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141'
+  const off = '1234567890abcdef1234567890abcdef1234567890abcdef1234567890abcdef'
+  for (const [secret, publicKey] of [
+    [none, publicKeyOf(one)],
+    ['0'.repeat(64), publicKeyOf(one)],
+    [order, publicKeyOf(one)],
+    [one, none],
+    [two, off]
+  ] as const)
+    t.throws(() => conversationKey(hex(secret), hex(publicKey)))
+  t.end()
+})
+
+t.test('any text of 1 to 65,535 bytes comes back whole, and none of another length goes out', t => {
+  const key = randomBytes(32)
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 600 }), text => {
+      t.equal(decrypt(encrypt(text, key), key), text)
+    }),
+    { numRuns: 50 }
+  )
+  const longest = 'x'.repeat(65_535)
+  t.equal(decrypt(encrypt(longest, key), key), longest)
+  for (const text of ['', 'x'.repeat(65_536)]) t.throws(() => encrypt(text, key), Nip44Error)
+  t.end()
+})
+
+t.test('what was changed anywhere, or is no message, is refused', t => {
+  const key = randomBytes(32)
+  const message = encrypt('x'.repeat(40), key)
+  const bytes = Buffer.from(message, 'base64')
+  for (let at = 0; at < bytes.length; at++) {
+    const changed = Buffer.from(bytes)
+    changed[at] = (changed[at] ?? 0) ^ 1
+    t.throws(() => decrypt(changed.toString('base64'), key), Nip44Error, `byte ${at}`)
+  }
+  for (const text of [
+    '',
+    'a'.repeat(131),
+    `#${message.slice(1)}`,
+    `${message.slice(0, 20)},${message.slice(21)}`,
+    message.slice(0, -4),
+    `${message}AAAA`,
+    'A'.repeat(90_000)
+  ])
+    t.throws(() => decrypt(text, key), Nip44Error, text.slice(0, 30))
+  t.throws(() => decrypt(message, randomBytes(32)), Nip44Error, 'another key')
+  t.end()
+})

@@ -1,0 +1,570 @@
+import { createHmac } from 'node:crypto'
+import { inspect } from 'node:util'
+import t, { type Test as T } from 'tap'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { ProviderNotificationError } from '../../../src/lightning/provider-calls/errors.ts'
+import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
+import { openSeats } from '../../../src/lightning/providers/seats.ts'
+import { StrikeProvider } from '../../../src/lightning/kinds/strike/strike.ts'
+import { startReceiver } from '../../fakes/receiver.ts'
+import { startFakeStrike, type FakeStrike, type StrikeFault, type StrikeScope } from '../../fakes/strike.ts'
+import { openTestDatabase, temporaryFolder } from '../../support/database.ts'
+import { errorLike } from '../../support/error-like.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { listed } from '../providers/listed.ts'
+import { only } from '../providers/declared.ts'
+
+const CANARY = 'canary-key-51ab09'
+const key = new Secret(CANARY)
+const request = { amountSats: 2_340, description: 'Tea', expirySeconds: 600 }
+const CONTRACT_SCOPES: readonly StrikeScope[] = [
+  'partner.receive-request.read',
+  'partner.receive-request.create',
+  'partner.webhooks.manage'
+]
+
+interface Rig {
+  readonly clock: ManualClock
+  readonly fake: FakeStrike
+  readonly strike: StrikeProvider
+  another(): StrikeProvider
+}
+
+async function rig(t: T): Promise<Rig> {
+  const clock = new ManualClock()
+  const fake = await startFakeStrike({ clock, key: CANARY })
+  fake.onHang = () => {
+    clock.advance(10_000)
+  }
+  const another = (): StrikeProvider => {
+    const made = new StrikeProvider({ url: fake.url, timeout: 10_000, clock })
+    t.teardown(() => made.close())
+    return made
+  }
+  t.teardown(() => fake.close())
+  return { clock, fake, strike: another(), another }
+}
+
+t.test('a charge is a receive request with a Lightning invoice over the amount', async t => {
+  const { clock, fake, strike } = await rig(t)
+  const charge = await strike.createCharge(key, request)
+  const held = fake.account.request(charge.chargeId)
+  t.same(fake.requests, [
+    {
+      method: 'POST',
+      path: '/v1/receive-requests',
+      body: { bolt11: { amount: { amount: '0.00002340', currency: 'BTC' }, description: 'Tea', expiryInSeconds: 600 } },
+      idempotencyKey: undefined
+    }
+  ])
+  t.same(charge, {
+    chargeId: held.id,
+    invoice: held.invoice,
+    paymentHash: held.paymentHash,
+    expiresAt: clock.now() + 600_000,
+    network: 'regtest',
+    onchainAddress: null,
+    checkoutUrl: null
+  })
+  t.equal(decodeInvoice(charge.invoice).amountSats, 2_340)
+})
+
+t.test('amounts are written as decimal texts of eight places, whatever their size', async t => {
+  const { fake, strike } = await rig(t)
+  for (const [sats, amount] of [
+    [1, '0.00000001'],
+    [100_000_000, '1.00000000'],
+    [2_100_000_012_345_678, '21000000.12345678']
+  ] as const) {
+    fake.requests.length = 0
+    await strike.createCharge(key, { ...request, amountSats: sats }).catch(() => null)
+    t.match(fake.requests[0]?.body, { bolt11: { amount: { amount } } })
+  }
+})
+
+t.test("a description is cut to 250 characters at a character's edge, and left out when empty", async t => {
+  const { fake, strike } = await rig(t)
+  const long = await strike.createCharge(key, { ...request, description: `${'x'.repeat(249)}🙂!` })
+  t.equal(fake.account.request(long.chargeId).description, 'x'.repeat(249))
+  const empty = await strike.createCharge(key, { ...request, description: '' })
+  t.equal(fake.account.request(empty.chargeId).description, null)
+})
+
+t.test('a fiat amount is converted by Strike, and its invoice is the truth', async t => {
+  const { fake, strike } = await rig(t)
+  const charge = await strike.createFiatCharge(key, {
+    amount: '49.9',
+    currency: 'EUR',
+    description: 'Tea',
+    expirySeconds: 600
+  })
+  t.match(fake.requests[0]?.body, { bolt11: { amount: { amount: '49.9', currency: 'EUR' } } })
+  t.equal(decodeInvoice(charge.invoice).amountSats, 54_240)
+  fake.pay(charge.chargeId)
+  t.match(await strike.lookUp(key, charge.chargeId), { status: /^paid$/, receivedSats: 54_240 })
+})
+
+const tampered: ReadonlyArray<
+  [why: string, change: (bolt11: Record<string, unknown>, other: string) => Record<string, unknown>]
+> = [
+  ['another payment hash than its invoice', bolt11 => ({ ...bolt11, paymentHash: 'ab'.repeat(32) })],
+  ['an invoice over another amount', (bolt11, other) => ({ ...bolt11, paymentHash: undefined, invoice: other })],
+  ['no invoice', bolt11 => ({ ...bolt11, invoice: null })],
+  ['what is no invoice', bolt11 => ({ ...bolt11, invoice: 'lnbcrt1oops' })]
+]
+for (const [why, change] of tampered) {
+  t.test(`an answer with ${why} cannot be used`, async t => {
+    const { fake, strike } = await rig(t)
+    const other = await strike.createCharge(key, { ...request, amountSats: 7 })
+    // What the fake answers to a creation has this member.
+    fake.rewrite = (_on, body) => ({
+      ...(body as object),
+      bolt11: change((body as { bolt11: Record<string, unknown> }).bolt11, other.invoice)
+    })
+    await t.rejects(
+      strike.createCharge(key, request),
+      errorLike({
+        name: 'ProviderUnavailable',
+        fault: 'server',
+        message: 'The payment provider gave an answer that cannot be used.'
+      })
+    )
+  })
+}
+
+t.test('the payment hash may be left out or in capitals', async t => {
+  const { fake, strike } = await rig(t)
+  for (const paymentHash of [undefined, (text: string) => text.toUpperCase()]) {
+    fake.rewrite = (_on, body) => {
+      const { bolt11, ...rest } = body as { bolt11: { paymentHash: string } }
+      return { ...rest, bolt11: { ...bolt11, paymentHash: paymentHash?.(bolt11.paymentHash) } }
+    }
+    const charge = await strike.createCharge(key, request)
+    t.match(charge.paymentHash, /^[0-9a-f]{64}$/)
+  }
+})
+
+t.test('the state of a charge lies in its receives', async t => {
+  const { clock, fake, strike } = await rig(t)
+  const look = async (id: string): Promise<unknown> => await strike.lookUp(key, id)
+  const make = async (): Promise<string> => (await strike.createCharge(key, request)).chargeId
+
+  await t.test('unpaid, then paid over Lightning, in one call each', async t => {
+    const id = await make()
+    t.same(await look(id), { status: 'unpaid', receivedSats: 0, settledAt: null })
+    clock.advance(5_000)
+    fake.pay(id)
+    const paidAt = clock.now()
+    clock.advance(5_000)
+    fake.requests.length = 0
+    t.same(await look(id), { status: 'paid', receivedSats: 2_340, settledAt: paidAt })
+    t.equal(fake.requests.length, 1)
+  })
+
+  await t.test('a payer who is on Strike too leaves no payment hash, and has paid all the same', async t => {
+    const id = await make()
+    fake.pay(id, 'P2P')
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
+    const other = await make()
+    fake.pay(other, 'P2P', { amount: '2.34', currency: 'USD' })
+    t.match(await look(other), { status: /^paid$/, receivedSats: null }, 'also when it is told in dollars')
+  })
+
+  await t.test('pending is processing; less than was asked is underpaid; the rest makes it paid', async t => {
+    const id = await make()
+    fake.begin(id, 'ONCHAIN', { amount: '0.00001000', currency: 'BTC' })
+    t.same(await look(id), { status: 'processing', receivedSats: 0, settledAt: null })
+    fake.complete(id)
+    t.same(await look(id), { status: 'underpaid', receivedSats: 1_000, settledAt: clock.now() })
+    fake.begin(id, 'ONCHAIN', { amount: '0.00001340', currency: 'BTC' })
+    t.match(await look(id), { status: 'processing', receivedSats: 1_000 })
+    fake.complete(id)
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
+  })
+
+  await t.test('more than was asked is paid; parts of a satoshi are read exactly', async t => {
+    const id = await make()
+    fake.pay(id, 'ONCHAIN', { amount: '0.00002340999', currency: 'BTC' })
+    t.match(await look(id), { status: /^paid$/, receivedSats: 2_340 })
+    const short = await make()
+    fake.pay(short, 'ONCHAIN', { amount: '0.00002339999', currency: 'BTC' })
+    t.match(await look(short), { status: 'underpaid', receivedSats: 2_339 })
+  })
+
+  await t.test('an unknown one and one of another account are null; what is no id is not asked for', async t => {
+    t.equal(await look('6c9b3a54-0000-4000-8000-000000000000'), null)
+    const id = await make()
+    fake.addKey('stranger')
+    t.equal(await strike.lookUp(new Secret('stranger'), id), null)
+    fake.requests.length = 0
+    t.equal(await look('../../v1/balances?x='), null)
+    t.equal(fake.requests.length, 0)
+  })
+})
+
+t.test('key, scopes and trouble are told apart', async t => {
+  const { fake, strike } = await rig(t)
+  const { chargeId } = await strike.createCharge(key, request)
+  fake.addKey('reader', ['partner.receive-request.read'], fake.account)
+  fake.addKey('creator', ['partner.receive-request.create'], fake.account)
+  await t.rejects(
+    strike.createCharge(new Secret('reader'), request),
+    errorLike({
+      reason: 'scope',
+      scope: 'partner.receive-request.create',
+      message: 'The provider key lacks the scope partner.receive-request.create.'
+    })
+  )
+  await t.rejects(
+    strike.lookUp(new Secret('creator'), chargeId),
+    errorLike({ reason: 'scope', scope: 'partner.receive-request.read' })
+  )
+  await t.rejects(
+    strike.createCharge(new Secret('expired'), request),
+    errorLike({ reason: 'key', message: 'The provider does not accept this key.' })
+  )
+  fake.fail('html as 403')
+  await t.rejects(
+    strike.lookUp(key, chargeId),
+    errorLike({ name: 'ProviderUnavailable', fault: 'server', message: /in front/ }),
+    "Cloudflare's page says nothing of the key"
+  )
+  for (const [fault, kind] of [
+    ['html', 'server'],
+    ['html as 200', 'server'],
+    ['server error', 'server'],
+    ['empty', 'server'],
+    ['huge', 'size'],
+    ['redirect', 'server'],
+    ['hang', 'timeout']
+  ] as const) {
+    fake.fail(fault)
+    await t.rejects(
+      strike.lookUp(key, chargeId),
+      errorLike({ name: kind === 'size' ? 'AnswerTooLarge' : 'ProviderUnavailable', fault: kind }),
+      fault
+    )
+  }
+  await t.rejects(
+    strike.createCharge(key, { ...request, expirySeconds: 0 }),
+    errorLike({ reason: 'request', message: /bolt11\.expiryInSeconds: A whole number above 0 is expected\./ })
+  )
+})
+
+t.test('a broken connection: looking up is tried once more, creating is not', async t => {
+  const { fake, strike } = await rig(t)
+  const { chargeId } = await strike.createCharge(key, request)
+  fake.fail('lost after')
+  t.match(await strike.lookUp(key, chargeId), { status: 'unpaid' })
+  fake.requests.length = 0
+  fake.fail('lost after')
+  await t.rejects(strike.createCharge(key, request), errorLike({ fault: 'network' }))
+  t.equal(fake.requests.length, 1)
+})
+
+t.test('a lock-out of our address rests receiving for all keys until it is over, and sending goes on', async t => {
+  const { clock, fake, strike } = await rig(t)
+  fake.addKey('shop-key')
+  const { invoice } = await strike.createCharge(new Secret('shop-key'), request)
+  fake.lock('others', 3_600_000)
+  await t.rejects(strike.createCharge(key, request), errorLike({ fault: 'rate', retryAfter: 3600 }))
+  t.match(
+    await strike.createPayout(key, {
+      reference: '1',
+      chargeId: 'c',
+      destination: { type: 'ln', invoice },
+      amountSats: 2_340,
+      description: null
+    }),
+    { status: 'confirmed' }
+  )
+  fake.requests.length = 0
+  clock.advance(600_000)
+  await t.rejects(
+    strike.createCharge(new Secret('another-merchant'), request),
+    errorLike({ fault: 'rate', retryAfter: 3000 })
+  )
+  await t.rejects(strike.listSettled(key, { since: 0, oldest: 0, position: null }), errorLike({ fault: 'rate' }))
+  t.equal(fake.requests.length, 0)
+  clock.advance(3_000_000)
+  t.match(await strike.createCharge(key, request), { network: 'regtest' })
+})
+
+t.test(
+  'validation reads the profile, reads receive requests and makes an invoice of 1 satoshi that expires after 60 seconds',
+  async t => {
+    const { fake, strike } = await rig(t)
+    t.same(await strike.validateKey(key), {
+      isValid: true,
+      message: 'The provider accepts this key, and it can create and read receive requests.',
+      network: 'regtest'
+    })
+    t.same(
+      fake.requests.map(({ method, path }) => `${method} ${path}`),
+      ['GET /v1/accounts/profile', 'GET /v1/receive-requests?$top=1', 'POST /v1/receive-requests']
+    )
+    t.match(fake.requests[2]?.body, {
+      bolt11: { amount: { amount: '0.00000001', currency: 'BTC' }, expiryInSeconds: 60 }
+    })
+
+    const without = (scope: StrikeScope): readonly StrikeScope[] => CONTRACT_SCOPES.filter(other => other !== scope)
+    fake.addKey('contract', CONTRACT_SCOPES)
+    t.match(
+      await strike.validateKey(new Secret('contract')),
+      { isValid: true },
+      'the three scopes that the contract asks for are enough: a 403 of the profile is ignored'
+    )
+    fake.addKey('no-create', without('partner.receive-request.create'))
+    t.same(await strike.validateKey(new Secret('no-create')), {
+      isValid: false,
+      message: 'The provider key lacks the scope partner.receive-request.create.'
+    })
+    fake.addKey('no-read', without('partner.receive-request.read'))
+    t.same(await strike.validateKey(new Secret('no-read')), {
+      isValid: false,
+      message: 'The provider key lacks the scope partner.receive-request.read.'
+    })
+    fake.addKey('no-webhooks', without('partner.webhooks.manage'))
+    t.match(
+      await strike.validateKey(new Secret('no-webhooks')),
+      { isValid: true },
+      'the webhook scope is not exercised'
+    )
+    fake.revokeKey('contract')
+    t.same(await strike.validateKey(new Secret('contract')), {
+      isValid: false,
+      message: 'The provider does not accept this key.'
+    })
+    t.match(await strike.validateKey(new Secret('not a key')), { isValid: false })
+    for (const on of [/profile/, /GET .*receive-requests/, /POST/]) {
+      fake.fail('server error', on)
+      await t.rejects(strike.validateKey(key), errorLike({ name: 'ProviderUnavailable' }), 'trouble is no verdict')
+    }
+  }
+)
+
+t.test("the account's list of what was settled", async t => {
+  const { clock, fake, strike } = await rig(t)
+  const ids: string[] = []
+  for (let count = 0; count < 4; count++) {
+    ids.push((await strike.createCharge(key, request)).chargeId)
+    clock.advance(1_000)
+  }
+  const [first = '', second = '', third = '', fourth = ''] = ids
+  fake.pay(first)
+  clock.advance(60_000)
+  const since = clock.now()
+  fake.pay(second)
+  clock.advance(1_000)
+  fake.pay(third, 'ONCHAIN', { amount: '0.00000001', currency: 'BTC' })
+  fake.begin(fourth)
+
+  fake.requests.length = 0
+  t.same(
+    await listed(strike, key, since),
+    [
+      { chargeId: third, state: null },
+      { chargeId: second, state: { status: 'paid', receivedSats: 2_340, settledAt: since } }
+    ],
+    'newest first, without older ones and those that are not final'
+  )
+  t.equal(fake.requests[0]?.path, '/v1/receive-requests/receives?$top=100')
+  t.equal(fake.requests.length, 1, "what was not paid over Lightning may be somebody else's: it is not asked for")
+  t.same(
+    (await listed(strike, key, 0)).map(({ chargeId }) => chargeId),
+    [third, second, first]
+  )
+})
+
+t.test('a list that begins at the oldest is read at its end', async t => {
+  const { clock, fake, strike } = await rig(t)
+  const { chargeId } = await strike.createCharge(key, request)
+  for (let count = 0; count < 130; count++) {
+    clock.advance(1_000)
+    fake.account.receive(chargeId, 'LIGHTNING', 'COMPLETED')
+  }
+  const last = await strike.createCharge(key, request)
+  clock.advance(1_000)
+  fake.pay(last.chargeId)
+  fake.requests.length = 0
+  fake.isOldestFirst = true
+  t.equal((await listed(strike, key, 0))[0]?.chargeId, last.chargeId)
+  t.same(
+    fake.requests.map(({ path }) => path),
+    ['/v1/receive-requests/receives?$top=100', '/v1/receive-requests/receives?$top=100&$skip=31']
+  )
+  fake.isOldestFirst = false
+  fake.requests.length = 0
+  t.equal((await listed(strike, key, 0))[0]?.chargeId, last.chargeId)
+  t.equal(fake.requests.length, 1)
+})
+
+t.test('notifications', async t => {
+  const { clock, fake, strike } = await rig(t)
+  const receiver = await startReceiver()
+  t.teardown(() => receiver.close())
+  const secret = new Secret('0123456789abcdef')
+  const { chargeId } = await strike.createCharge(key, request)
+  const { subscriptionId } = await strike.subscribe(key, `${receiver.url}/api/webhooks/primary`, secret)
+  t.equal(fake.subscriptions[0]?.id, subscriptionId)
+  t.match(fake.subscriptions[0], {
+    enabled: true,
+    webhookVersion: 'v1',
+    eventTypes: ['receive-request.receive-pending', 'receive-request.receive-completed']
+  })
+
+  await t.test('are about a charge, and signed over the bytes in hex of either case', async t => {
+    fake.pay(chargeId)
+    t.same(await fake.deliver(), [200])
+    const got = receiver.received[0]
+    const signature = String(got?.headers['x-webhook-signature'])
+    const body = got?.body ?? Buffer.alloc(0)
+    for (const text of [signature.toUpperCase(), signature.toLowerCase()]) {
+      const notification = strike.readNotification(new HeaderList(['X-Webhook-Signature', text]), body)
+      t.equal(notification?.chargeId, chargeId)
+      t.equal(notification?.verify(secret), true)
+      t.equal(notification?.verify(new Secret('0123456789abcdeF')), false)
+    }
+    for (const bad of ['', 'zz', signature.slice(1), `${signature}00`, `${signature.slice(0, 63)}g`]) {
+      t.equal(strike.readNotification(new HeaderList(['x-webhook-signature', bad]), body)?.verify(secret), false)
+    }
+    t.equal(strike.readNotification(new HeaderList([]), body)?.verify(secret), false)
+    const changed = Buffer.from(body.toString().replace('{', '{ '))
+    t.equal(
+      strike.readNotification(new HeaderList(['x-webhook-signature', signature]), changed)?.verify(secret),
+      false,
+      'the same JSON in other bytes is not what was signed'
+    )
+  })
+
+  await t.test('come again until they are taken, each time the same', async t => {
+    receiver.answer(() => ({ status: 500 }))
+    const another = await strike.createCharge(key, request)
+    fake.pay(another.chargeId)
+    const from = receiver.received.length
+    t.same(await fake.deliver(), [500])
+    t.same(await fake.deliver(), [], 'not before 3 seconds')
+    clock.advance(3_000)
+    t.same(await fake.deliver(), [500])
+    receiver.answer(() => ({ status: 200 }))
+    clock.advance(9_000)
+    t.same(await fake.deliver(), [200])
+    const about = receiver.received
+      .slice(from)
+      .map(({ headers, body }) =>
+        strike.readNotification(new HeaderList(['x-webhook-signature', String(headers['x-webhook-signature'])]), body)
+      )
+    t.same(
+      about.map(notification => notification?.chargeId),
+      [another.chargeId, another.chargeId, another.chargeId]
+    )
+    t.ok(about.every(notification => notification?.verify(secret)))
+    t.equal(fake.waiting, 0)
+  })
+
+  await t.test('of other kinds are null; what cannot be read is 400', async t => {
+    const read = (text: string): unknown => strike.readNotification(new HeaderList([]), Buffer.from(text))
+    t.equal(read('{"eventType":"payment.updated","data":{"entityId":"x"}}'), null)
+    t.equal(read('{"eventType":"invoice.updated"}'), null)
+    for (const bad of [
+      '',
+      'null',
+      '[]',
+      '{"eventType":1}',
+      '{',
+      '{"eventType":"receive-request.receive-completed"}',
+      '{"eventType":"receive-request.receive-completed","data":{"entityId":"../../x"}}'
+    ]) {
+      t.throws(() => read(bad), ProviderNotificationError, bad)
+    }
+    const body = Buffer.from(
+      '{"eventType":"receive-request.what-comes-next","data":{"entityId":"abc","receiveId":"def"},"more":1}'
+    )
+    const signature = createHmac('sha256', 'a secret of mine').update(body).digest('hex')
+    const read_ = strike.readNotification(new HeaderList(['x-webhook-signature', ` ${signature} `]), body)
+    t.equal(read_?.chargeId, 'abc')
+    t.equal(read_?.verify(new Secret('a secret of mine')), true)
+  })
+
+  await t.test('registering needs its scope, an allowed secret and an https address', async t => {
+    fake.addKey('no-webhooks', ['partner.receive-request.create'])
+    await t.rejects(
+      strike.subscribe(new Secret('no-webhooks'), receiver.url, secret),
+      errorLike({ reason: 'scope', scope: 'partner.webhooks.manage' })
+    )
+    await t.rejects(
+      strike.subscribe(key, receiver.url, new Secret('short')),
+      errorLike({ reason: 'request', message: /secret/ })
+    )
+    fake.takesPlainWebhooks = false
+    await t.rejects(
+      strike.subscribe(key, 'http://a.example', secret),
+      errorLike({ reason: 'request', message: /https/ })
+    )
+  })
+})
+
+t.test('no key shows in an error, however it fails, nor in the provider itself', async t => {
+  const { fake, strike } = await rig(t)
+  const faults: readonly StrikeFault[] = [
+    'hang',
+    'lost before',
+    'html',
+    'html as 200',
+    'html as 403',
+    'server error',
+    'empty',
+    'huge',
+    'redirect'
+  ]
+  for (const fault of faults) {
+    fake.fail(fault, /POST/)
+    const caught: unknown = await strike.createCharge(key, request).catch((error: unknown) => error)
+    t.type(caught, Error)
+    t.notMatch(`${inspect(caught, { depth: 20, showHidden: true })}${JSON.stringify(caught)}`, CANARY, fault)
+  }
+  fake.revokeKey(CANARY)
+  const caught: unknown = await strike.createCharge(key, request).catch((error: unknown) => error)
+  t.match(caught, { reason: 'key' })
+  t.notMatch(inspect(caught, { depth: 20, showHidden: true }), CANARY)
+  t.notMatch(inspect(strike, { depth: 20, showHidden: true }), CANARY)
+})
+
+t.test('strike stands in either slot, behind a breaker, at the address that the configuration names', async t => {
+  const { clock, fake } = await rig(t)
+  const database = await openTestDatabase(t)
+  const slot = { kind: 'strike', timeout: 10_000, url: `${fake.url}/v1` } as const
+  const providers = openSeats({
+    kinds: providerKinds,
+    mode: 'production',
+    lightning: { primary: [{ ...slot, key: CANARY }], alternate: [slot] },
+    dataDir: temporaryFolder(t),
+    database,
+    clock
+  })
+  t.teardown(() => providers.close())
+  const [primary, alternate] = [only(providers.seats.primary), only(providers.seats.alternate)]
+  t.equal(primary.key?.reveal(), CANARY)
+  t.equal(alternate.key, null)
+  t.equal(providers.sandbox, null)
+  for (const { provider } of [primary, alternate]) {
+    t.match(provider, { kind: 'strike', keyless: false, capabilities: { notifies: true, onchain: false } })
+    t.match(await provider.createCharge(key, request), { network: 'regtest' })
+  }
+  for (let count = 0; count < 5; count++) {
+    fake.fail('server error')
+    await t.rejects(primary.provider.createCharge(key, request), errorLike({ fault: 'server' }))
+  }
+  fake.requests.length = 0
+  await t.rejects(primary.provider.createCharge(key, request), errorLike({ fault: 'open', retryAfter: 10 }))
+  t.equal(fake.requests.length, 0)
+  t.match(
+    await alternate.provider.createCharge(key, request),
+    { network: 'regtest' },
+    'the other slot has a breaker of its own'
+  )
+  const signed = Buffer.from('{"eventType":"receive-request.receive-completed","data":{"entityId":"abc"}}')
+  t.equal(primary.provider.readNotification?.(new HeaderList([]), signed, null)?.chargeId, 'abc')
+})

@@ -1,0 +1,14 @@
+import t from 'tap'
+import { providerKinds } from '../../../../src/lightning/kinds/kinds.ts'
+import { keepContract } from './contract.ts'
+import { nodes } from './nodes.ts'
+import { services } from './services.ts'
+import { wallets } from './wallets.ts'
+
+t.test('every kind of the list is held against the contract', t => {
+  const held = [...services, ...nodes, ...wallets].map(({ kind }) => kind.name)
+  t.same(held.toSorted(), providerKinds.map(({ name }) => name).toSorted())
+  t.end()
+})
+
+await keepContract(t, services)

@@ -1,0 +1,178 @@
+import type { Test as T } from 'tap'
+import type { Database } from '../../../../src/platform/database/database.ts'
+import { Secret } from '../../../../src/platform/keys/secrets.ts'
+import { decodeBech32, encodeBech32 } from '../../../../src/lightning/codecs/bech32.ts'
+import { encodeInvoice } from '../../../../src/lightning/codecs/bolt11.ts'
+import type { Budgets } from '../../../../src/lightning/provider-calls/budgets.ts'
+import type { ProviderKind } from '../../../../src/lightning/kinds/kind.ts'
+import type { Charge, PayoutRequest, Provider } from '../../../../src/lightning/providers/provider.ts'
+import { AddressGuard } from '../../../../src/engine/upstream/guard.ts'
+import type { NodeServer } from '../../../fakes/node-server.ts'
+import type { NodeWallet } from '../../../fakes/node-wallet.ts'
+import type { ManualClock } from '../../../support/manual-clock.ts'
+
+/** What goes wrong with one request at every fake; those with `after` have acted before it does. */
+export type WireFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'server error'
+
+/** One kind of provider with a fake of its service, for the contract that all kinds keep. */
+export interface Subject {
+  readonly provider: Provider
+  readonly clock: ManualClock
+  readonly key: Secret<string>
+  /** A key of the right form that nobody knows; null where any is good. */
+  readonly foreign: Secret<string> | null
+  /** Such a key is answered with silence, and told as perhaps deleted. */
+  readonly foreignIsSilence?: true
+  /** Something that no error may hold. */
+  readonly secrets: readonly string[]
+  readonly wire: Wire | null
+  /** Somebody pays an invoice. */
+  settle(charge: Charge): Promise<unknown>
+  readonly pays: Paying | null
+  /** It lists from a stream, whose end only a clock of its own test can tell. */
+  readonly listsFromStream?: true
+}
+
+/** The way to the fake, for kinds that are called. */
+export interface Wire {
+  requests(): number
+  fail(fault: WireFault, on: RegExp): void
+  stop(): Promise<void>
+  /** Which requests make an invoice, look one up, pay, and look a payment up. */
+  readonly on: { readonly create: RegExp; readonly lookUp: RegExp; readonly pay: RegExp; readonly find: RegExp }
+  /** The next invoice is another one than was asked for; null where the fake cannot. */
+  readonly lie: ((what: 'amount' | 'hash' | 'network') => void) | null
+  /** Its service says nothing of the hash beside the invoice. */
+  readonly tellsNoHash?: true
+  /** An amount in satoshis that the fake's owner refuses; null where it refuses none. */
+  readonly tooMuch: number | null
+}
+
+/** Paying out over Lightning as nodes do: at once, and by the payment hash. */
+export interface Paying {
+  /** What comes of the next payments. */
+  outcome(next: 'paid' | 'failed' | 'pending'): void
+  /** How often money was sent. */
+  sendings(): number
+  /** A key that may only receive, and how the missing right is called; null where there is none. */
+  readonly receiveOnly: { readonly key: Secret<string>; readonly scope: string; readonly isToldByCheck: boolean } | null
+  /** What failed is believed once its invoice can no longer be paid. */
+  readonly failsAtEnd?: true
+  /** An invoice without an amount can be paid. */
+  readonly paysAmountless: boolean
+}
+
+/** What a kind is opened with in these tests. */
+export interface SubjectParts {
+  readonly clock: ManualClock
+  readonly database: Database
+  readonly dataDir: string
+  readonly budgets: Budgets | null
+}
+
+/** Starts a kind with its fake. */
+export interface SubjectKind {
+  readonly kind: ProviderKind
+  start(t: T, parts: SubjectParts): Promise<Subject>
+}
+
+/** Milliseconds of one call. */
+export const TIMEOUT = 10_000
+
+/** Opens a kind as a gateway does, without a breaker. */
+export function openKind(
+  t: T,
+  kind: ProviderKind,
+  { clock, database, dataDir, budgets }: SubjectParts,
+  url: string | null,
+  settled: (paymentHash: string) => Promise<void> = async () => {}
+): Provider {
+  const budget =
+    kind.calls === null ? undefined : budgets?.of(kind.name, url ?? '', kind.calls.limits(kind.calls.address, null))
+  const provider = kind.open({
+    url,
+    ownKey: null,
+    timeout: TIMEOUT,
+    clock,
+    guard: new AddressGuard({ production: false }),
+    database,
+    dataDir,
+    receiver: () => null,
+    settled,
+    ...(budget === undefined ? {} : { budget })
+  })
+  t.teardown(() => provider.close())
+  return provider
+}
+
+/** What fakes over the same wallet have in common. */
+export function ofNode(
+  fake: Pick<NodeServer, 'fail' | 'close'> & {
+    readonly wallet: NodeWallet
+    readonly requests: { readonly length: number }
+  },
+  on: Wire['on'],
+  more: Pick<Paying, 'receiveOnly' | 'paysAmountless' | 'failsAtEnd'>
+): Pick<Subject, 'wire' | 'settle' | 'pays'> {
+  const { wallet } = fake
+  return {
+    wire: {
+      requests: () => fake.requests.length,
+      fail: (fault, where) => {
+        fake.fail(fault, where)
+      },
+      stop: () => fake.close(),
+      on,
+      lie: what => {
+        wallet.lie = what
+      },
+      tooMuch: wallet.largest + 1
+    },
+    settle: async charge => wallet.settle(charge.paymentHash),
+    pays: {
+      outcome: next => {
+        wallet.outcome = next
+      },
+      sendings: () => wallet.sendings,
+      ...more
+    }
+  }
+}
+
+let made = 0
+
+/** A refund to an invoice of a payer's wallet, which says the amount, none, or zero. */
+export function refundOf(
+  clock: ManualClock,
+  amountSats: number,
+  says: 'the amount' | 'none' | 'zero' = 'the amount'
+): PayoutRequest {
+  const paymentHash = Buffer.alloc(32, 1)
+  paymentHash.writeUInt32BE(++made)
+  const invoice = encodeInvoice(
+    {
+      network: 'regtest',
+      ...(says === 'the amount' ? { amountMsat: BigInt(amountSats) * 1000n } : {}),
+      paymentHash: paymentHash.toString('hex'),
+      paymentSecret: '11'.repeat(32),
+      timestamp: Math.floor(clock.now() / 1000),
+      expirySeconds: 86_400,
+      description: 'refund'
+    },
+    Buffer.alloc(32, 3)
+  )
+  return {
+    reference: `10000000${made}`,
+    chargeId: 'ab'.repeat(32),
+    amountSats,
+    description: null,
+    destination: {
+      type: 'ln',
+      // Another payee comes of it, whom no fake looks for.
+      invoice: says === 'zero' ? encodeBech32('lnbcrt0', [...decodeBech32(invoice).words]) : invoice
+    }
+  }
+}
+
+/** The secret of a text. */
+export const secret = (text: string): Secret<string> => new Secret(text)

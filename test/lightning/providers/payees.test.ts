@@ -1,0 +1,217 @@
+import t from 'tap'
+import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import type { ProviderAccount, ProviderSlot, SealedValue } from '../../../src/lightning/providers/account.ts'
+import {
+  ProviderKeyRequired,
+  ProviderRefused,
+  ProviderUnavailable
+} from '../../../src/lightning/provider-calls/errors.ts'
+import { byFirst } from '../../../src/lightning/providers/failover.ts'
+import { Payees } from '../../../src/lightning/providers/payees.ts'
+import type { Charge, ChargeRequest, Provider } from '../../../src/lightning/providers/provider.ts'
+import { errorReply } from '../../../src/engine/operations/errors.ts'
+import { errorLike } from '../../support/error-like.ts'
+
+const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+const request: ChargeRequest = { amountSats: 10, description: 'a quote', expirySeconds: 600 }
+
+/** A provider that remembers which key it was called with. */
+class Recorder implements Provider {
+  readonly kind = 'strike'
+  readonly keyless: boolean
+  readonly capabilities = {
+    onchain: false,
+    hostedCheckout: false,
+    notifies: true,
+    payout: { lightning: true, chain: true }
+  }
+  readonly keys: Array<string | null> = []
+
+  constructor(keyless: boolean) {
+    this.keyless = keyless
+  }
+
+  async createCharge(key: Secret<string> | null): Promise<Charge> {
+    this.keys.push(key?.reveal() ?? null)
+    return {
+      chargeId: 'c',
+      invoice: 'lnbcrt1',
+      paymentHash: 'ab'.repeat(32),
+      expiresAt: 0,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null
+    }
+  }
+
+  async lookUp(): Promise<null> {
+    return null
+  }
+  async createPayout(): Promise<never> {
+    throw new Error('this test pays nothing out')
+  }
+  async lookUpPayout(): Promise<null> {
+    return null
+  }
+  async validateKey() {
+    return { isValid: true, message: '' }
+  }
+  async close(): Promise<void> {}
+}
+
+function sealed(slot: ProviderSlot, text: string): SealedValue {
+  const place = { table: 'merchants', column: `${slot}_key`, row: '7' }
+  return { ciphertext: sealer.seal(text, place), place }
+}
+
+function setUp(keyless = false, platformKey: string | null = null) {
+  const primary = new Recorder(keyless)
+  const alternate = new Recorder(keyless)
+  const payees = new Payees(
+    {
+      primary: { provider: primary, key: platformKey === null ? null : new Secret(platformKey) },
+      alternate: { provider: alternate, key: null }
+    },
+    sealer
+  )
+  return { payees, primary, alternate }
+}
+
+const noKeys: ProviderAccount = { providerChoice: null, primaryKey: null, alternateKey: null }
+
+t.test(
+  'a merchant is paid through the provider that resolution gives, with its own key, opened at the call',
+  async t => {
+    const { payees, primary, alternate } = setUp()
+    const payee = payees.forMerchant({ ...noKeys, alternateKey: sealed('alternate', 'their key') })
+    t.match(payee, { slot: 'alternate', kind: 'strike' })
+    t.same(alternate.keys, [])
+    t.equal((await payee.createInvoice(request)).chargeId, 'c')
+    t.same(alternate.keys, ['their key'])
+    await payees
+      .forMerchant({
+        providerChoice: 'primary',
+        primaryKey: sealed('primary', 'first'),
+        alternateKey: sealed('alternate', 'second')
+      })
+      .createInvoice(request)
+    t.same(primary.keys, ['first'])
+  }
+)
+
+t.test('no key for the resolved provider is 400 payment provider key required, also when the other slot has one', t => {
+  const { payees } = setUp(true)
+  t.throws(() => payees.forMerchant(noKeys), ProviderKeyRequired)
+  t.throws(
+    () => payees.forMerchant({ ...noKeys, providerChoice: 'primary', alternateKey: sealed('alternate', 'k') }),
+    ProviderKeyRequired
+  )
+  const reply = errorReply(new ProviderKeyRequired(), { correlationId: '', now: 0, mode: 'production' })
+  t.equal(reply.status, 400)
+  t.equal(reply.body, '{"error":"Payment provider key required"}')
+  t.end()
+})
+
+t.test('a key that was moved from another row never reaches a provider', async t => {
+  const { payees, alternate } = setUp()
+  const stolen = sealed('alternate', 'their key')
+  const payee = payees.forMerchant({ ...noKeys, alternateKey: { ...stolen, place: { ...stolen.place, row: '8' } } })
+  await t.rejects(payee.createInvoice(request), { name: 'UnsealError' })
+  t.same(alternate.keys, [])
+})
+
+t.test('the platform is paid with lightning.primary.key; only the sandbox needs none', async t => {
+  const withKey = setUp(false, 'operator key')
+  await withKey.payees.platform().createInvoice(request)
+  t.same(withKey.primary.keys, ['operator key'])
+  const missing = setUp()
+  t.throws(() => missing.payees.platform(), errorLike({ status: 500 }))
+  const sandbox = setUp(true)
+  await sandbox.payees.platform().createInvoice(request)
+  t.same(sandbox.primary.keys, [null])
+})
+
+t.test('503 carries Retry-After and a refusal is 502 Payment provider error', t => {
+  const around = { correlationId: '', now: 0, mode: 'production' } as const
+  const away = errorReply(new ProviderUnavailable('Busy.', 30), around)
+  t.equal(away.status, 503)
+  t.same(away.headers.slice(2), ['Retry-After', '30'])
+  const refused = errorReply(new ProviderRefused('scope', 'The key lacks x.', 'x'), around)
+  t.equal(refused.status, 502)
+  t.same(JSON.parse(String(refused.body)), { error: 'Payment provider error', message: 'The key lacks x.' })
+  t.end()
+})
+
+t.test('through a kind that only receives nothing is paid out, and nobody is asked', async t => {
+  const { kind, keyless, capabilities, createCharge, lookUp, validateKey, close } = new Recorder(true)
+  const provider: Provider = { kind, keyless, capabilities, createCharge, lookUp, validateKey, close }
+  const payee = new Payees({ primary: { provider, key: null }, alternate: { provider, key: null } }, sealer).platform()
+  const payout = {
+    reference: '1',
+    chargeId: 'c',
+    destination: { type: 'ln', invoice: 'lnbcrt1' },
+    amountSats: 1,
+    description: null
+  } as const
+  const wanted = errorLike({ name: 'ProviderRefused', reason: 'request', message: /only receives/ })
+  await t.rejects(payee.payOut(payout), wanted)
+  await t.rejects(payee.lookUpPayout(payout, null), wanted)
+})
+
+t.test('what is made ahead for an account is named by account and key, and a key that is saved anew has none', t => {
+  const provider = new Recorder(false)
+  const payees = new Payees(
+    {
+      primary: { provider, key: new Secret('operator'), invoicesAhead: 7 },
+      alternate: { provider, key: null, invoicesAhead: 0 }
+    },
+    sealer
+  )
+  const account = { ...noKeys, primaryKey: sealed('primary', 'one') }
+  const of = (held: ProviderAccount): string | undefined => payees.forMerchant(held).ahead?.account
+  t.equal(payees.platform().ahead?.account, 'primary strike operator')
+  t.equal(payees.platform().ahead?.most, 7)
+  t.equal(payees.platform().ahead?.isLeftAlone(), false, 'without a breaker nobody is left alone')
+  t.equal(of(account), of({ ...account }))
+  t.not(of(account), of({ ...account, primaryKey: sealed('primary', 'one') }))
+  t.equal(payees.inSlot({ ...noKeys, alternateKey: sealed('alternate', 'x') }, 'alternate').ahead, null)
+  t.end()
+})
+
+t.test('a provider of another network than is sold on is passed over, and the report says why', async t => {
+  const [first, second] = [new Recorder(false), new Recorder(false)]
+  const made = async (): Promise<Charge> => ({ ...(await first.createCharge(null)), network: 'testnet' })
+  const ofTestnet: Provider = {
+    kind: first.kind,
+    keyless: false,
+    capabilities: first.capabilities,
+    createCharge: made,
+    createFiatCharge: made,
+    lookUp: first.lookUp,
+    validateKey: async () => ({ isValid: true, message: 'Good.', network: 'testnet' }),
+    close: first.close
+  }
+  const payees = new Payees(
+    {
+      primary: [
+        { name: 'other', provider: ofTestnet, key: new Secret('a'), network: 'regtest' },
+        { name: 'right', provider: second, key: new Secret('b'), network: 'regtest' }
+      ],
+      alternate: []
+    },
+    sealer
+  )
+  const charge = await byFirst(payees.platform(), payee => payee.createInvoice(request))
+  t.equal(charge.network, 'regtest')
+  t.match(payees.report(), [
+    { provider: 'other', use: 'passed over', reason: 'makes invoices of another network' },
+    { provider: 'right', use: 'used', reason: null }
+  ])
+  const convert = payees.platform().createFiatInvoice
+  await t.rejects(
+    async () => {
+      await convert?.({ amount: '1', currency: 'USD', description: '', expirySeconds: 60 } as never)
+    },
+    errorLike({ reason: 'key', message: /one of testnet, and this gateway sells on regtest/ })
+  )
+})

@@ -1,0 +1,293 @@
+import { createHash, randomBytes } from 'node:crypto'
+import tap, { type Test as T } from 'tap'
+import { harness } from '../../../src/engine/pipeline/harness.ts'
+import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
+import { encodeInvoice, shortDescription } from '../../../src/lightning/codecs/bolt11.ts'
+import { gate } from '../../../src/accounts/merchants/gate.ts'
+import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
+import { Merchants, type CreateMerchant } from '../../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
+import { FixedPrices, type Prices } from '../../../src/lightning/money/prices.ts'
+import { SignedDemoInvoices } from '../../../src/payments/payments/demo.ts'
+import { paymentOperations } from '../../../src/payments/payments/operations.ts'
+import type { OnPaymentChange, Payment, PaymentChange, PaymentInput } from '../../../src/payments/payments/schema.ts'
+import { Payments, type PaymentsParts } from '../../../src/payments/payments/service.ts'
+import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { PaymentWatch } from '../../../src/payments/payments/watch.ts'
+import type { Database } from '../../../src/platform/database/database.ts'
+import { systemRandom } from '../../../src/platform/system/ids.ts'
+import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
+import { KeyRing, Sealer, Secret } from '../../../src/platform/keys/secrets.ts'
+import { Payees } from '../../../src/lightning/providers/payees.ts'
+import type {
+  Charge,
+  ChargeRequest,
+  ChargeState,
+  Payout,
+  Provider,
+  KindName
+} from '../../../src/lightning/providers/provider.ts'
+import { openAnyDatabase } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+
+const nodeKey = Buffer.alloc(32, 7)
+
+/** A provider that signs real regtest invoices, and says of its charges what a test wants. */
+export class FakeProvider implements Provider {
+  readonly kind: KindName
+  readonly keyless = false
+  readonly capabilities = {
+    onchain: true,
+    hostedCheckout: true,
+    notifies: false,
+    payout: { lightning: false, chain: false }
+  }
+  readonly requests: ChargeRequest[] = []
+  /** Keys that it was called with, in order. */
+  readonly keys: string[] = []
+  /** By charge id; what is not here is unpaid. Null: the provider does not know the charge. */
+  readonly states = new Map<string, ChargeState | null>()
+  /** Thrown by every call while it is set. */
+  fault: Error | null = null
+  /** Awaited before each invoice is made. */
+  gate: Promise<void> | null = null
+  /** Members of the next charges. */
+  more: Partial<Charge> = {}
+  lookUps = 0
+  /** Set by a test of a kind that converts fiat amounts itself. */
+  createFiatCharge?: NonNullable<Provider['createFiatCharge']>
+  readonly #clock: ManualClock
+
+  constructor(kind: KindName, clock: ManualClock) {
+    this.kind = kind
+    this.#clock = clock
+  }
+
+  async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
+    this.requests.push(request)
+    this.keys.push(key?.reveal() ?? '')
+    await this.gate
+    if (this.fault !== null) throw this.fault
+    const paymentHash = createHash('sha256').update(randomBytes(32)).digest('hex')
+    const timestamp = Math.floor(this.#clock.now() / 1000)
+    const invoice = encodeInvoice(
+      {
+        network: 'regtest',
+        amountMsat: BigInt(request.amountSats) * 1000n,
+        paymentHash,
+        paymentSecret: 'ab'.repeat(32),
+        timestamp,
+        expirySeconds: request.expirySeconds,
+        description: shortDescription(request.description)
+      },
+      nodeKey
+    )
+    return {
+      chargeId: `charge-${paymentHash.slice(0, 12)}`,
+      invoice,
+      paymentHash,
+      expiresAt: (timestamp + request.expirySeconds) * 1000,
+      network: 'regtest',
+      onchainAddress: null,
+      checkoutUrl: null,
+      ...this.more
+    }
+  }
+
+  async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
+    this.lookUps++
+    this.keys.push(key?.reveal() ?? '')
+    if (this.fault !== null) throw this.fault
+    const state = this.states.get(chargeId)
+    return state === undefined ? { status: 'unpaid', receivedSats: 0, settledAt: null } : state
+  }
+
+  async createPayout(): Promise<never> {
+    throw new Error('these tests pay nothing out')
+  }
+  async lookUpPayout(): Promise<Payout | null> {
+    return null
+  }
+  async validateKey() {
+    return { isValid: true, message: '' }
+  }
+  async close(): Promise<void> {}
+}
+
+/** An answer of the operations. */
+export interface Reply {
+  readonly status: number
+  readonly type: string | undefined
+  readonly text: string
+  readonly data: Record<string, unknown>
+  header(name: string): string | undefined
+}
+
+/** Calls an operation as a merchant, or as nobody. */
+export type Call = (merchant: Merchant | null, method: string, target: string, body?: object | string) => Promise<Reply>
+
+/** Payments of one gateway, with a clock and providers that a test moves. */
+export interface Fixture {
+  readonly database: Database
+  readonly clock: ManualClock
+  readonly merchants: Merchants
+  readonly primary: FakeProvider
+  readonly alternate: FakeProvider
+  readonly payments: Payments
+  readonly store: SqlPaymentStore
+  /** What was told of changes, in order. */
+  readonly changes: PaymentChange[]
+  /** Who is told of changes in their transactions; keeps them in `changes` unless a test has somebody else told. */
+  readonly told: { changed: OnPaymentChange }
+  readonly call: Call
+  /** An account; with a primary key unless said. */
+  merchant(different?: Partial<CreateMerchant>): Promise<Merchant>
+  /** Another gateway on the same database, clock and providers. */
+  another(different?: Partial<PaymentsParts>): Payments
+}
+
+const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
+const plans = {
+  free: { endpoints: 3, challengesPerMonth: 200, maxPriceSats: 1000, webhookEndpoints: 1 },
+  individual: { webhookEndpoints: 5 },
+  l402: { webhookEndpoints: 5 }
+}
+let accounts = 0
+let shared: Promise<Database> | null = null
+
+/** How a fixture differs. */
+export interface FixtureOptions {
+  readonly database?: Database
+  readonly prices?: Prices
+  readonly log?: Log
+}
+
+/**
+ * The payments domain as it is composed, but for its providers; over a database that the tests of one file share unless
+ * said.
+ */
+export async function fixture(t: T, options: FixtureOptions = {}): Promise<Fixture> {
+  const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
+  const clock = new ManualClock()
+  const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => plans })
+  const primary = new FakeProvider('sandbox', clock)
+  const alternate = new FakeProvider('opennode', clock)
+  const store = new SqlPaymentStore(database)
+  const changes: PaymentChange[] = []
+  const told: Fixture['told'] = {
+    changed: async (_sql, change) => {
+      changes.push(change)
+    }
+  }
+  const make = (different: Partial<PaymentsParts> = {}): Payments => {
+    const payments = new Payments({
+      store,
+      database,
+      clock,
+      random: systemRandom,
+      log: options.log ?? silentLog,
+      payees: new Payees(
+        { primary: { provider: primary, key: null }, alternate: { provider: alternate, key: null } },
+        sealer
+      ),
+      prices: options.prices ?? new FixedPrices({ USD: '50000', EUR: '40000', GBP: '30000' }),
+      demo: new SignedDemoInvoices({ nodeKey, clock }),
+      watch: new PaymentWatch(database, options.log ?? silentLog),
+      publicUrl: () => 'https://pay.example.com',
+      settings: () => ({ expiry: { primary: 3_600_000, alternate: 86_400_000 }, demoConfirmAfter: 5_000 }),
+      merchant: id => merchants.byId(id),
+      refusal: gate,
+      changed: (sql, change) => told.changed(sql, change),
+      ...different
+    })
+    t.teardown(() => payments.close())
+    return payments
+  }
+  const payments = make()
+  return {
+    database,
+    clock,
+    merchants,
+    primary,
+    alternate,
+    payments,
+    store,
+    changes,
+    told,
+    another: make,
+    call: await caller(payments),
+    merchant: async (different = {}) => {
+      const { merchant } = await merchants.create({
+        name: 'Acme',
+        email: `acme-${++accounts}-${process.pid}@example.com`,
+        tier: 'individual',
+        primaryApiKey: new Secret('a primary key'),
+        ...different
+      })
+      return merchant
+    }
+  }
+}
+
+/** The operations of payments, as a gateway calls them. */
+export async function caller(payments: Payments): Promise<Call> {
+  const upstream = new InternalUpstream(paymentOperations(payments))
+  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+  return async (merchant, method, target, body) => {
+    const { status, headers, text } = await chain.run({
+      method,
+      target,
+      headers: { 'content-type': 'application/json' },
+      ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+      ...(merchant === null ? {} : { principal: principalOfKey(merchant) })
+    })
+    return {
+      status,
+      type: headers.get('content-type'),
+      text,
+      data: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
+      header: name => headers.get(name)
+    }
+  }
+}
+
+let orders = 0
+
+/** The body of a create, valid and new. */
+export function anInput(different: Partial<PaymentInput> = {}): PaymentInput {
+  return { orderId: `order-${++orders}`, amount: 0.0001, currency: 'BTC', ...different }
+}
+
+/** A payment as it is kept: unpaid, of 10,000 satoshis, made at 0 and good until 3,600,000. */
+export function aPayment(different: Partial<Payment> = {}): Payment {
+  return {
+    invoiceId: '123456789012345',
+    merchantId: 7,
+    orderId: 'o',
+    status: 'unpaid',
+    amount: '0.0001',
+    currency: 'BTC',
+    description: null,
+    customerEmail: null,
+    customerName: null,
+    successUrl: null,
+    metadata: null,
+    payToken: 'A'.repeat(43),
+    slot: 'primary',
+    kind: 'sandbox',
+    chargeId: 'c',
+    invoice: 'lnbcrt1',
+    paymentHash: 'ab'.repeat(32),
+    network: 'regtest',
+    onchainAddress: null,
+    checkoutUrl: null,
+    amountSats: 10_000,
+    receivedSats: null,
+    createdAt: 0,
+    expiresAt: 3_600_000,
+    confirmsAt: null,
+    paidAt: null,
+    ...different
+  }
+}

@@ -1,0 +1,242 @@
+import t from 'tap'
+import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
+import { defaultYaml, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { RawClient } from '../../support/raw-client.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { anInput } from './fixture.ts'
+
+/** A whole second: invoices count no others. */
+const now = (): number => Math.floor(Date.now() / 1000) * 1000
+
+void t.test('payments over HTTP, through the chains of the default deployment', async t => {
+  const clock = new ManualClock(now())
+  const gateway = await startGateway(t, { clock })
+  const { send, merchantSend, pay } = gateway
+  const create = async (different: object = {}, headers: Record<string, string> = {}) =>
+    send('POST', '/api/payments', {
+      headers: { 'x-api-key': gateway.merchant.apiKey, ...headers },
+      body: { ...anInput(), ...different }
+    })
+  /** With the target as it is written: other clients resolve dot segments, encoded ones too. */
+  const getRaw = async (target: string): Promise<{ readonly status: number; readonly body: string }> => {
+    const client = await RawClient.connect(Number(new URL(gateway.url).port))
+    try {
+      client.send(`GET ${target} HTTP/1.1\r\nHost: a.example\r\nX-API-Key: ${gateway.merchant.apiKey}\r\n\r\n`)
+      return await client.response()
+    } finally {
+      client.close()
+    }
+  }
+  const data = (answer: { json(): unknown }): Record<string, unknown> => answer.json() as Record<string, unknown>
+
+  await t.test('create, pay, read: paid at once, by every way to read it', async t => {
+    const made = await create({
+      orderId: 'journey',
+      amount: 12.5,
+      currency: 'EUR',
+      description: 'A book',
+      metadata: { sku: '1' }
+    })
+    t.equal(made.status, 201)
+    const payment = data(made)
+    const { invoiceId, lightningInvoice } = payment
+    t.equal(made.headers['location'], `/api/payments/${String(invoiceId)}`)
+    t.equal(payment['payUrl']?.toString().startsWith(`${gateway.url}/pay/`), true)
+    t.equal(decodeInvoice(String(lightningInvoice)).description, 'A book')
+    t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).text, '{"status":"unpaid"}')
+    clock.advance(2_000)
+    await pay(String(lightningInvoice))
+    const paid = { ...payment, status: 'paid', paidAt: new Date(clock.now()).toISOString() }
+    t.same(data(await merchantSend('GET', `/api/payments/${String(invoiceId)}`)), paid)
+    t.same(data(await merchantSend('GET', '/api/payments/order/journey')), paid)
+    t.same(data(await merchantSend('POST', `/api/payments/${String(invoiceId)}/sync`)), paid)
+    t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).text, '{"status":"paid"}')
+    t.equal((await send('HEAD', `/api/payments/${String(invoiceId)}/status`)).status, 200)
+  })
+
+  await t.test('a demo payment confirms itself', async t => {
+    const { invoiceId } = data(await create({ amount: 0 }))
+    clock.advance(5_000)
+    t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).text, '{"status":"paid"}')
+  })
+
+  await t.test(
+    'Create supports X-Idempotency-Key: the same answer again, with X-Idempotency-Replayed: true; Idempotency-Key too',
+    async t => {
+      for (const header of ['x-idempotency-key', 'idempotency-key']) {
+        const input = anInput()
+        const first = await create(input, { [header]: `key of ${header}` })
+        const again = await create(input, { [header]: `key of ${header}` })
+        t.equal(first.status, 201)
+        t.same(
+          [again.status, again.text, again.headers['location'], again.headers['x-idempotency-replayed']],
+          [201, first.text, first.headers['location'], 'true']
+        )
+        t.equal(first.headers['x-idempotency-replayed'], undefined)
+        const other = await create({ ...input, amount: 1 }, { [header]: `key of ${header}` })
+        t.same(
+          [other.status, data(other)],
+          [400, { error: 'Idempotency key was already used with a different request.' }]
+        )
+      }
+      const long = await create({}, { 'x-idempotency-key': 'k'.repeat(257) })
+      t.same([long.status, data(long)], [400, { error: 'Idempotency key must not exceed 256 characters.' }])
+    }
+  )
+
+  await t.test('only 2xx are kept: a create that was refused runs again under its key', async t => {
+    const input = anInput({ currency: 'USD', amount: '0.001' })
+    t.equal((await create(input, { 'idempotency-key': 'again' })).status, 400)
+    const retry = await create(input, { 'idempotency-key': 'again' })
+    t.equal(retry.headers['x-idempotency-replayed'], undefined)
+  })
+
+  await t.test('concurrent creates with one idempotency key: one payment, one answer', async t => {
+    const input = anInput()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => create(input, { 'idempotency-key': 'at once' })))
+    t.same(
+      answers.map(answer => answer.status),
+      [201, 201, 201, 201, 201]
+    )
+    t.equal(new Set(answers.map(answer => answer.text)).size, 1)
+  })
+
+  await t.test(
+    'an order id with a slash, a percent sign or dots gets through the front door (decision 52)',
+    async t => {
+      for (const orderId of ['a/b', 'x/%2F/y', '%252F', '2026/11/21#7', 'v1.2', 'a..b', '...', 'ü 💣?&=']) {
+        const made = await create({ orderId })
+        t.equal(made.status, 201, orderId)
+        const path = encodeURIComponent(orderId)
+        for (const spelling of [path, path.replaceAll('.', '%2E')]) {
+          const answer = await merchantSend('GET', `/api/payments/order/${spelling}`)
+          t.same([answer.status, answer.text], [200, made.text], spelling)
+        }
+      }
+      for (const [orderId, path] of [
+        ['../..', '%2E%2E'],
+        ['.', '%2e'],
+        ['a/../b', 'a%2F..%2Fb'],
+        ['../../x', '..%2Fx'],
+        ['a\\..', 'a%5C..'],
+        ['..;x', '..%3Bx']
+      ] as const) {
+        const made = await create({ orderId })
+        t.equal(made.status, 201, orderId)
+        const answer = await getRaw(`/api/payments/order/${path}`)
+        t.same([answer.status, answer.body], [200, made.text], path)
+      }
+      for (const path of ['../..', '../../x', '.'])
+        t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)
+      const double = await merchantSend('GET', '/api/payments/order/a%252Fb')
+      t.same([double.status, data(double)], [404, { error: 'Payment not found' }], 'decoded once')
+    }
+  )
+
+  await t.test(
+    'Validation (model binding) | 400 application/problem+json with traceId = X-Correlation-Id (decision 3)',
+    async t => {
+      const answer = await create({ amount: -1 }, { 'x-correlation-id': 'abc-123' })
+      t.equal(answer.status, 400)
+      t.match(answer.headers['content-type'], /^application\/problem\+json/)
+      t.equal(answer.headers['x-correlation-id'], 'abc-123')
+      t.same(data(answer), {
+        type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
+        title: 'One or more validation errors occurred.',
+        status: 400,
+        errors: { Amount: ['Must be at least 0.'] },
+        traceId: 'abc-123'
+      })
+    }
+  )
+
+  await t.test('keys: every operation but the status needs one', async t => {
+    const { invoiceId } = data(await create())
+    for (const [method, path] of [
+      ['POST', '/api/payments'],
+      ['GET', `/api/payments/${String(invoiceId)}`],
+      ['GET', '/api/payments/order/x'],
+      ['POST', `/api/payments/${String(invoiceId)}/sync`]
+    ] as const) {
+      const answer = await send(method, path, method === 'POST' ? { body: {} } : {})
+      t.equal(answer.status, 401, path)
+      t.match(data(answer), { error: 'API key required' })
+    }
+    t.equal((await send('GET', `/api/payments/${String(invoiceId)}/status`)).status, 200)
+    t.equal(
+      (await send('GET', `/api/payments/${String(invoiceId)}/status`, { headers: { 'x-api-key': 'wrong' } })).status,
+      200,
+      'no key is looked at'
+    )
+    t.equal((await send('GET', '/api/payments/100000000000000/status')).text, '{"error":"Payment not found"}')
+  })
+
+  await t.test('methods and bodies that the paths do not take', async t => {
+    t.equal((await merchantSend('DELETE', '/api/payments')).status, 405)
+    t.equal((await merchantSend('POST', '/api/payments/order/status')).status, 405)
+    const text = await send('POST', '/api/payments', {
+      headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' },
+      body: '{}'
+    })
+    t.equal(text.status, 415)
+    const { invoiceId } = data(await create())
+    const ignored = await send('POST', `/api/payments/${String(invoiceId)}/sync`, {
+      headers: { 'x-api-key': gateway.merchant.apiKey, 'content-type': 'text/plain' },
+      body: 'anything'
+    })
+    t.equal(ignored.status, 200, 'request: none')
+  })
+
+  await t.test('the sandbox pays an invoice once: paying again and unknown invoices change nothing', async t => {
+    const payment = data(await create())
+    await pay(String(payment['lightningInvoice']))
+    const { paidAt } = data(await merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`))
+    clock.advance(60_000)
+    await pay(String(payment['lightningInvoice']))
+    t.equal(data(await merchantSend('GET', `/api/payments/${String(payment['invoiceId'])}`))['paidAt'], paidAt)
+  })
+})
+
+void t.test('Payment Create | 10 | 1 minute | POST /api/payments', async t => {
+  const clock = new ManualClock(now())
+  const gateway = await startGateway(t, {
+    clock,
+    yaml: defaultYaml({ policies: '  global: { limit: 1000, window: 1m }' })
+  })
+  const answers: number[] = []
+  for (let index = 0; index < 11; index++)
+    answers.push((await gateway.merchantSend('POST', '/api/payments', anInput({ amount: 0 }))).status)
+  t.same(answers, [...Array.from({ length: 10 }, () => 201), 429])
+  const read = await gateway.merchantSend('GET', '/api/payments/order/unknown')
+  t.equal(read.status, 404, 'reads are counted by themselves')
+  clock.advance(60_000)
+  t.equal((await gateway.merchantSend('POST', '/api/payments', anInput({ amount: 0 }))).status, 201)
+})
+
+void t.test('what is paid while the gateway listens and has not begun its jobs is told once it has', async t => {
+  let invoiceId = ''
+  let paying: Promise<Response> | null = null
+  const { merchantSend } = await startGateway(t, {
+    listening: async (address, apiKey) => {
+      const send = (method: string, path: string, body?: object): Promise<Response> =>
+        fetch(address + path, {
+          method,
+          headers: { 'content-type': 'application/json', ...(path.startsWith('/api') ? { 'x-api-key': apiKey } : {}) },
+          ...(body === undefined ? {} : { body: JSON.stringify(body) })
+        })
+      // Then a payment is written with the job that tells of it.
+      await send('PUT', '/api/merchant/webhook-url', { webhookUrl: 'http://127.0.0.1:9001/hook' })
+      // As the payment's schema has it.
+      const made = (await (await send('POST', '/api/payments', anInput())).json()) as Record<string, string>
+      invoiceId = made['invoiceId'] ?? ''
+      paying = send('POST', '/sandbox/pay', { invoice: made['lightningInvoice'] })
+      // The provider says that it is paid, and that cannot be written yet.
+      await eventually('paid at the sandbox', async () =>
+        (await send('POST', `/api/payments/${invoiceId}/sync`)).status === 503 ? true : null
+      )
+    }
+  })
+  t.match(await paying, { status: 200 })
+  t.same((await merchantSend('GET', `/api/payments/${invoiceId}/status`)).json(), { status: 'paid' })
+})

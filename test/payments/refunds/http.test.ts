@@ -1,0 +1,285 @@
+import t from 'tap'
+import { eachDatabase } from '../../support/database.ts'
+import { defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { addressOf, type Json } from './fixture.ts'
+
+const refundAddress = addressOf()
+
+function json(answer: Answer, status: number): Json {
+  if (answer.status !== status) throw new Error(`${answer.status} instead of ${status}: ${answer.text}`)
+  return answer.json() as Json
+}
+
+void eachDatabase(t, 'refunds through the gateway, with the sandbox', async (t, database) => {
+  const clock = new ManualClock()
+  const gateway = await startGateway(t, { database, clock })
+  let orders = 0
+  const unpaid = async (amount = '0.00001'): Promise<Json> =>
+    json(
+      await gateway.merchantSend('POST', '/api/payments', { orderId: `order-${++orders}`, amount, currency: 'BTC' }),
+      201
+    )
+  const paid = async (): Promise<string> => {
+    const payment = await unpaid()
+    await gateway.pay(String(payment['lightningInvoice']))
+    return String(payment['invoiceId'])
+  }
+  const statusOf = async (invoiceId: string): Promise<unknown> =>
+    json(await gateway.send('GET', `/api/payments/${invoiceId}/status`), 200)['status']
+
+  await t.test(
+    'over the chain: processing, then confirmed at a sync five seconds later, and the payment reads refunded',
+    async t => {
+      const invoiceId = await paid()
+      const created = await gateway.merchantSend('POST', '/api/refunds', {
+        invoiceId,
+        refundAddress,
+        amountSatoshis: 1000,
+        reason: 'Returned'
+      })
+      const refund = json(created, 201)
+      t.match(refund, {
+        status: 'processing',
+        amountSatoshis: 1000,
+        feeSatoshis: 0,
+        transactionHash: null,
+        refundType: 'chain',
+        providerRefundId: /^sbx_/
+      })
+      t.equal(
+        refund['alternateRefundId'],
+        refund['providerRefundId'],
+        'alternateRefundId | Same value, backward compatibility'
+      )
+      t.notOk('reason' in refund || 'processedAt' in refund)
+      const path = `/api/refunds/${String(refund['refundId'])}`
+      t.equal(created.headers['location'], path)
+      t.equal(await statusOf(invoiceId), 'paid')
+      clock.advance(5000)
+      const synced = json(await gateway.merchantSend('POST', `${path}/sync`), 200)
+      t.match(synced, {
+        status: 'confirmed',
+        transactionHash: /^[0-9a-f]{64}$/,
+        feeSatoshis: 150,
+        processedAt: new Date(clock.now()).toISOString(),
+        reason: 'Returned'
+      })
+      t.equal(await statusOf(invoiceId), 'refunded')
+      t.same(json(await gateway.merchantSend('GET', path), 200), synced)
+      t.same(
+        (await gateway.merchantSend('GET', '/api/refunds')).json(),
+        [synced],
+        'bare JSON array, no wrapper and no total'
+      )
+      t.same((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json(), [synced])
+      t.match(
+        json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1 }), 400),
+        { error: /its status is refunded/ }
+      )
+    }
+  )
+
+  await t.test(
+    "over Lightning: confirmed at once; an invoice of the gateway's own is a payment that reads paid",
+    async t => {
+      const invoiceId = await paid()
+      const other = await unpaid('0.000004')
+      const body = { invoiceId, refundAddress: other['lightningInvoice'], refundType: 'ln', amountSatoshis: 400 }
+      t.match(json(await gateway.merchantSend('POST', '/api/refunds', body), 201), {
+        status: 'confirmed',
+        refundType: 'ln',
+        transactionHash: null
+      })
+      t.equal(await statusOf(String(other['invoiceId'])), 'paid')
+      t.equal(await statusOf(invoiceId), 'paid', 'a part of it was given back')
+      t.match(json(await gateway.merchantSend('POST', '/api/refunds', body), 400), {
+        error: /Another refund already pays/
+      })
+    }
+  )
+
+  await t.test(
+    'an invoice that somebody else has paid is refused by the provider, for certain: 400 {error}, and nothing is held',
+    async t => {
+      const invoiceId = await paid()
+      const other = await unpaid('0.00001')
+      await gateway.pay(String(other['lightningInvoice']))
+      t.same(
+        json(
+          await gateway.merchantSend('POST', '/api/refunds', {
+            invoiceId,
+            refundAddress: other['lightningInvoice'],
+            refundType: 'ln',
+            amountSatoshis: 1000
+          }),
+          400
+        ),
+        { error: 'The Lightning invoice has been paid before.' }
+      )
+      t.match(
+        json(
+          await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 }),
+          201
+        ),
+        { amountSatoshis: 1000 }
+      )
+    }
+  )
+
+  await t.test('Create refund supports X-Idempotency-Key: the same answer, paid once', async t => {
+    const invoiceId = await paid()
+    const send = (amountSatoshis: number) =>
+      gateway.send('POST', '/api/refunds', {
+        headers: { 'x-api-key': gateway.merchant.apiKey, 'x-idempotency-key': 'refund-1' },
+        body: { invoiceId, refundAddress, amountSatoshis }
+      })
+    const [first, ...others] = await Promise.all([send(10), send(10), send(10)])
+    for (const answer of others) t.equal(answer.text, first?.text)
+    const again = await send(10)
+    t.match(again, { status: 201, text: first?.text, headers: { 'x-idempotency-replayed': 'true' } })
+    t.equal((await send(11)).status, 400, 'another body under the same key (decision 18)')
+    t.equal(((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json() as unknown[]).length, 1)
+  })
+
+  await t.test(
+    '400 | invoice not refundable: a demo payment, before and after it confirmed itself (decision 43)',
+    async t => {
+      const demo = await unpaid('0')
+      for (const wait of [0, 60_000]) {
+        clock.advance(wait)
+        t.match(
+          json(
+            await gateway.merchantSend('POST', '/api/refunds', {
+              invoiceId: demo['invoiceId'],
+              refundAddress,
+              amountSatoshis: 1
+            }),
+            400
+          ),
+          { error: /demo payment/ }
+        )
+      }
+    }
+  )
+
+  await t.test(
+    'Create refund | 401, 403 | bad key; refunds not enabled, before the body is looked at (decision 62)',
+    async t => {
+      t.equal((await gateway.send('POST', '/api/refunds', { body: {} })).status, 401)
+      t.equal((await gateway.send('POST', '/api/refunds', { headers: { 'x-api-key': 'wrong' }, body: {} })).status, 401)
+      const [held] = await database.sql`select refunds_enabled from merchants where id = ${gateway.merchant.id}`
+      t.equal(held?.['refunds_enabled'], true)
+      await database.sql`update merchants set refunds_enabled = false where id = ${gateway.merchant.id}`
+      t.match(json(await gateway.merchantSend('POST', '/api/refunds', {}), 403), {
+        error: 'Feature not available',
+        action_required: 'contact_support',
+        required_plan: null,
+        feature: 'refunds'
+      })
+      await database.sql`update merchants set refunds_enabled = true where id = ${gateway.merchant.id}`
+      t.equal((await gateway.merchantSend('POST', '/api/refunds', {})).status, 400)
+    }
+  )
+
+  await t.test('400 | every failure, never 404; get, sync and list-by-invoice: 404 {error}', async t => {
+    t.match(
+      json(
+        await gateway.merchantSend('POST', '/api/refunds', {
+          invoiceId: '123456789012345',
+          refundAddress,
+          amountSatoshis: 1
+        }),
+        400
+      ),
+      { error: 'Invoice not found' }
+    )
+    for (const [method, path] of [
+      ['GET', '/api/refunds/123456789012345'],
+      ['GET', '/api/refunds/x'],
+      ['POST', '/api/refunds/123456789012345/sync'],
+      ['GET', '/api/refunds/invoice/123456789012345'],
+      ['GET', '/api/refunds/invoice/x']
+    ] as const) {
+      t.same(Object.keys(json(await gateway.merchantSend(method, path), 404)), ['error'], path)
+    }
+  })
+
+  await t.test(
+    'a provider key that may not send is 400 {error} that names the scope: try it with sandbox-no-payout',
+    async t => {
+      const invoiceId = await paid()
+      t.equal(
+        (await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-no-payout' })).status,
+        200
+      )
+      t.same(
+        json(
+          await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 }),
+          400
+        ),
+        { error: 'The provider key lacks the scope partner.payment-quote.execute.' }
+      )
+      t.match((await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json(), [
+        { status: 'failed', providerRefundId: null, alternateRefundId: null, processedAt: /Z$/ }
+      ])
+      await gateway.merchantSend('PUT', '/api/merchant/primary-key', { primaryApiKey: 'sandbox-anything' })
+      t.equal(
+        (await gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 1000 })).status,
+        201
+      )
+    }
+  )
+
+  await t.test(
+    'amountSatoshis optional only on the alternate provider with chain, whichever provider is chosen now',
+    async t => {
+      const onPrimary = await paid()
+      await gateway.merchantSend('PUT', '/api/merchant/alternate-key', { alternateApiKey: 'sandbox-anything' })
+      t.equal(
+        (await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'alternate' })).status,
+        200
+      )
+      const onAlternate = await paid()
+      t.match(json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onPrimary, refundAddress }), 400), {
+        error: /required for refunds on the primary provider/
+      })
+      t.match(
+        json(await gateway.merchantSend('POST', '/api/refunds', { invoiceId: onAlternate, refundAddress }), 201),
+        { amountSatoshis: 1000 }
+      )
+      await gateway.merchantSend('PUT', '/api/merchant/payment-provider', { provider: 'primary' })
+    }
+  )
+
+  await t.test('200 partial refunds at once through the gateway: the sum never passes what was paid', async t => {
+    const invoiceId = await paid()
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () =>
+        gateway.merchantSend('POST', '/api/refunds', { invoiceId, refundAddress, amountSatoshis: 7 })
+      )
+    )
+    t.same([...new Set(answers.map(answer => answer.status))].sort(), [201, 400])
+    t.equal(answers.filter(answer => answer.status === 201).length, 142)
+    const rows = (await gateway.merchantSend('GET', `/api/refunds/invoice/${invoiceId}`)).json() as Array<{
+      amountSatoshis: number
+    }>
+    t.equal(
+      rows.reduce((sum, row) => sum + row.amountSatoshis, 0),
+      994
+    )
+    const [paidOut] =
+      await database.sql`select sum(amount_sats)::int as sum from sandbox_payouts where reference in (select refund_id from refunds where invoice_id = ${invoiceId})`
+    t.equal(paidOut?.['sum'], 994)
+  })
+})
+
+t.test('POST /api/payments and POST /api/refunds share the 10 of Payment Create (decision 32)', async t => {
+  const gateway = await startGateway(t, {
+    yaml: defaultYaml({ policies: '  global: { limit: 100000, window: 1m }' }),
+    clock: new ManualClock()
+  })
+  for (let index = 0; index < 5; index++) await gateway.merchantSend('POST', '/api/payments', {})
+  for (let index = 0; index < 5; index++) t.equal((await gateway.merchantSend('POST', '/api/refunds', {})).status, 400)
+  t.match(await gateway.merchantSend('POST', '/api/refunds', {}), { status: 429, headers: { 'retry-after': '60' } })
+})

@@ -1,0 +1,208 @@
+import fc from 'fast-check'
+import t, { type Test as T } from 'tap'
+import { REFUND_STATUSES, type RefundStatus } from '../../../src/lightning/providers/payout-states.ts'
+import { pageOf, type Refund } from '../../../src/payments/refunds/schema.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { addressOf, fixtureOn, type Fixture, type Json } from './fixture.ts'
+
+const refundAddress = addressOf()
+
+/** Writes a refund straight into the table, as lists do not care how it came there. */
+async function insert(f: Fixture, invoiceId: string, different: Partial<Refund>): Promise<Refund> {
+  const refund: Refund = {
+    refundId: '100000000000000',
+    merchantId: f.merchant.id,
+    invoiceId,
+    status: 'confirmed',
+    type: 'chain',
+    address: refundAddress,
+    paymentHash: null,
+    amountSats: 1,
+    feeSats: 0,
+    slot: 'primary',
+    kind: 'sandbox',
+    providerRefundId: null,
+    transactionHash: null,
+    email: null,
+    reason: null,
+    createdAt: f.clock.now(),
+    processedAt: null,
+    ...different
+  }
+  await f.database.transaction(sql => f.store.insert(sql, refund, f.clock.now()))
+  return refund
+}
+
+function idsOf(data: unknown): unknown[] {
+  return (data as Json[]).map(row => row['refundId'])
+}
+
+void eachDatabase(t, 'GET /api/refunds', async (t: T, database) => {
+  const f = await fixtureOn(database)
+  const payment = await f.payment()
+  const other = await f.payment()
+  const made: Refund[] = []
+  for (let index = 0; index < 130; index++) {
+    made.push(
+      await insert(f, index % 10 === 0 ? other.invoiceId : payment.invoiceId, {
+        // In neither order; three at each moment, so that ties are decided by id.
+        refundId: String(100_000_000_000_000 + ((index * 37) % 130)),
+        createdAt: f.clock.now() + Math.floor(((index * 53) % 130) / 3) * 1000,
+        status: REFUND_STATUSES[index % 4] ?? 'failed'
+      })
+    )
+  }
+  const stranger = await f.newMerchant()
+  const sorted = (refunds: readonly Refund[]): string[] =>
+    refunds
+      .toSorted((a, b) => b.createdAt - a.createdAt || Number(b.refundId) - Number(a.refundId))
+      .map(refund => refund.refundId)
+
+  await t.test(
+    'bare JSON array, no wrapper and no total: newest first, ties by id descending, take is 50 by default (decision 11)',
+    async t => {
+      const reply = await f.call('GET', '/api/refunds')
+      t.equal(reply.status, 200)
+      t.ok(Array.isArray(reply.data))
+      t.same(idsOf(reply.data), sorted(made).slice(0, 50))
+    }
+  )
+
+  for (const status of REFUND_STATUSES) {
+    await t.test(`query status (pending, processing, confirmed, failed): ${status}`, async t => {
+      t.same(
+        idsOf((await f.call('GET', `/api/refunds?status=${status}&take=100`)).data),
+        sorted(made.filter(refund => refund.status === status))
+      )
+    })
+  }
+
+  const pages: ReadonlyArray<[query: string, from: number, to: number]> = [
+    ['skip=0&take=3', 0, 3],
+    ['skip=3&take=3', 3, 6],
+    ['take=100', 0, 100],
+    ['take=101', 0, 100],
+    ['take=1000000000000000000000', 0, 100],
+    ['take=0', 0, 1],
+    ['take=-5', 0, 1],
+    ['skip=-1', 0, 50],
+    ['skip=129', 129, 130],
+    ['skip=130', 130, 130],
+    ['skip=99999999999999999999', 130, 130],
+    ['skip=&take=', 0, 50]
+  ]
+  for (const [query, from, to] of pages) {
+    await t.test(`skip (default 0), take (default 50, max 100), clamped silently (decision 12): ${query}`, async t => {
+      const reply = await f.call('GET', `/api/refunds?${query}`)
+      t.equal(reply.status, 200)
+      t.same(idsOf(reply.data), sorted(made).slice(from, to))
+    })
+  }
+
+  for (const [query, field] of [
+    ['status=paid', 'Status'],
+    ['status=PENDING', 'Status'],
+    ['skip=x', 'Skip'],
+    ['take=1.5', 'Take'],
+    ['take=1e2', 'Take']
+  ] as const) {
+    await t.test(`not an integer, bad status: 400 (decision 12): ${query}`, async t => {
+      const reply = await f.call('GET', `/api/refunds?${query}`)
+      t.match(reply, { status: 400, type: /^application\/problem\+json/ })
+      t.same(Object.keys(reply.data['errors'] as object), [field])
+    })
+  }
+
+  await t.test('bare array of all refunds of that invoice, however many', async t => {
+    for (const { invoiceId } of [payment, other]) {
+      t.same(
+        idsOf((await f.call('GET', `/api/refunds/invoice/${invoiceId}`)).data),
+        sorted(made.filter(refund => refund.invoiceId === invoiceId))
+      )
+    }
+    t.same((await f.call('GET', `/api/refunds/invoice/${(await f.payment()).invoiceId}`)).data, [], 'none yet')
+  })
+
+  await t.test('another merchant sees none of them', async t => {
+    t.same((await f.call('GET', '/api/refunds', undefined, stranger)).data, [])
+  })
+
+  await t.test('pages of any size put together are the whole list', async t => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.integer({ min: 1, max: 100 }),
+        fc.option(fc.constantFrom<RefundStatus>(...REFUND_STATUSES)),
+        async (take, status) => {
+          const wanted = sorted(made.filter(refund => status === null || refund.status === status))
+          const seen: string[] = []
+          for (let skip = 0; skip <= wanted.length; skip += take) {
+            seen.push(
+              ...(await f.refunds.list(f.merchant, { skip, take, ...(status === null ? {} : { status }) })).map(
+                refund => refund.refundId
+              )
+            )
+          }
+          if (seen.join() !== wanted.join()) throw new Error(`${seen.length} of ${wanted.length}`)
+        }
+      ),
+      { numRuns: 40 }
+    )
+    t.pass('no counterexample')
+  })
+
+  await t.test('reason and processedAt are on get and the lists, email nowhere (decision 61)', async t => {
+    const refund = await insert(f, payment.invoiceId, {
+      refundId: '200000000000000',
+      createdAt: f.clock.now() + 1e9,
+      processedAt: f.clock.now(),
+      reason: 'why',
+      email: 'payer@example.com'
+    })
+    for (const path of [
+      `/api/refunds/${refund.refundId}`,
+      '/api/refunds?take=1',
+      `/api/refunds/invoice/${payment.invoiceId}`
+    ]) {
+      const { data } = await f.call('GET', path)
+      const row = (Array.isArray(data) ? data[0] : data) as Json
+      t.same(Object.keys(row).sort(), [
+        'alternateRefundId',
+        'amountSatoshis',
+        'createdAt',
+        'feeSatoshis',
+        'invoiceId',
+        'processedAt',
+        'providerRefundId',
+        'reason',
+        'refundAddress',
+        'refundId',
+        'refundType',
+        'status',
+        'transactionHash'
+      ])
+      t.match(row, { reason: 'why', processedAt: new Date(f.clock.now()).toISOString() })
+    }
+  })
+})
+
+t.test('a page is within its bounds, whatever is asked for', t => {
+  t.doesNotThrow(() =>
+    fc.assert(
+      fc.property(
+        fc.option(fc.maxSafeInteger(), { nil: undefined }),
+        fc.option(fc.maxSafeInteger(), { nil: undefined }),
+        (skip, take) => {
+          const page = pageOf({ ...(skip === undefined ? {} : { skip }), ...(take === undefined ? {} : { take }) })
+          return (
+            page.take >= 1 &&
+            page.take <= 100 &&
+            page.skip >= 0 &&
+            (take === undefined ? page.take === 50 : take < 1 || take > 100 || page.take === take) &&
+            (skip === undefined ? page.skip === 0 : skip < 0 || skip > 2 ** 31 - 1 || page.skip === skip)
+          )
+        }
+      )
+    )
+  )
+  t.end()
+})

@@ -1,0 +1,129 @@
+import type { Database, Sql, TransactionSql } from '../../../src/platform/database/database.ts'
+import type {
+  EnqueueOptions,
+  JobDeclaration,
+  JobPage,
+  Jobs,
+  JsonObject,
+  QueueOptions,
+  QueueView
+} from '../../../src/platform/jobs/jobs.ts'
+import type { JobsParts } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+
+/** A job that waits. Times in milliseconds since the epoch. */
+export interface Waiting {
+  readonly id: string
+  readonly queue: string
+  readonly data: JsonObject
+  readonly startAfter: number | null
+  readonly group: string | null
+  readonly key: string | null
+}
+
+interface Row {
+  id: number
+  queue: string
+  data: JsonObject
+  start_after: number | null
+  job_group: string | null
+  key: string | null
+}
+
+/** Jobs that stand and fall with the caller's transaction, and that run when a test says so, by its own clock. */
+export class FakeJobs implements Jobs {
+  readonly queueOptions = new Map<string, QueueOptions>()
+  readonly periodic = new Map<string, number>()
+  readonly #runs = new Map<string, JobDeclaration['run']>()
+  readonly #database: Database
+  readonly #clock: JobsParts['clock']
+
+  constructor(database: Database, clock: JobsParts['clock']) {
+    this.#database = database
+    this.#clock = clock
+  }
+
+  /** What is declared again takes the place of what it was. */
+  declare(jobs: readonly JobDeclaration[]): void {
+    for (const { name, options, every, run } of jobs) {
+      if (every !== null) this.periodic.set(name, every)
+      else {
+        this.queueOptions.set(name, options)
+        this.#runs.set(name, run)
+      }
+    }
+  }
+
+  async enqueue(
+    sql: TransactionSql | Sql,
+    name: string,
+    data: JsonObject,
+    { startAfter, group, key }: EnqueueOptions = {}
+  ): Promise<void> {
+    await sql`
+      insert into fake_jobs (queue, data, start_after, job_group, key)
+      select ${name}::text, ${sql.json(data)}::json, ${startAfter ?? null}::float8, ${group ?? null}::text, ${key ?? null}::text
+      where not exists (select 1 from fake_jobs where queue = ${name} and key = ${key ?? null})`
+  }
+
+  async hasten(): Promise<void> {}
+  async setPace(): Promise<void> {}
+
+  async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
+    for (const { data, ...options } of jobs) await this.enqueue(sql, name, data, options)
+  }
+
+  async start(): Promise<void> {
+    await this.#database
+      .sql`create table if not exists fake_jobs (id serial primary key, queue text, data json, start_after float8, job_group text, key text)`
+  }
+
+  async waiting(): Promise<Waiting[]> {
+    const rows = await this.#database.sql<Row[]>`select * from fake_jobs order by id`
+    return rows.map(row => ({
+      id: `job-${row.id}`,
+      queue: row.queue,
+      data: row.data,
+      startAfter: row.start_after,
+      group: row.job_group,
+      key: row.key
+    }))
+  }
+
+  /** Runs what is due, one after the other, and what that makes due; answers what each threw, or null. */
+  async run(): Promise<Array<Error | null>> {
+    const results: Array<Error | null> = []
+    for (;;) {
+      const due = (await this.waiting()).find(job => job.startAfter === null || job.startAfter <= this.#clock.now())
+      if (due === undefined) return results
+      await this.#database.sql`delete from fake_jobs where id = ${Number(due.id.slice(4))}`
+      results.push(await this.runOne(due))
+    }
+  }
+
+  /** Runs one job as it is, whether or not it waits: again, for what was lost with its process. */
+  async runOne(
+    job: Pick<Waiting, 'id' | 'queue' | 'data'>,
+    signal = new AbortController().signal
+  ): Promise<Error | null> {
+    const run = this.#runs.get(job.queue)
+    if (run === undefined) throw new Error(`no queue ${job.queue}`)
+    try {
+      await run({ id: job.id, data: job.data }, signal)
+      return null
+    } catch (error) {
+      if (error instanceof Error) return error
+      throw error
+    }
+  }
+
+  async close(): Promise<void> {}
+  async queues(): Promise<readonly QueueView[]> {
+    return []
+  }
+  async list(): Promise<JobPage> {
+    return { jobs: [], more: false }
+  }
+  async retry(): Promise<boolean> {
+    return false
+  }
+}

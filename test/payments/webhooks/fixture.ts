@@ -1,0 +1,199 @@
+import tap, { type Test as T } from 'tap'
+import { harness } from '../../../src/engine/pipeline/harness.ts'
+import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
+import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
+import type { Merchants } from '../../../src/accounts/merchants/service.ts'
+import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
+import type { Payment } from '../../../src/payments/payments/schema.ts'
+import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import type { Database } from '../../../src/platform/database/database.ts'
+import { numericId, systemRandom } from '../../../src/platform/system/ids.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { AddressGuard, type ResolveName } from '../../../src/engine/upstream/guard.ts'
+import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
+import { endpointOperations } from '../../../src/payments/webhooks/endpoint-operations.ts'
+import type { WebhookEndpoints } from '../../../src/payments/webhooks/endpoints.ts'
+import { webhookOperations } from '../../../src/payments/webhooks/operations.ts'
+import { Webhooks, type WebhooksParts } from '../../../src/payments/webhooks/service.ts'
+import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
+import { aPayment } from '../payments/fixture.ts'
+import { openAnyDatabase } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
+import { FakeJobs } from './fake-jobs.ts'
+import { principalOfKey } from '../../../src/accounts/merchants/principal.ts'
+
+/** Writes a payment as if it had been made, unpaid and good for an hour. */
+export async function insertPayment(
+  database: Database,
+  merchantId: number,
+  now: number,
+  different: Partial<Payment> = {}
+): Promise<Payment> {
+  const store = new SqlPaymentStore(database)
+  const invoiceId = numericId()
+  const payment = aPayment({
+    invoiceId,
+    merchantId,
+    orderId: `order-${invoiceId}`,
+    payToken: invoiceId.padEnd(43, 'x'),
+    paymentHash: invoiceId.padEnd(64, '0'),
+    chargeId: `charge-${invoiceId}`,
+    createdAt: now,
+    expiresAt: now + 3_600_000,
+    ...different
+  })
+  const reservation = { merchantId, orderId: payment.orderId, reservationId: invoiceId, heldUntil: now + 60_000 }
+  await store.reserve(reservation, now)
+  if ((await store.insert(payment, reservation)) !== 'done') throw new Error('the payment was not written')
+  return payment
+}
+
+/** A row of webhook_deliveries, as far as tests look at it. */
+export interface DeliveryRow {
+  readonly id: string
+  readonly merchant_id: number
+  readonly endpoint_id: string | null
+  readonly event: string
+  readonly event_key: string
+  readonly body: string
+  readonly status: string
+  readonly attempts: number
+  readonly url: string | null
+  readonly response_status: number | null
+  readonly response_body: string | null
+  readonly error: string | null
+  readonly claimed_until: Date | null
+  readonly created_at: Date
+  readonly last_attempt_at: Date | null
+  readonly next_attempt_at: Date | null
+  readonly delivered_at: Date | null
+}
+
+/** The webhooks of one gateway, with a clock and jobs that a test moves. */
+export interface Fixture {
+  readonly database: Database
+  readonly clock: ManualClock
+  readonly jobs: FakeJobs
+  readonly merchants: Merchants
+  readonly webhooks: Webhooks
+  readonly endpoints: WebhookEndpoints
+  readonly changes: PaymentChanges
+  /** An endpoint that is closed when the test ends. */
+  receiver(options?: ReceiverOptions): Promise<Receiver>
+  merchant(url: string | null): Promise<Merchant>
+  payment(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
+  /** Has a new payment of the merchant paid, which writes one event. */
+  paid(merchant: Merchant, different?: Partial<Payment>): Promise<Payment>
+  rows(merchant: Merchant): Promise<DeliveryRow[]>
+  /** The only one. */
+  row(merchant: Merchant): Promise<DeliveryRow>
+  /** Calls an operation. */
+  call(
+    merchant: Merchant,
+    method: string,
+    target: string,
+    body?: object
+  ): Promise<{ readonly status: number; readonly data: Record<string, unknown>; readonly total: string | undefined }>
+  /** Another gateway on the same database, clock and jobs, with different parts. */
+  another(different: Partial<WebhooksParts>): Webhooks
+}
+
+let shared: Promise<Database> | null = null
+
+/** Webhooks over a database that the tests of one file share unless one is given. */
+export async function fixture(
+  t: T,
+  options: { readonly database?: Database; readonly production?: boolean; readonly resolve?: ResolveName } = {}
+): Promise<Fixture> {
+  const database = options.database ?? (await (shared ??= openAnyDatabase(tap)))
+  const clock = new ManualClock()
+  const jobs = new FakeJobs(database, clock)
+  await jobs.start()
+  await database.sql`delete from fake_jobs`
+  const merchants = accountsOf(database, clock)
+  const guard = new AddressGuard({
+    production: options.production ?? false,
+    resolve: options.resolve ?? (async () => [])
+  })
+  const endpoints = endpointsOf(database, clock, options.production)
+  const another = (different: Partial<WebhooksParts>): Webhooks =>
+    new Webhooks({
+      store: new SqlWebhookStore(database),
+      endpoints,
+      database,
+      jobs,
+      merchants,
+      call: outboundCall(guard),
+      clock,
+      random: systemRandom,
+      log: silentLog,
+      metrics: new Metrics(),
+      ...different
+    })
+  const webhooks = another({})
+  jobs.declare(webhooks.jobs)
+  const changes = new PaymentChanges({
+    store: new SqlPaymentStore(database),
+    database,
+    clock,
+    changed: (sql, change) => webhooks.paymentChanged(sql, change)
+  })
+  const upstream = new InternalUpstream([...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)])
+  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+  const payment: Fixture['payment'] = (merchant, different) =>
+    insertPayment(database, merchant.id, clock.now(), different)
+  const rows: Fixture['rows'] = async merchant =>
+    await database.sql<
+      DeliveryRow[]
+    >`select * from webhook_deliveries where merchant_id = ${merchant.id} order by created_at, id`
+  return {
+    database,
+    clock,
+    jobs,
+    merchants,
+    webhooks,
+    endpoints,
+    changes,
+    payment,
+    rows,
+    another,
+    receiver: async receiverOptions => {
+      const receiver = await startReceiver(receiverOptions)
+      t.teardown(() => receiver.close())
+      return receiver
+    },
+    merchant: url => anAccount(merchants, url),
+    paid: async (merchant, different) => {
+      const made = await payment(merchant, different)
+      const changed = await changes.observe(
+        made,
+        { status: 'paid', receivedSats: made.amountSats ?? 0, settledAt: clock.now() },
+        clock.now()
+      )
+      if (changed === null) throw new Error('the payment is gone')
+      return changed
+    },
+    row: async merchant => {
+      const [row, ...more] = await rows(merchant)
+      if (row === undefined || more.length > 0)
+        throw new Error(`${more.length + (row === undefined ? 0 : 1)} rows instead of one`)
+      return row
+    },
+    call: async (merchant, method, target, body) => {
+      const { status, headers, text } = await chain.run({
+        method,
+        target,
+        ...(body === undefined ? {} : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+        principal: principalOfKey(merchant)
+      })
+      return {
+        status,
+        data: (text === '' ? {} : JSON.parse(text)) as Record<string, unknown>,
+        total: headers.get('x-total-count')
+      }
+    }
+  }
+}

@@ -1,0 +1,174 @@
+import t, { type Test as T } from 'tap'
+import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
+import type { Payment } from '../../../src/payments/payments/schema.ts'
+import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import type { Database } from '../../../src/platform/database/database.ts'
+import { systemRandom } from '../../../src/platform/system/ids.ts'
+import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
+import { outboundCall } from '../../../src/engine/upstream/outbound.ts'
+import { Webhooks, type WebhooksParts } from '../../../src/payments/webhooks/service.ts'
+import { SqlWebhookStore } from '../../../src/payments/webhooks/store.ts'
+import { startReceiver, type Receiver, type ReceiverOptions } from '../../fakes/receiver.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { accountsOf, anAccount, endpointsOf } from './accounts.ts'
+import { insertPayment, type DeliveryRow } from './fixture.ts'
+
+interface Paying {
+  readonly id: number
+  pay(): Promise<void>
+}
+
+interface Running {
+  readonly jobs: PgBossJobs
+  receiver(options?: ReceiverOptions): Promise<Receiver>
+  /** A new account with so many payments, which it is not told of yet; what is answered has them paid. */
+  account(url: string, payments: number): Promise<Paying>
+  rows(merchantId: number): Promise<DeliveryRow[]>
+}
+
+/** Webhooks over the queue of the product; `times` other than the contract's where they are given. */
+async function running(t: T, database: Database, times?: WebhooksParts['times']): Promise<Running> {
+  const clock = systemClock
+  const metrics = new Metrics()
+  const merchants = accountsOf(database, clock)
+  const jobs = new PgBossJobs({ database, clock, log: silentLog, metrics, patience: 50 })
+  const webhooks = new Webhooks({
+    store: new SqlWebhookStore(database),
+    endpoints: endpointsOf(database, clock),
+    database,
+    jobs,
+    merchants,
+    call: outboundCall(new AddressGuard({ production: false })),
+    clock,
+    random: systemRandom,
+    log: silentLog,
+    metrics,
+    ...(times === undefined ? {} : { times })
+  })
+  jobs.declare(webhooks.jobs)
+  await jobs.start()
+  t.teardown(() => jobs.close())
+  const changes = new PaymentChanges({
+    store: new SqlPaymentStore(database),
+    database,
+    clock,
+    changed: (sql, change) => webhooks.paymentChanged(sql, change)
+  })
+  return {
+    jobs,
+    receiver: async options => {
+      const receiver = await startReceiver(options)
+      t.teardown(() => receiver.close())
+      return receiver
+    },
+    account: async (url, count) => {
+      const { id } = await anAccount(merchants, url)
+      const payments: Payment[] = []
+      for (let n = 0; n < count; n++) payments.push(await insertPayment(database, id, clock.now()))
+      return {
+        id,
+        pay: async () => {
+          for (const payment of payments)
+            await changes.observe(payment, { status: 'paid', receivedSats: null, settledAt: null }, clock.now())
+        }
+      }
+    },
+    rows: async merchantId =>
+      await database.sql<DeliveryRow[]>`select * from webhook_deliveries where merchant_id = ${merchantId} order by id`
+  }
+}
+
+await eachDatabase(
+  t,
+  'over the queue: an attempt that fails is followed by the next at its time',
+  async (t, database) => {
+    const { account, receiver, rows } = await running(t, database, { backoff: [1_500, 2_000], timeout: 10_000 })
+    const statuses = [500, 503, 200]
+    const endpoint = await receiver({ answer: () => ({ status: statuses.shift() ?? 418 }) })
+    const { id, pay } = await account(endpoint.url, 1)
+    await pay()
+    await endpoint.until(3)
+    await eventually('it is delivered', async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    const [first, second, third] = endpoint.received.map(one => one.at)
+    // The queue counts from the begin of the transaction that enqueues, which a loaded machine may draw out.
+    t.ok((second ?? 0) - (first ?? 0) >= 400, 'not before')
+    t.ok((third ?? 0) - (second ?? 0) >= 800)
+    t.equal(new Set(endpoint.received.map(one => one.text)).size, 1)
+    t.match(await rows(id), [{ attempts: 3 }])
+  }
+)
+
+await eachDatabase(
+  t,
+  'permanently failed: the queue shows why, and running the job again by hand resends',
+  async (t, database) => {
+    const { account, jobs, receiver, rows } = await running(t, database, { backoff: [], timeout: 10_000 })
+    const endpoint = await receiver({ answer: () => ({ status: 500 }) })
+    const { id, pay } = await account(endpoint.url, 1)
+    await pay()
+    const failed = await eventually(
+      'the job has failed',
+      async () => (await jobs.list({ queue: 'webhooks', state: 'failed', page: 1, size: 10 })).jobs[0] ?? null
+    )
+    t.match(failed, {
+      reason: `payment.paid to merchant ${id}, attempt 1: The endpoint answered 500.`,
+      group: String(id)
+    })
+    t.match(await rows(id), [{ status: 'failed', attempts: 1 }])
+    endpoint.answer(() => ({ status: 200 }))
+    t.ok(await jobs.retry('webhooks', failed.id))
+    await endpoint.until(2)
+    await eventually('it is delivered', async () => ((await rows(id))[0]?.status === 'delivered' ? true : null))
+    t.match(await rows(id), [{ attempts: 2 }])
+    t.equal(endpoint.received[0]?.text, endpoint.received[1]?.text)
+  }
+)
+
+await eachDatabase(
+  t,
+  'webhooks: 100 endpoints that hang do not delay the p99 of the healthy ones by more than 2 s',
+  async (t, database) => {
+    // On a slow machine all that follows may take longer than the ten seconds after which an attempt ends.
+    const { account, receiver, rows } = await running(t, database, { backoff: [], timeout: 120_000 })
+    const hanging = await receiver({ answer: () => 'hang' })
+    const healthy = await receiver()
+    const dead: Paying[] = []
+    for (let n = 0; n < 100; n++) dead.push(await account(`${hanging.url}/${n}`, 6))
+    const rounds: Paying[][] = []
+    for (let n = 0; n < 2; n++) {
+      const accounts: Paying[] = []
+      for (let one = 0; one < 5; one++) accounts.push(await account(healthy.url, 8))
+      rounds.push(accounts)
+    }
+    /** Has 40 payments of 5 accounts paid, and answers how long the slowest took to arrive: of 40, that is the p99. */
+    const slowest = async (accounts: readonly Paying[]): Promise<number> => {
+      const before = healthy.received.length
+      for (const { pay } of accounts) await pay()
+      await healthy.until(before + 40)
+      const made = new Map<string, number>()
+      for (const { id } of accounts) {
+        for (const row of await rows(id))
+          made.set((JSON.parse(row.body) as { invoiceId: string }).invoiceId, row.created_at.getTime())
+      }
+      return Math.max(
+        ...healthy.received
+          .slice(before)
+          .map(one => one.at - (made.get((JSON.parse(one.text) as { invoiceId: string }).invoiceId) ?? 0))
+      )
+    }
+    const alone = await slowest(rounds[0] ?? [])
+    for (const { pay } of dead) await pay()
+    // All of their places are taken, and more is waiting behind them.
+    await hanging.until(100)
+    const beside = await slowest(rounds[1] ?? [])
+    t.equal(hanging.received.length, 100, 'one attempt for each of those that hang')
+    for (const { id } of dead) t.match(await rows(id), [{ attempts: 0 }])
+    t.comment(`${alone} ms alone, ${beside} ms beside those that hang`)
+    t.ok(beside - alone <= 2_000, `${beside} ms instead of ${alone} ms`)
+  }
+)

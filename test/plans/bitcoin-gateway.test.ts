@@ -1,0 +1,240 @@
+import t from 'tap'
+import { asPerson, sessionOf } from '../web/console/session.ts'
+import { JobTable } from '../../src/platform/jobs/table.ts'
+import { defaultYaml, startGateway, type Answer } from '../support/gateway.ts'
+import { eventually } from '../support/gateway-process.ts'
+
+interface Created extends Readonly<
+  Record<'subscriptionId' | 'invoiceId' | 'lightningInvoice' | 'paymentHash' | 'payUrl' | 'expiresAt', string>
+> {
+  readonly amountSats: number
+}
+
+t.test('plans in bitcoin and checkout sessions on the gateway', async t => {
+  const policies = ['global', 'read', 'write', 'payment-create', 'admin', 'checkout-create']
+    .map(name => `  ${name}: { limit: 100000, window: 1m }`)
+    .join('\n')
+  const gateway = await startGateway(t, { yaml: defaultYaml({ policies }) })
+  const create = (body: object, apiKey?: string): Promise<Answer> =>
+    gateway.send('POST', '/api/bitcoin/create-subscription', {
+      headers: apiKey === undefined ? {} : { 'x-api-key': apiKey },
+      body
+    })
+  const bought = async (body: object, apiKey?: string): Promise<Created> => {
+    const answer = await create(body, apiKey)
+    if (answer.status !== 201) throw new Error(answer.text)
+    // What the operation's own schema promises.
+    return answer.json() as Created
+  }
+  const admin = (method: string, path: string, body?: object): Promise<Answer> =>
+    gateway.send(method, path, { headers: { 'x-api-key': gateway.adminKey }, ...(body === undefined ? {} : { body }) })
+
+  await t.test('GET /api/bitcoin/pricing returns only publicly listed plans', async t => {
+    const answer = await gateway.send('GET', '/api/bitcoin/pricing')
+    t.equal(answer.status, 200)
+    const { plans } = answer.json() as {
+      plans: Array<{ planTier: string; priceUsd: number; priceSats: number; quoteExpiresAt: string }>
+    }
+    t.same(
+      plans.map(({ planTier, priceUsd, priceSats }) => [planTier, priceUsd, priceSats]),
+      [
+        ['free', 0, 0],
+        ['individual', 49, 49_000]
+      ]
+    )
+  })
+
+  await t.test(
+    'POST /api/bitcoin/create-subscription, paid, without an account: pending, approved, active',
+    async t => {
+      const email = 'new.producer@example.com'
+      const made = await bought({ plan: 'individual', email, customerName: 'New Producer' })
+      t.same(
+        Object.keys(made).sort(),
+        ['amountSats', 'expiresAt', 'invoiceId', 'lightningInvoice', 'paymentHash', 'payUrl', 'subscriptionId'].sort()
+      )
+      const page = await gateway.send('GET', made.payUrl)
+      t.equal(page.status, 200)
+      for (const text of [
+        '$49.00',
+        '49,000\u00a0sats',
+        'Agentic Commerce, one month',
+        made.lightningInvoice,
+        'boltgate',
+        `data-status-address="${made.payUrl.slice(-43)}/status"`
+      ])
+        t.ok(page.text.includes(text), text)
+      t.same((await gateway.send('GET', `${made.payUrl}/status`)).json(), { status: 'unpaid' })
+      await gateway.pay(made.lightningInvoice)
+      t.same((await gateway.send('GET', `${made.payUrl}/status`)).json(), { status: 'paid' })
+      t.match((await gateway.send('GET', `${made.payUrl}/events`)).text, /event: status\ndata: \{"status":"paid"\}/)
+      const pending = (await admin('GET', '/api/admin/pending-subscriptions')).json() as Array<{
+        id: number
+        email: string
+        billingSubscriptionId: string
+      }>
+      const mine = pending.filter(row => row.email === email)
+      t.match(mine, [
+        {
+          billingSubscriptionId: made.subscriptionId,
+          planTier: 'individual',
+          subscriptionStatus: 'active',
+          customerName: 'New Producer'
+        }
+      ])
+      const approved = await admin('POST', `/api/admin/pending-subscriptions/${mine[0]?.id ?? 0}/approve`, {})
+      const { merchantId, apiKey } = approved.json() as { merchantId: number; apiKey: string }
+      t.match((await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).json(), {
+        planTier: 'individual',
+        subscriptionStatus: /^active$/
+      })
+      const [row] = await gateway.database
+        .sql`select merchant_id from bitcoin_subscriptions where id = ${made.subscriptionId}`
+      t.equal(row?.['merchant_id'], merchantId, 'renewed for the account from here on')
+    }
+  )
+
+  await t.test("POST /api/bitcoin/create-subscription with a merchant's key: that account", async t => {
+    const { merchantId, apiKey } = (
+      await admin('POST', '/api/admin/merchants', { name: 'Free', email: 'free@example.com' })
+    ).json() as { merchantId: number; apiKey: string }
+    const made = await bought({ plan: 'individual', email: 'bookkeeper@example.com' }, apiKey)
+    await gateway.pay(made.lightningInvoice)
+    t.match((await admin('GET', `/api/admin/merchants/${merchantId}`)).json(), {
+      planTier: 'individual',
+      subscriptionStatus: /^active$/,
+      billingSubscriptionId: made.subscriptionId,
+      billingCustomerId: null
+    })
+    const next = await bought({ plan: 'individual', email: 'bookkeeper@example.com' }, apiKey)
+    await gateway.database.sql`
+      update bitcoin_invoices set created_at = created_at - interval '1 month', expires_at = expires_at - interval '1 month'
+      where invoice_id = ${made.invoiceId}`
+    const listed = await gateway.send('GET', '/api/merchant/subscription/invoices', {
+      headers: { 'x-api-key': apiKey }
+    })
+    const own = { description: 'Agentic Commerce, one month', priceUsd: 49, amountSats: 49_000 }
+    t.match((listed.json() as { invoices: unknown }).invoices, [
+      { ...own, invoiceId: next.invoiceId, status: 'unpaid', paidAt: null, payUrl: next.payUrl },
+      { ...own, invoiceId: made.invoiceId, status: 'paid', paidAt: /^2/, payUrl: made.payUrl }
+    ])
+    t.equal((listed.json() as { invoices: unknown[] }).invoices.length, 2)
+    const others = await gateway.merchantSend('GET', '/api/merchant/subscription/invoices')
+    t.same(others.json(), { invoices: [] }, 'nobody else sees them')
+    await gateway.database.sql`
+      update bitcoin_invoices set expires_at = now() - interval '16 minutes' where invoice_id = ${next.invoiceId}`
+    const plan = await asPerson(gateway, await sessionOf(gateway, apiKey), '/console/plan')
+    t.match(
+      plan.text,
+      new RegExp(`<a href="[^"]*/pay/[^"]{43}">${next.invoiceId}</a>.*expired.*${made.invoiceId}`, 's')
+    )
+    t.match(plan.text, /\$49\.00 \(49,000 sats\)/)
+  })
+
+  await t.test('refusals: fields, plans, keys', async t => {
+    const email = 'someone@example.com'
+    for (const [field, body] of [
+      ['Email', { plan: 'individual', email: 'nobody' }],
+      ['Email', { plan: 'individual' }],
+      ['Plan', { email }],
+      ['CustomerName', { plan: 'individual', email, customerName: 'a\nb' }]
+    ] as const) {
+      const answer = await create(body)
+      t.equal(answer.status, 400, JSON.stringify(body))
+      t.match(answer.json(), { errors: { [field]: [String] } })
+    }
+    for (const plan of ['l402', 'standard', 'free']) {
+      const answer = await create({ plan, email })
+      t.equal(answer.status, 400, plan)
+      t.match(answer.json(), { error: /individual/ })
+    }
+    t.equal((await create({ plan: 'individual', email }, 'bg_wrong')).status, 401)
+    t.equal(
+      (await create({ plan: 'individual', email }, gateway.adminKey)).status,
+      401,
+      "the admin key is nobody's account"
+    )
+  })
+
+  await t.test('the page of a plan opens by its token alone', async t => {
+    const made = await bought({ plan: 'individual', email: 'private@example.com' })
+    for (const name of [made.invoiceId, made.subscriptionId, 'A'.repeat(43)]) {
+      for (const path of [`/pay/${name}`, `/pay/${name}/status`, `/pay/${name}/events`])
+        t.equal((await gateway.send('GET', path)).status, 404, path)
+    }
+    t.equal(
+      (await gateway.send('GET', `/api/payments/${made.invoiceId}/status`)).status,
+      404,
+      "it is no merchant's payment"
+    )
+  })
+
+  await t.test('decision 168: POST /api/checkout/sessions is create payment with the address of its page', async t => {
+    const body = {
+      orderId: 'session-1',
+      amount: '12.50',
+      currency: 'USD',
+      description: 'A book',
+      successUrl: 'https://shop.example.com/thanks'
+    }
+    const answer = await gateway.merchantSend('POST', '/api/checkout/sessions', body)
+    t.equal(answer.status, 201)
+    const session = answer.json() as Readonly<Record<string, string>>
+    t.same(Object.keys(session).sort(), ['checkoutUrl', 'expiresAt', 'invoiceId', 'sessionId', 'status'])
+    t.match(session, { status: /^unpaid$/, invoiceId: /^\d{15}$/ })
+    const payment = (await gateway.merchantSend('GET', `/api/payments/${session['invoiceId']}`)).json() as Readonly<
+      Record<string, string>
+    >
+    t.match(payment, { orderId: 'session-1', payUrl: session['checkoutUrl'], expiresAt: session['expiresAt'] })
+    t.match((await gateway.send('GET', session['checkoutUrl'] ?? '')).text, /\$12\.50/)
+    t.match(
+      await gateway.merchantSend('POST', '/api/checkout/sessions', body).then(again => [again.status, again.json()]),
+      [400, { error: 'A payment with this orderId already exists' }]
+    )
+    t.match(
+      await gateway
+        .merchantSend('POST', '/api/checkout/sessions', { ...body, orderId: 'session-2', amount: -1 })
+        .then(wrong => [wrong.status, wrong.json()]),
+      [400, { errors: { Amount: [String] } }]
+    )
+    await gateway.pay(payment['lightningInvoice'] ?? '')
+    t.same((await gateway.send('GET', `/api/payments/${session['invoiceId']}/status`)).json(), { status: 'paid' })
+  })
+
+  await t.test('Limits: idempotency on checkout sessions', async t => {
+    const send = (key: string, orderId: string): Promise<Answer> =>
+      gateway.send('POST', '/api/checkout/sessions', {
+        headers: { 'x-api-key': gateway.merchant.apiKey, 'x-idempotency-key': key },
+        body: { orderId, amount: '0.0001', currency: 'BTC' }
+      })
+    const first = await send('same', 'once')
+    const again = await send('same', 'once')
+    t.equal(first.headers['x-idempotency-replayed'], undefined)
+    t.same([again.status, again.text, again.headers['x-idempotency-replayed']], [201, first.text, 'true'])
+    const together = await Promise.all(Array.from({ length: 5 }, () => send('at once', 'together')))
+    t.equal(new Set(together.map(answer => answer.text)).size, 1)
+    t.equal((await send('k'.repeat(257), 'long')).status, 400)
+  })
+
+  await t.test('the job asks for renewals, and its mail leads to a page', async t => {
+    const { merchantId, apiKey } = (
+      await admin('POST', '/api/admin/merchants', { name: 'Renewing', email: 'renewing@example.com' })
+    ).json() as { merchantId: number; apiKey: string }
+    const made = await bought({ plan: 'individual', email: 'renewing@example.com' }, apiKey)
+    await gateway.pay(made.lightningInvoice)
+    const end = new Date(Date.now() + 5 * 86_400_000)
+    await gateway.database
+      .sql`update bitcoin_subscriptions set current_period_end = ${end} where id = ${made.subscriptionId}`
+    await gateway.database.sql`update merchants set current_period_end = ${end} where id = ${merchantId}`
+    const [renewal] = await eventually('a renewal', async () => {
+      // Its next run is minutes away.
+      await new JobTable(gateway.database).bringForward('plan-renewals')
+      const rows = await gateway.database.sql<
+        { pay_token: string; expires_at: Date }[]
+      >`select pay_token, expires_at from bitcoin_invoices where subscription_id = ${made.subscriptionId} and paid_at is null`
+      return rows.length > 0 ? rows : null
+    })
+    t.ok((renewal?.expires_at.getTime() ?? 0) > end.getTime() - 60_000, 'payable until the end')
+    t.equal((await gateway.send('GET', `/pay/${renewal?.pay_token ?? ''}`)).status, 200)
+  })
+})

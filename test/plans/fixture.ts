@@ -1,0 +1,104 @@
+import { SqlAdminStore } from '../../src/web/admin/store.ts'
+import type { PendingSubscription } from '../../src/web/admin/schema.ts'
+import type { BilledSubscription } from '../../src/plans/provider.ts'
+import { SqlCardSubscriptionStore } from '../../src/plans/store.ts'
+import { CardSubscriptions } from '../../src/plans/subscriptions.ts'
+import type { Merchant } from '../../src/accounts/merchants/schema.ts'
+import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
+import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
+import type { Database } from '../../src/platform/database/database.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
+import { plans } from '../web/admin/fixture.ts'
+import { ManualClock } from '../support/manual-clock.ts'
+
+export const DAY = 86_400_000
+
+/** A billing provider of which a test says how subscriptions stand. */
+export class ToldProvider {
+  readonly subscriptions = new Map<string, BilledSubscription>()
+  asked = 0
+  /** Waited for between the moment at which a look is taken and its answer. */
+  answering: (subscriptionId: string, look: number) => Promise<void> = async () => {}
+
+  async subscription(subscriptionId: string): Promise<BilledSubscription | null> {
+    const look = ++this.asked
+    const seen = this.subscriptions.get(subscriptionId) ?? null
+    await this.answering(subscriptionId, look)
+    return seen
+  }
+}
+
+/** Subscriptions by card over a database, with a provider that is told what to say. */
+export interface Fixture {
+  readonly clock: ManualClock
+  readonly provider: ToldProvider
+  readonly merchants: Merchants
+  readonly store: SqlCardSubscriptionStore
+  readonly pending: SqlAdminStore
+  readonly cards: CardSubscriptions
+  account(more?: Partial<CreateMerchant>): Promise<Merchant>
+  /** The account as it is now. */
+  merchant(id: number): Promise<Merchant>
+  /** How a subscription stands at the provider from now on; made anew, or changed. */
+  stands(different: Partial<BilledSubscription> & { readonly subscriptionId: string }): BilledSubscription
+  /** Those that wait for approval, or did, by the id of their subscription. */
+  pended(subscriptionId: string): Promise<PendingSubscription | null>
+}
+
+let count = 0
+
+/** A fresh id of a subscription. */
+export function subId(): string {
+  return `sub_${++count}`
+}
+
+export function fixture(database: Database): Fixture {
+  const clock = new ManualClock()
+  const merchants = new Merchants({
+    store: new SqlMerchantStore(database),
+    sealer: new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more'))),
+    clock,
+    plans: () => plans
+  })
+  const provider = new ToldProvider()
+  const store = new SqlCardSubscriptionStore(database)
+  const pending = new SqlAdminStore(database)
+  const cards = new CardSubscriptions({ provider, database, store, merchants, pending, clock, log: silentLog })
+  return {
+    clock,
+    provider,
+    merchants,
+    store,
+    pending,
+    cards,
+    account: async (more = {}) =>
+      (await merchants.create({ name: 'Shop', email: `shop-${++count}@example.com`, ...more })).merchant,
+    async merchant(id) {
+      const merchant = await merchants.byId(id)
+      if (merchant === null) throw new Error(`there is no merchant ${id}`)
+      return merchant
+    },
+    stands(different) {
+      const { subscriptionId } = different
+      const before =
+        provider.subscriptions.get(subscriptionId) ??
+        ({
+          subscriptionId,
+          customerId: `cus_of_${subscriptionId}`,
+          status: 'active',
+          currentPeriodEnd: clock.now() + 30 * DAY,
+          startedAt: clock.now(),
+          plan: 'individual',
+          merchantId: null,
+          email: `buyer-of-${subscriptionId}@example.com`,
+          customerName: null
+        } as const)
+      const made: BilledSubscription = { ...before, ...different }
+      provider.subscriptions.set(subscriptionId, made)
+      return made
+    },
+    pended: async subscriptionId =>
+      (await pending.list(true)).find(one => one.billingSubscriptionId === subscriptionId) ?? null
+  }
+}

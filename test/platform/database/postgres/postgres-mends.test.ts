@@ -1,0 +1,589 @@
+/**
+ * Each fault of postgres.js that is mended (src/platform/database/postgres/client.ts): how the bare package fails, and how the
+ * mended client does not. When an upgrade makes a bare half fail, its mend can go; a mended half, and it must be made
+ * anew. The faults need a server that fails at one moment, so it is a stand-in; test/faults has the same clients over a
+ * real one.
+ */
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import type { Duplex } from 'node:stream'
+import { setImmediate as turn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import postgres from 'postgres'
+import t, { type Test as T } from 'tap'
+import {
+  isConnectionFault,
+  openDatabase,
+  type Database,
+  type TransactionSql
+} from '../../../../src/platform/database/database.ts'
+import { openServer, type PostgresClient } from '../../../../src/platform/database/postgres/client.ts'
+import { PostgresListener } from '../../../../src/platform/database/postgres/listener.ts'
+import { Silence } from '../../../../src/platform/database/postgres/silence.ts'
+import { postgresSocket } from '../../../../src/platform/database/postgres/socket.ts'
+import { beginOn } from '../../../../src/platform/database/postgres/transaction.ts'
+import { systemClock } from '../../../../src/platform/system/clock.ts'
+import { silentLog } from '../../../../src/platform/telemetry/log.ts'
+import { startPostgres, type FakePostgres } from '../../../fakes/postgres.ts'
+import { ManualClock } from '../../../support/manual-clock.ts'
+
+/** The version whose source was read for the mends. */
+const MENDED = '3.4.9'
+
+const root = new URL('../../../../', import.meta.url)
+const json = (path: string): unknown => JSON.parse(readFileSync(new URL(path, root), 'utf8'))
+const { version: installed } = json('node_modules/postgres/package.json') as { version: string }
+const { dependencies } = json('package.json') as { dependencies: Record<string, string> }
+if (installed !== MENDED)
+  t.bailout(
+    `postgres ${installed} is installed, and src/platform/database/postgres mends ${MENDED}. Read in its source what of inside.ts still holds, run this file with the new version in MENDED, and drop the mends whose bare half fails.`
+  )
+t.equal(dependencies['postgres'], MENDED, 'package.json has that one version, and no range')
+
+type Options = Parameters<typeof openServer>[2]
+
+/** The package alone; what it is given beyond `max: 1` is in each test. */
+function bareClient(t: T, { url }: FakePostgres, options: Options = {}): PostgresClient {
+  // Through a name, since the package's types do not know all of its options.
+  const all = {
+    types: { bigint: postgres.BigInt },
+    max: 1,
+    fetch_types: false,
+    onnotice: () => {},
+    backoff: () => 0,
+    ...options
+  }
+  const sql = postgres(url, all)
+  t.teardown(() => sql.end({ timeout: 0 }))
+  return sql
+}
+
+/** The mended client with the mended socket, without what `openDatabase` puts around it. */
+function mendedClient(
+  t: T,
+  { url }: FakePostgres,
+  silence = new Silence(60_000),
+  options: Options = {}
+): PostgresClient {
+  const sql = openServer(url, { silence, settings: {} }, { max: 1, ...options })
+  t.teardown(() => sql.end({ timeout: 0 }))
+  return sql
+}
+
+async function mendedDatabase(t: T, { url }: FakePostgres, silence = 60_000, connections = 1): Promise<Database> {
+  const database = await openDatabase({
+    url,
+    dataDir: tmpdir(),
+    log: silentLog,
+    clock: systemClock,
+    connections,
+    silence
+  })
+  t.teardown(() => database.close())
+  return database
+}
+
+/** What has come of it by now; asked when the mended half, begun at the same time, has come to its end. */
+function outcomeOf(work: PromiseLike<unknown>): () => 'pending' | 'resolved' | Error {
+  let outcome: 'pending' | 'resolved' | Error = 'pending'
+  void faultOf(work).then(fault => {
+    outcome = fault === null ? 'resolved' : fault instanceof Error ? fault : new Error(String(fault))
+    return outcome
+  })
+  return () => outcome
+}
+
+async function faultOf(work: PromiseLike<unknown>): Promise<unknown> {
+  try {
+    await work
+  } catch (error) {
+    return error
+  }
+  return null
+}
+
+const turns = async (): Promise<void> => {
+  for (let count = 0; count < 10; count++) await turn()
+}
+
+/** What a process of its own says that runs this against the server at `url`, and how it ends. */
+function inProcess(code: string, url: string): Promise<{ readonly code: number; readonly stderr: string }> {
+  return new Promise(resolve => {
+    execFile(
+      process.execPath,
+      ['--input-type=module', '--eval', `import postgres from 'postgres'; const url = ${JSON.stringify(url)}; ${code}`],
+      { cwd: fileURLToPath(root) },
+      (error, _stdout, stderr) => {
+        resolve({ code: error === null ? 0 : Number(error.code), stderr })
+      }
+    )
+  })
+}
+
+/** Both halves on one server each. */
+function mend(
+  name: string,
+  { bare, mended }: Record<'bare' | 'mended', (t: T, server: FakePostgres) => Promise<void>>
+): void {
+  void t.test(name, async t => {
+    await t.test('in the bare package', async t => bare(t, await startPostgres(t)))
+    await t.test('mended', async t => mended(t, await startPostgres(t)))
+  })
+}
+
+/** Both halves beside each other: the bare one has failed when it has come to nothing after the mended one ended. */
+function outlasts(
+  name: string,
+  half: { bare(t: T, server: FakePostgres): Promise<() => unknown>; mended(t: T, server: FakePostgres): Promise<void> }
+): void {
+  void t.test(name, async t => {
+    const seen = await half.bare(t, await startPostgres(t))
+    await half.mended(t, await startPostgres(t))
+    t.equal(seen(), 'pending', 'the bare package: nothing comes of it')
+  })
+}
+
+mend('a server that goes away while array types are fetched fails a statement, and not the process', {
+  bare: async (t, server) => {
+    server.resetsAt = 'pg_type'
+    const { code, stderr } = await inProcess(
+      `const sql = postgres(url, { max: 1 }); await sql\`select 1\`.catch(() => {}); await sql.end()`,
+      server.url
+    )
+    t.not(code, 0, 'the process has ended')
+    t.match(stderr, /ECONNRESET|CONNECTION_CLOSED/, 'of a failure that nobody handled')
+  },
+  mended: async (t, server) => {
+    const { sql } = await mendedDatabase(t, server)
+    await sql`select 1`
+    t.same(
+      server.ran.filter(({ text }) => text.includes('pg_type')),
+      [],
+      'they are not fetched'
+    )
+  }
+})
+
+mend('sql.array sends a list as the array type of its elements', {
+  bare: async (t, server) => {
+    const sql = bareClient(t, server)
+    await sql`select ${sql.array([true])}`.catch(() => null)
+    t.same(server.ran.at(-1)?.types, [16], 'boolean, which a list is not')
+  },
+  mended: async (t, server) => {
+    const sql = mendedClient(t, server)
+    await sql`select ${sql.array([true])}`
+    t.same(server.ran.at(-1)?.types, [1000], 'boolean[]')
+  }
+})
+
+outlasts('a statement that is not answered fails after the silence that is borne', {
+  bare: async (t, server) => {
+    const hung = outcomeOf(bareClient(t, server)`select 'hang'`)
+    await server.heard('hang')
+    return hung
+  },
+  mended: async (t, server) => {
+    const database = await mendedDatabase(t, server, 100)
+    t.match(await faultOf(database.sql`select 'hang'`), { code: 'ETIMEDOUT' })
+    t.same((await database.sql`select 1`).count, null, 'its connection is made anew')
+    t.equal(server.connections, 2)
+  }
+})
+
+void t.test('a statement that waited too long for a connection fails, and is never run', async t => {
+  const run = async (database: {
+    begin(run: () => Promise<void>): Promise<unknown>
+    write(): PromiseLike<unknown>
+  }): Promise<() => unknown> => {
+    const release = Promise.withResolvers<void>()
+    const holds = Promise.withResolvers<void>()
+    const holding = database.begin(async () => {
+      holds.resolve()
+      await release.promise
+    })
+    await holds.promise
+    const waiting = outcomeOf(database.write())
+    return async () => {
+      const before = waiting()
+      release.resolve()
+      await holding
+      return before
+    }
+  }
+  const bareServer = await startPostgres(t)
+  const sql = bareClient(t, bareServer)
+  const bareEnds = await run({ begin: hold => sql.begin(hold), write: () => sql`insert 1` })
+  const server = await startPostgres(t)
+  const database = await mendedDatabase(t, server, 100)
+  const gaveUp = Promise.withResolvers<unknown>()
+  const mendedEnds = await run({
+    begin: hold => database.transaction(hold),
+    write: async () => {
+      gaveUp.resolve(await faultOf(database.sql`insert 1`))
+    }
+  })
+  t.match(await gaveUp.promise, { code: 'ETIMEDOUT' })
+  await mendedEnds()
+  await database.sql`select 1`
+  t.same(
+    server.ran.filter(({ text }) => text.startsWith('insert')),
+    []
+  )
+  t.equal(await bareEnds(), 'pending', 'the bare package: it waits as long as it takes')
+  await bareServer.heard('insert')
+})
+
+outlasts('a goodbye that is not answered does not keep the place in the pool', {
+  bare: async (t, server) => {
+    server.ignoresGoodbye = true
+    const sql = bareClient(t, server, { max_lifetime: 0.01 })
+    await sql`select 1`
+    await server.goodbye
+    return outcomeOf(sql`select 2`)
+  },
+  mended: async (t, server) => {
+    server.ignoresGoodbye = true
+    const sql = mendedClient(t, server, new Silence(100), { max_lifetime: 0.01 })
+    await sql`select 1`
+    await server.goodbye
+    await sql`select 2`
+    t.equal(server.connections, 2)
+  }
+})
+
+/** What comes of a statement that follows one which was cancelled while its connection was made. */
+async function afterCancelled(sql: PostgresClient, server: FakePostgres): Promise<() => unknown> {
+  server.atStart = 'say nothing'
+  const first = sql`select 1`
+  const refused = faultOf(first)
+  await server.connected(1)
+  first.cancel()
+  await refused
+  const outcome = outcomeOf(sql`select 2`)
+  await turns()
+  server.greet()
+  return outcome
+}
+
+outlasts('a connection whose first statement was cancelled while it was made goes back to the pool', {
+  bare: async (t, server) => afterCancelled(bareClient(t, server), server),
+  mended: async (t, server) => {
+    const outcome = await afterCancelled(mendedClient(t, server), server)
+    await server.heard('select 2')
+    await turns()
+    t.equal(outcome(), 'resolved')
+  }
+})
+
+/** What comes of a statement that is given to an idle connection when it has failed, and has not yet closed. */
+async function afterFault(sql: PostgresClient, server: FakePostgres, made: readonly Duplex[]): Promise<() => unknown> {
+  await sql`select 1`
+  const failed = Promise.withResolvers<() => unknown>()
+  made[0]?.once('error', () => {
+    failed.resolve(outcomeOf(sql`insert 1`))
+  })
+  server.reset()
+  const outcome = await failed.promise
+  await turns()
+  // Whoever comes later has the connection made anew.
+  await sql`select 3`
+  return outcome
+}
+
+/** Keeps the sockets that were made. */
+function keeping<A>(make: (address: A) => Duplex | Promise<Duplex>): {
+  readonly socket: (address: A) => Promise<Duplex>
+  readonly made: readonly Duplex[]
+} {
+  const made: Duplex[] = []
+  return {
+    socket: async address => {
+      const socket = await make(address)
+      made.push(socket)
+      return socket
+    },
+    made
+  }
+}
+
+const plainSocket = ({ port }: FakePostgres): Duplex => new Socket().connect(port, '127.0.0.1')
+
+mend('a statement between the fault of a connection and its close is run, or fails', {
+  bare: async (t, server) => {
+    const { socket, made } = keeping(() => plainSocket(server))
+    const outcome = await afterFault(bareClient(t, server, { socket }), server, made)
+    t.equal(outcome(), 'resolved', 'it is resolved')
+    t.notOk(
+      server.ran.some(({ text }) => text.startsWith('insert')),
+      'and was never run'
+    )
+  },
+  mended: async (t, server) => {
+    const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
+    const outcome = await afterFault(mendedClient(t, server, undefined, { socket }), server, made)
+    t.equal(outcome(), 'resolved')
+    await server.heard('insert')
+  }
+})
+
+/**
+ * What comes of two statements after both connections of the pool were closed in one moment, the first to close being
+ * one whose statement is repeated at once.
+ */
+async function afterShut(sql: PostgresClient, server: FakePostgres, made: readonly Duplex[]): Promise<() => unknown> {
+  const idle = sql`select 1`.execute()
+  const hung = faultOf(sql`select 'hang'`)
+  await idle
+  await server.heard('hang')
+  // What a socket does that hears the end. Sockets close in the reverse order.
+  for (const socket of made) socket.push(null)
+  await hung
+  await faultOf(sql`select 'again'`)
+  return outcomeOf(Promise.all([sql`select 2`, sql`select 3`]))
+}
+
+outlasts('a statement that was not yet written at the close leaves the connection able to write', {
+  bare: async (t, server) => {
+    const { socket, made } = keeping(() => plainSocket(server))
+    return afterShut(bareClient(t, server, { max: 2, socket }), server, made)
+  },
+  mended: async (t, server) => {
+    const { socket, made } = keeping(postgresSocket(null, 5_000, new Silence(60_000)))
+    const outcome = await afterShut(mendedClient(t, server, undefined, { max: 2, socket }), server, made)
+    await server.heard('select 2')
+    await server.heard('select 3')
+    await turns()
+    t.equal(outcome(), 'resolved')
+  }
+})
+
+mend('a server that accepts and closes without a word fails the statement', {
+  bare: async (t, server) => {
+    server.atStart = 'close'
+    const outcome = outcomeOf(bareClient(t, server)`select 1`)
+    await server.connected(10)
+    t.equal(outcome(), 'pending', 'it is tried again, and again')
+  },
+  mended: async (t, server) => {
+    server.atStart = 'close'
+    t.match(await faultOf(mendedClient(t, server)`select 1`), { code: 'CONNECTION_CLOSED' })
+  }
+})
+
+outlasts('a connection that could not be made keeps its place in the pool', {
+  bare: async (t, server) => {
+    let away = true
+    const sql = bareClient(t, server, {
+      socket: async () => {
+        if (away) throw new Error('away')
+        return plainSocket(server)
+      }
+    })
+    t.match(await faultOf(sql`select 1`), { message: 'away' })
+    away = false
+    return outcomeOf(sql`select 2`)
+  },
+  mended: async (t, server) => {
+    const { port } = server
+    const socket = postgresSocket(null, 5_000, new Silence(60_000))
+    let away = true
+    const sql = mendedClient(t, server, undefined, {
+      // Port 1 of loopback refuses.
+      socket: () => socket({ host: ['127.0.0.1'], port: [away ? 1 : port] })
+    })
+    t.match(await faultOf(sql`select 1`), { code: 'ECONNREFUSED' })
+    away = false
+    await sql`select 2`
+  }
+})
+
+/** What is sent before a `begin`, and the options of the bare client as source. */
+const BEGINS = {
+  // Messages below a kibibyte are kept for the next turn; the `begin` reaches it and is written at once, to a socket
+  // that is full.
+  'whose write fills the socket': {
+    ahead: [`select /* ${'x'.repeat(998)} */ 2`],
+    options: `{
+      socket: () => {
+        const socket = new Socket().connect(Number(new URL(url).port), '127.0.0.1')
+        const write = socket.write.bind(socket)
+        socket.write = (...given) => { write(...given); return false }
+        return socket
+      }
+    }`
+  },
+  'that is the last one that fits the pipeline': {
+    ahead: Array.from({ length: 100 }, (_, n) => `select ${n}`),
+    options: '{}'
+  }
+}
+for (const [name, { ahead, options }] of Object.entries(BEGINS))
+  mend(`a begin ${name} gets its connection`, {
+    bare: async (t, server) => {
+      const { code, stderr } = await inProcess(
+        `
+        import { Socket } from 'node:net'
+        const sql = postgres(url, { max: 1, fetch_types: false, ...${options} })
+        // It would end the process, before anyone sees what comes then.
+        process.on('unhandledRejection', error => { console.error(error) })
+        await sql\`select 1\`
+        for (const text of ${JSON.stringify(ahead)}) sql.unsafe(text).execute()
+        sql.begin(async tx => tx\`insert 1\`).catch(() => {})
+        await sql\`select 'other'\`
+        process.exit(0)`,
+        server.url
+      )
+      t.equal(code, 0)
+      t.match(stderr, /TypeError.*queue/, 'it fails with an error that nobody could catch')
+      t.same(
+        server.ran.filter(({ inTransaction }) => inTransaction).map(({ text }) => text),
+        [`select 'other'`],
+        "and others' statements run in its transaction"
+      )
+    },
+    mended: async (t, server) => {
+      const sql = mendedClient(t, server)
+      await sql`select 1`
+      const before = ahead.map(text => sql.unsafe(text).execute())
+      await sql.begin(async tx => tx`insert 1`)
+      await Promise.all(before)
+      await sql`select 'other'`
+      t.same(
+        server.ran.filter(({ inTransaction }) => inTransaction).map(({ text }) => text),
+        ['insert 1', 'commit']
+      )
+    }
+  })
+
+outlasts('the first statement after many connections were lost at once waits no longer than after one', {
+  bare: async (t, server) => {
+    const sql = bareClient(t, server, { max: 10, backoff: true })
+    const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
+    await server.connected(10)
+    while (server.ran.length < 10) await turn()
+    server.reset()
+    await Promise.all(lost)
+    await turns()
+    return outcomeOf(sql`select 1`)
+  },
+  mended: async (t, server) => {
+    const sql = mendedClient(t, server, undefined, { max: 10 })
+    const lost = Array.from({ length: 10 }, async () => faultOf(sql`select 'hang'`))
+    await server.connected(10)
+    while (server.ran.length < 10) await turn()
+    server.reset()
+    await Promise.all(lost)
+    await turns()
+    await sql`select 1`
+  }
+})
+
+mend('a transaction that has lost its connection writes to none', {
+  bare: async (t, server) => {
+    const { code, stderr } = await inProcess(
+      `
+      const sql = postgres(url, { max: 1, fetch_types: false })
+      await sql.begin(async tx => {
+        await tx\`select 'reset'\`.catch(() => {})
+        await new Promise(resolve => setTimeout(resolve, 50))
+        await tx\`insert 1\`
+      }).catch(() => {})
+      setTimeout(() => process.exit(0), 300)`,
+      server.url
+    )
+    t.not(code, 0, 'the process has ended')
+    t.match(stderr, /TypeError.*null/, 'of an error that nobody could catch')
+  },
+  mended: async (t, server) => {
+    const fault = await faultOf(
+      beginOn(mendedClient(t, server), async tx => {
+        await faultOf(tx`select 'reset'`)
+        await turns()
+        await tx`insert 1`
+      })
+    )
+    t.ok(isConnectionFault(fault), String(fault))
+    t.notOk(server.ran.some(({ text }) => text.startsWith('insert')))
+  }
+})
+
+/** The inserts of a transaction that goes on after its connection was lost and has been made anew by somebody else. */
+async function goesOn(
+  sql: PostgresClient,
+  begin: (run: (tx: TransactionSql) => Promise<void>) => PromiseLike<unknown>,
+  server: FakePostgres
+): Promise<readonly boolean[]> {
+  const gone = Promise.withResolvers<void>()
+  await faultOf(
+    begin(async tx => {
+      await faultOf(tx`select 'reset'`)
+      await turns()
+      await sql`select 'other'`
+      await faultOf(tx`insert 1`)
+      gone.resolve()
+    })
+  )
+  await gone.promise
+  return server.ran.filter(({ text }) => text.startsWith('insert')).map(({ inTransaction }) => inTransaction)
+}
+
+mend('nor to the one that was made anew in its place', {
+  bare: async (t, server) => {
+    const sql = bareClient(t, server)
+    t.same(await goesOn(sql, run => sql.begin(run), server), [false], 'its statement is run outside of any transaction')
+  },
+  mended: async (t, server) => {
+    const sql = mendedClient(t, server)
+    t.same(await goesOn(sql, run => beginOn(sql, run), server), [])
+  }
+})
+
+void t.test('a listener that the server refused, as a standby does before it is promoted, is heard later', async t => {
+  const clock = new ManualClock()
+  const server = await startPostgres(t)
+  const listener = new PostgresListener(server.url, { clock, log: silentLog, silence: new Silence(10_000) })
+  t.teardown(() => listener.close())
+  const bareServer = await startPostgres(t)
+  const sql = bareClient(t, bareServer)
+  const listens = ({ ran }: FakePostgres): number => ran.filter(({ text }) => text.startsWith('listen')).length
+  await listener.listen('channel', () => {})
+  await sql.listen('channel', () => {})
+  for (const each of [server, bareServer]) {
+    each.refuses = 'listen'
+    each.reset()
+  }
+  const both = async (count: number, among: readonly FakePostgres[]): Promise<void> => {
+    while (among.some(each => listens(each) < count)) {
+      clock.advance(1_000)
+      await turn()
+    }
+  }
+  await both(2, [server, bareServer])
+  await turns()
+  for (const each of [server, bareServer]) each.refuses = null
+  const before = listens(server)
+  await both(before + 1, [server])
+  t.equal(listens(bareServer), 2, 'the bare package is deaf from then on')
+})
+
+void t.test(
+  'a listener that the server does not answer keeps nobody waiting, neither at its begin nor at its end',
+  async t => {
+    const server = await startPostgres(t)
+    const listener = new PostgresListener(server.url, {
+      clock: new ManualClock(),
+      log: silentLog,
+      silence: new Silence(100)
+    })
+    t.teardown(() => listener.close())
+    await listener.listen('hang_at_begin', () => {})
+    const unlisten = await listener.listen('channel', () => {})
+    server.atStart = 'say nothing'
+    server.reset()
+    await unlisten()
+    t.pass('all came to an end')
+  }
+)

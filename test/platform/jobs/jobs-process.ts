@@ -1,0 +1,21 @@
+/**
+ * A process of its own that begins a job and never ends it, so that a test can kill it: `jobs-process.ts <url> <data
+ * folder>`.
+ */
+import { systemClock } from '../../../src/platform/system/clock.ts'
+import { openDatabase } from '../../../src/platform/database/database.ts'
+import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { testImage } from '../../support/database.ts'
+import { declareQueue } from './jobs.ts'
+
+const [url = '', dataDir = ''] = process.argv.slice(2)
+const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
+const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
+declareQueue(jobs, 'kills', { title: 'Test', concurrency: 1, expiry: 120_000 }, () => {
+  process.stdout.write('running\n')
+  return new Promise<void>(() => {})
+})
+await jobs.start()
+await jobs.enqueue(database.sql, 'kills', { n: 1 })

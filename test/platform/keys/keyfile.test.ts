@@ -1,0 +1,104 @@
+import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import {
+  KeyFileError,
+  keysPath,
+  loadMasters,
+  rotateMaster,
+  readKeys,
+  writeKeys
+} from '../../../src/platform/keys/keyfile.ts'
+import { Secret } from '../../../src/platform/keys/secrets.ts'
+import { temporaryFolder } from '../../support/database.ts'
+
+const mode = (file: string): string => (statSync(file).mode & 0o777).toString(8)
+
+await t.test('keys are written for their owner alone, and read back', async t => {
+  const data = join(temporaryFolder(t), 'data')
+  t.equal(readKeys(data), null)
+  const umask = process.umask(0)
+  t.teardown(() => {
+    process.umask(umask)
+  })
+  writeKeys(data, { adminKey: new Secret('admin'), merchant: { id: 1, apiKey: new Secret('bg_x') } })
+  t.equal(mode(keysPath(data)), '600')
+  t.equal(mode(data), '700')
+  const keys = readKeys(data)
+  t.equal(keys?.adminKey.reveal(), 'admin')
+  t.equal(keys?.merchant?.id, 1)
+  t.equal(keys?.merchant?.apiKey.reveal(), 'bg_x')
+  t.notMatch(JSON.stringify(keys), /bg_x/)
+  writeKeys(data, { adminKey: new Secret('other'), merchant: null })
+  t.equal(readKeys(data)?.adminKey.reveal(), 'other')
+  t.equal(readKeys(data)?.merchant, null)
+  t.same(readdirSync(data), ['keys.json'], 'nothing unfinished is left')
+})
+
+await t.test(
+  'files that others may read are refused with what to do',
+  { skip: process.platform === 'win32' },
+  async t => {
+    const data = temporaryFolder(t)
+    loadMasters(data)
+    writeKeys(data, { adminKey: new Secret('admin'), merchant: null })
+    for (const open of [0o640, 0o604, 0o620]) {
+      chmodSync(keysPath(data), open)
+      t.throws(
+        () => readKeys(data),
+        new KeyFileError(
+          `${keysPath(data)} holds secrets but others may read or change it; run: chmod 600 ${keysPath(data)}`
+        )
+      )
+      chmodSync(join(data, 'master.key'), open)
+      t.throws(() => loadMasters(data), KeyFileError)
+    }
+  }
+)
+
+await t.test('a damaged keys file is refused without showing what it holds', async t => {
+  const data = temporaryFolder(t)
+  for (const text of [
+    'hidden-value',
+    '{}',
+    '{"adminKey":"hidden-value","merchant":{"id":"1"}}',
+    '{"adminKey":7}',
+    '[]',
+    'null'
+  ]) {
+    writeFileSync(keysPath(data), text, { mode: 0o600 })
+    const error: unknown = (() => {
+      try {
+        return readKeys(data)
+      } catch (error) {
+        return error
+      }
+    })()
+    t.ok(error instanceof KeyFileError, text)
+    t.notMatch(String(error), /hidden-value/)
+  }
+})
+
+await t.test('the master secret is made once and stays', async t => {
+  const data = join(temporaryFolder(t), 'data')
+  const made = loadMasters(data)
+  t.equal(Buffer.byteLength(made.current.reveal()), 64)
+  t.equal(loadMasters(data).current.reveal(), made.current.reveal())
+  t.equal(mode(join(data, 'master.key')), '600')
+  t.equal(readFileSync(join(data, 'master.key'), 'utf8').trim(), made.current.reveal())
+  t.same(readdirSync(data), ['master.key'])
+  writeFileSync(join(data, 'master.key'), 'short\n')
+  t.throws(() => loadMasters(data), /at least 32 bytes/)
+})
+
+t.test('a rotated master secret stands first and the old one below it', async t => {
+  const data = t.testdir()
+  const before = loadMasters(data)
+  rotateMaster(data)
+  const after = loadMasters(data)
+  t.not(after.current.reveal(), before.current.reveal())
+  t.same(
+    after.previous.map(secret => secret.reveal()),
+    [before.current.reveal()]
+  )
+})

@@ -1,0 +1,161 @@
+import { inspect } from 'node:util'
+import { assert, property, string } from 'fast-check'
+import t from 'tap'
+import { generateApiKey, matchesApiKey, parseApiKey } from '../../../src/platform/keys/api-key.ts'
+import { equalBytes, equalText } from '../../../src/platform/keys/constant-time.ts'
+import type { Random } from '../../../src/platform/system/ids.ts'
+import { KeyRing, MasterSecretError, Sealer, Secret, UnsealError } from '../../../src/platform/keys/secrets.ts'
+
+const master = new Secret('first master secret of 32 bytes or more')
+const next = new Secret('second master secret of 32 bytes or more')
+const place = { table: 'merchants', column: 'provider_key', row: '7' }
+
+/** Bytes that count up, so that what is made is the same in every run. */
+function countingRandom(): Random {
+  let byte = 0
+  return length => Uint8Array.from({ length }, () => byte++ % 256)
+}
+
+await t.test('a secret is redacted wherever it is printed', async t => {
+  const secret = new Secret('sk-12345')
+  t.equal(`${secret}`, '[redacted]')
+  t.equal(`x${String(secret)}`, 'x[redacted]')
+  t.equal(JSON.stringify({ secret }), '{"secret":"[redacted]"}')
+  t.equal(inspect({ deep: { secret } }, { depth: 9, showHidden: true }).includes('sk-12345'), false)
+  t.same(Object.keys(secret), [])
+  t.equal(secret.reveal(), 'sk-12345')
+})
+
+await t.test('what is sealed opens again, and only in its own place', async t => {
+  const sealer = new Sealer(new KeyRing(master))
+  assert(
+    property(string({ unit: 'binary' }), text => {
+      const sealed = sealer.seal(text.toWellFormed(), place)
+      return sealer.open(sealed, place).reveal() === text.toWellFormed()
+    })
+  )
+  const sealed = sealer.seal('sk-12345', place)
+  t.match(sealed, /^v1\.[\w-]{8}\.[\w-]{16}\.[\w-]+\.[\w-]{22}$/)
+  t.notOk(sealed.includes('sk-12345'))
+  t.not(sealer.seal('sk-12345', place), sealed, 'each sealing has its own nonce')
+  for (const other of [
+    { ...place, row: '8' },
+    { ...place, column: 'webhook_secret' },
+    { ...place, table: 'proxies' },
+    { table: 'merchants","provider_key', column: '7', row: '' }
+  ]) {
+    t.throws(() => sealer.open(sealed, other), UnsealError)
+  }
+})
+
+await t.test('a ciphertext that was changed anywhere does not open', async t => {
+  const sealer = new Sealer(new KeyRing(master))
+  const sealed = sealer.seal('sk-12345', place)
+  const parts = sealed.split('.')
+  for (let part = 2; part < 5; part++) {
+    const bytes = Buffer.from(parts[part] ?? '', 'base64url')
+    for (let bit = 0; bit < bytes.length * 8; bit++) {
+      const changed = Buffer.from(bytes)
+      changed.writeUInt8(changed.readUInt8(bit >> 3) ^ (1 << (bit & 7)), bit >> 3)
+      t.throws(() => sealer.open(parts.with(part, changed.toString('base64url')).join('.'), place), UnsealError)
+    }
+  }
+  const shortTag = parts
+    .with(
+      4,
+      Buffer.from(parts[4] ?? '', 'base64url')
+        .subarray(0, 4)
+        .toString('base64url')
+    )
+    .join('.')
+  for (const bad of [
+    '',
+    'v1',
+    sealed.replace('v1', 'v2'),
+    `${sealed}.more`,
+    shortTag,
+    parts.with(1, 'AAAAAAAA').join('.')
+  ]) {
+    const error: unknown = (() => {
+      try {
+        return sealer.open(bad, place)
+      } catch (error) {
+        return error
+      }
+    })()
+    t.ok(error instanceof UnsealError)
+    t.notMatch(String(error), /sk-12345/)
+  }
+})
+
+await t.test('after a rotation the previous master still opens, and what it sealed is stale', async t => {
+  const before = new Sealer(new KeyRing(master))
+  const after = new Sealer(new KeyRing(next, [master]))
+  const sealed = before.seal('sk-12345', place)
+  t.equal(after.open(sealed, place).reveal(), 'sk-12345')
+  t.equal(after.isStale(sealed), true)
+  t.equal(after.isStale(after.seal('x', place)), false)
+  t.throws(() => new Sealer(new KeyRing(next)).open(sealed, place), /neither secrets.master nor secrets.previous/)
+})
+
+await t.test('each purpose has its own key, the same in every process', async t => {
+  const ring = new KeyRing(master)
+  t.same(ring.derive('macaroon'), new KeyRing(master).derive('macaroon'))
+  t.notSame(ring.derive('macaroon'), ring.derive('payment-id'))
+  t.equal(ring.derive('macaroon').length, 32)
+  const [current, previous] = new KeyRing(next, [master]).deriveAll('macaroon')
+  t.same(current, new KeyRing(next).derive('macaroon'))
+  t.same(previous, ring.derive('macaroon'))
+  // From an independent HKDF (RFC 5869): salt "boltgate", info "macaroon". A change would void every macaroon in the
+  // field.
+  t.equal(ring.derive('macaroon').toString('hex'), '64c3f32e8986463cea5a29d5b6a4e75f45b5d2bcddb835ec05fef7a7f568df42')
+})
+
+await t.test('a short master is refused by name, without being shown', async t => {
+  t.throws(() => new KeyRing(new Secret('too short')), MasterSecretError)
+  const error: unknown = (() => {
+    try {
+      return new KeyRing(master, [new Secret('too short')])
+    } catch (error) {
+      return error
+    }
+  })()
+  t.match(String(error), /secrets\.previous\[0\] has 9 bytes/)
+  t.notMatch(String(error), /too short/)
+})
+
+await t.test('an API key has its form, is found by its id, and matches its own digest alone', async t => {
+  const made = generateApiKey()
+  t.match(made.key.reveal(), /^bg_[0-9a-z]{10}_[\w-]{43}$/)
+  const parsed = parseApiKey(made.key.reveal())
+  if (parsed === null) throw new Error('not parsed')
+  t.equal(parsed.id, made.id)
+  t.equal(matchesApiKey(parsed, made.digest), true)
+  t.equal(matchesApiKey(parsed, generateApiKey().digest), false)
+  t.equal(matchesApiKey(parsed, made.digest.subarray(0, 31)), false)
+  for (const bad of [
+    '',
+    'bg_',
+    made.id,
+    `${made.key.reveal()}x`,
+    made.key.reveal().slice(0, -1),
+    ` ${made.key.reveal()}`,
+    `${made.key.reveal()}\n`
+  ]) {
+    t.equal(parseApiKey(bad), null, JSON.stringify(bad))
+  }
+  t.equal(
+    generateApiKey(countingRandom()).key.reveal(),
+    generateApiKey(countingRandom()).key.reveal(),
+    'randomness is injected'
+  )
+})
+
+await t.test('constant-time compares agree with plain ones', async t => {
+  t.equal(equalText('a', 'a'), true)
+  t.equal(equalText('a', 'ab'), false)
+  t.equal(equalText('', ''), true)
+  t.equal(equalBytes(Buffer.from('ab'), Buffer.from('ab')), true)
+  t.equal(equalBytes(Buffer.from('ab'), Buffer.from('ac')), false)
+  t.equal(equalBytes(Buffer.from('ab'), Buffer.from('a')), false)
+})

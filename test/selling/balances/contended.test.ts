@@ -1,0 +1,147 @@
+import t from 'tap'
+import { Entries } from '../../../src/selling/balances/entries.ts'
+import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import type { Grab, SliceWrite } from '../../../src/selling/balances/store.ts'
+import type { Database, Sql } from '../../../src/platform/database/database.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { newBalance } from './fixture.ts'
+
+/**
+ * A statement of PostgreSQL sees rows as they were when it began, also where it has waited for one that somebody else
+ * was changing. Each here begins while a change is under way, and ends once that has been committed.
+ */
+type Change = (sql: Sql, id: string) => Promise<unknown>
+
+/** What others do to a balance of 1,000,000 of which another gateway's slice holds 500,000. */
+const CHANGES: Readonly<Record<string, Change>> = {
+  'a deposit': (sql, id) => sql`update balances set deposited_msat = deposited_msat + 500000 where id = ${id}`,
+  'a slice that goes back': async (sql, id) => {
+    await sql`delete from balance_slices where id = ${`other ${id}`}`
+    await sql`update balances set held_msat = held_msat - 500000 where id = ${id}`
+  },
+  'what another slice spent': async (sql, id) => {
+    await sql`update balance_slices set amount_msat = 100000 where id = ${`other ${id}`}`
+    await sql`update balances set spent_msat = spent_msat + 400000, held_msat = held_msat - 400000 where id = ${id}`
+  }
+}
+
+/** Runs `act` so that it finds the balance's row locked by a change, which is committed then. */
+async function behind<R>(database: Database, change: Change, id: string, act: () => Promise<R>): Promise<R> {
+  const changed = Promise.withResolvers<void>()
+  const waited = Promise.withResolvers<void>()
+  const other = database.transaction(async sql => {
+    await change(sql, id)
+    changed.resolve()
+    await waited.promise
+  })
+  await changed.promise
+  const acted = act()
+  await isWaiting(database)
+  waited.resolve()
+  await other
+  return await acted
+}
+
+/** Resolves when somebody waits for a row; at once on the embedded database, which does one thing after the other. */
+async function isWaiting(database: Database): Promise<void> {
+  if (database.kind !== 'postgres') return
+  for (;;) {
+    const [row] = await database.sql<{ waits: boolean }[]>`
+      select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') as waits`
+    if (row?.waits === true) return
+  }
+}
+
+async function setting(database: Database, isDead = false) {
+  const clock = new ManualClock()
+  const store = new SqlBalanceStore(database)
+  const balance = newBalance(clock)
+  const { id } = balance
+  await store.open(balance)
+  const now = clock.now()
+  const keptUntil = now + 60_000
+  const grab = (slice: string, msat: number, until = keptUntil): Grab => ({
+    balanceId: id,
+    sliceId: `${slice} ${id}`,
+    gateway: slice,
+    need: msat,
+    want: msat,
+    keptUntil: until,
+    now
+  })
+  await store.grab(grab('other', 500_000))
+  await store.grab(grab('own', 200_000, isDead ? now - 1 : keptUntil))
+  const write = (facts: Partial<SliceWrite>): SliceWrite => ({
+    balanceId: id,
+    sliceId: `own ${id}`,
+    nth: 1,
+    spent: 0,
+    back: 0,
+    reserved: 0,
+    isLast: false,
+    keptUntil,
+    entries: new Entries(),
+    ...facts
+  })
+  const held = async (): Promise<{ sliced: number; held: number; left: number }> => {
+    const found = await store.find(id)
+    const [row] = await database.sql<{ sum: bigint }[]>`
+      select sum(amount_msat)::bigint as sum from balance_slices where balance_id = ${id}`
+    if (found === null) throw new Error('the balance is gone')
+    const { depositedMsat, spentMsat, refundedMsat, heldMsat } = found
+    return { sliced: Number(row?.sum ?? 0), held: heldMsat, left: depositedMsat - spentMsat - refundedMsat }
+  }
+  return { id, store, grab, write, held, now }
+}
+
+void eachDatabase(t, 'a slice is taken of a balance as it is once its row is free', async (t, database) => {
+  for (const [what, change] of Object.entries(CHANGES)) {
+    const { id, store, grab, held } = await setting(database)
+    const need = what === 'what another slice spent' ? 300_000 : 700_000
+    t.match(await behind(database, change, id, () => store.grab(grab('own', need))), { granted: need }, what)
+    const { sliced, held: isHeld } = await held()
+    t.equal(isHeld, sliced, `${what}: what is held is what slices have`)
+  }
+})
+
+void eachDatabase(t, 'a slice is written to a balance as it is once its row is free', async (t, database) => {
+  for (const [what, change] of Object.entries(CHANGES)) {
+    for (const facts of [{ spent: 150_000 }, { spent: 50_000, back: 150_000 }, { spent: 200_000, isLast: true }]) {
+      const { id, store, write, held } = await setting(database)
+      const before = (await held()).left
+      const left = await behind(database, change, id, () => store.write(write(facts)))
+      const after = await held()
+      t.equal(left, after.left, `${what}, ${JSON.stringify(facts)}: what is left is told`)
+      t.equal(after.held, after.sliced, 'what is held is what slices have')
+      const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0
+      t.equal(after.left, before + others - facts.spent, 'what both took is taken')
+    }
+  }
+})
+
+void eachDatabase(t, 'a dead slice is swept of a balance as it has just become', async (t, database) => {
+  for (const [what, change] of Object.entries(CHANGES)) {
+    const { id, store, write, held, now } = await setting(database, true)
+    await store.write({ ...write({ spent: 20_000, reserved: 100_000 }), keptUntil: now - 1 })
+    // It passes over a row that somebody has locked: of one that is not the next sweep makes an end.
+    await behind(database, change, id, () =>
+      store.write({ ...write({ nth: 2, reserved: 90_000 }), keptUntil: now - 1 })
+    )
+    t.match(await store.sweep(now, 10), [{ balanceId: id, chargedMsat: 90_000 }], what)
+    const after = await held()
+    t.equal(after.held, after.sliced, 'what is held is what slices have')
+  }
+})
+
+void eachDatabase(t, 'a deposit comes to a balance as it is once its row is free, once', async (t, database) => {
+  for (const [what, change] of Object.entries(CHANGES)) {
+    const { id, store, held, now } = await setting(database)
+    const before = (await held()).left
+    const topUp = (): Promise<boolean> => store.topUp(id, `top-up of ${id}`, 1_000, now)
+    t.equal(await behind(database, change, id, topUp), true, what)
+    t.equal(await topUp(), true, 'a repetition is told alike')
+    const others = what === 'a deposit' ? 500_000 : what === 'what another slice spent' ? -400_000 : 0
+    t.equal((await held()).left, before + others + 1_000, 'counted once')
+  }
+})

@@ -1,0 +1,112 @@
+import { randomBytes } from 'node:crypto'
+import type { Test as T } from 'tap'
+import type { Use } from '../../../src/selling/balances/entries.ts'
+import { Ledger, type Settled } from '../../../src/selling/balances/ledger.ts'
+import type { Refused, BalanceReservation } from '../../../src/selling/balances/slice.ts'
+import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import type { BalanceStore, NewBalance } from '../../../src/selling/balances/store.ts'
+import type { Database } from '../../../src/platform/database/database.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import type { ManualClock } from '../../support/manual-clock.ts'
+import { passTime } from '../../support/passing-time.ts'
+
+/** A bundle of 1,000 satoshis with an id of its own. */
+export function newBalance(clock: ManualClock, changes: Partial<NewBalance> = {}): NewBalance {
+  return {
+    id: randomBytes(32).toString('hex'),
+    kind: 'bundle',
+    merchantId: null,
+    proxyId: null,
+    place: 'route:chat',
+    unit: 'token',
+    depositedMsat: 1_000_000,
+    openedAt: clock.now(),
+    expiresAt: clock.now() + 30 * 86_400_000,
+    ...changes
+  }
+}
+
+/** What a request used, with a name of its own. */
+export function use(changes: Partial<Use> = {}): Use {
+  return {
+    at: Date.parse('2026-11-21T00:00:00.123Z'),
+    request: randomBytes(8).toString('hex'),
+    model: 'small',
+    input: 1,
+    output: 2,
+    basis: 'usage',
+    ...changes
+  }
+}
+
+/** A gateway whose process can be killed: from then on nothing of it comes to the database. */
+export interface KillableLedger {
+  readonly ledger: Ledger
+  kill(): void
+}
+
+export function killableLedger(database: Database, clock: ManualClock, gateway: string): KillableLedger {
+  const store = new SqlBalanceStore(database)
+  let isDead = false
+  const never = new Promise<never>(() => {})
+  const killable = new Proxy(store, {
+    get: (target, name: keyof BalanceStore) => (isDead ? () => never : target[name].bind(target))
+  })
+  const ledger = new Ledger({ store: killable, database, clock, log: silentLog, gateway })
+  return {
+    ledger,
+    kill: () => {
+      isDead = true
+    }
+  }
+}
+
+export function isReserved(answer: BalanceReservation | Refused): answer is BalanceReservation {
+  return answer.kind === 'reserved'
+}
+
+/** Reserves what must be there. */
+export async function reserved(ledger: Ledger, id: string, msat: number): Promise<BalanceReservation> {
+  const answer = await ledger.reserve(id, msat)
+  if (!isReserved(answer)) throw new Error(`refused: ${answer.why}`)
+  return answer
+}
+
+export async function settled(ledger: Ledger, reservation: BalanceReservation, msat: number): Promise<Settled> {
+  return await ledger.settle(reservation, msat, use())
+}
+
+/** Lets time pass in which gateways that live keep their slices, until what was settled has been written. */
+export async function written(clock: ManualClock, ledgers: readonly Ledger[], ms = 200): Promise<void> {
+  for (let left = ms; left > 0; left -= 5_000) {
+    clock.advance(Math.min(left, 5_000))
+    await Promise.all(ledgers.map(ledger => ledger.written()))
+  }
+}
+
+/** When the database has answered twice, one after the other. */
+export async function answered({ sql }: Pick<Database, 'sql'>): Promise<void> {
+  await sql`select 1`
+  await sql`select 1`
+}
+
+/** What is answered, while time passes for those who wait for it, `step` milliseconds at a time (`passTime`). */
+export async function passing<R>(
+  t: T,
+  clock: ManualClock,
+  database: Database,
+  answer: R | Promise<R>,
+  step = 50
+): Promise<R> {
+  const over = new AbortController()
+  t.teardown(() => {
+    over.abort()
+  })
+  const time = passTime(clock, () => answered(database), over.signal, step)
+  try {
+    return await answer
+  } finally {
+    over.abort()
+    await time
+  }
+}

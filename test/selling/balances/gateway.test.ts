@@ -1,0 +1,430 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test as T } from 'tap'
+import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { startModelServer, type ModelServer } from '../../fakes/model.ts'
+import {
+  challengeOf,
+  credentialOf,
+  defaultYaml,
+  loadText,
+  startGateway,
+  type Answer,
+  type TestGateway
+} from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+
+const CHAT = '/v1/chat/completions'
+
+function yaml(url: string, meter: string): string {
+  return defaultYaml({
+    replace: [
+      [
+        'routes:\n',
+        `routes:
+  - match: { path: /v1/*, method: POST }
+    chain: paid
+    upstream: { url: "${url}" }
+    meter: ${meter}
+`
+      ]
+    ]
+  })
+}
+
+const TOKENS = `
+      unit: token
+      bundle: 100 sats
+      prices: { by: { json: model }, of: { small: { input: 2 msat, output: 8 msat }, large: { input: 20 msat, output: 80 msat } }, else: refuse }
+      usage: openai
+      estimate: { json: max_tokens, else: 100 }`
+
+interface Shop {
+  readonly gateway: TestGateway
+  readonly model: ModelServer
+  readonly store: SqlBalanceStore
+  chat(authorization: string, content?: string, more?: object, headers?: Record<string, string>): Promise<Answer>
+}
+
+async function openShop(t: T, meter = TOKENS): Promise<Shop> {
+  const model = await startModelServer(t)
+  const gateway = await startGateway(t, { yaml: yaml(model.url, meter) })
+  return {
+    gateway,
+    model,
+    store: new SqlBalanceStore(gateway.database),
+    chat: (authorization, content = 'hello', more = {}, headers = {}) =>
+      gateway.send('POST', CHAT, {
+        headers: { ...(authorization === '' ? {} : { authorization }), ...headers },
+        body: { model: 'small', messages: [{ role: 'user', content }], max_tokens: 20, ...more }
+      })
+  }
+}
+
+/** Buys a bundle; the payment hash is the balance's id. */
+async function bundle({ gateway, chat }: Shop, scheme: 'l402' | 'payment' | 'legacy'): Promise<string> {
+  const challenge = challengeOf(await chat(''), scheme === 'l402' ? 'l402' : 'payment')
+  const preimage = await gateway.pay(challenge.parameters.get('invoice') ?? '')
+  return scheme === 'legacy' ? `Payment method="lightning", preimage="${preimage}"` : credentialOf(challenge, preimage)
+}
+
+/** The one balance that there is, once what was settled is written. */
+async function balance({ store }: Shop, spentMsat: number) {
+  return await eventually(`${spentMsat} millisatoshis are spent`, async () => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one?.spentMsat === spentMsat ? one : null
+  })
+}
+
+const msat = (answer: Answer, name: string): number => Number(answer.headers[name] ?? Number.NaN)
+
+t.test('whoever asks is told that the price buys a balance, and what is taken from it', async t => {
+  const shop = await openShop(t)
+  const words =
+    'a balance, from which each token takes, by the JSON member model: small 2 msat in and 8 msat out; large 20 msat in and 80 msat out'
+  t.match((await shop.chat('')).json(), {
+    message: /^This resource is paid from a balance, and 100 satoshis buy one\./
+  })
+  const told = async (path: string): Promise<Answer> => await shop.gateway.send('GET', path)
+  t.match((await told('/openapi.json')).json(), {
+    paths: {
+      '/v1/{path}': {
+        post: {
+          'x-payment-info': {
+            offers: [{ amount: '100', currency: 'sat', buys: 'balance', unit: 'token', description: new RegExp(words) }]
+          }
+        }
+      }
+    }
+  })
+  t.match((await told('/llms.txt')).text, `- /v1/{path} (POST): 100 sats. POST /v1/*. The price buys ${words}`)
+  t.match(
+    (await told('/llms.txt')).text,
+    /Where the price buys a balance, either is good until that is used up; `GET \S+\/l402\/balance` with it says what is left/
+  )
+  t.match((await told('/.well-known/l402.json')).json(), {
+    endpoints: [{ path: '/v1/{path}', pricing: { model: 'balance', base_price_sats: 100 } }]
+  })
+  t.match((await told('/api/l402/pricing')).json(), {
+    endpoints: [{ pathPattern: '/v1/*', priceSats: 100, price: `100 sats for ${words}` }]
+  })
+})
+
+for (const scheme of ['l402', 'payment', 'legacy'] as const) {
+  t.test(`one payment (${scheme}) is the key to a balance until it is used up, then a fresh 402 says so`, async t => {
+    const shop = await openShop(t)
+    const key = await bundle(shop, scheme)
+    let spent = 0
+    for (let time = 0; time < 5; time++) {
+      const answer = await shop.chat(key)
+      t.equal(answer.status, 200)
+      const { prompt, completion } = shop.model.calls[time] ?? { prompt: 0, completion: 0 }
+      if (time > 0) t.equal(msat(answer, 'x-last-charged-msat'), 2 * 5 + 8 * (5 + time - 1))
+      spent += 2 * prompt + 8 * completion
+      const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+      t.match(told.json(), { balanceMsat: 100_000 - spent, reservedMsat: 0 }, 'at once')
+    }
+    const now = await balance(shop, spent)
+    t.match(now, { depositedMsat: 100_000, spentMsat: spent, unit: 'token', place: 'route:POST /v1/*' })
+    const told = await shop.gateway.send('GET', '/l402/balance', { headers: { authorization: key } })
+    t.match(told.json(), { state: 'open', depositedMsat: 100_000, balanceMsat: 100_000 - spent, reservedMsat: 0 })
+    const admin = { headers: { 'x-api-key': shop.gateway.adminKey } }
+    const all = await shop.gateway.send('GET', '/api/admin/balances', admin)
+    t.match(all.json(), [{ id: now.id, kind: 'bundle', merchantId: null }])
+    const each = await shop.gateway.send('GET', `/api/admin/balances/${now.id}/entries?take=2`, admin)
+    t.match(each.json(), [{ basis: 'usage' }, { basis: 'usage' }])
+    t.equal((await shop.gateway.merchantSend('GET', `/api/merchant/balances/${now.id}/entries`)).status, 404)
+    const entries = await shop.store.entries(now.id, { skip: 0, take: 10 })
+    t.match(entries.at(-1), { model: 'small', input: 5, output: 5, msat: 50, unpaidMsat: 0, basis: 'usage' })
+
+    const dear = await shop.chat(key, 'hello', { max_tokens: 12_480 })
+    t.equal(dear.status, 402, 'more than there is')
+    t.equal(msat(dear, 'x-balance-msat'), 100_000 - spent)
+    t.match(dear.headers['x-l402-error'], /used up: [0-9]+ millisatoshis are left and this request needs [0-9]+/)
+    t.ok(dear.headers['www-authenticate'])
+    if (scheme === 'payment')
+      t.match(dear.json(), { type: /payment-insufficient$/, detail: /used up/, challengeId: /./ })
+    else
+      t.match(dear.json(), { detail: /used up/, balance: { balance_msat: 100_000 - spent }, l402: { invoice: /^ln/ } })
+    t.equal((await shop.chat(key)).status, 200, 'and the rest is still good')
+  })
+}
+
+t.test('what no balance could bear is refused, and nobody is asked to pay for another', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  const beyond = await shop.chat(key, 'hello', { max_tokens: 12_500 })
+  t.equal(beyond.status, 400)
+  t.match(beyond.json(), {
+    error: 'Beyond a balance',
+    message: /may use up to 100[0-9]{3} millisatoshis, and a balance here holds 100000/
+  })
+  t.notOk(beyond.headers['www-authenticate'])
+  t.equal((await shop.chat(key)).status, 200, 'what was paid is not touched')
+
+  const dollars = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: bytes, estimate: { else: 11 } }')
+  t.equal((await dollars.chat(await bundle(dollars, 'payment'))).status, 400, 'a bundle in dollars at its rate of now')
+})
+
+t.test('a bundle that bears no request at one of its prices is refused when the file loads', async t => {
+  const load = (meter: string) => loadText(yaml('http://127.0.0.1:9', meter), {})
+  for (const [meter, least] of [
+    ['{ bundle: 3 sats, prices: { by: { json: model }, of: { small: 1 sat, large: 4 sats } } }', 4_000],
+    ['{ bundle: 3 sats, prices: 1 msat, usage: bytes }', 4_096],
+    [
+      '{ bundle: 3 sats, prices: { input: 2 msat, output: 1 msat }, per: 2, usage: events, estimate: { input: 3000, else: 1000 } }',
+      3_500
+    ]
+  ] as const)
+    await t.rejects(load(meter), {
+      message: new RegExp(
+        `meter\\.bundle: found a bundle of 3000 msat, of which a request may reserve no less than ${least} msat, so that it could not be used; allowed: a larger bundle, or a smaller estimate \\[BG_CONFIG_VALUE\\]`
+      )
+    })
+  for (const meter of [
+    '{ bundle: 3 sats, prices: 3 sats }',
+    '{ bundle: 3 sats, prices: 1 msat, usage: bytes, estimate: { json: most } }',
+    '{ bundle: 3 sats, prices: 1 msat, usage: openai }',
+    '{ bundle: 3 sats, prices: $9 }'
+  ])
+    await t.resolves(load(meter), meter)
+})
+
+t.test('streams tell what they cost behind their last event, and usage is read as it passes', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  const stream = { stream: true, stream_options: { include_usage: true } }
+  const answer = await shop.chat(key, 'hello', stream, { 'accept-encoding': 'gzip' })
+  t.equal(answer.status, 200)
+  t.equal(shop.model.calls[0]?.acceptEncoding, 'identity')
+  t.match(answer.text, /data: \[DONE\]\n\nevent: balance\ndata: \{"charged_msat":50,"balance_msat":99950\}\n\n$/)
+  await balance(shop, 50)
+  const silent = await shop.chat(key, 'silent', stream)
+  t.match(silent.text, /"charged_msat":([0-9]+)/)
+  const charged = Number(/"charged_msat":([0-9]+)/.exec(silent.text)?.[1])
+  t.ok(charged >= 160, 'without usage the reservation is taken')
+  const now = await balance(shop, 50 + charged)
+  t.match((await shop.store.entries(now.id, { skip: 0, take: 1 }))[0], { basis: 'reservation', input: null })
+})
+
+t.test(
+  'a stream whose client does not ask for usage: is charged to the token, and the report is taken out',
+  async t => {
+    const shop = await openShop(t)
+    const key = await bundle(shop, 'l402')
+    let spent = 0
+    for (const [options, isShown] of [
+      [undefined, false],
+      [{}, false],
+      [{ include_usage: false }, false],
+      [{ include_usage: true }, true]
+    ] as const) {
+      const answer = await shop.chat(key, 'hello', {
+        stream: true,
+        ...(options === undefined ? {} : { stream_options: options })
+      })
+      const { prompt, completion } = shop.model.calls.at(-1) ?? { prompt: 0, completion: 0 }
+      const cost = 2 * prompt + 8 * completion
+      spent += cost
+      t.equal(answer.text.includes('"prompt_tokens"'), isShown, JSON.stringify(options))
+      t.equal(answer.text.split('"content":"x "').length - 1, completion, 'every other event is there')
+      t.match(answer.text, new RegExp(`data: \\[DONE\\]\n\nevent: balance\ndata: \\{"charged_msat":${cost},`))
+    }
+    await balance(shop, spent)
+  }
+)
+
+t.test('what failed and what said nothing costs nothing; what cannot be read costs what was reserved', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  for (const [content, status] of [
+    ['fail', 500],
+    ['refuse', 400],
+    ['empty', 200]
+  ] as const) {
+    const answer = await shop.chat(key, content)
+    t.equal(answer.status, status, content)
+  }
+  t.equal((await shop.chat(key, 'long')).status, 200)
+  const long = 2 * 4 + 8 * 5
+  await balance(shop, long)
+  const broken = shop.chat(key, 'break', { stream: true })
+  await t.rejects(broken)
+  const zipped = await shop.chat(key, 'gzip')
+  t.equal(zipped.headers['content-encoding'], 'gzip')
+  const now = await eventually('the compressed one is settled', async () => {
+    const [one] = await shop.store.list({ skip: 0, take: 1 })
+    return (one?.spentMsat ?? 0) > long ? one : null
+  })
+  t.match(await shop.store.entries(now?.id ?? '', { skip: 0, take: 1 }), [{ basis: 'reservation' }])
+})
+
+t.test('a client that leaves in the middle is charged what was reserved', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  await new Promise<void>((resolve, reject) => {
+    const sent = httpRequest(
+      `${shop.gateway.url}${CHAT}`,
+      { method: 'POST', agent: false, headers: { authorization: key, 'content-type': 'application/json' } },
+      response => {
+        response.once('data', () => {
+          sent.destroy()
+          resolve()
+        })
+      }
+    )
+    sent.on('error', reject)
+    sent.end(JSON.stringify({ model: 'small', messages: [{ content: 'hang' }], max_tokens: 20, stream: true }))
+  })
+  const now = await eventually('it is settled', async () => {
+    const [one] = await shop.store.list({ skip: 0, take: 1 })
+    return (one?.spentMsat ?? 0) > 0 ? one : null
+  })
+  const [entry] = await shop.store.entries(now?.id ?? '', { skip: 0, take: 1 })
+  t.match(entry, { basis: 'reservation' })
+  t.ok((entry?.msat ?? 0) >= 160)
+})
+
+t.test('a client cannot make its request cheap by words that the upstream passes over', async t => {
+  const shop = await openShop(t, TOKENS.replace('{ json: max_tokens, else: 100 }', '{ else: 10 }'))
+  const key = await bundle(shop, 'l402')
+  const charged = async (content: string, more: object): Promise<number> => {
+    const answer = await shop.chat(key, content, { stream: true, ...more })
+    return Number(/"charged_msat":([0-9]+)/.exec(answer.text)?.[1])
+  }
+  t.ok(
+    (await charged('silent', { max_tokens: 500, max_completion_tokens: 1 })) >= 8 * 500,
+    'the most of what it says may come out'
+  )
+  const most = await charged('deaf', { max_tokens: undefined, max_output_tokens: 1 })
+  t.ok(most >= 8 * 90 && most < 8 * 150, `what was seen to come out is charged where nothing says it: ${most}`)
+})
+
+t.test('an upgrade is forwarded only where what it used can be told without a response', async t => {
+  const upstream = createServer()
+  let switched = 0
+  upstream.on('upgrade', (_request, socket) => {
+    switched++
+    socket.end('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  })
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  t.teardown(() => upstream.close())
+  // It listens on a port.
+  const { port } = upstream.address() as AddressInfo
+  for (const [usage, status] of [
+    ['bytes', 400],
+    ['openai', 400],
+    ['requests', 101],
+    ['seconds', 101]
+  ] as const) {
+    const meter = `{ bundle: 100 sats, prices: 1 msat, usage: ${usage}, estimate: { else: 1 } }`
+    const gateway = await startGateway(t, { yaml: yaml(`http://127.0.0.1:${port}`, meter) })
+    const challenge = challengeOf(await gateway.send('POST', CHAT), 'l402')
+    const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+    const before = switched
+    const answered = await new Promise((resolve, reject) => {
+      const headers = { authorization, connection: 'Upgrade', upgrade: 'websocket', 'content-length': '0' }
+      const sent = httpRequest(`${gateway.url}${CHAT}`, { method: 'POST', agent: false, headers }, response => {
+        response.resume()
+        resolve(response.statusCode)
+      })
+      sent.on('upgrade', (response, socket) => {
+        socket.destroy()
+        resolve(response.statusCode)
+      })
+      sent.on('error', reject)
+      sent.end()
+    })
+    t.equal(answered, status, usage)
+    t.equal(switched - before, status === 101 ? 1 : 0)
+  }
+})
+
+t.test('a 304 has no bytes, whatever length it tells of', async t => {
+  const upstream = createServer((_request, response) => {
+    response.writeHead(304, { 'content-length': '5000', etag: '"1"' }).end()
+  })
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  t.teardown(() => upstream.close())
+  // It listens on a port.
+  const { port } = upstream.address() as AddressInfo
+  const meter = '{ bundle: 100 sats, prices: 1 msat, usage: bytes, estimate: { else: 1 } }'
+  const gateway = await startGateway(t, { yaml: yaml(`http://127.0.0.1:${port}`, meter) })
+  const challenge = challengeOf(await gateway.send('POST', CHAT), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const answer = await gateway.send('POST', CHAT, { headers: { authorization } })
+  t.same([answer.status, msat(answer, 'x-charged-msat')], [304, 0])
+})
+
+t.test('a model that cannot be told is refused, and what was paid is not touched', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'l402')
+  const send = (body: string) =>
+    shop.gateway.send('POST', CHAT, { headers: { authorization: key, 'content-type': 'application/json' }, body })
+  for (const body of [
+    '{"model":"small","model":"large","messages":[{"content":"a"}]}',
+    '{"Model":"small","messages":[{"content":"a"}]}',
+    '{"model":"other","messages":[{"content":"a"}]}',
+    '{"messages":[{"content":"a"}]}',
+    '{"model":"small","max_tokens":"5","messages":[{"content":"a"}]}',
+    '{"model":"small","max_tokens":-5,"messages":[{"content":"a"}]}'
+  ])
+    t.equal((await send(body)).status, 400, body)
+  t.equal(shop.model.calls.length, 0)
+})
+
+t.test('a bundle in dollars holds as many satoshis as it was sold for', async t => {
+  const shop = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: requests }')
+  const key = await bundle(shop, 'l402')
+  for (let time = 1; time <= 10; time++) t.equal(msat(await shop.chat(key), 'x-balance-msat'), 10_000 - time * 1_000)
+  t.equal((await shop.chat(key)).status, 402)
+})
+
+t.test('what is counted here is told with the head: requests, bytes of a known length, a header', async t => {
+  const shop = await openShop(t, '{ bundle: 10 sats, prices: 1 sat, usage: requests }')
+  const key = await bundle(shop, 'l402')
+  for (let time = 1; time <= 10; time++) {
+    const answer = await shop.chat(key)
+    t.equal(answer.status, 200)
+    t.same([msat(answer, 'x-charged-msat'), msat(answer, 'x-balance-msat')], [1_000, 10_000 - time * 1_000])
+  }
+  const over = await shop.chat(key)
+  t.equal(over.status, 402)
+  t.equal(msat(over, 'x-balance-msat'), 0)
+  await balance(shop, 10_000)
+
+  const bytes = await openShop(
+    t,
+    '{ bundle: 100 sats, prices: 3 msat, per: 2, usage: bytes, estimate: { else: 1000 } }'
+  )
+  const other = await bundle(bytes, 'l402')
+  const answer = await bytes.chat(other)
+  t.equal(msat(answer, 'x-charged-msat'), Math.ceil((answer.text.length * 3) / 2), 'rounded up')
+})
+
+t.test('fifty at once take together what they used and never more than there is', async t => {
+  const shop = await openShop(t)
+  const key = await bundle(shop, 'payment')
+  const gate = Promise.withResolvers<void>()
+  shop.model.gate = gate.promise
+  let refused = 0
+  const asked = Array.from({ length: 50 }, async () => {
+    const answer = await shop.chat(key, 'hello', { max_tokens: 300 })
+    if (answer.status === 402) refused++
+    return answer
+  })
+  await eventually('some were refused', async () => (refused >= 5 ? true : null))
+  gate.resolve()
+  const answers = await Promise.all(asked)
+  const served = answers.filter(({ status }) => status === 200).length
+  t.ok(served >= 30 && served < 50, `${served} of 50 found enough`)
+  t.equal(answers.filter(({ status }) => status === 402).length, 50 - served)
+  t.equal(shop.model.calls.length, served)
+  await balance(
+    shop,
+    shop.model.calls.reduce((sum, { prompt, completion }) => sum + 2 * prompt + 8 * completion, 0)
+  )
+})

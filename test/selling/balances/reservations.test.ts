@@ -1,0 +1,235 @@
+/** What a request reserves, and what is lost where it uses more. */
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test as T } from 'tap'
+import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+
+async function openShop(t: T, meter: string, answer: (response: ServerResponse) => void, more = '') {
+  let calls = 0
+  const upstream = createServer((request, response) => {
+    calls++
+    request.resume().on('end', () => {
+      answer(response)
+    })
+  })
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  t.teardown(() => {
+    upstream.close()
+    upstream.closeAllConnections()
+  })
+  // It listens on a port.
+  const { port } = upstream.address() as AddressInfo
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}"${more} }\n    meter: ${meter}\n`
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const challenge = challengeOf(await gateway.send('POST', '/v1/a'), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const send = (body: object | string): Promise<Answer> =>
+    gateway.send('POST', '/v1/a', { headers: { authorization, 'content-type': 'application/json' }, body })
+  const reservedMsat = async (): Promise<number> => {
+    const answer = await gateway.send('GET', '/l402/balance', { headers: { authorization } })
+    return (answer.json() as { reservedMsat: number }).reservedMsat
+  }
+  return {
+    gateway,
+    authorization,
+    send,
+    store: new SqlBalanceStore(gateway.database),
+    calls: () => calls,
+    reservedMsat
+  }
+}
+
+/** What requests reserve, in units: their upstream reports nothing, so that the reservation is charged. */
+async function reservations(t: T, meter: string, prices = '1 msat') {
+  const shop = await openShop(t, `{ bundle: 10000 sats, prices: ${prices}, ${meter} }`, response => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
+  let spent = 0
+  return async (body: object): Promise<number> => {
+    const answer = await shop.send(body)
+    if (answer.status !== 200) return answer.status
+    const before = spent
+    spent = await eventually('it is charged', async () => {
+      const [one] = await shop.store.list({ skip: 0, take: 1 })
+      return one !== undefined && one.spentMsat > before ? one.spentMsat : null
+    })
+    return spent - before
+  }
+}
+
+const chat = { messages: [{ role: 'user', content: 'hi' }] }
+const ids = [1, 2, 3, 4]
+
+for (const estimate of ['{ json: max_tokens, else: 100 }', '{ else: 100 }'])
+  t.test(`a reservation with estimate ${estimate}: the largest limit, times the responses asked for`, async t => {
+    const reserved = await reservations(t, `usage: openai, estimate: ${estimate}`)
+    for (const [body, units] of [
+      [chat, 100],
+      [{ ...chat, max_tokens: 7 }, 7],
+      [{ ...chat, max_tokens: 1, max_completion_tokens: 2000 }, 2000],
+      [{ ...chat, max_tokens: 1, n_predict: 2000 }, 2000],
+      [{ ...chat, max_output_tokens: 1 }, 100],
+      [{ ...chat, n_predict: 1 }, 100],
+      [{ ...chat, max_tokens: -1 }, 100],
+      [{ ...chat, max_tokens: 0 }, 100],
+      [{ ...chat, max_tokens: null }, 100],
+      [{ ...chat, max_tokens: -1, max_completion_tokens: 9 }, 9],
+      [{ ...chat, max_tokens: -2 }, 400],
+      [{ ...chat, max_tokens: '7' }, 400],
+      [{ ...chat, max_tokens: 7, n: 3 }, 21],
+      [{ prompt: 'a', max_tokens: 7, n: 2, best_of: 5 }, 35],
+      [{ prompt: 'a', max_tokens: 7, n: 6, best_of: 5 }, 42],
+      [{ prompt: Array.from({ length: 50 }, () => 'x'), max_tokens: 7 }, 350],
+      [{ prompt: ['x', 'y'] }, 200],
+      [{ prompt: ids, max_tokens: 7 }, 7],
+      [{ prompt: [ids, ids, ids], max_tokens: 7, best_of: 2 }, 42],
+      [{ prompt: [], max_tokens: 7 }, 7],
+      [{ prompt: [{ prompt_string: 'a' }, { prompt_string: 'b' }, 'c'], max_tokens: 7 }, 21],
+      [{ prompt: 'a', max_tokens: 7, n_cmpl: 3 }, 21],
+      [{ ...chat, stream: 1 }, 400],
+      [{ ...chat, stream: 'true' }, 400],
+      [{ ...chat, Stream: true }, 400],
+      [{ ...chat, stream: true, stream_options: { include_usage: 0 } }, 400],
+      [{ ...chat, stream: true, stream_options: { include_usage: 'false' } }, 400],
+      [{ ...chat, stream: true, stream_options: [] }, 400],
+      [{ ...chat, stream: false, stream_options: null, max_tokens: 7 }, 7],
+      [{ prompt_embeds: ['e', 'e'], max_tokens: 7 }, 21],
+      [{ input: 'a', max_output_tokens: 7 }, 7],
+      [{ input: 'a', max_tokens: 1 }, 100],
+      [
+        {
+          input: [
+            { role: 'user', content: 'a' },
+            { role: 'user', content: 'b' }
+          ],
+          max_output_tokens: 7
+        },
+        7
+      ],
+      [{ input: ['a', 'b', 'c'], max_output_tokens: 7 }, 21],
+      [{ input: Array.from({ length: 200 }, () => 'embedded') }, 100]
+    ] as const)
+      t.equal(await reserved(body), units, JSON.stringify(body).slice(0, 90))
+  })
+
+t.test("a reservation of Anthropic's API, and of one with a limit of its own", async t => {
+  const anthropic = await reservations(t, 'usage: anthropic, estimate: { json: max_length, else: 100 }')
+  t.equal(await anthropic({ ...chat, max_tokens: 7 }), 7)
+  t.equal(await anthropic({ ...chat, max_tokens: 7, max_length: 30 }), 30)
+  t.equal(await anthropic({ ...chat, max_tokens: 7, max_tokens_to_sample: 30 }), 30)
+  const own = await reservations(t, 'usage: { json: usage.total }, estimate: { json: [a.most, b], else: 100 }')
+  t.equal(await own({ a: { most: 5 }, b: 9, max_tokens: 3000 }), 9)
+  t.equal(await own({ max_tokens: 3000 }), 100)
+})
+
+t.test('the input of a request: one unit for three bytes of text, and for two bytes of token ids', async t => {
+  const reserved = await reservations(t, 'usage: openai, estimate: { else: 0 }', '{ input: 1 msat, output: 0 msat }')
+  const ids = { prompt: Array.from({ length: 300 }, () => 5) }
+  t.equal(await reserved(ids), Math.ceil(JSON.stringify(ids).length / 2))
+  const text = { prompt: 'x'.repeat(600) }
+  t.equal(await reserved(text), Math.ceil(JSON.stringify(text).length / 3))
+})
+
+t.test('requests that cost more than they reserve: no more than 16 of one balance are lost', async t => {
+  const gate = Promise.withResolvers<void>()
+  const shop = await openShop(
+    t,
+    '{ unit: token, bundle: 200 sats, prices: 1 sat, usage: openai, estimate: { else: 1 } }',
+    response => {
+      // An image that is not in the body: 160 tokens go in.
+      void gate.promise.then(() =>
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end('{"usage":{"prompt_tokens":0,"completion_tokens":160}}')
+      )
+    }
+  )
+  const answers = Array.from({ length: 60 }, () => shop.send({ ...chat, max_tokens: 1 }))
+  // All of them have reserved, so that the first response leaves too little for the next.
+  await eventually('16 are under way', async () =>
+    shop.calls() >= 16 && (await shop.reservedMsat()) === 60_000 ? true : null
+  )
+  gate.resolve()
+  const statuses = (await Promise.all(answers)).map(({ status }) => status)
+  const served = statuses.filter(status => status === 200).length
+  t.equal(served, shop.calls())
+  t.ok(served - 1 <= 16, `${served} of 60 were served, of which the balance paid one`)
+  t.equal(statuses.filter(status => status === 402).length, 60 - served, 'the others are asked for another balance')
+  const [one] = await shop.store.list({ skip: 0, take: 1 })
+  t.ok((one?.spentMsat ?? 0) <= 200_000)
+})
+
+t.test('a stream that is larger than the gateway passes on: costs its reservation', async t => {
+  const event = `data: {"choices":[{"delta":{"content":"${'x'.repeat(500)}"}}]}\n\n`
+  const read = Promise.withResolvers<void>()
+  const shop = await openShop(
+    t,
+    '{ bundle: 200 sats, prices: 1 sat, usage: openai, estimate: { else: 9 } }',
+    response => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).write(event)
+      void read.promise.then(() => response.end(event.repeat(40)))
+    },
+    ', responseLimit: 4000'
+  )
+  const { authorization, gateway } = shop
+  const sent = httpRequest(`${gateway.url}/v1/a`, {
+    method: 'POST',
+    headers: { authorization, 'content-type': 'application/json' }
+  })
+  const broken = new Promise(resolve => {
+    sent.on('error', resolve)
+    sent.on('response', response => {
+      response.on('data', () => {
+        read.resolve()
+      })
+      response.on('error', resolve)
+    })
+  })
+  sent.end(JSON.stringify({ ...chat, stream: true }))
+  await broken
+  await eventually('it is charged', async () => {
+    const [one] = await shop.store.list({ skip: 0, take: 1 })
+    return (one?.spentMsat ?? 0) >= 9_000 ? one : null
+  })
+})
+
+t.test('a client that leaves while its request waits: gives its reservation back', async t => {
+  const gate = Promise.withResolvers<void>()
+  const shop = await openShop(
+    t,
+    '{ unit: token, bundle: 200 sats, prices: 1 sat, usage: openai, estimate: { else: 1 } }',
+    response => {
+      void gate.promise.then(() =>
+        response
+          .writeHead(200, { 'content-type': 'application/json' })
+          .end('{"usage":{"prompt_tokens":0,"completion_tokens":1}}')
+      )
+    }
+  )
+  const answers = Array.from({ length: 16 }, () => shop.send(chat))
+  await eventually('16 are under way', async () => (shop.calls() >= 16 ? true : null))
+  const { reservedMsat } = shop
+  const leaving = httpRequest(`${shop.gateway.url}/v1/a`, {
+    method: 'POST',
+    agent: false,
+    headers: { authorization: shop.authorization, 'content-type': 'application/json' }
+  })
+  leaving.on('error', () => undefined)
+  leaving.end('{}')
+  await eventually('the 17th waits', async () => ((await reservedMsat()) === 17_000 ? true : null))
+  const closed = new Promise(resolve => leaving.on('close', resolve))
+  // A client that only ends its side may still read.
+  leaving.socket?.resetAndDestroy()
+  await closed
+  // The gateway notices before it answers other connections.
+  for (let time = 0; time < 3; time++) await reservedMsat()
+  gate.resolve()
+  await Promise.all(answers)
+  await eventually('nothing is reserved', async () => ((await reservedMsat()) === 0 ? true : null))
+  t.equal(shop.calls(), 16)
+  t.equal((await shop.send(chat)).status, 200)
+})

@@ -1,0 +1,215 @@
+/** Each way in which an upstream says what was used, as `usage` of a meter names it, and what it is charged then. */
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test as T } from 'tap'
+import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
+
+/** What the upstream says next: its status, its headers, and its body in one piece. */
+interface Said {
+  readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
+  readonly body: string
+  /** The connection closes behind the body. */
+  readonly isBroken?: boolean
+}
+
+const JSON_TYPE = { 'content-type': 'application/json' }
+const STREAM = { 'content-type': 'text/event-stream' }
+
+/** Sells `/v1/*` with this meter; `charged` tells what a response cost in millisatoshis, and what is left behind it. */
+async function metered(t: T, meter: string) {
+  let says: Said = { body: '' }
+  let received: IncomingHttpHeaders = {}
+  const upstream = createServer((request, response) => {
+    received = request.headers
+    response.writeHead(says.status ?? 200, { ...JSON_TYPE, ...says.headers })
+    if (says.isBroken === true) response.write(says.body, () => response.destroy())
+    else response.end(says.body)
+  })
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  t.teardown(() => {
+    upstream.close()
+    upstream.closeAllConnections()
+  })
+  // It listens on a port.
+  const { port } = upstream.address() as AddressInfo
+  const route = `routes:\n  - match: { path: /v1/* }\n    chain: paid\n    upstream: { url: "http://127.0.0.1:${port}" }\n    meter: ${meter}\n`
+  const gateway = await startGateway(t, { yaml: defaultYaml({ replace: [['routes:\n', route]] }) })
+  const challenge = challengeOf(await gateway.send('GET', '/v1/a'), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  const ask = async (next: Said, headers: Readonly<Record<string, string>> = {}): Promise<Answer> => {
+    says = next
+    return await gateway.send('GET', '/v1/a', { headers: { authorization, ...headers } })
+  }
+  const left = async (): Promise<number> =>
+    ((await gateway.send('GET', '/l402/balance', { headers: { authorization } })).json() as { balanceMsat: number })
+      .balanceMsat
+  return { ask, left, headers: () => received }
+}
+
+/** What the last event of a stream says that it cost. */
+function streamed(answer: Answer): unknown {
+  const data = /event: balance\ndata: (.*)\n\n$/.exec(answer.text)?.[1]
+  return data === undefined ? null : JSON.parse(data)
+}
+
+const told = (answer: Answer): unknown[] => [answer.headers['x-charged-msat'], answer.headers['x-balance-msat']]
+
+t.test('a header says it with the head, and what it says badly costs what was reserved', async t => {
+  const { ask } = await metered(
+    t,
+    '{ bundle: 100 sats, prices: 100 msat, usage: { header: X-Usage }, estimate: { else: 9 } }'
+  )
+  const saying = (usage: string, more: Partial<Said> = {}) =>
+    ask({ headers: { 'x-usage': usage }, body: '{}', ...more })
+  t.same(told(await saying('7')), ['700', '99300'])
+  t.same(told(await saying('2.1')), ['300', '99000'], 'a part of a unit is a unit')
+  t.same(told(await saying('0')), ['0', '99000'])
+  t.same(told(await saying('5', { status: 500 })), ['0', '99000'], 'a fault of the upstream costs nothing')
+  for (const usage of ['-5', 'many', '']) {
+    t.equal((await saying(usage)).headers['x-charged-msat'], undefined, 'what it cost is not known with the head')
+    const next = await saying('0')
+    t.equal(next.headers['x-last-charged-msat'] ?? '900', '900')
+  }
+  t.equal(told(await saying('0'))[1], String(99_000 - 3 * 900))
+})
+
+t.test('a member says it: of a JSON response, or of the events of a stream, whose last word counts', async t => {
+  const { ask, left } = await metered(
+    t,
+    '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 9 } }'
+  )
+  let rest = 100_000
+  const costs = async (msat: number, body: string): Promise<void> => {
+    await ask({ body })
+    rest -= msat
+    t.equal(told(await ask({ status: 404, body: '{}' }))[1], String(rest), body.slice(-60))
+  }
+  await costs(700, '{"usage":{"total":7}}')
+  await costs(300, `{"text":"${'x'.repeat(100_000)}","usage":{"total":"2.5"}}`)
+  await costs(900, '{"usage":{"total":-1}}')
+  await costs(900, '{"usage":7}')
+  await costs(900, 'no JSON')
+  await costs(0, '')
+  const answer = await ask({
+    headers: STREAM,
+    body: 'data: {"usage":{"total":1}}\n\ndata: {"text":"a"}\n\ndata: {"usage":{"total":4}}\n\n'
+  })
+  t.same(streamed(answer), { charged_msat: 400, balance_msat: rest - 400 })
+  t.same(streamed(await ask({ headers: STREAM, body: 'data: {"text":"a"}\n\n' })), {
+    charged_msat: 900,
+    balance_msat: rest - 1300
+  })
+  t.ok((await left()) >= rest - 1300, 'and the ledger knows of no more')
+})
+
+t.test("Anthropic's API says it in its own words, whole and streamed, what came of caches included", async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 10 msat, output: 100 msat }, usage: anthropic, estimate: { else: 50 } }'
+  )
+  await ask({ body: '{"usage":{"input_tokens":5,"cache_read_input_tokens":10,"output_tokens":3}}' })
+  const answer = await ask({
+    headers: STREAM,
+    body: [
+      'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":5,"output_tokens":1}}}\n\n',
+      'event: content_block_delta\ndata: {"type":"content_block_delta","delta":{"text":"Hi"}}\n\n',
+      'event: message_delta\ndata: {"type":"message_delta","usage":{"output_tokens":4}}\n\n',
+      'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+    ].join('')
+  })
+  t.equal(answer.headers['x-last-charged-msat'], '450')
+  t.same(streamed(answer), { charged_msat: 450, balance_msat: 99_100 })
+})
+
+t.test('a 200 that reports an error costs what was delivered', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 10 msat, output: 100 msat }, usage: openai, estimate: { input: 5, else: 50 } }'
+  )
+  const failed = 'data: {"error":{"code":502,"message":"no"},"choices":[]}\n\ndata: [DONE]\n\n'
+  t.same(streamed(await ask({ headers: STREAM, body: failed })), { charged_msat: 0, balance_msat: 100_000 })
+  await ask({ body: '{"error":{"code":502,"message":"no"}}' })
+  const events = 'data: {"choices":[{"delta":{"content":"a"}}]}\r\r'.repeat(3)
+  t.same(streamed(await ask({ headers: STREAM, body: events + failed })), { charged_msat: 350, balance_msat: 99_650 })
+})
+
+t.test('a long event, and lines that end in CR, are read', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+  )
+  const response = { instructions: 'i'.repeat(40_000), usage: { input_tokens: 900, output_tokens: 7 } }
+  const body = `data: ${JSON.stringify({ type: 'response.completed', response })}`
+  for (const [time, end] of ['\n\n', '\r\r', '\r\n\r\n'].entries())
+    t.same(streamed(await ask({ headers: STREAM, body: body + end })), {
+      charged_msat: 970,
+      balance_msat: 100_000 - 970 * (time + 1)
+    })
+})
+
+t.test(
+  'a stream whose last event has no blank line: gets no event of ours, which would become a part of it',
+  async t => {
+    const { ask } = await metered(
+      t,
+      '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+    )
+    const body = 'data: {"choices":[{"delta":{}}],"usage":{"prompt_tokens":5,"completion_tokens":7}}'
+    for (const end of ['', '\n', '\r\n']) t.equal((await ask({ headers: STREAM, body: body + end })).text, body + end)
+    t.same(streamed(await ask({ headers: STREAM, body: `${body}\n\n` })), { charged_msat: 75, balance_msat: 99_700 })
+  }
+)
+
+for (const [usage, left, what] of [
+  ['requests', 100_000, 'nothing'],
+  ['{ header: x-usage }', 100_000, 'nothing'],
+  ['bytes', 100_000 - 20_000, 'the bytes that came']
+] as const)
+  t.test(`usage ${usage}: a response that its upstream breaks off costs ${what}`, async t => {
+    const { ask, left: rest } = await metered(
+      t,
+      `{ bundle: 100 sats, prices: 1 msat, usage: ${usage}, estimate: { else: 1 } }`
+    )
+    const body = 'x'.repeat(20_000)
+    await t.rejects(ask({ headers: { 'content-length': '50000', 'x-usage': '1' }, body, isBroken: true }))
+    const charged = told(await ask({ status: 404, body: '{}' }))
+    t.equal(charged[1], String(left))
+    t.equal(await rest(), left)
+  })
+
+t.test('a stream without an event costs nothing', async t => {
+  const { ask } = await metered(
+    t,
+    '{ unit: token, bundle: 100 sats, prices: { input: 1 msat, output: 10 msat }, usage: openai, estimate: { else: 9000 } }'
+  )
+  for (const body of [': PROCESSING\n\n: PROCESSING\n\n', ': PROCESSING\n\ndata: [DONE]\n\n', 'event: x\n\n'])
+    t.match(streamed(await ask({ headers: STREAM, body })), { charged_msat: 0 })
+})
+
+t.test('a part of a response is not asked for where the whole of it reports its usage', async t => {
+  const { ask, headers } = await metered(
+    t,
+    '{ bundle: 100 sats, prices: 100 msat, usage: { json: usage.total }, estimate: { else: 1 } }'
+  )
+  await ask({ body: '{"usage":{"total":7}}' }, { range: 'bytes=0-5' })
+  t.equal(headers().range, undefined)
+})
+
+t.test('a compressed stream is charged its reservation, and gets no event of ours', async t => {
+  const { ask } = await metered(t, '{ bundle: 100 sats, prices: 100 msat, usage: bytes, estimate: { else: 1 } }')
+  const answer = await ask({
+    headers: { ...STREAM, 'content-encoding': 'gzip', 'transfer-encoding': 'chunked' },
+    body: 'no gzip'
+  })
+  t.equal(answer.text, 'no gzip')
+})
+
+t.test('events of a stream are counted here', async t => {
+  const { ask } = await metered(t, '{ bundle: 100 sats, prices: 100 msat, usage: events, estimate: { else: 1 } }')
+  const answer = await ask({ headers: STREAM, body: ': hello\n\ndata: a\n\nevent: x\ndata: b\ndata: c\n\ndata: d\n\n' })
+  t.same(streamed(answer), { charged_msat: 300, balance_msat: 99_700 })
+  t.equal(told(await ask({ status: 502, body: '' }))[1], '99700')
+})

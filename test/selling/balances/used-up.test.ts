@@ -1,0 +1,340 @@
+import { once } from 'node:events'
+import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test as T } from 'tap'
+import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import type { Entry } from '../../../src/selling/balances/store.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { Ledger } from '../../../src/selling/balances/ledger.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { passTime } from '../../support/passing-time.ts'
+import { answered, newBalance, passing, reserved, settled, use } from './fixture.ts'
+
+const PATH = '/v1/stream'
+
+interface Shop {
+  readonly gateway: TestGateway
+  readonly authorization: string
+  /** Connections of the upstream whose response is not over. */
+  open: number
+}
+
+/** A gateway in front of an upstream whose response never ends by itself, and a bundle of one satoshi. */
+async function openShop(
+  t: T,
+  usage: string,
+  begin: (response: ServerResponse) => void,
+  {
+    clock,
+    bundle = '1 sat',
+    prices = '1 msat',
+    other = 10
+  }: { clock?: ManualClock; bundle?: string; prices?: string; other?: number } = {}
+): Promise<Shop> {
+  const shop = { open: 0 }
+  const upstream = createServer((_request, response) => {
+    shop.open++
+    response.on('close', () => shop.open--)
+    begin(response)
+  })
+  upstream.on('upgrade', (_request, socket) => {
+    shop.open++
+    socket.on('close', () => shop.open--)
+    socket.on('error', () => undefined)
+    socket.on('end', () => socket.end())
+    socket.resume()
+    socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n')
+  })
+  upstream.listen(0, '127.0.0.1')
+  await once(upstream, 'listening')
+  t.teardown(() => {
+    upstream.close()
+    upstream.closeAllConnections()
+  })
+  // It listens on a port.
+  const { port } = upstream.address() as AddressInfo
+  const route = `routes:
+  - match: { path: /v1/*, method: POST }
+    chain: paid
+    upstream: { url: "http://127.0.0.1:${port}" }
+    meter: { bundle: ${bundle}, prices: ${prices}, usage: ${usage}, estimate: { else: ${other} } }
+`
+  const yaml = defaultYaml({ replace: [['routes:\n', route]] })
+  const gateway = await startGateway(t, { yaml, ...(clock === undefined ? {} : { clock }) })
+  const challenge = challengeOf(await gateway.send('POST', PATH), 'l402')
+  const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
+  return Object.assign(shop, { gateway, authorization })
+}
+
+interface Got {
+  readonly status: number
+  readonly text: string
+  readonly isWhole: boolean
+}
+
+/**
+ * Sends the paid request and reads until the response is over, whichever way. A clock that is given goes on from the
+ * response's head: before it an upstream that is slow to respond would run into its deadline.
+ */
+async function read(
+  { gateway, authorization }: Shop,
+  {
+    headers = {},
+    clock,
+    onData
+  }: { headers?: Record<string, string>; clock?: ManualClock; onData?: (length: number) => void } = {}
+): Promise<Got> {
+  const over = new AbortController()
+  let time: Promise<void> | null = null
+  const reading = new Promise<Got>((resolve, reject) => {
+    const begun = (): void => {
+      if (clock !== undefined) time = passTime(clock, () => answered(gateway.database), over.signal)
+    }
+    let isAnswered = false
+    const sent = httpRequest(
+      `${gateway.url}${PATH}`,
+      { method: 'POST', agent: false, headers: { authorization, 'content-length': '0', ...headers } },
+      response => {
+        isAnswered = true
+        begun()
+        let text = ''
+        response.setEncoding('latin1')
+        response.on('data', (piece: string) => {
+          text += piece
+          onData?.(piece.length)
+        })
+        response.on('error', () => undefined)
+        response.on('close', () => {
+          resolve({ status: response.statusCode ?? 0, text, isWhole: response.complete })
+        })
+      }
+    )
+    sent.on('upgrade', (response, socket) => {
+      begun()
+      socket.on('error', () => undefined)
+      socket.resume()
+      socket.on('close', () => {
+        resolve({ status: response.statusCode ?? 0, text: '', isWhole: false })
+      })
+    })
+    // A response that is broken off is told to both.
+    sent.on('error', error => {
+      if (!isAnswered) reject(error)
+    })
+    sent.end()
+  })
+  return await reading.finally(async () => {
+    over.abort()
+    await time
+  })
+}
+
+/** The one entry of the one balance, when all of that is spent. */
+async function spent({ gateway }: Shop, msat: number): Promise<Entry> {
+  const store = new SqlBalanceStore(gateway.database)
+  return await eventually(`${msat} millisatoshis are spent`, async () => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    if (one?.spentMsat !== msat) return null
+    return (await store.entries(one.id, { skip: 0, take: 2 }))[0] ?? null
+  })
+}
+
+/** Writes a piece, and the next whenever the buyer has read the one before. */
+function paced(piece = 'x'.repeat(1_000)): { begin(response: ServerResponse): void; read(length: number): void } {
+  let next: (() => void) | null = null
+  let [written, seen] = [0, 0]
+  return {
+    begin: response => {
+      next = () => {
+        written += piece.length
+        response.write(piece)
+      }
+      next()
+    },
+    read: length => {
+      seen += length
+      if (seen >= written) next?.()
+    }
+  }
+}
+
+/** Writes the same again as long as somebody takes it. */
+function endless(response: ServerResponse, piece: string): void {
+  const timer = setInterval(() => response.write(piece), 1)
+  response.on('close', () => {
+    clearInterval(timer)
+  })
+}
+
+t.test('an endless event stream ends with an event that says so when its balance is used up', async t => {
+  const pieces = paced('data: {"n":1}\n\n'.repeat(20))
+  const shop = await openShop(t, 'events', response => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    pieces.begin(response)
+  })
+  const got = await read(shop, { onData: pieces.read })
+  t.equal(got.isWhole, true)
+  t.match(
+    got.text,
+    /data: \{"n":1\}\n\nevent: balance\ndata: \{"used_up":true,"charged_msat":1000,"balance_msat":0\}\n\n$/
+  )
+  const entry = await spent(shop, 1_000)
+  t.ok(entry.unpaidMsat > 0 && entry.unpaidMsat <= 20, `no more than came at once is lost: ${entry.unpaidMsat}`)
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
+})
+
+t.test('a model that talks without end is ended by the events that came by', async t => {
+  const shop = await openShop(t, 'openai', response => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' })
+    endless(response, 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n'.repeat(10))
+  })
+  const got = await read(shop)
+  t.match(got.text, /\n\nevent: balance\ndata: \{"used_up":true,"charged_msat":1000,"balance_msat":0\}\n\n$/)
+  t.match(await spent(shop, 1_000), { basis: 'reservation' })
+})
+
+t.test('a stream that stops in the middle of an event is broken off, not ended', async t => {
+  const clock = new ManualClock()
+  const shop = await openShop(
+    t,
+    'openai',
+    response => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('data: {}\n\n'.repeat(2_000) + 'data: {"half"')
+    },
+    { clock }
+  )
+  const got = await read(shop, { clock })
+  t.same([got.isWhole, got.text.includes('used_up')], [false, false])
+})
+
+t.test('endless bytes are broken off when the balance is used up, and never end cleanly', async t => {
+  const pieces = paced()
+  const shop = await openShop(t, 'bytes', pieces.begin, { bundle: '20 sats' })
+  const got = await read(shop, { onData: pieces.read })
+  t.equal(got.isWhole, false)
+  const entry = await spent(shop, 20_000)
+  t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
+})
+
+t.test('bytes whose announced length costs more than there is are sent as far as they are paid for', async t => {
+  const pieces = paced()
+  const shop = await openShop(
+    t,
+    'bytes',
+    response => {
+      response.writeHead(200, { 'content-length': '100000000' })
+      pieces.begin(response)
+    },
+    { bundle: '20 sats' }
+  )
+  t.equal((await read(shop, { onData: pieces.read })).isWhole, false)
+  const entry = await spent(shop, 20_000)
+  t.ok(entry.unpaidMsat <= 1_000, `lost: ${entry.unpaidMsat}`)
+})
+
+t.test('a response within its balance is whole, however small its estimate was', async t => {
+  const shop = await openShop(
+    t,
+    'bytes',
+    response => {
+      for (let time = 0; time < 100; time++) response.write('x'.repeat(10_000))
+      response.end()
+    },
+    { bundle: '1000 sats', other: 1 }
+  )
+  const got = await read(shop)
+  t.same([got.isWhole, got.text.length], [true, 1_000_000], 'exactly what was bought')
+  t.match(await spent(shop, 1_000_000), { unpaidMsat: 0 })
+})
+
+t.test('a response sold by seconds is ended at the second that is not paid', async t => {
+  const clock = new ManualClock()
+  const shop = await openShop(
+    t,
+    'seconds',
+    response => {
+      response.writeHead(200, { 'content-type': 'text/plain' })
+      response.write('begun')
+    },
+    { clock, prices: '100 msat', other: 2 }
+  )
+  const got = await read(shop, { clock })
+  t.same([got.text, got.isWhole], ['begun', false])
+  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
+  t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
+})
+
+t.test('a WebSocket sold by seconds is closed at the second that is not paid', async t => {
+  const clock = new ManualClock()
+  const shop = await openShop(t, 'seconds', () => undefined, { clock, prices: '100 msat', other: 2 })
+  const got = await read(shop, { clock, headers: { connection: 'Upgrade', upgrade: 'websocket' } })
+  t.equal(got.status, 101)
+  const entry = await passing(t, clock, shop.gateway.database, spent(shop, 1_000))
+  t.ok((entry.output ?? 0) >= 10 && entry.unpaidMsat <= 200, `${entry.output} seconds, lost: ${entry.unpaidMsat}`)
+  await eventually('the upstream is let go', async () => (shop.open === 0 ? true : null))
+})
+
+void eachDatabase(
+  t,
+  'a reservation grows by what another gateway does not need, and no further',
+  async (t, database) => {
+    const clock = new ManualClock()
+    const store = new SqlBalanceStore(database)
+    const ledger = (gateway: string): Ledger => {
+      const made = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog, gateway })
+      t.teardown(() => made.close())
+      return made
+    }
+    const [one, other] = [ledger('a'), ledger('b')]
+    await Promise.all([one.start(), other.start()])
+    const balance = newBalance(clock, { depositedMsat: 3_200 })
+    await store.open(balance)
+    const first = await reserved(one, balance.id, 10)
+    // The other has a slice of its own, of which it still needs 40.
+    const second = await reserved(other, balance.id, 40)
+    await settled(other, await reserved(other, balance.id, 1_000), 0)
+    t.equal(one.grow(first, 1, 50), 'grown', 'at once from its own slice')
+    t.equal(first.msat, 60)
+    t.equal(await passing(t, clock, database, one.grow(first, 3_000, 10)), 'grown')
+    t.equal(first.msat, 3_060)
+    t.equal(
+      await passing(t, clock, database, one.grow(first, 101, 101)),
+      'refused',
+      'what the other has reserved is not taken'
+    )
+    t.equal(first.msat, 3_060)
+    t.equal(await passing(t, clock, database, one.grow(first, 100, 100)), 'grown')
+    t.match(await one.settle(first, 3_500, use()), { chargedMsat: 3_160, unpaidMsat: 340 })
+    t.equal(one.grow(first, 1, 1), 'refused', 'it is over')
+    t.match(await settled(other, second, 40), { chargedMsat: 40 })
+  }
+)
+
+t.test('a client that leaves before its upload has come costs nothing: the upstream never had the request', async t => {
+  let asked = 0
+  const shop = await openShop(t, 'bytes', response => {
+    asked++
+    response.end('x')
+  })
+  const store = new SqlBalanceStore(shop.gateway.database)
+  const sent = httpRequest(`${shop.gateway.url}${PATH}`, {
+    method: 'POST',
+    agent: false,
+    headers: { authorization: shop.authorization, 'content-length': '1000' }
+  })
+  sent.on('error', () => undefined)
+  sent.write('half')
+  const reserved = async (msat: number) => {
+    const [one] = await store.list({ skip: 0, take: 1 })
+    return one?.reservedMsat === msat ? one : null
+  }
+  await eventually('it is reserved', () => reserved(10))
+  sent.destroy()
+  t.match(await eventually('it is settled', () => reserved(0)), { spentMsat: 0 })
+  t.equal(asked, 0)
+})

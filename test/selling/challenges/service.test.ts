@@ -1,0 +1,344 @@
+import t from 'tap'
+import { UNPAID } from '../../../src/selling/verifying/verdict.ts'
+import { keepPrivate } from '../../../src/selling/holding/paid-head.ts'
+import { challengeSettings } from '../../../src/selling/challenges/settings.ts'
+import { RouteOffers } from '../../../src/selling/offers/offer.ts'
+import { challengeCounters } from '../../../src/selling/challenges/counters.ts'
+import { Unavailable } from '../../../src/engine/operations/errors.ts'
+import { HeaderList } from '../../../src/engine/message/headers.ts'
+import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
+import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
+import type { SentChallenge } from '../../../src/selling/challenges/store.ts'
+
+const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
+  (await f.challenges.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
+
+t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
+  const told: string[] = []
+  const f = await fixture(t, {}, async (tx, paid) => {
+    await tx`select 1`
+    told.push(...paid.map(({ paymentHash, scheme }) => `${paymentHash} ${scheme}`))
+  })
+  const [token, single] = [await minted(f), await minted(f)]
+  await Promise.all(
+    Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now()))
+  )
+  t.same(told, [`${token.paymentHash} l402`])
+  const leased = await f.challenges.claims.lease(single.paymentHash, '7')
+  if (leased === null) throw new Error('the lease was refused')
+  await f.challenges.leases.release(leased.lease)
+  t.ok(await f.challenges.claims.lease(single.paymentHash, '7'))
+  t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
+})
+
+t.test("a challenge of the operator's own tells nobody, and costs no transaction", async t => {
+  const f = await fixture(t, {}, () => Promise.reject(new Error('nobody is to be told')))
+  const [token, single] = [await minted(f), await minted(f)]
+  t.ok(await f.challenges.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
+  t.ok(await f.challenges.claims.lease(single.paymentHash, null))
+})
+
+t.test('a credential whose answer has gone out is redeemed, also while the database is still being told', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const taken = await f.challenges.claims.lease(challenge.paymentHash, null)
+  if (taken === null) throw new Error('the lease was refused')
+  const refused = async (): Promise<string> => {
+    t.equal(await f.challenges.claims.lease(challenge.paymentHash, null), null)
+    return f.challenges.verifier.fit.taken(await f.challenges.find(challenge.paymentHash)).reason
+  }
+  t.equal(await refused(), 'in-use', 'while nothing has been answered')
+  const written = Promise.withResolvers<void>()
+  f.watched.slow.set('spend', written.promise)
+  t.equal(f.challenges.leases.spend(taken.lease), undefined)
+  t.equal(await refused(), 'redeemed', 'the database does not know yet')
+  written.resolve()
+  while (taken.lease.state !== 'spent') await f.asked()
+  t.equal(await refused(), 'redeemed', 'and when it does')
+})
+
+t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
+  const f = await fixture(t, {}, () => Promise.reject(new Error('no webhook row')))
+  const challenge = await minted(f)
+  await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now()), Unavailable)
+  await t.rejects(f.challenges.claims.lease(challenge.paymentHash, '7'), Unavailable)
+  t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
+})
+
+t.test(
+  "a challenge that is being made counts once towards its client's cap, also when its row is there already (decision 122)",
+  async t => {
+    const f = await fixture(t, { maxPerClient: 2 })
+    const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+    const heard = Promise.withResolvers<void>()
+    f.watched.late.set('insert', heard.promise)
+    const first = f.challenges.mint(at, request)
+    const written = async (): Promise<boolean> =>
+      (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
+    while (!(await written()));
+    f.watched.late.clear()
+    const second = f.challenges.mint(at, request)
+    await f.asked()
+    heard.resolve()
+    t.not(
+      (await second).challenge.paymentHash,
+      (await first).challenge.paymentHash,
+      'two clients behind one address pay for one each'
+    )
+    t.equal(f.payee.requests.length, 2)
+    t.match(await f.challenges.mint(at, request), { again: true }, 'the third is one too many')
+  }
+)
+
+t.test("a challenge that was made while its client's rows were counted counts too (decision 122)", async t => {
+  const f = await fixture(t, { maxPerClient: 1 })
+  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+  const counted = Promise.withResolvers<void>()
+  f.watched.late.set('outstanding', counted.promise)
+  const slow = f.challenges.mint(at, request)
+  await f.asked()
+  f.watched.late.clear()
+  const quick = await f.challenges.mint(at, request)
+  counted.resolve()
+  t.match(await slow, { again: true, challenge: { paymentHash: quick.challenge.paymentHash } })
+  t.equal(f.payee.requests.length, 1)
+})
+
+t.test('a challenge that was made and paid while rows were counted does not count, and is not handed out', async t => {
+  const f = await fixture(t, { maxPerClient: 1 })
+  const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
+  const counted = Promise.withResolvers<void>()
+  f.watched.late.set('outstanding', counted.promise)
+  const slow = f.challenges.mint(at, request)
+  await f.asked()
+  f.watched.late.clear()
+  const { challenge } = await f.challenges.mint(at, request)
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
+  counted.resolve()
+  t.match(await slow, { again: false })
+  t.equal(f.payee.requests.length, 2)
+})
+
+t.test('the time of payment is that of the first verification and never changes', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const at = f.clock.now()
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', at)
+  f.clock.advance(60_000)
+  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
+  t.equal((await f.challenges.find(challenge.paymentHash))?.paidAt, at)
+})
+
+t.test("a token that is not the row's own cannot claim its payment", async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const { paymentHash, chargeId, tokenId } = challenge
+  t.equal(
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId: 'another', tokenId, price: null, issuedAfter: null },
+      '7',
+      f.clock.now()
+    ),
+    null
+  )
+  t.equal(
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId, tokenId: '0'.repeat(64), price: null, issuedAfter: null },
+      '7',
+      f.clock.now()
+    ),
+    null
+  )
+  t.ok(
+    await f.challenges.claims.claim(
+      paymentHash,
+      'l402',
+      { chargeId, tokenId, price: null, issuedAfter: null },
+      '7',
+      f.clock.now()
+    )
+  )
+})
+
+t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
+  const f = await fixture(t)
+  const { challenges: other, watched } = f.another('gateway-2')
+  await f.challenges.start()
+  await other.start()
+  const readings = (): number => watched.calls.filter(call => call === 'revocations').length
+  const before = readings()
+  await f.challenges.revoke('proxy', `p-${freshAddress()}`)
+  while (readings() === before) await new Promise(resolve => setImmediate(resolve))
+  t.pass('announced')
+  const after = readings()
+  f.clock.advance(5_000)
+  t.equal(readings() > after, true, 'read again')
+})
+
+t.test('keys that are no longer configured make nothing good', async t => {
+  const f = await fixture(t)
+  const challenge = await minted(f)
+  const credential = {
+    kind: 'classic',
+    macaroon: challenge.macaroon,
+    encoding: 'base64',
+    preimage: f.payee.pay(challenge.invoice)
+  } as const
+  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential))
+  const next = Buffer.from('the next master secret, thirty-two bytes at least')
+  f.challenges.configure({ settings, keys: new TokenKeyRing(next, [master]) })
+  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential), 'the previous master still verifies')
+  f.challenges.configure({ settings, keys: new TokenKeyRing(next) })
+  t.match(f.challenges.verifier.tokens.genuine(credential), { status: 401 })
+})
+
+t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {
+  const f = await fixture(t)
+  const day = 86_400_000
+  const [unpaid, long, paid, stranded, producer] = [
+    await minted(f),
+    await minted(f, { tokenValiditySeconds: 10 * 86_400 }),
+    await minted(f),
+    await minted(f),
+    await minted(f, { source: 'producer', merchantId: '5' })
+  ]
+  const { sql } = f.database
+  await f.challenges.store.lease(
+    sql,
+    { paymentHash: stranded.paymentHash, leaseId: 'of the dead' },
+    'dead',
+    f.clock.now() + 25_000,
+    f.clock.now()
+  )
+  await f.challenges.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
+  const left = async (): Promise<boolean[]> =>
+    (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(
+      row => row !== null
+    )
+  f.clock.advance(day)
+  await f.challenges.purge()
+  t.same(await left(), [true, true, true, true, true])
+  f.clock.advance(3_600_001)
+  await f.challenges.purge()
+  t.same(await left(), [false, true, true, true, true], 'unpaid, a day after invoice and token ended')
+  f.clock.advance(30 * day)
+  await f.challenges.purge()
+  t.same(await left(), [false, false, false, false, true], 'what a dead gateway had leased, too')
+})
+
+t.test('paid answers are kept out of shared caches', async t => {
+  const cases: ReadonlyArray<readonly [string | null, string]> = [
+    [null, 'private'],
+    ['public, max-age=60', 'private, max-age=60'],
+    ['s-maxage=600, max-age=60', 'private, max-age=60'],
+    ['no-store', 'no-store'],
+    ['public, no-store', 'no-store'],
+    ['must-understand, no-store, max-age=60', 'no-store, max-age=60'],
+    ['private="set-cookie, x", max-age=1', 'private, max-age=1'],
+    ['private', 'private'],
+    ['no-cache="a, b"', 'private, no-cache="a, b"']
+  ]
+  for (const [before, after] of cases) {
+    const headers = new HeaderList(before === null ? [] : ['cache-control', before])
+    keepPrivate(headers)
+    t.same(headers.all('cache-control'), [after], before ?? 'none')
+  }
+  const twice = new HeaderList(['Cache-Control', 'public', 'Cache-Control', 's-maxage=9'])
+  keepPrivate(twice)
+  t.same(twice.all('cache-control'), ['private'], 'several lines are one')
+})
+
+t.test('what only shared caches are told leaves a paid response, since they go by it before Cache-Control', async t => {
+  const headers = new HeaderList([
+    'X-Accel-Expires',
+    '600',
+    'Cache-Control',
+    'max-age=60',
+    'CDN-Cache-Control',
+    'public, max-age=600',
+    'Cloudflare-CDN-Cache-Control',
+    'max-age=600',
+    'Akamai-Cache-Control',
+    'max-age=600',
+    'surrogate-control',
+    'max-age=600',
+    'Edge-Control',
+    'cache-maxage=600',
+    'X-Accel-Buffering',
+    'no'
+  ])
+  keepPrivate(headers)
+  t.same(headers.pairs, ['Cache-Control', 'private, max-age=60', 'X-Accel-Buffering', 'no'])
+})
+
+t.test('settings come from the configuration, the realm from publicUrl where none is given', async t => {
+  const payment = {
+    realm: '',
+    schemes: ['payment', 'l402'],
+    order: 'auto',
+    serviceName: 'svc',
+    macaroonLocation: 'l402',
+    l402Lsat: false,
+    problemBase: 'https://p.example',
+    tokenValidity: 1,
+    invoiceExpiry: 2,
+    defaultPrice: 3,
+    maxOutstanding: { address: 4, place: 5 },
+    leaseTimeout: 6
+  } as const
+  // Only what is read of the server's part.
+  const server = { publicUrl: 'https://api.example.net:8443', listen: { host: '127.0.0.1', port: 0 } } as Parameters<
+    typeof challengeSettings
+  >[0]['server']
+  t.match(challengeSettings({ payment, server }), {
+    realm: 'api.example.net',
+    schemes: ['l402', 'payment'],
+    orderByClient: true,
+    maxPerClient: 4,
+    maxPerPlace: 5
+  })
+  t.match(challengeSettings({ payment: { ...payment, order: 'payment-first', realm: 'r' }, server }), {
+    realm: 'r',
+    schemes: ['payment', 'l402'],
+    orderByClient: false
+  })
+  t.throws(() => challengeSettings({ payment: { ...payment, realm: 'a|b' }, server }), /payment\.realm/)
+})
+
+t.test("a route's pattern is sold only where a caveat can say it", async t => {
+  const f = await fixture(t)
+  const path = (paths: string[]): { tokenPath: string; wildcard: boolean } => {
+    const offers = new RouteOffers(route({ tokenPath: 'pattern', match: { path: paths } }), settings)
+    // Only what an offer reads.
+    return offers.at({ path: '/v1/x', method: 'GET', query: '' } as Parameters<typeof offers.at>[0], 10)
+  }
+  t.match(path(['/v1/*']), { tokenPath: '/v1/*', wildcard: true })
+  t.match(path(['/v1/:id']), { tokenPath: '/v1/x', wildcard: false })
+  t.match(path(['/v1/*', '/v2/*']), { tokenPath: '/v1/x', wildcard: false })
+  t.equal(f.challenges.routeOffers(route()).at({ path: '/a/*', method: 'GET', query: '' } as never, 10).wildcard, false)
+})
+
+t.test('what is counted has labels from fixed lists', async t => {
+  const metrics = new Metrics()
+  const counters = challengeCounters(metrics)
+  counters.challenge('route', false)
+  counters.payment('route', 'l402', 10)
+  counters.verified('payment', 'redeemed')
+  counters.verified('l402', 'ok')
+  counters.verified('l402', 'ok')
+  const text = await metrics.render()
+  for (const line of [
+    'boltgate_challenges_total{source="route",invoice="new"} 1',
+    'boltgate_payments_total{source="route",scheme="l402"} 1',
+    'boltgate_satoshis_earned_total{source="route",scheme="l402"} 10',
+    'boltgate_verifications_total{scheme="payment",result="redeemed"} 1',
+    'boltgate_verifications_total{scheme="l402",result="ok"} 2'
+  ])
+    t.ok(text.includes(line), line)
+  t.equal(UNPAID.kind, 'none')
+})

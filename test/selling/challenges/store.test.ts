@@ -1,0 +1,401 @@
+import { AsyncLocalStorage } from 'node:async_hooks'
+import t from 'tap'
+import { SqlChallengeStore } from '../../../src/selling/challenges/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/challenges/store.ts'
+import {
+  claimRows,
+  FIND_CHALLENGES,
+  INSERT_CHALLENGES,
+  WHOLE_ROW
+} from '../../../src/selling/challenges/sql/statements.ts'
+import { isUniqueViolation } from '../../../src/platform/database/database.ts'
+import { eachDatabase, withSql } from '../../support/database.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from './fixture.ts'
+
+/** Runs what another request would run, while a transaction of the test is open. */
+const outside = AsyncLocalStorage.snapshot()
+
+function challenge(changes: Partial<NewChallenge> = {}): NewChallenge {
+  return newChallenge({ amountSats: 1_000_000_000, ...changes })
+}
+
+await eachDatabase(t, 'a row reads as it was written, and its payment hash is unique', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  for (const row of [
+    challenge(),
+    challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' }),
+    challenge({ wording: { location: 'l402', caveatPath: '/a/%2A' } }),
+    challenge({ wording: { macaroon: 'AAAA', request: 'q' } }),
+    challenge({ payment: null, wording: { macaroon: 'AAAA', request: null } })
+  ]) {
+    await store.insert(database.sql, row)
+    t.same(await store.find(row.paymentHash), {
+      ...row,
+      state: 'unspent',
+      scheme: null,
+      paidAt: null,
+      settledAt: null,
+      leaseId: null,
+      leaseUntil: null,
+      leaseIsFinal: false
+    })
+    const again = await store.insert(database.sql, row).then(
+      () => null,
+      (error: unknown) => error
+    )
+    t.ok(isUniqueViolation(again))
+  }
+  t.equal(await store.find('0'.repeat(64)), null)
+})
+
+await eachDatabase(t, 'several are found by their hashes where nobody has gathered statistics', async (t, database) => {
+  const asked = Array.from({ length: 32 }, () => challenge())
+  await INSERT_CHALLENGES.one(database.sql, asked)
+  await database.sql`
+    insert into challenges (payment_hash, source, service, place, resource, path, method, query, amount_sats, binding, macaroon, token_id,
+      invoice, network, charge_id, provider_slot, provider_kind, client_key, description, created_at, expires_at, token_expires_at)
+    select md5(nth::text) || md5(nth || 'b'), 'route', '', '', '', '', '', '', 1, '', '', '', repeat('x', 500), '', nth::text, '', '', '', '', now(), now(), now()
+    from generate_series(1, 5000) as nth`
+  await database.transaction(async tx => {
+    const scans = async (): Promise<unknown> =>
+      (
+        await tx`select coalesce(seq_scan, 0)::int as read from pg_stat_xact_user_tables where relname = 'challenges'`
+      )[0]?.['read'] ?? 0
+    const before = await scans()
+    const found = await FIND_CHALLENGES.one(
+      tx,
+      asked.map(({ paymentHash }) => paymentHash)
+    )
+    t.same(
+      found.map(row => row?.['payment_hash']),
+      asked.map(({ paymentHash }) => paymentHash)
+    )
+    const claims = asked.map(({ paymentHash }) => ({ paymentHash, scheme: 'l402' as const, condition: null, now: NOW }))
+    t.notOk((await claimRows(WHOLE_ROW).one(tx, claims)).includes(null))
+    t.equal(await scans(), before, 'the whole table was read')
+  })
+})
+
+await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  for (const bad of [
+    { paymentHash: 'A'.repeat(64) },
+    { paymentHash: '0'.repeat(63) },
+    { tokenId: `${'0'.repeat(63)}g` },
+    { tokenId: '' },
+    { amountSats: 0 },
+    { amountSats: -1 },
+    { amountSats: 1.5 },
+    { amountSats: 21e14 + 1 },
+    { amountSats: NaN }
+  ]) {
+    await t.rejects(
+      store.insert(database.sql, challenge(bad)),
+      { message: /of a challenge must be/ },
+      JSON.stringify(bad)
+    )
+  }
+  t.same(await database.sql`select payment_hash from challenges`, [])
+})
+
+await eachDatabase(t, 'the database itself refuses a state that no payment can have', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const row = challenge()
+  await store.insert(database.sql, row)
+  const { sql } = database
+  for (const set of [
+    sql`state = 'lost'`,
+    sql`state = 'spent'`,
+    sql`state = 'spent', scheme = 'l402'`,
+    sql`state = 'leased', scheme = 'payment'`,
+    sql`state = 'leased', scheme = 'payment', lease_id = 'a', lease_gateway = 'g'`,
+    sql`state = 'leased', lease_id = 'a', lease_gateway = 'g', lease_until = now()`
+  ])
+    await t.rejects(sql`update challenges set ${set} where payment_hash = ${row.paymentHash}`, {
+      message: /challenges_states/
+    })
+  t.equal((await store.find(row.paymentHash))?.state, 'unspent')
+})
+
+await eachDatabase(t, 'no index names a column that a spend, a release or a heartbeat changes', async (t, database) => {
+  const indexes = await database.sql<
+    { indexdef: string }[]
+  >`select indexdef from pg_indexes where tablename = 'challenges'`
+  t.ok(indexes.length > 3)
+  for (const { indexdef } of indexes) t.notMatch(indexdef, /state|spent_at|lease/)
+})
+
+await eachDatabase(
+  t,
+  "a client's open invoices are found by the client, whatever the database knows of the rows",
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    for (let client = 0; client < 50; client++)
+      await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
+    const indexes = await database.sql<{ indexname: string; condition: string }[]>`
+    select indexname, pg_get_expr(indpred, indrelid) as condition from pg_indexes join pg_index on indexrelid = indexname::regclass where indexname like 'challenges_open%'`
+    t.same(
+      indexes.map(({ indexname }) => indexname),
+      ['challenges_open']
+    )
+    for (const { condition } of indexes) {
+      const plan = await database.sql.unsafe(
+        `explain select 1 from challenges where client_key = '203.0.113.7' and place = 'route:a' and ${condition} and expires_at > '2026-11-21'`
+      )
+      t.match(JSON.stringify(plan), /challenges_open/)
+    }
+  }
+)
+
+await eachDatabase(
+  t,
+  'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    const row = challenge()
+    await store.insert(database.sql, row)
+    const attempts = await Promise.all(
+      Array.from({ length: 60 }, async (_none, index) => {
+        const claimed =
+          index % 2 === 0
+            ? await store.lease(
+                database.sql,
+                { paymentHash: row.paymentHash, leaseId: `lease-${index}` },
+                'gateway',
+                NOW + 20_000,
+                NOW
+              )
+            : await store.claim(database.sql, row.paymentHash, index % 4 === 1 ? 'l402' : 'payment-legacy', null, NOW)
+        return claimed
+      })
+    )
+    const won = attempts.filter(attempt => attempt !== null)
+    t.equal(new Set(won.map(attempt => attempt.challenge.scheme)).size, 1)
+    t.equal(won.filter(attempt => attempt.first).length, 1)
+    const stored = await store.find(row.paymentHash)
+    if (stored?.scheme === 'payment') t.equal(won.length, 1, 'one lease')
+    else t.ok(won.length > 1, 'a scheme that may be repeated')
+  }
+)
+
+await eachDatabase(t, 'two gateways redeem one credential once', async (t, database) => {
+  const f = fixtureOn(t, database, new ManualClock())
+  const other = f.another('gateway-2').challenges
+  const { challenge } = await f.challenges.mint(offer(), { clientKey: 'c', digest: null })
+  const taken = await Promise.all(
+    Array.from({ length: 500 }, (_none, index) =>
+      (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null)
+    )
+  )
+  t.equal(taken.filter(lease => lease !== null).length, 1)
+  t.equal(f.counted.lines.filter(line => line.startsWith('payment ')).length, 1)
+})
+
+await eachDatabase(t, 'spending and releasing touch exactly the leases that are named', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const rows = [challenge(), challenge(), challenge()] as const
+  for (const [index, row] of rows.entries()) {
+    await store.insert(database.sql, row)
+    await store.lease(database.sql, { paymentHash: row.paymentHash, leaseId: `l${index}` }, 'g', NOW + 20_000, NOW)
+  }
+  const key = (index: 0 | 1 | 2, leaseId = `l${index}`): { paymentHash: string; leaseId: string } => ({
+    paymentHash: rows[index].paymentHash,
+    leaseId
+  })
+  t.same(await store.spend([key(0), key(1, 'not mine')], NOW), ['l0'])
+  t.same(await store.spend([key(0)], NOW), ['l0'], 'repeating is harmless')
+  t.same((await store.extend('g', [key(0), key(1), key(2)], NOW + 40_000)).sort(), ['l1', 'l2'])
+  t.same(await store.extend('another', [key(1)], NOW + 40_000), [])
+  t.same(await store.extend('g', [key(1, 'not mine')], NOW + 40_000), [])
+  await store.release([key(1), key(2, 'not mine')])
+  const states = await Promise.all(rows.map(async row => (await store.find(row.paymentHash))?.state))
+  t.same(states, ['spent', 'unspent', 'leased'])
+  t.equal(
+    await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_000),
+    null,
+    'not before it has lapsed'
+  )
+  t.match(await store.lease(database.sql, key(2, 'next'), 'h', NOW + 60_000, NOW + 40_001), {
+    first: false,
+    challenge: { leaseId: 'next' }
+  })
+  await store.release([key(2)])
+  t.match(
+    await store.find(rows[2].paymentHash),
+    { state: 'leased', leaseId: 'next' },
+    'the former holder cannot release it'
+  )
+})
+
+await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const [newest, paid, expired, leased, soon, plain] = [
+    challenge({ createdAt: NOW + 1 }),
+    challenge({ createdAt: NOW + 2 }),
+    challenge({ expiresAt: NOW - 1 }),
+    challenge({ createdAt: NOW + 3 }),
+    challenge({ createdAt: NOW + 4, expiresAt: NOW + 119_000 }),
+    challenge()
+  ]
+  for (const row of [
+    newest,
+    paid,
+    expired,
+    leased,
+    soon,
+    plain,
+    challenge({ binding: 'other' }),
+    challenge({ clientKey: 'other' }),
+    challenge({ place: 'route:b' })
+  ])
+    await store.insert(database.sql, row)
+  await store.claim(database.sql, paid.paymentHash, 'l402', null, NOW)
+  await store.lease(database.sql, { paymentHash: leased.paymentHash, leaseId: 'l' }, 'g', NOW + 1, NOW)
+  await store.release([{ paymentHash: leased.paymentHash, leaseId: 'l' }])
+  const query = {
+    clientKey: '203.0.113.1',
+    binding: 'b',
+    place: 'route:a',
+    requestLimit: 3,
+    placeLimit: 100,
+    now: NOW,
+    since: NOW + 10,
+    payableUntil: NOW + 120_000
+  }
+  t.match(await store.outstanding(query), {
+    inPlace: 4,
+    ofRequest: 3,
+    recent: [],
+    firstExpiry: NOW + 119_000,
+    newest: { paymentHash: newest.paymentHash }
+  })
+  const since = await store.outstanding({ ...query, since: NOW + 1 })
+  t.match(since, { inPlace: 2, ofRequest: 1, firstExpiry: NOW + 119_000, newest: { paymentHash: newest.paymentHash } })
+  t.same(
+    since.recent.map(({ paymentHash, binding }) => [paymentHash, binding]).sort(),
+    [newest, soon].map(({ paymentHash }) => [paymentHash, 'b']).sort(),
+    'those made since, one by one'
+  )
+  t.match(await store.outstanding({ ...query, requestLimit: 4 }), { newest: null })
+  t.match(await store.outstanding({ ...query, placeLimit: 2 }), { inPlace: 2, firstExpiry: NOW + 119_000 })
+  t.match(await store.outstanding({ ...query, clientKey: 'nobody' }), { inPlace: 0, firstExpiry: null, newest: null })
+})
+
+await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 5)
+  await store.revoke({ kind: 'merchant', id: '7' }, NOW + 1)
+  t.same(await store.revocations(), [{ kind: 'merchant', id: '7', at: NOW + 5 }], 'the latest moment counts')
+  await store.reinstate({ kind: 'merchant', id: '7' })
+  t.same(await store.revocations(), [])
+})
+
+await eachDatabase(t, 'a revoked payment leaves the list with its row, and only then', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const [old, live] = [challenge({ expiresAt: NOW, tokenExpiresAt: NOW }), challenge()]
+  for (const row of [old, live]) {
+    await store.insert(database.sql, row)
+    await store.revoke({ kind: 'payment', id: row.paymentHash }, NOW)
+  }
+  await store.revoke({ kind: 'proxy', id: 'p' }, NOW)
+  t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
+  t.same((await store.revocations()).map(({ id }) => id).sort(), [live.paymentHash, 'p'].sort())
+})
+
+await eachDatabase(
+  t,
+  'a purge in several steps leaves nothing, in whatever order the rows lie',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    for (const ended of [5, 3, 9, 3, 3, 1, 7]) {
+      const at = NOW - ended
+      await store.insert(database.sql, challenge({ expiresAt: at, tokenExpiresAt: at }))
+    }
+    const steps: number[] = []
+    do steps.push(await store.purge(NOW, NOW, 2))
+    while (steps.at(-1) === 2)
+    t.same(steps, [2, 2, 2, 1])
+    // Older than the last that went.
+    await store.insert(database.sql, challenge({ expiresAt: NOW - 10, tokenExpiresAt: NOW - 10 }))
+    t.equal(await store.purge(NOW, NOW, 2), 1)
+  }
+)
+
+await eachDatabase(
+  t,
+  'what was paid at its provider is kept as long as what was sold, though nobody has shown it',
+  async (t, database) => {
+    const store = new SqlChallengeStore(database)
+    const [paid, unpaid] = [
+      challenge({ expiresAt: NOW, tokenExpiresAt: NOW }),
+      challenge({ expiresAt: NOW, tokenExpiresAt: NOW })
+    ]
+    for (const row of [paid, unpaid]) await store.insert(database.sql, row)
+    await store.settled(paid.paymentHash, NOW - 1)
+    t.equal(await store.purge(NOW + 1, NOW, 10), 1)
+    t.match(await store.find(paid.paymentHash), { settledAt: NOW - 1 })
+    t.equal(await store.purge(NOW + 1, NOW + 1, 1), 1)
+    t.equal(await store.find(paid.paymentHash), null)
+  }
+)
+
+await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it another time', async (t, database) => {
+  // The embedded database has one connection: nobody else.
+  if (database.kind === 'pglite') return
+  const store = new SqlChallengeStore(database)
+  const [held, free] = [
+    challenge({ expiresAt: NOW, tokenExpiresAt: NOW }),
+    challenge({ expiresAt: NOW, tokenExpiresAt: NOW })
+  ]
+  for (const row of [held, free]) await store.insert(database.sql, row)
+  await database.transaction(async tx => {
+    await tx`select 1 from challenges where payment_hash = ${held.paymentHash} for update`
+    t.equal(await outside(() => store.purge(NOW + 1, NOW - 1, 10)), 1)
+  })
+  t.equal(await store.find(free.paymentHash), null)
+  t.equal(await store.purge(NOW + 1, NOW - 1, 10), 1)
+})
+
+await eachDatabase(t, 'what may be purged is found by the indexes of the purge', async (t, database) => {
+  const store = new SqlChallengeStore(database)
+  const plans: string[] = []
+  await database.transaction(async tx => {
+    // In a small table the planner would read all of it.
+    await tx`set local enable_seqscan = off`
+    const sql = new Proxy(tx, {
+      apply: (target, self, args: unknown[]) => {
+        const [first, ...values] = args
+        const strings = first as TemplateStringsArray // A template that is a part of another, or a statement.
+        if (!/^\s*with gone/.test(strings[0] ?? '')) return Reflect.apply(target, self, args) as unknown
+        const pieces = [`explain ${strings[0]}`, ...strings.slice(1)]
+        const plan = Reflect.apply(target, self, [Object.assign(pieces, { raw: pieces }), ...values])
+        return (plan as Promise<unknown[]>).then(rows => {
+          plans.push(JSON.stringify(rows))
+          return []
+        })
+      }
+    })
+    await new SqlChallengeStore(withSql(database, sql)).purge(NOW, NOW, 10)
+  })
+  t.equal(plans.length, 3)
+  for (const plan of plans.slice(0, 2)) t.match(plan, /challenges_purge_unpaid/)
+  t.match(plans[2], /challenges_purge_paid/)
+  for (const plan of plans) t.notMatch(plan, /Seq Scan on challenges/)
+  await store.close()
+})
+
+await eachDatabase(t, "a page of a merchant's challenges is read in the order of an index", async (t, database) => {
+  const plan = await database.transaction(async tx => {
+    // In a small table the planner would read all of it, or sort the few rows that it guesses.
+    await tx`set local enable_seqscan = off`
+    await tx`set local enable_bitmapscan = off`
+    await tx`set local enable_sort = off`
+    return await tx`
+      explain select * from challenges where source = 'producer' and merchant_id = '1'
+      order by created_at desc, payment_hash desc limit 50 offset 50`
+  })
+  t.match(JSON.stringify(plan), /Scan Backward using challenges_of_merchant/)
+  t.notMatch(JSON.stringify(plan), /Sort/)
+})

@@ -1,0 +1,288 @@
+import t, { type Test as T } from 'tap'
+import { Leases, type Lease } from '../../../src/selling/holding/leases.ts'
+import type { Challenge } from '../../../src/selling/challenges/store.ts'
+import { Unavailable } from '../../../src/engine/operations/errors.ts'
+import type { Clock } from '../../../src/platform/system/clock.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { fixture, freshAddress, offer, WatchedStore, type Fixture } from '../challenges/fixture.ts'
+
+interface Gateway {
+  readonly leases: Leases
+  readonly watched: WatchedStore
+  take(challenge: Challenge): Promise<Lease | null>
+}
+
+async function paid(f: Fixture): Promise<Challenge> {
+  return (
+    await f.challenges.mint(offer({ place: `place ${freshAddress()}` }), { clientKey: freshAddress(), digest: null })
+  ).challenge
+}
+
+function gateway(t: T, f: Fixture, name: string, clock: Clock = f.clock): Gateway {
+  const watched = new WatchedStore(f.database)
+  const leases = new Leases({ store: watched.store, clock, log: silentLog, timeout: 30_000, gateway: name })
+  t.teardown(() => leases.close())
+  return {
+    leases,
+    watched,
+    take: async challenge => {
+      const taken = await leases.acquire(challenge.paymentHash, (key, by, until, now) =>
+        watched.store.lease(f.database.sql, key, by, until, now)
+      )
+      return taken?.lease ?? null
+    }
+  }
+}
+
+function held(lease: Lease | null): Lease {
+  if (lease === null) throw new Error('the lease was refused')
+  return lease
+}
+
+async function until(condition: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await condition())) await new Promise(resolve => setImmediate(resolve))
+}
+
+const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> =>
+  (await f.challenges.store.find(challenge.paymentHash))?.state
+
+t.test("a lease is one gateway's until it is released, and nobody's after it is spent", async t => {
+  const f = await fixture(t)
+  const [one, two] = [gateway(t, f, 'one'), gateway(t, f, 'two')]
+  const challenge = await paid(f)
+  const first = held(await one.take(challenge))
+  t.equal(await two.take(challenge), null)
+  t.equal(await one.take(challenge), null)
+  await one.leases.release(first)
+  t.equal(first.state, 'released')
+  const second = held(await two.take(challenge))
+  await one.leases.release(first)
+  t.equal(await stateOf(f, challenge), 'leased', 'releasing twice does not touch the next lease')
+  t.equal(two.leases.spend(second), undefined, 'the head does not wait for the write')
+  await until(() => second.state === 'spent')
+  t.equal(await stateOf(f, challenge), 'spent')
+  t.equal(await one.take(challenge), null)
+})
+
+t.test("the lease of a gateway that died is free again within 30 seconds, and not before a living one's", async t => {
+  const f = await fixture(t)
+  const living = gateway(t, f, 'living')
+  const dead = gateway(t, f, 'dead')
+  const [mine, lost] = [await paid(f), await paid(f)]
+  const kept = held(await living.take(mine))
+  held(await dead.take(lost))
+  dead.watched.broken.add('extend')
+  for (let second = 0; second < 30; second++) {
+    f.clock.advance(1_000)
+    if (second % 5 === 4) {
+      const calls = living.watched.calls.length
+      await until(() => living.watched.calls.length >= calls && living.leases.open === 1)
+      await f.database.sql`select 1`
+    }
+  }
+  const other = gateway(t, f, 'other')
+  t.ok(await other.take(lost), 'taken over from the dead')
+  t.equal(await other.take(mine), null, 'the heartbeat keeps what is held')
+  t.equal(living.leases.spend(kept), undefined)
+  await until(() => kept.state === 'spent')
+})
+
+t.test('a gateway whose clock is ahead cannot take a lease that its holder still trusts', async t => {
+  const f = await fixture(t)
+  const holder = gateway(t, f, 'holder')
+  holder.watched.broken.add('extend')
+  const ahead: Clock = {
+    now: () => f.clock.now() + 4_900,
+    monotonic: () => f.clock.monotonic(),
+    after: (ms, run) => f.clock.after(ms, run),
+    every: (ms, run) => f.clock.every(ms, run)
+  }
+  const thief = gateway(t, f, 'ahead', ahead)
+  const challenge = await paid(f)
+  const lease = held(await holder.take(challenge))
+  f.clock.advance(19_999)
+  t.equal(await thief.take(challenge), null, 'or both would deliver')
+  t.equal(holder.leases.spend(lease), undefined, 'the holder does not ask')
+  await until(() => lease.state === 'spent')
+})
+
+t.test('all held leases are extended with one statement', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'busy')
+  const leases = [
+    held(await g.take(await paid(f))),
+    held(await g.take(await paid(f))),
+    held(await g.take(await paid(f)))
+  ]
+  g.watched.calls.length = 0
+  f.clock.advance(5_000)
+  t.same(g.watched.calls, ['extend'])
+  await Promise.all(leases.map(lease => g.leases.release(lease)))
+  f.clock.advance(60_000)
+  t.equal(g.watched.calls.filter(call => call === 'extend').length, 1, 'no heartbeat without leases')
+})
+
+t.test(
+  'a lease is kept while its response is under way, and spent at its end however late that is written',
+  async t => {
+    const f = await fixture(t)
+    const [g, other] = [gateway(t, f, 'streams'), gateway(t, f, 'elsewhere')]
+    const challenge = await paid(f)
+    const lease = held(await g.take(challenge))
+    t.equal(g.leases.confirm(lease), undefined, 'the head waits for nothing')
+    for (let seconds = 0; seconds < 120; seconds += 5) {
+      f.clock.advance(5_000)
+      // Answered behind the heartbeat's statement.
+      t.equal(await stateOf(f, challenge), 'leased')
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    t.equal(await other.take(challenge), null)
+    t.notOk(g.watched.calls.includes('spend'))
+    g.watched.broken.add('extend').add('spend')
+    f.clock.advance(26_000)
+    t.equal(await g.take(challenge), null, 'not for another request of ours, though it has lapsed')
+    g.leases.settle(lease)
+    await until(() => g.watched.calls.includes('spend'))
+    g.watched.broken.clear()
+    await until(() => {
+      f.clock.advance(5_000)
+      return lease.state === 'spent'
+    })
+    t.equal(await stateOf(f, challenge), 'spent')
+  }
+)
+
+t.test('a spend that cannot be written is repeated until it is, and counts meanwhile', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'stubborn')
+  const challenge = await paid(f)
+  const lease = held(await g.take(challenge))
+  g.watched.broken.add('spend').add('extend')
+  t.equal(g.leases.spend(lease), undefined)
+  // Longer than its lease, which others could take then.
+  for (let attempt = 1; attempt <= 9; attempt++) {
+    await until(() => g.watched.calls.filter(call => call === 'spend').length >= attempt)
+    await new Promise(resolve => setImmediate(resolve))
+    t.equal(await g.take(challenge), null, 'spent as far as this gateway is concerned')
+    f.clock.advance(5_000)
+  }
+  t.equal(await stateOf(f, challenge), 'leased')
+  g.watched.broken.clear()
+  await until(() => {
+    f.clock.advance(5_000)
+    return lease.state === 'spent'
+  })
+  t.equal(await stateOf(f, challenge), 'spent')
+  t.equal(g.leases.open, 0)
+})
+
+t.test('a spend whose answer is lost is repeated without harm', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'deaf')
+  const challenge = await paid(f)
+  const lease = held(await g.take(challenge))
+  g.watched.deaf.add('spend')
+  void g.leases.spend(lease)
+  await until(() => g.watched.calls.includes('spend'))
+  await until(async () => (await stateOf(f, challenge)) === 'spent')
+  t.equal(lease.state, 'spending')
+  g.watched.deaf.clear()
+  await until(() => {
+    f.clock.advance(1_000)
+    return lease.state === 'spent'
+  })
+})
+
+t.test('what was spent for a head that never went out is given back, in whatever state the write is', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'sorry')
+  const challenge = await paid(f)
+  const underWay = held(await g.take(challenge))
+  void g.leases.spend(underWay)
+  await g.leases.release(underWay)
+  t.equal(await stateOf(f, challenge), 'unspent', 'released while the spend was being written')
+  const done = held(await g.take(challenge))
+  void g.leases.spend(done)
+  await until(() => done.state === 'spent')
+  await g.leases.release(done)
+  t.equal(await stateOf(f, challenge), 'unspent', 'released after it was spent')
+  g.watched.broken.add('spend').add('release')
+  const away = held(await g.take(challenge))
+  void g.leases.spend(away)
+  const released = g.leases.release(away)
+  f.clock.advance(2_000)
+  await released
+  g.watched.broken.clear()
+  await until(async () => {
+    f.clock.advance(1_000)
+    return (await stateOf(f, challenge)) === 'unspent'
+  })
+  t.pass('released when the database was back')
+})
+
+t.test('a lease that lapsed here is confirmed before the head, or the answer is 503', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'slow')
+  g.watched.broken.add('extend')
+  const [mine, taken, unsure] = [await paid(f), await paid(f), await paid(f)]
+  const leases = [held(await g.take(mine)), held(await g.take(taken)), held(await g.take(unsure))] as const
+  f.clock.advance(25_001)
+  const thief = gateway(t, f, 'thief')
+  held(await thief.take(taken))
+  const confirmed = g.leases.spend(leases[0])
+  t.ok(confirmed instanceof Promise)
+  await confirmed
+  t.equal(await stateOf(f, mine), 'spent', 'durable before the head')
+  await t.rejects(Promise.resolve(g.leases.spend(leases[1])), Unavailable)
+  t.equal(leases[1].state, 'lost')
+  g.watched.broken.add('spend')
+  await t.rejects(Promise.resolve(g.leases.spend(leases[2])), Unavailable)
+  await g.leases.release(leases[2])
+  t.equal(await stateOf(f, unsure), 'unspent', 'and is given back')
+})
+
+t.test('a lease that the heartbeat finds taken over cannot be spent', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'robbed')
+  const challenge = await paid(f)
+  const lease = held(await g.take(challenge))
+  await f.database
+    .sql`update challenges set lease_id = 'another', lease_gateway = 'another' where payment_hash = ${challenge.paymentHash}`
+  f.clock.advance(5_000)
+  await until(() => lease.state === 'lost')
+  await t.rejects(Promise.resolve(g.leases.spend(lease)), Unavailable)
+})
+
+t.test('a lease whose answer is lost does not keep the payer waiting', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'unheard')
+  const challenge = await paid(f)
+  g.watched.deaf.add('lease')
+  await t.rejects(g.take(challenge))
+  g.watched.deaf.clear()
+  await until(async () => (await stateOf(f, challenge)) === 'unspent')
+  t.ok(await g.take(challenge))
+})
+
+t.test('closing writes what is still on its way', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'closing')
+  const challenges = [await paid(f), await paid(f), await paid(f)]
+  for (const challenge of challenges) void g.leases.spend(held(await g.take(challenge)))
+  await g.leases.close()
+  t.same(await Promise.all(challenges.map(challenge => stateOf(f, challenge))), ['spent', 'spent', 'spent'])
+})
+
+t.test('a spend that is proof of itself is durable when it resolves, and fails when it cannot be', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'careful')
+  const [one, two] = [await paid(f), await paid(f)]
+  await g.leases.spendDurably(held(await g.take(one)))
+  t.equal(await stateOf(f, one), 'spent')
+  const unsure = held(await g.take(two))
+  g.watched.broken.add('spend')
+  await t.rejects(g.leases.spendDurably(unsure), Unavailable)
+  await g.leases.release(unsure)
+  await t.rejects(g.leases.spendDurably(unsure), Unavailable, 'not after its release')
+  t.equal(await stateOf(f, two), 'unspent')
+})

@@ -1,0 +1,118 @@
+import t, { type Test as T } from 'tap'
+import { RateLimited, Unavailable } from '../../../src/engine/operations/errors.ts'
+import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
+import { MemoryState } from '../../../src/platform/state/memory.ts'
+import { Budgets } from '../../../src/lightning/provider-calls/budgets.ts'
+import { callLimits } from '../../lightning/providers/declared.ts'
+import { errorLike } from '../../support/error-like.ts'
+import { fixture, freshAddress, offer, type Fixture } from '../challenges/fixture.ts'
+
+type Result = 'made' | 'client is refused' | 'budget is refused'
+
+interface Scene extends Fixture {
+  readonly place: string
+  ask(clientKey: string, query: string, place?: string): Promise<Result>
+}
+
+/** A place whose provider is Strike, or has no limit. */
+async function scene(t: T, provider: 'strike' | 'unlimited'): Promise<Scene> {
+  const f = await fixture(t)
+  const state = new MemoryState(f.clock)
+  if (provider === 'strike')
+    f.payee.budget = new Budgets({ state, clock: f.clock, metrics: new Metrics() }).of(
+      'strike',
+      '',
+      callLimits('strike', null, null)
+    )
+  const place = `route:${freshAddress()}`
+  const ask = async (clientKey: string, query: string, at = place): Promise<Result> => {
+    try {
+      await f.challenges.mint(offer({ place: at, query }), { clientKey, digest: null })
+      return 'made'
+    } catch (error) {
+      if (error instanceof RateLimited) return 'client is refused'
+      if (error instanceof Unavailable) return 'budget is refused'
+      throw error
+    }
+  }
+  return { ...f, place, ask }
+}
+
+for (const attackers of [3, 30, 300]) {
+  t.test(
+    `${attackers} addresses with ever another query: each is refused alone, and an honest buyer a second gets its invoice`,
+    async t => {
+      const s = await scene(t, 'unlimited')
+      const seconds = attackers === 300 ? 3 : 45
+      const addresses = Array.from({ length: attackers }, freshAddress)
+      const got: Result[] = []
+      for (let second = 0; second < seconds; second++) {
+        const answers = await Promise.all(addresses.map(address => s.ask(address, `n=${second}`)))
+        if (second === 40) t.same(new Set(answers), new Set(['client is refused']), 'from the 41st on')
+        got.push(await s.ask(freshAddress(), ''))
+        s.clock.advance(1_000)
+      }
+      t.same(new Set(got), new Set(['made']))
+      const rows = await s.database.sql<{ most: number }[]>`
+      select max(count)::int as most from (select count(*) from challenges where place = ${s.place} group by client_key) of_clients`
+      t.equal(rows[0]?.most, Math.min(40, seconds), 'each has its 40 and no more')
+    }
+  )
+}
+
+t.test(
+  'at what Strike allows, 30 addresses that ask for all they can leave honest buyers theirs, here and elsewhere',
+  async t => {
+    const s = await scene(t, 'strike')
+    const addresses = Array.from({ length: 30 }, freshAddress)
+    const got: Result[] = []
+    for (let second = 0; second < 60; second++) {
+      await Promise.all(addresses.map(address => s.ask(address, `n=${second}`)))
+      got.push(await s.ask(freshAddress(), ''))
+      if (second % 10 === 0) got.push(await s.ask(freshAddress(), '', `${s.place}:other`))
+      s.clock.advance(1_000)
+    }
+    t.same(new Set(got), new Set(['made']))
+  }
+)
+
+t.test('an account with its key is served when the budget is used up for strangers', async t => {
+  const s = await scene(t, 'strike')
+  while ((await s.ask(freshAddress(), '')) === 'made');
+  t.match(
+    await s.challenges.mint(offer({ place: `plans:${s.place}` }), {
+      clientKey: 'merchant:1',
+      digest: null,
+      keyed: true
+    }),
+    { again: false }
+  )
+  t.match(
+    await s.challenges.mint(offer({ source: 'producer', place: `producer:${s.place}` }), {
+      clientKey: 'merchant:1',
+      digest: null,
+      uncapped: true
+    }),
+    { again: false }
+  )
+})
+
+t.test('a buyer that has paid comes before strangers', async t => {
+  const s = await scene(t, 'strike')
+  const buyer = freshAddress()
+  const bought = await s.challenges.mint(offer({ place: `${s.place}:other` }), { clientKey: buyer, digest: null })
+  await s.challenges.claims.claim(bought.challenge.paymentHash, 'l402', null, null, s.clock.now())
+  while ((await s.ask(freshAddress(), '')) === 'made');
+  t.equal(await s.ask(buyer, '', `${s.place}:other`), 'made')
+  t.equal(await s.ask(freshAddress(), '', `${s.place}:third`), 'made', 'a quiet place has some left for strangers too')
+})
+
+t.test('a budget that is used up is 503 with the true wait, and nothing is written', async t => {
+  const s = await scene(t, 'strike')
+  await s.payee.budget?.refused('others', null, 600)
+  await t.rejects(
+    s.challenges.mint(offer({ place: s.place }), { clientKey: freshAddress(), digest: null }),
+    errorLike({ status: 503, headers: ['Retry-After', '600'] })
+  )
+  t.same(await s.database.sql`select 1 from challenges where place = ${s.place}`, [])
+})

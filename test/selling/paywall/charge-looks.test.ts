@@ -1,0 +1,91 @@
+import t from 'tap'
+import { ChargeLooks } from '../../../src/selling/paywall/charge-looks.ts'
+import type { Challenge } from '../../../src/selling/challenges/store.ts'
+import type { ChargeState } from '../../../src/lightning/providers/provider.ts'
+import { silentLog } from '../../../src/platform/telemetry/log.ts'
+import { ManualClock } from '../../support/manual-clock.ts'
+
+function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
+  const clock = new ManualClock()
+  const settled: string[] = []
+  let asked = 0
+  const looks = new ChargeLooks({
+    clock,
+    log: silentLog,
+    lookUp: async () => {
+      asked++
+      // Only the status is read.
+      return (await lookUp()) as ChargeState | null
+    },
+    settled: async hash => {
+      settled.push(hash)
+    }
+  })
+  // Only these members are read.
+  const challenge = (paymentHash: string, clientKey = '203.0.113.1'): Challenge =>
+    ({ paymentHash, clientKey, createdAt: clock.now() }) as Challenge
+  return { clock, looks, settled, challenge, asked: () => asked }
+}
+
+t.test('what a provider says of a charge is told, and that it was paid is noted', async t => {
+  for (const [status, isPaid] of [
+    ['paid', true],
+    ['open', false],
+    [null, false]
+  ] as const) {
+    // Any other status is one that is not paid.
+    const { looks, challenge, settled } = fixture(async () => (status === null ? null : { status: status as 'paid' }))
+    t.equal(await looks.isPaid(challenge('a')), isPaid, String(status))
+    t.same(settled, isPaid ? ['a'] : [])
+  }
+})
+
+t.test('one charge is asked for every three seconds in its first minute, and every ten after that', async t => {
+  const { looks, challenge, clock, asked } = fixture(async () => null)
+  const one = challenge('a')
+  for (let second = 0; second < 60; second++) {
+    await looks.isPaid(one)
+    clock.advance(1000)
+  }
+  t.equal(asked(), 20)
+  for (let second = 0; second < 60; second++) {
+    await looks.isPaid(one)
+    clock.advance(1000)
+  }
+  t.equal(asked(), 26)
+})
+
+t.test('one network cannot use up the polls of the others', async t => {
+  const { looks, challenge, asked } = fixture(async () => null)
+  for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`charge ${at}`))
+  t.equal(asked(), 60)
+  for (let at = 0; at < 20; at++) await looks.isPaid(challenge(`other ${at}`, '198.51.100.1'))
+  t.equal(asked(), 70)
+  for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`many ${at}`, `192.0.2.${at}`))
+  t.equal(asked(), 90, 'all together')
+})
+
+t.test('all readers together ask sixty times in a minute', async t => {
+  const { looks, challenge, clock, asked } = fixture(async () => null)
+  for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`charge ${at}`))
+  t.equal(asked(), 60)
+  clock.advance(60_000)
+  await looks.isPaid(challenge('another'))
+  t.equal(asked(), 61)
+})
+
+t.test('a reader waits four seconds for a provider; what it says later is noted all the same', async t => {
+  const late = Promise.withResolvers<{ status: 'paid' }>()
+  const { looks, challenge, clock, settled } = fixture(() => late.promise)
+  const isPaid = looks.isPaid(challenge('a'))
+  clock.advance(4000)
+  t.equal(await isPaid, false)
+  late.resolve({ status: 'paid' })
+  await new Promise(setImmediate)
+  t.same(settled, ['a'])
+})
+
+t.test('a provider that cannot be asked says nothing, and never rejects', async t => {
+  const { looks, challenge } = fixture(() => Promise.reject(new Error('away')))
+  t.equal(await looks.isPaid(challenge('a')), false)
+})

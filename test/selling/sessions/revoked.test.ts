@@ -1,0 +1,41 @@
+/** What revoking does to a session: its payment hash is what the operator revokes. */
+import t, { type Test as T } from 'tap'
+import { ManualClock } from '../../support/manual-clock.ts'
+import { openShop, paidBackAtRest, token, type Shop } from './fixture.ts'
+
+async function revoke(t: T, { gateway }: Shop, id: string): Promise<void> {
+  const { status } = await gateway.send('DELETE', `/api/admin/tokens/${id}`, {
+    headers: { 'x-api-key': gateway.adminKey }
+  })
+  t.equal(status, 204)
+}
+
+t.test('a revoked session serves nothing more, and its client gets back what is left by closing it', async t => {
+  const shop = await openShop(t)
+  const session = await shop.open()
+  t.equal((await shop.get(session.bearer)).status, 200)
+  await revoke(t, shop, session.id)
+  const served = shop.upstream.requests.length
+  const refused = await shop.get(session.bearer)
+  t.equal(refused.status, 402)
+  t.match(refused.json(), { type: /session-closed$/, detail: /was revoked; what is left of it is paid back/ })
+  const { challenge, request } = await shop.ask()
+  const topUp = token(challenge, {
+    action: 'topUp',
+    sessionId: session.id,
+    topUpPreimage: await shop.gateway.pay(request['depositInvoice'] ?? '')
+  })
+  t.match((await shop.get(topUp)).json(), { type: /session-closed$/ }, 'nor does it take another deposit')
+  t.notOk((await shop.get(session.open)).status === 200, 'and it is not opened again')
+  t.equal(shop.upstream.requests.length, served)
+  t.match((await shop.get(session.close)).json(), { status: 'closed', refundSats: 96, refundStatus: 'succeeded' })
+})
+
+t.test('one that its client does not close is paid back after its idle time', async t => {
+  const clock = new ManualClock()
+  const shop = await openShop(t, undefined, { clock })
+  const session = await shop.open()
+  await revoke(t, shop, session.id)
+  t.equal((await shop.get(session.bearer)).status, 402)
+  t.match(await paidBackAtRest(shop, clock, session.id), { refundSats: 98 })
+})

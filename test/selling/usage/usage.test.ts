@@ -1,0 +1,149 @@
+import t from 'tap'
+import { EventCount, EventUsage } from '../../../src/selling/usage/events.ts'
+import { ANTHROPIC, memberForm, OPENAI, type UsageForm } from '../../../src/selling/usage/forms.ts'
+import { JsonUsage } from '../../../src/selling/usage/json.ts'
+import { units, type Usage, type UsageReader } from '../../../src/selling/usage/usage.ts'
+
+/** What a reader says of a text that comes in pieces of each of these sizes; all must say the same. */
+function readIn(make: () => UsageReader, text: string, isWhole = true): Usage | null {
+  const bytes = Buffer.from(text)
+  const said = [1, 7, 1_000, bytes.byteLength].map(size => {
+    const reader = make()
+    // One piece of memory for all, as a connection has it.
+    const memory = Buffer.alloc(size)
+    for (let at = 0; at < bytes.byteLength; at += size) {
+      const length = bytes.copy(memory, 0, at, at + size)
+      reader.chunk(memory.subarray(0, length))
+    }
+    return JSON.stringify(reader.read(isWhole))
+  })
+  if (new Set(said).size !== 1) throw new Error(`pieces of other sizes say other things: ${said.join(' ')}`)
+  return JSON.parse(said[0] ?? 'null') as Usage | null /* what was just written */
+}
+
+const json = (form: UsageForm, value: unknown): Usage | null =>
+  readIn(() => new JsonUsage(form), typeof value === 'string' ? value : JSON.stringify(value))
+const events = (form: UsageForm, text: string, isWhole = true): Usage | null =>
+  readIn(() => new EventUsage(form), text, isWhole)
+
+t.test('JSON responses say what they used, in each of their forms', async t => {
+  t.same(json(OPENAI, { usage: { prompt_tokens: 9, completion_tokens: 12, total_tokens: 21 } }), {
+    input: 9,
+    output: 12
+  })
+  t.same(json(OPENAI, { usage: { input_tokens: 9, output_tokens: 12 } }), { input: 9, output: 12 })
+  t.same(json(OPENAI, { data: [], usage: { prompt_tokens: 8, total_tokens: 8 } }), { input: 8, output: 0 })
+  t.same(
+    json(ANTHROPIC, {
+      usage: { input_tokens: 5, cache_read_input_tokens: 100, cache_creation_input_tokens: 7, output_tokens: 3 }
+    }),
+    { input: 112, output: 3 }
+  )
+  t.same(json(memberForm(['usage', 'total']), { usage: { total: 2.1 } }), { input: 0, output: 3 }, 'rounded up')
+  for (const nothing of [
+    {},
+    { usage: null },
+    { usage: { prompt_tokens: -1, completion_tokens: 2 } },
+    '',
+    'no json',
+    '[]'
+  ])
+    t.equal(json(OPENAI, nothing), null, JSON.stringify(nothing))
+})
+
+t.test('a JSON response: only the member of the outermost object counts, wherever it is', async t => {
+  const text = '"usage":{"prompt_tokens":1,"completion_tokens":1}'.repeat(900)
+  const usage = { prompt_tokens: 9, completion_tokens: 12 }
+  const choices = [{ message: { content: text }, usage: { prompt_tokens: 1, completion_tokens: 1 } }]
+  t.same(json(OPENAI, { choices, usage, id: 'x"usage":' }), { input: 9, output: 12 })
+  t.same(json(OPENAI, { usage, choices }), { input: 9, output: 12 }, 'before the rest')
+  t.equal(json(OPENAI, { choices }), null, 'an inner one does not count')
+  for (const broken of [
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}',
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}]',
+    '{"usage":{"prompt_tokens":9,"completion_tokens":12}}}',
+    'x{"usage":{"prompt_tokens":9,"completion_tokens":12}}'
+  ])
+    t.equal(json(OPENAI, broken), null, broken)
+})
+
+t.test('duplicate members: the last counts, as for JSON.parse', async t => {
+  const usage = '"usage":{"prompt_tokens":9,"completion_tokens":12}'
+  t.same(json(OPENAI, `{${usage},"usage":{"prompt_tokens":1,"completion_tokens":2}}`), { input: 1, output: 2 })
+  t.same(json(OPENAI, '{"usage":{"prompt_tokens":9,"completion_tokens":12,"completion_tokens":3}}'), {
+    input: 9,
+    output: 3
+  })
+  t.equal(json(OPENAI, `{${usage},"us\\u0061ge":null}`), null)
+})
+
+t.test('event streams say it in their events: once at the end, or as running totals', async t => {
+  const openai = [
+    'data: {"choices":[{"delta":{"content":"\\"usage\\""}}],"usage":null}\n\n',
+    'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3}}\r\n\r\n',
+    ': a comment\n\n',
+    'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":12}}\n\n',
+    'data: [DONE]\n\n'
+  ]
+  t.same(events(OPENAI, openai.join('')), { input: 9, output: 12 })
+  t.same(events(OPENAI, openai.join(''), false), { input: 9, output: 12 }, 'a client may leave on the last event')
+  t.equal(events(OPENAI, openai.slice(0, 3).join(''), false), null, 'but what was said by then is not all')
+  t.equal(events(OPENAI, openai[0] ?? ''), null)
+  const anthropic = [
+    'event: message_start\ndata: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}\n\n',
+    'event: message_delta\ndata: {"type":"message_delta","delta":{},"usage":{"output_tokens":15}}\n\n',
+    'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+  ]
+  t.same(events(ANTHROPIC, anthropic.join('')), { input: 25, output: 15 })
+  t.same(
+    events(
+      OPENAI,
+      `data: {"usage":"${'x'.repeat(20_000)}"}\n\ndata: {"usage":{"prompt_tokens":1,"completion_tokens":2}}`
+    ),
+    { input: 1, output: 2 },
+    'the last line may lack its end'
+  )
+})
+
+t.test('a model that is made to say what ends a stream does not end it', async t => {
+  const start =
+    'data: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}\n\n' +
+    'data: {"type":"content_block_delta","delta":{"text":"[DONE] \\"message_stop\\" \\"response.completed\\""}}\n\n'
+  t.equal(events(ANTHROPIC, start, false), null, 'a client that leaves here has heard no total')
+  const stop = 'data: {"type":"message_delta","usage":{"output_tokens":15}}\n\ndata:{"type":"message_stop"}\n\n'
+  t.same(events(ANTHROPIC, start + stop, false), { input: 25, output: 15 })
+})
+
+t.test('what came by is counted, for streams that say nothing of it', async t => {
+  const seen = (form: UsageForm, count: number): number => {
+    const reader = new EventUsage(form)
+    reader.chunk(Buffer.from(`${'data: {"choices":[]}\n\n: ping\n\n'.repeat(count)}data: [DONE]\n\n`))
+    return reader.seen
+  }
+  t.same([seen(OPENAI, 0), seen(OPENAI, 8), seen(ANTHROPIC, 108)], [0, 0, 100], 'but for eight at its ends')
+  t.equal(seen(memberForm(['usage']), 100), 0, 'where an event is not known to be a unit')
+})
+
+t.test('events are counted by the empty line behind their data', async t => {
+  const count = (text: string): Usage | null => readIn(() => new EventCount(), text)
+  const text = 'data: a\n\n: note\n\nevent: b\ndata: c\ndata: d\n\nid: 5\n\ndata\n\ndata: open'
+  for (const end of ['\n', '\r', '\r\n'])
+    t.same(count(text.replaceAll('\n', end)), { input: 0, output: 3 }, JSON.stringify(end))
+  for (const size of [16_383, 16_384, 65_536, 1_000_000])
+    t.same(count(`data: ${'x'.repeat(size)}\n\n`.repeat(2)), { input: 0, output: 2 }, `${size} bytes`)
+})
+
+t.test('units are whole, and what is no number is none', async t => {
+  t.same(['12', 12, 0.2, '0.2', -1, 'x', null, Infinity, 1e300, '1e3'].map(units), [
+    12,
+    12,
+    1,
+    1,
+    null,
+    null,
+    null,
+    null,
+    null,
+    null
+  ])
+})

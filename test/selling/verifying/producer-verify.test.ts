@@ -1,0 +1,595 @@
+import t, { type Test as T } from 'tap'
+import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
+import { encodePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
+import { decodeReceipt } from '../../../src/lightning/payment-scheme/receipt.ts'
+import type { Merchant } from '../../../src/accounts/merchants/schema.ts'
+import { harness } from '../../../src/engine/pipeline/harness.ts'
+import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
+import { providerOperations } from '../../../src/lightning/providers/operations.ts'
+import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
+import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
+import { eachDatabase } from '../../support/database.ts'
+import { freshAddress, modern, narrowed, offer } from '../challenges/fixture.ts'
+import { paymentLine } from '../../../src/selling/offers/replies.ts'
+import { producer, PROBLEMS, text, type Json, type ProducerFixture } from '../challenges/producer-fixture.ts'
+
+const CHALLENGES = '/api/l402/challenges'
+const VERIFY = `${CHALLENGES}/verify`
+const CONSUME = `${CHALLENGES}/verify-credential`
+const PAYMENT = 'https://paymentauth.org/problems'
+
+interface Bought {
+  readonly data: Json
+  readonly macaroon: string
+  readonly preimage: string
+  readonly hash: string
+  /** A modern credential, with the word Payment. */
+  readonly credential: string
+}
+
+async function buy(f: ProducerFixture, merchant: Merchant, resource = '/v1/quote', priceSats = 10): Promise<Bought> {
+  const { data } = await f.call(merchant, 'POST', CHALLENGES, { resource, priceSats })
+  const preimage = f.payee.pay(text(data, 'invoice'))
+  const line = data['mppChallenge']
+  return {
+    data,
+    macaroon: text(data, 'macaroon'),
+    preimage,
+    hash: text(data, 'paymentHash'),
+    credential: typeof line === 'string' ? modern([line], preimage) : ''
+  }
+}
+
+async function status(f: ProducerFixture, merchant: Merchant, hash: string): Promise<Json> {
+  return (await f.call(merchant, 'GET', `${CHALLENGES}/${hash}`)).data
+}
+
+t.test('verify: a valid token says what it is good for, as often as it is sent (contract; decision 106)', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const { macaroon, preimage, hash } = await buy(f, merchant)
+  const expected = { valid: true, resource: '/v1/quote', merchantId: merchant.id, amountSats: 10, paymentHash: hash }
+  const first = await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })
+  t.equal(first.status, 200)
+  t.same(first.data, expected)
+  t.same(
+    (await f.call(merchant, 'POST', VERIFY, { macaroon, preimage: preimage.toUpperCase() })).data,
+    expected,
+    'upper-case hex too'
+  )
+  t.same((await (await f.elsewhere())(merchant, 'POST', VERIFY, { macaroon, preimage })).data, expected)
+  t.match(f.counted.lines, [
+    'challenge producer new',
+    'payment producer l402 10',
+    'verified l402 ok',
+    'verified l402 ok',
+    'verified l402 ok'
+  ])
+})
+
+t.test(
+  'verify: the first verification makes it paid and tells once; the time of it stays (contract; decision 109)',
+  async t => {
+    const told: string[] = []
+    const f = await producer(t, {}, undefined, async (_tx, paid) => {
+      told.push(...paid.map(({ paymentHash }) => paymentHash))
+    })
+    const merchant = await f.merchant()
+    const { macaroon, preimage, hash } = await buy(f, merchant)
+    t.match(await status(f, merchant, hash), { status: 'unpaid', paidAt: null })
+    f.clock.advance(5000)
+    const paidAt = new Date(f.clock.now()).toISOString()
+    await Promise.all(Array.from({ length: 5 }, () => f.call(merchant, 'POST', VERIFY, { macaroon, preimage })))
+    f.clock.advance(5000)
+    await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })
+    t.same(told, [hash])
+    t.match(await status(f, merchant, hash), { status: /^paid$/, paidAt })
+    t.equal((await f.call(merchant, 'GET', `${CHALLENGES}?status=paid`)).data['total'], 1)
+  }
+)
+
+t.test('verify: a late valid token turns expired into paid (decision 109)', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const { macaroon, preimage, hash } = await buy(f, merchant)
+  f.clock.advance(1_800_000)
+  t.match(await status(f, merchant, hash), { status: 'expired' })
+  t.match((await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })).data, { valid: true })
+  t.match(await status(f, merchant, hash), { status: /^paid$/ })
+  f.clock.advance(1_800_001)
+  t.match((await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })).data, {
+    valid: false,
+    error: 'Token expired'
+  })
+})
+
+t.test(
+  'verify: a missing or empty member is 400, everything else that is wrong 200 with valid: false (decision 106)',
+  async t => {
+    const f = await producer(t)
+    const merchant = await f.merchant()
+    const one = await buy(f, merchant)
+    const two = await buy(f, merchant)
+    for (const body of [
+      {},
+      { macaroon: one.macaroon },
+      { preimage: one.preimage },
+      { macaroon: '', preimage: one.preimage },
+      { macaroon: one.macaroon, preimage: '' },
+      { macaroon: null, preimage: one.preimage }
+    ]) {
+      const reply = await f.call(merchant, 'POST', VERIFY, body)
+      t.equal(reply.status, 400)
+      t.match(reply.data, { type: `${PROBLEMS}/invalid-request`, error: 'Invalid request' })
+    }
+    const forged = decodeMacaroonBase64(one.macaroon)
+    const edited = macaroonToBase64({
+      ...forged,
+      caveats: forged.caveats.map(caveat =>
+        Buffer.from(caveat).toString() === 'amount_sats=10' ? Buffer.from('amount_sats=11') : caveat
+      )
+    })
+    const wrong: [string, string, RegExp | string][] = [
+      ['not base64!', one.preimage, /macaroon cannot be read/],
+      ['AAAA', one.preimage, /macaroon cannot be read/],
+      [one.macaroon, 'xyz', 'The preimage must be exactly 64 hex characters'],
+      [one.macaroon, `0x${one.preimage}`, 'The preimage must be exactly 64 hex characters'],
+      [one.macaroon, two.preimage, 'Preimage does not match payment hash'],
+      [two.macaroon, one.preimage, 'Preimage does not match payment hash'],
+      [edited, one.preimage, 'Invalid macaroon signature'],
+      [narrowed(one.macaroon, 'colour=red'), one.preimage, 'Unknown caveat: colour'],
+      [narrowed(one.macaroon, 'path=/v1/other'), one.preimage, /Repeated caveat path/]
+    ]
+    for (const [macaroon, preimage, error] of wrong) {
+      const reply = await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })
+      t.equal(reply.status, 200)
+      t.match(reply.data, { valid: false, error })
+      t.same(Object.keys(reply.data), ['valid', 'error'])
+    }
+    t.match(await status(f, merchant, one.hash), { status: 'unpaid' }, 'none of them was a first verification')
+  }
+)
+
+t.test("verify: another merchant's token, an operator's and one of a proxy are refused and stay unpaid", async t => {
+  const f = await producer(t)
+  const [merchant, other] = [await f.merchant(), await f.merchant()]
+  const bought = await buy(f, other)
+  t.match((await f.call(merchant, 'POST', VERIFY, bought)).data, {
+    valid: false,
+    error: 'Token not valid for this merchant'
+  })
+  t.match(await status(f, other, bought.hash), { status: 'unpaid' })
+  const operators = (await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })).challenge
+  t.match(
+    (await f.call(merchant, 'POST', VERIFY, { macaroon: operators.macaroon, preimage: f.payee.pay(operators.invoice) }))
+      .data,
+    { valid: false, error: 'Token missing required merchant_id caveat' }
+  )
+  const merchantId = String(merchant.id)
+  const proxied = (
+    await f.challenges.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId }), {
+      clientKey: freshAddress(),
+      digest: null
+    })
+  ).challenge
+  t.match(
+    (await f.call(merchant, 'POST', VERIFY, { macaroon: proxied.macaroon, preimage: f.payee.pay(proxied.invoice) }))
+      .data,
+    { valid: false, error: 'Token not valid for this service' }
+  )
+  // A store of that name has the same service caveat.
+  const stored = (
+    await f.challenges.mint(offer({ source: 'storefront', service: 'producer:0', merchantId }), {
+      clientKey: freshAddress(),
+      digest: null
+    })
+  ).challenge
+  t.match(
+    (await f.call(merchant, 'POST', VERIFY, { macaroon: stored.macaroon, preimage: f.payee.pay(stored.invoice) })).data,
+    { valid: false, error: 'The payment of this token is not known' }
+  )
+  t.match(await f.challenges.find(stored.paymentHash), { paidAt: null })
+})
+
+t.test('verify: a wildcard resource stays one, and a narrowed token says only what is left of it', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const { macaroon, preimage } = await buy(f, merchant, '/docs/*')
+  t.match((await f.call(merchant, 'POST', VERIFY, { macaroon, preimage })).data, { valid: true, resource: '/docs/*' })
+  t.match((await f.call(merchant, 'POST', VERIFY, { macaroon: narrowed(macaroon, 'path=/docs/a'), preimage })).data, {
+    valid: true,
+    resource: '/docs/a'
+  })
+  t.match(
+    (
+      await f.call(merchant, 'POST', VERIFY, {
+        macaroon: macaroonToBase64(addCaveat(decodeMacaroonBase64(macaroon), 'path=/other')),
+        preimage
+      })
+    ).data,
+    { valid: false }
+  )
+})
+
+t.test("verify: a revoked token is refused; a retired resource's is not", async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const [one, two] = [await buy(f, merchant), await buy(f, merchant)]
+  await f.call(merchant, 'POST', '/api/l402/endpoints/retire', { resource: '/v1/quote' })
+  t.match((await f.call(merchant, 'POST', VERIFY, one)).data, { valid: true })
+  await f.challenges.revoke('payment', one.hash)
+  await f.challenges.revoke('payment', two.hash)
+  t.match((await f.call(merchant, 'POST', VERIFY, one)).data, { valid: false, error: 'The token has been revoked' })
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential: two.credential })).data, {
+    valid: false,
+    error: 'The challenge has been revoked'
+  })
+})
+
+t.test('verify: a database that is away is 503 and no verdict', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const bought = await buy(f, merchant)
+  f.watched.broken.add('claim').add('consume')
+  for (const [path, body] of [
+    [VERIFY, { macaroon: bought.macaroon, preimage: bought.preimage }],
+    [CONSUME, { credential: bought.credential }]
+  ] as const) {
+    const reply = await f.call(merchant, 'POST', path, body)
+    t.equal(reply.status, 503)
+    t.match(reply.data, { type: `${PROBLEMS}/service-unavailable` })
+    t.ok(reply.headers.has('retry-after'))
+  }
+})
+
+t.test('verify-credential: consumes once and gives the receipt for the payer (contract; decision 107)', async t => {
+  const told: string[] = []
+  const f = await producer(t, {}, undefined, async (_tx, paid) => {
+    told.push(...paid.map(({ paymentHash }) => paymentHash))
+  })
+  const merchant = await f.merchant()
+  const bought = await buy(f, merchant)
+  const reply = await f.call(merchant, 'POST', CONSUME, {
+    credential: bought.credential,
+    resource: '/v1/quote',
+    amountSats: 10
+  })
+  t.equal(reply.status, 200)
+  t.match(reply.data, {
+    valid: true,
+    consumed: true,
+    resource: '/v1/quote',
+    merchantId: merchant.id,
+    amountSats: 10,
+    paymentHash: bought.hash
+  })
+  t.same(Object.keys(reply.data), [
+    'valid',
+    'consumed',
+    'resource',
+    'merchantId',
+    'amountSats',
+    'paymentHash',
+    'receipt'
+  ])
+  const id = /id="([^"]+)"/.exec(text(bought.data, 'mppChallenge'))?.[1]
+  t.same(decodeReceipt(text(reply.data, 'receipt')), {
+    challengeId: id,
+    method: 'lightning',
+    reference: bought.hash,
+    status: 'success',
+    timestamp: '2026-11-21T00:00:00Z'
+  })
+  const again = await f.call(merchant, 'POST', CONSUME, { credential: bought.credential })
+  t.equal(again.status, 200)
+  t.same(again.data, {
+    valid: false,
+    consumed: false,
+    error: 'The credential was already redeemed',
+    type: `${PAYMENT}/verification-failed`
+  })
+  t.same(told, [bought.hash])
+  t.match(await status(f, merchant, bought.hash), { status: /^paid$/ })
+  t.match(await f.challenges.find(bought.hash), { state: 'spent', scheme: 'payment' })
+  t.equal(f.challenges.leases.open, 0)
+})
+
+t.test('verify-credential: with or without the word Payment, in any case (contract)', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  for (const form of [
+    (token: string) => token,
+    (token: string) => `Payment ${token}`,
+    (token: string) => ` payment  ${token} `
+  ]) {
+    const { credential } = await buy(f, merchant)
+    t.match((await f.call(merchant, 'POST', CONSUME, { credential: form(credential.slice('Payment '.length)) })).data, {
+      valid: true,
+      consumed: true
+    })
+  }
+})
+
+t.test('verify-credential: another resource or amount refuses and does not consume (contract)', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const { credential } = await buy(f, merchant)
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential, resource: '/v1/other' })).data, {
+    valid: false,
+    consumed: false,
+    type: `${PAYMENT}/verification-failed`
+  })
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential, amountSats: 9 })).data, {
+    valid: false,
+    consumed: false,
+    type: `${PAYMENT}/payment-insufficient`
+  })
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential })).data, { valid: true, consumed: true })
+})
+
+t.test("verify-credential: another merchant's and a proxy's credential refuse and are not consumed", async t => {
+  const f = await producer(t)
+  const [merchant, other] = [await f.merchant(), await f.merchant()]
+  const { credential } = await buy(f, other)
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential })).data, {
+    valid: false,
+    consumed: false,
+    type: `${PAYMENT}/verification-failed`,
+    error: /another merchant/
+  })
+  t.match((await f.call(other, 'POST', CONSUME, { credential })).data, { valid: true })
+  const proxied = (
+    await f.challenges.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId: String(merchant.id) }), {
+      clientKey: freshAddress(),
+      digest: null
+    })
+  ).challenge
+  t.match(
+    (
+      await f.call(merchant, 'POST', CONSUME, {
+        credential: modern([paymentLine(proxied) ?? ''], f.payee.pay(proxied.invoice))
+      })
+    ).data,
+    { valid: false, type: `${PAYMENT}/verification-failed`, error: /producer API/ }
+  )
+  t.match(await f.challenges.find(proxied.paymentHash), { state: 'unspent' })
+})
+
+t.test(
+  'verify-credential: what is no genuine modern credential refuses with its type; a missing one is 400',
+  async t => {
+    const f = await producer(t)
+    const merchant = await f.merchant()
+    const bought = await buy(f, merchant)
+    const { preimage, credential } = bought
+    const line = text(bought.data, 'mppChallenge')
+    const wrong: [string, string][] = [
+      [`Payment method="lightning", preimage="${preimage}"`, 'invalid-challenge'],
+      [`L402 ${bought.macaroon}:${preimage}`, 'invalid-challenge'],
+      ['Payment %%%', 'invalid-challenge'],
+      [credential.slice(0, -20), 'invalid-challenge'],
+      [modern([line], preimage, { realm: 'other.example' }), 'invalid-challenge'],
+      [modern([line], preimage, { expires: '2030-01-01T00:00:00Z' }), 'invalid-challenge'],
+      [modern([line], '0'.repeat(64)), 'verification-failed'],
+      [`Payment ${encodePaymentToken({}, preimage)}`, 'invalid-challenge']
+    ]
+    for (const [given, slug] of wrong) {
+      const reply = await f.call(merchant, 'POST', CONSUME, { credential: given })
+      t.equal(reply.status, 200)
+      t.match(reply.data, { valid: false, consumed: false, error: /./, type: `${PAYMENT}/${slug}` })
+    }
+    for (const body of [{}, { credential: '' }, { credential, amountSats: '10' }])
+      t.equal((await f.call(merchant, 'POST', CONSUME, body)).status, 400)
+    f.clock.advance(600_001)
+    t.match((await f.call(merchant, 'POST', CONSUME, { credential })).data, {
+      valid: false,
+      error: 'The challenge has expired',
+      type: `${PAYMENT}/verification-failed`
+    })
+  }
+)
+
+t.test('one payment is one purchase: what one scheme has claimed the other refuses', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const [one, two] = [await buy(f, merchant), await buy(f, merchant)]
+  t.match((await f.call(merchant, 'POST', VERIFY, one)).data, { valid: true })
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential: one.credential })).data, {
+    valid: false,
+    error: /another scheme/
+  })
+  t.match((await f.call(merchant, 'POST', CONSUME, { credential: two.credential })).data, { valid: true })
+  t.match((await f.call(merchant, 'POST', VERIFY, two)).data, { valid: false, error: /Payment scheme/ })
+})
+
+t.test('a scheme that is off verifies nothing', async t => {
+  const on = await producer(t)
+  const merchant = await on.merchant()
+  const bought = await buy(on, merchant)
+  on.challenges.configure({ settings: { ...on.challenges.settings, schemes: ['payment'] }, keys: on.keys })
+  t.match((await on.call(merchant, 'POST', VERIFY, bought)).data, { valid: false, error: /not enabled/ })
+  on.challenges.configure({ settings: { ...on.challenges.settings, schemes: ['l402'] }, keys: on.keys })
+  t.match((await on.call(merchant, 'POST', CONSUME, { credential: bought.credential })).data, {
+    valid: false,
+    consumed: false,
+    type: `${PAYMENT}/method-unsupported`
+  })
+})
+
+t.test(
+  "verify-credential: when only the database's answer was lost, the payment is given back for the next try",
+  async t => {
+    const f = await producer(t)
+    const merchant = await f.merchant()
+    const { credential, hash } = await buy(f, merchant)
+    f.watched.deaf.add('consume')
+    t.equal((await f.call(merchant, 'POST', CONSUME, { credential })).status, 503)
+    f.watched.deaf.clear()
+    await f.challenges.leases.close()
+    t.match(await f.challenges.find(hash), { state: 'unspent' })
+    t.match((await f.call(merchant, 'POST', CONSUME, { credential })).data, { valid: true, consumed: true })
+  }
+)
+
+void eachDatabase(t, 'credentials at once', async (t: T, database) => {
+  await t.test(
+    'of 40 concurrent verify-credential calls on two gateways exactly one consumes (contract, Pay-per-request challenge: atomic)',
+    async t => {
+      const f = await producer(t, {}, database)
+      const merchant = await f.merchant()
+      const elsewhere = await f.elsewhere()
+      const { credential } = await buy(f, merchant)
+      const replies = await Promise.all(
+        Array.from({ length: 40 }, (_, index) =>
+          (index % 2 === 0 ? f.call : elsewhere)(merchant, 'POST', CONSUME, { credential })
+        )
+      )
+      t.ok(replies.every(reply => reply.status === 200))
+      t.equal(replies.filter(reply => reply.data['valid'] === true && reply.data['consumed'] === true).length, 1)
+      t.equal(replies.filter(reply => reply.data['valid'] === false && reply.data['consumed'] === false).length, 39)
+    }
+  )
+})
+
+t.test('status: a token that stands is authenticated, without being used (contract; decision 128)', async t => {
+  const f = await producer(t)
+  const merchant = await f.merchant()
+  const { macaroon, preimage, hash } = await buy(f, merchant)
+  const ask = (authorization?: string) =>
+    f.call(
+      null,
+      'GET',
+      '/api/l402/status',
+      undefined,
+      authorization === undefined ? {} : { headers: { Authorization: authorization } }
+    )
+  const reply = await ask(`L402 ${macaroon}:${preimage}`)
+  t.equal(reply.status, 200)
+  t.same(reply.data, {
+    authenticated: true,
+    paymentHash: hash,
+    expiresAt: new Date(f.clock.now() + 3_600_000).toISOString(),
+    remainingRequests: null
+  })
+  t.match(await status(f, merchant, hash), { status: 'unpaid' }, 'asking is no first use')
+  const narrowedUntil = Math.floor(f.clock.now() / 1000) + 60
+  t.match((await ask(`L402 ${narrowed(macaroon, `expires=${narrowedUntil}`)}:${preimage}`)).data, {
+    expiresAt: new Date(narrowedUntil * 1000).toISOString()
+  })
+  const refused: [string | undefined, string | RegExp][] = [
+    [undefined, 'No L402 credential was sent'],
+    ['Bearer abc', 'No L402 credential was sent'],
+    ['L402 x', /must be/],
+    [`L402 ${macaroon}:${preimage.toUpperCase()}`, /64 lower-case hex/],
+    [`L402 ${macaroon}:${'0'.repeat(64)}`, 'Preimage does not match payment hash'],
+    [`L402 ${narrowed(macaroon, 'x=1')}:${preimage}`, /Unknown caveat/]
+  ]
+  for (const [authorization, message] of refused) {
+    const answer = await ask(authorization)
+    t.equal(answer.status, 200)
+    t.match(answer.data, { authenticated: false, message })
+    t.same(Object.keys(answer.data), ['authenticated', 'message'])
+  }
+  const proxied = (
+    await f.challenges.mint(
+      offer({ source: 'proxy', service: 'api-654321:0', proxyId: 'api-654321', merchantId: String(merchant.id) }),
+      { clientKey: freshAddress(), digest: null }
+    )
+  ).challenge
+  const ofProxy = `L402 ${proxied.macaroon}:${f.payee.pay(proxied.invoice)}`
+  t.match((await ask(ofProxy)).data, { authenticated: true })
+  await f.challenges.revoke('proxy', 'api-654321')
+  t.match((await ask(ofProxy)).data, { authenticated: false, message: 'The token has been revoked' })
+  f.clock.advance(3_600_001)
+  t.match((await ask(`L402 ${macaroon}:${preimage}`)).data, { authenticated: false, message: 'Token expired' })
+})
+
+t.test(
+  "pricing: defaults, operators' priced routes, the ping, and one line for merchants' proxies (contract; decision 127)",
+  async t => {
+    const f = await producer(t)
+    const reply = await f.call(null, 'GET', '/api/l402/pricing')
+    t.equal(reply.status, 200)
+    t.same(reply.data, {
+      defaultPriceSats: 10,
+      serviceName: 'boltgate',
+      endpoints: [
+        { pathPattern: '/demo/*', priceSats: 10, description: 'A quote about money' },
+        { pathPattern: '/l402/test/ping', priceSats: 1, description: 'GET /l402/test/ping' },
+        { pathPattern: '/default', priceSats: 10, description: '* /default' },
+        { pathPattern: '/l402/proxy/*', priceSats: 'varies', description: 'APIs of merchants' }
+      ],
+      tokenValiditySeconds: 3600
+    })
+  }
+)
+
+t.test('ping: says pong with the payment hash, and nothing where nobody has paid (decision 129)', async t => {
+  const f = await producer(t)
+  const paymentHash = 'ab'.repeat(32)
+  const paid = await f.call(null, 'GET', '/l402/test/ping', undefined, {
+    prepare: ctx => {
+      ctx.payment = { scheme: 'l402', paymentHash, amountSats: 1 }
+    }
+  })
+  t.equal(paid.status, 200)
+  t.same(paid.data, { message: 'pong', paymentHash })
+  t.equal((await f.call(null, 'GET', '/l402/test/ping')).status, 500, 'a chain without credential fails closed')
+})
+
+t.test('an invoice that the sandbox has settled is not handed out again and not counted (decision 122)', async t => {
+  const f = await producer(t, { maxPerClient: 2, maxPerPlace: 3 })
+  const request = { clientKey: freshAddress(), digest: null }
+  const at = offer({ place: `route:${request.clientKey}` })
+  const one = (await f.challenges.mint(at, request)).challenge
+  const two = (await f.challenges.mint(at, request)).challenge
+  t.match(await f.challenges.mint(at, request), { again: true })
+  await f.challenges.settled(two.paymentHash)
+  await f.challenges.settled('0'.repeat(64))
+  const three = await f.challenges.mint(at, request)
+  t.equal(three.again, false)
+  await f.challenges.settled(three.challenge.paymentHash)
+  await f.challenges.settled(one.paymentHash)
+  t.equal((await f.challenges.mint(at, request)).again, false)
+  const newest = (await f.challenges.mint(at, request)).challenge
+  f.challenges.configure({ settings: { ...f.challenges.settings, maxPerClient: 1 }, keys: f.keys })
+  await f.challenges.settled(newest.paymentHash)
+  const handed = await f.challenges.mint(at, request)
+  t.equal(handed.again, true)
+  t.not(handed.challenge.paymentHash, newest.paymentHash, 'the newest that is not settled')
+  f.watched.broken.add('settled')
+  await t.resolves(f.challenges.settled(one.paymentHash), 'the payer is answered all the same')
+})
+
+t.test('the sandbox tells of each invoice that it has settled, before the payer is answered', async t => {
+  const f = await producer(t)
+  const sandbox = new SandboxProvider({
+    store: new SqlSandboxStore(f.database.sql),
+    nodeKey: Buffer.alloc(32, 9),
+    clock: f.clock
+  })
+  const told: string[] = []
+  const upstream = new InternalUpstream(
+    providerOperations({
+      sandbox,
+      mode: 'development',
+      onSettled: async hash => {
+        told.push(hash)
+      }
+    })
+  )
+  const chain = await harness([], { answer: ctx => upstream.handle(ctx) })
+  const pay = (invoice: string) =>
+    chain.run({
+      method: 'POST',
+      target: '/sandbox/pay',
+      peerAddress: '127.0.0.1',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ invoice })
+    })
+  const charge = await sandbox.createCharge(null, { amountSats: 5, description: '', expirySeconds: 600 })
+  t.match((await pay(charge.invoice)).json(), { paymentHash: charge.paymentHash })
+  t.same(told, [charge.paymentHash])
+  t.equal((await pay('lnbcrt')).status, 400)
+  t.equal(told.length, 1)
+})

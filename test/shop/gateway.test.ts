@@ -1,0 +1,163 @@
+/**
+ * What a gateway adds to the shop's operations: routes, headers, CORS, limits, the shapes of errors, and what is
+ * logged.
+ */
+import t from 'tap'
+import type { Log } from '../../src/platform/telemetry/log.ts'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { challengeOf, credentialOf, startGateway } from '../support/gateway.ts'
+
+const SHOP = '/api/storefront/demo'
+const LOCATION = { 'x-buyer-location': 'US-CA-94103' }
+const CART = { items: [{ variantId: 10101, quantity: 1 }], email: 'ada@example.com' }
+const ADDRESS = {
+  firstName: 'Ada',
+  lastName: 'Lovelace',
+  address1: '12 Analytical Way',
+  city: 'San Francisco',
+  zip: '94103',
+  country: 'US'
+}
+
+const lines: string[] = []
+function noting(): Log {
+  const note = (...parts: unknown[]): void => {
+    lines.push(JSON.stringify(parts))
+  }
+  return { ...silentLog, debug: note, info: note, warn: note, error: note }
+}
+
+const gateway = await startGateway(t, { log: noting() })
+
+t.test('No API key; L402 proof or the claim token authorizes', async t => {
+  const unpaid = await gateway.send('POST', `${SHOP}/checkout`, {
+    headers: { ...LOCATION, 'x-api-key': 'nothing' },
+    body: CART
+  })
+  t.equal(unpaid.status, 402, 'a key is not looked at')
+  t.equal(unpaid.headers['cache-control'], 'no-store')
+  t.equal(
+    challengeOf(unpaid, 'l402').parameters.get('invoice'),
+    challengeOf(unpaid, 'payment').parameters.get('invoice'),
+    'one invoice for both'
+  )
+  const credential = credentialOf(
+    challengeOf(unpaid, 'payment'),
+    await gateway.pay(challengeOf(unpaid, 'payment').parameters.get('invoice') ?? '')
+  )
+  const paid = await gateway.send('POST', `${SHOP}/checkout`, {
+    headers: { ...LOCATION, authorization: credential },
+    body: CART
+  })
+  t.equal(paid.status, 200)
+  t.ok(paid.headers['payment-receipt'])
+  t.equal(paid.headers['cache-control'], 'private, no-store')
+  const { orderId, claimPageUrl } = paid.json() as { orderId: string; claimPageUrl: string }
+  const claimToken = new URL(claimPageUrl).searchParams.get('claimToken') ?? ''
+  t.equal((await gateway.send('GET', `${SHOP}/orders/${orderId}?claimToken=${claimToken}`)).status, 200)
+  t.equal(
+    (await gateway.send('GET', `${SHOP}/orders/${orderId}`, { headers: { authorization: credential } })).status,
+    404,
+    'the token alone reads'
+  )
+  const claimed = await gateway.send('POST', `${SHOP}/claim`, {
+    body: { claimToken, email: 'ada@example.com', shippingAddress: ADDRESS }
+  })
+  t.equal(claimed.status, 200)
+  const logged = lines.join('\n')
+  t.match(logged, `${SHOP}/checkout`, 'requests are logged')
+  for (const secret of [claimToken, credential, 'Lovelace', 'ada@example.com'])
+    t.notOk(logged.includes(secret), 'and nothing that opens an order or says whose it is')
+})
+
+t.test('errors have the shapes of the contract', async t => {
+  const validation = await gateway.send('POST', `${SHOP}/checkout`, {
+    headers: LOCATION,
+    body: { items: [{ variantId: 'x', quantity: 0 }] }
+  })
+  t.equal(validation.status, 400)
+  t.match(validation.headers['content-type'], 'application/problem+json')
+  t.match(validation.json(), { errors: { 'Items[0].VariantId': [String], 'Items[0].Quantity': [String] } })
+  const location = await gateway.send('POST', `${SHOP}/checkout`, { body: CART })
+  t.equal(location.status, 400)
+  t.match(location.json(), { error: 'Invalid buyer location', message: String })
+  t.equal((await gateway.send('POST', `${SHOP}/checkout`, { headers: LOCATION, body: 'no JSON' })).status, 415)
+  t.equal(
+    (
+      await gateway.send('POST', `${SHOP}/checkout`, {
+        headers: { ...LOCATION, 'content-type': 'application/json' },
+        body: '{'
+      })
+    ).status,
+    400
+  )
+  t.equal(
+    (
+      await gateway.send('POST', `${SHOP}/checkout`, {
+        headers: { ...LOCATION, 'content-type': 'application/json' },
+        body: ''
+      })
+    ).status,
+    400
+  )
+  t.equal(
+    (
+      await gateway.send('POST', `${SHOP}/checkout`, {
+        headers: LOCATION,
+        body: { ...CART, padding: 'x'.repeat(1_048_576) }
+      })
+    ).status,
+    413
+  )
+  t.equal((await gateway.send('GET', `${SHOP}/checkout`)).status, 405)
+  t.equal((await gateway.send('GET', `${SHOP}/nothing`)).status, 404)
+  const untaxable = await gateway.send('POST', `${SHOP}/checkout`, {
+    headers: { 'x-buyer-location': 'US-ZZ-00000' },
+    body: CART
+  })
+  t.equal(untaxable.status, 503)
+  t.match(untaxable.json(), {
+    error: 'Tax calculation failed',
+    retryable: true,
+    correlationId: untaxable.headers['x-correlation-id']
+  })
+  t.ok(Number(untaxable.headers['retry-after']) >= 1)
+})
+
+t.test('llms.txt: GET and HEAD, 404 as text/plain', async t => {
+  const text = await gateway.send('GET', `${SHOP}/llms.txt`)
+  t.equal(text.headers['content-type'], 'text/plain; charset=utf-8')
+  t.match(text.text, `${gateway.url}${SHOP}/checkout`)
+  const head = await gateway.send('HEAD', `${SHOP}/llms.txt`)
+  t.equal(head.status, 200)
+  t.equal(head.text, '')
+  t.equal(head.headers['content-length'], String(Buffer.byteLength(text.text)))
+  for (const method of ['GET', 'HEAD']) {
+    const missing = await gateway.send(method, '/api/storefront/nobody/llms.txt')
+    t.equal(missing.status, 404)
+    t.equal(missing.headers['content-type'], 'text/plain; charset=utf-8')
+  }
+})
+
+t.test('pages of other origins may buy: the location header and the challenge get through CORS', async t => {
+  const preflight = await gateway.send('OPTIONS', `${SHOP}/checkout`, {
+    headers: {
+      origin: 'https://agent.example',
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'authorization,content-type,x-buyer-location'
+    }
+  })
+  t.equal(preflight.status, 204)
+  const allowed = String(preflight.headers['access-control-allow-headers']).split(',')
+  for (const name of ['authorization', 'content-type', 'x-buyer-location']) t.ok(allowed.includes(name), name)
+  const unpaid = await gateway.send('POST', `${SHOP}/checkout`, {
+    headers: { ...LOCATION, origin: 'https://agent.example' },
+    body: CART
+  })
+  t.match(unpaid.headers['access-control-expose-headers'], 'WWW-Authenticate')
+})
+
+t.test('POST /api/webhooks/storefront/{slug}: what is not signed is refused', async t => {
+  t.equal((await gateway.send('POST', '/api/webhooks/storefront/demo', { body: { id: 1 } })).status, 401)
+  t.equal((await gateway.send('POST', '/api/webhooks/storefront/nobody', { body: { id: 1 } })).status, 404)
+})

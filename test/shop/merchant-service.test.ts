@@ -1,0 +1,518 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { silentLog } from '../../src/platform/telemetry/log.ts'
+import { Catalogs } from '../../src/shop/catalogs.ts'
+import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
+import { integrationView, type IntegrationInput } from '../../src/shop/stores/integration-schema.ts'
+import { Storefronts } from '../../src/shop/stores/integrations.ts'
+import { firstStore } from '../../src/shop/stores/first-store.ts'
+import { StorePlatformError, type ShopInfo } from '../../src/shop/platform.ts'
+import { openSandboxShop } from '../../src/shop/sandbox/sandbox.ts'
+import { centsOf, usd } from '../../src/shop/usd.ts'
+import { answered } from '../support/answered.ts'
+import { errorLike } from '../support/error-like.ts'
+import { openStores } from './merchant-fixture.ts'
+
+const unique = (): string => `shop-${randomBytes(4).toString('hex')}`
+/** Without credentials. */
+const bare = (members: Partial<IntegrationInput> = {}): IntegrationInput => ({
+  slug: unique(),
+  storefrontDomain: 'Shop.Example.com',
+  ...members
+})
+const anInput = (members: Partial<IntegrationInput> = {}): IntegrationInput =>
+  bare({ adminApiToken: 'shpat_secret', ...members })
+const pair = { clientId: 'client', clientSecret: 'shpss_secret' }
+const info: ShopInfo = { name: 'Books', domain: 'books.myshopify.com', handle: 'books', country: 'DE', currency: 'USD' }
+
+t.test("merchants' stores", async t => {
+  const f = await openStores(t)
+  const { storefronts, platform, clock } = f
+  t.beforeEach(() => {
+    platform.next = null
+    platform.asked.length = 0
+    platform.subscribed.length = 0
+  })
+
+  await t.test('create: a store stands with its defaults and with what the platform says of the shop', async t => {
+    platform.next = info
+    const merchantId = await f.merchant()
+    const input = anInput()
+    const made = await storefronts.create(merchantId, input)
+    t.match(made, {
+      merchantId,
+      slug: input.slug,
+      platform: 'shopify',
+      storefrontDomain: 'books.myshopify.com',
+      shopHandle: 'books',
+      shopName: 'Books',
+      shopCountry: 'DE',
+      shipping: { domesticCents: 0, domesticOnly: false, freeEnabled: false, freeThresholdCents: null },
+      defaultTaxLocation: null,
+      listInRegistry: false,
+      registryCategories: null,
+      registryDescription: null,
+      claimWindowDays: 30,
+      isActive: true,
+      createdAt: clock.now(),
+      updatedAt: clock.now()
+    })
+    t.equal(platform.asked[0]?.domain, 'shop.example.com', 'in lower case')
+    t.equal(platform.asked[0]?.storefrontId, made.id)
+    for (const found of [
+      await storefronts.bySlug(input.slug),
+      await storefronts.byId(made.id),
+      await storefronts.ofMerchant(merchantId)
+    ])
+      t.same(found, made)
+    t.equal(await storefronts.bySlug('nobody'), null)
+    for (const id of [0, -1, 2 ** 31, 0.5]) t.equal(await storefronts.byId(id), null)
+  })
+
+  await t.test('create: credentials are kept sealed for their row, and open as they were given', async t => {
+    const made = await storefronts.create(await f.merchant(), anInput())
+    const [row] = await f.database.sql<
+      { text: string }[]
+    >`select row_to_json(storefronts)::text as text from storefronts where id = ${made.id}`
+    t.notOk(row?.text.includes('shpat_secret'))
+    t.notOk(JSON.stringify(integrationView(made)).includes('shpat'))
+    t.equal(storefronts.access(made).adminApiToken?.reveal(), 'shpat_secret')
+    const other = await storefronts.create(await f.merchant(), bare(pair))
+    t.match(storefronts.access(other), { clientId: 'client', adminApiToken: null })
+    t.equal(storefronts.access(other).clientSecret?.reveal(), 'shpss_secret')
+    t.throws(
+      () =>
+        storefronts.access({
+          ...other,
+          clientSecret:
+            made.adminApiToken === null
+              ? null
+              : { ...made.adminApiToken, place: { ...made.adminApiToken.place, row: String(other.id) } }
+        }),
+      errorLike({ name: 'UnsealError' })
+    )
+  })
+
+  await t.test('create: one store for each merchant and one merchant for each slug, also of many at once', async t => {
+    const merchantId = await f.merchant()
+    const slug = unique()
+    const made = await Promise.allSettled([1, 2, 3, 4].map(() => storefronts.create(merchantId, anInput())))
+    t.same(made.map(one => one.status).sort(), ['fulfilled', 'rejected', 'rejected', 'rejected'])
+    for (const one of made)
+      if (one.status === 'rejected') t.match(one.reason, errorLike({ status: 409, error: 'Store exists' }))
+    const others = await Promise.all([f.merchant(), f.merchant(), f.merchant()])
+    const taken = await Promise.allSettled(others.map(id => storefronts.create(id, anInput({ slug }))))
+    t.same(taken.map(one => one.status).sort(), ['fulfilled', 'rejected', 'rejected'])
+    for (const one of taken)
+      if (one.status === 'rejected') t.match(one.reason, errorLike({ status: 409, error: 'Slug taken' }))
+    platform.asked.length = 0
+    await t.rejects(storefronts.create(merchantId, anInput()), errorLike({ status: 409, error: 'Store exists' }))
+    await t.rejects(
+      storefronts.create(await f.merchant(), anInput({ slug })),
+      errorLike({ status: 409, error: 'Slug taken' })
+    )
+    t.equal(platform.asked.length, 0, 'the platform is not asked in vain')
+  })
+
+  await t.test('create: a request that is sent twice is told of its own store, not of somebody else', async t => {
+    const merchantId = await f.merchant()
+    const input = anInput()
+    let first: Promise<unknown> | null = null
+    class Overtaken extends SqlIntegrationStore {
+      override async ofMerchant(id: number) {
+        const found = await super.ofMerchant(id)
+        await (first ??= storefronts.create(merchantId, input))
+        return found
+      }
+    }
+    const second = new Storefronts({
+      ...partsOf(f),
+      platform: platform.platform,
+      store: new Overtaken(f.database)
+    })
+    await t.rejects(second.create(merchantId, input), errorLike({ status: 409, error: 'Store exists' }))
+  })
+
+  await t.test('create: what the platform says decides, and nothing stands after a refusal', async t => {
+    await f.runJobs()
+    const merchantId = await f.merchant()
+    const cases: ReadonlyArray<readonly [ShopInfo | StorePlatformError, object]> = [
+      [
+        { ...info, currency: 'EUR' },
+        {
+          status: 400,
+          error: 'Unsupported currency',
+          message: "The shop's currency is EUR; only shops that sell in USD can be opened."
+        }
+      ],
+      [
+        new StorePlatformError('credentials', 'Not these.', { upstreamStatus: 401 }),
+        { status: 400, error: 'Store credentials refused', message: 'Not these.' }
+      ],
+      [
+        new StorePlatformError('shop', 'No shop there.', { upstreamStatus: 404 }),
+        { status: 400, error: 'Store not found at the platform', message: 'No shop there.' }
+      ],
+      [
+        new StorePlatformError('away', 'No answer.', { retryAfter: 9 }),
+        { status: 502, more: { upstreamStatus: null }, headers: ['Retry-After', '9'] }
+      ],
+      [
+        new StorePlatformError('throttled', 'Too often.', { upstreamStatus: 429, retryAfter: 2 }),
+        { status: 502, more: { upstreamStatus: 429 }, headers: ['Retry-After', '2'] }
+      ],
+      [
+        new StorePlatformError('refused', 'Frozen.', { upstreamStatus: 402 }),
+        { status: 502, more: { upstreamStatus: 402 }, headers: [] }
+      ]
+    ]
+    for (const [next, expected] of cases) {
+      platform.next = next
+      await t.rejects(storefronts.create(merchantId, anInput()), errorLike({ ...expected }), JSON.stringify(expected))
+    }
+    t.equal(await storefronts.ofMerchant(merchantId), null)
+    t.equal(await f.runJobs(), 0, 'and nothing follows from it')
+  })
+
+  await t.test('create: credentials are one form or the other, whole', async t => {
+    const merchantId = await f.merchant()
+    const cases: ReadonlyArray<readonly [Partial<IntegrationInput>, object]> = [
+      [{}, { status: 400, error: 'Store credentials required' }],
+      [{ clientId: 'a' }, { errors: { ClientSecret: ['Must be given together with clientId.'] } }],
+      [{ clientSecret: 'a' }, { errors: { ClientId: ['Must be given together with clientSecret.'] } }],
+      [
+        { ...pair, adminApiToken: 'a' },
+        { errors: { AdminApiToken: ['Must be left out where clientId and clientSecret are given.'] } }
+      ]
+    ]
+    for (const [members, expected] of cases)
+      await t.rejects(
+        storefronts.create(merchantId, bare(members)),
+        errorLike({ ...expected }),
+        JSON.stringify(members)
+      )
+    t.equal(platform.asked.length, 0)
+  })
+
+  await t.test('create: a private host is refused before it is called', async t => {
+    const merchantId = await f.merchant()
+    for (const storefrontDomain of ['shop.internal', 'a.local', 'metadata.google.internal']) {
+      await t.rejects(
+        storefronts.create(merchantId, anInput({ storefrontDomain })),
+        errorLike({ errors: { StorefrontDomain: ['The host name is one of a private network.'] } }),
+        storefrontDomain
+      )
+    }
+    t.equal(platform.asked.length, 0)
+  })
+
+  await t.test('money is whole cents, exactly', async t => {
+    const merchantId = await f.merchant()
+    for (const [dollars, cents] of [
+      [0, 0],
+      [4.9, 490],
+      [0.07, 7],
+      [1.15, 115],
+      [19.99, 1999],
+      [1_000_000, 100_000_000],
+      [8.2e1, 8200],
+      [1.001, null],
+      [0.1 + 0.2, null],
+      [1e-3, null]
+    ] as const) {
+      t.equal(centsOf(dollars), cents, String(dollars))
+    }
+    for (const [cents, text] of [
+      [0, '0'],
+      [7, '0.07'],
+      [490, '4.9'],
+      [1999, '19.99'],
+      [100_000_000, '1000000']
+    ] as const)
+      t.equal(JSON.stringify(usd(cents)), text)
+    await t.rejects(
+      storefronts.create(merchantId, anInput({ domesticShippingUsd: 4.999 })),
+      errorLike({ errors: { DomesticShippingUsd: ['Must have at most 2 decimal places.'] } })
+    )
+    await t.rejects(
+      storefronts.create(merchantId, anInput({ freeShippingThresholdUsd: 0.001 })),
+      errorLike({ errors: { FreeShippingThresholdUsd: ['Must have at most 2 decimal places.'] } })
+    )
+    const made = await storefronts.create(
+      merchantId,
+      anInput({ domesticShippingUsd: 4.9, freeShippingThresholdUsd: 50, freeShippingEnabled: true, domesticOnly: true })
+    )
+    t.same(made.shipping, { domesticCents: 490, freeThresholdCents: 5000, freeEnabled: true, domesticOnly: true })
+  })
+
+  await t.test('update: only the fields to change, and nothing where none is named', async t => {
+    const merchantId = await f.merchant()
+    const made = await storefronts.create(
+      merchantId,
+      anInput({ domesticShippingUsd: 4.9, freeShippingThresholdUsd: 50 })
+    )
+    platform.asked.length = 0
+    clock.advance(1_000)
+    t.same(await storefronts.update(merchantId, {}), made)
+    t.same(await storefronts.ofMerchant(merchantId), made)
+    const changed = await storefronts.update(merchantId, {
+      isActive: false,
+      registryCategories: '["books"]',
+      defaultTaxLocation: 'us-ca-94107-1234',
+      claimWindowDays: 365,
+      listInRegistry: true,
+      registryDescription: 'd'
+    })
+    t.same(changed, {
+      ...made,
+      isActive: false,
+      registryCategories: '["books"]',
+      defaultTaxLocation: 'US-CA-94107-1234',
+      claimWindowDays: 365,
+      listInRegistry: true,
+      registryDescription: 'd',
+      updatedAt: clock.now()
+    })
+    t.same(
+      await storefronts.update(merchantId, {
+        freeShippingThresholdUsd: null,
+        defaultTaxLocation: null,
+        registryCategories: null,
+        registryDescription: null
+      }),
+      {
+        ...changed,
+        shipping: { ...made.shipping, freeThresholdCents: null },
+        defaultTaxLocation: null,
+        registryCategories: null,
+        registryDescription: null,
+        updatedAt: clock.now() + 1
+      },
+      'null clears, and updatedAt grows though the clock stands'
+    )
+    t.equal(platform.asked.length, 0, "nothing of it is the platform's affair")
+    for (const registryCategories of ['{}', 'books', '"books"', '[']) {
+      await t.rejects(
+        storefronts.update(merchantId, { registryCategories }),
+        errorLike({ errors: { RegistryCategories: ['Must be a JSON array as text, such as ["books"].'] } }),
+        registryCategories
+      )
+    }
+    await t.rejects(
+      storefronts.update(await f.merchant(), { isActive: true }),
+      errorLike({ status: 404, error: 'Store not found' })
+    )
+    await t.rejects(storefronts.update(await f.merchant(), {}), errorLike({ status: 404, error: 'Store not found' }))
+  })
+
+  await t.test('update: two at once both hold', async t => {
+    const merchantId = await f.merchant()
+    await storefronts.create(merchantId, anInput())
+    await Promise.all([
+      storefronts.update(merchantId, { domesticOnly: true }),
+      storefronts.update(merchantId, { domesticShippingUsd: 3 }),
+      storefronts.update(merchantId, { claimWindowDays: 7 })
+    ])
+    t.match(await storefronts.ofMerchant(merchantId), {
+      shipping: { domesticOnly: true, domesticCents: 300 },
+      claimWindowDays: 7
+    })
+  })
+
+  await t.test('update: credentials are tried first, and one form takes the place of the other', async t => {
+    const merchantId = await f.merchant()
+    const made = await storefronts.create(merchantId, anInput())
+    platform.next = new StorePlatformError('credentials', 'Not these.', { upstreamStatus: 401 })
+    await t.rejects(
+      storefronts.update(merchantId, { ...pair, domesticOnly: true }),
+      errorLike({ status: 400, error: 'Store credentials refused' })
+    )
+    platform.next = new StorePlatformError('away', 'No answer.', { upstreamStatus: 500 })
+    await t.rejects(
+      storefronts.update(merchantId, { ...pair, domesticOnly: true }),
+      errorLike({ status: 502, more: { upstreamStatus: 500 } })
+    )
+    t.same(await storefronts.ofMerchant(merchantId), made, 'all of it or nothing')
+    platform.next = null
+    const changed = await storefronts.update(merchantId, pair)
+    t.match(storefronts.access(changed), { clientId: 'client', adminApiToken: null, domain: made.storefrontDomain })
+    t.equal(platform.asked.at(-1)?.clientSecret?.reveal(), 'shpss_secret')
+    t.equal(
+      storefronts.access(await storefronts.update(merchantId, { clientSecret: 'rotated' })).clientSecret?.reveal(),
+      'rotated',
+      'the id stays'
+    )
+    t.match(storefronts.access(await storefronts.update(merchantId, { adminApiToken: 'shpat_other' })), {
+      clientId: null,
+      clientSecret: null
+    })
+    await t.rejects(
+      storefronts.update(merchantId, { clientSecret: 'a' }),
+      errorLike({ errors: { ClientId: ['Must be given together with clientSecret.'] } })
+    )
+  })
+
+  await t.test(
+    'the platform is asked for notifications after create and new credentials, again until it takes it',
+    async t => {
+      await f.runJobs()
+      platform.subscribed.length = 0
+      const merchantId = await f.merchant()
+      const made = await storefronts.create(merchantId, bare(pair))
+      platform.next = new StorePlatformError('away', 'No answer.')
+      await t.rejects(f.runJobs(), errorLike({ fault: 'away' }), 'the queue tries a job that throws again')
+      platform.next = null
+      await storefronts.update(merchantId, { clientSecret: 'rotated' })
+      t.equal(await f.runJobs(), 1)
+      t.same(platform.subscribed, [
+        { storefrontId: made.id, address: `https://pay.example.com/api/webhooks/storefront/${made.slug}` }
+      ])
+      await storefronts.update(merchantId, { isActive: false })
+      await storefronts.invalidateCatalog(merchantId)
+      t.equal(await f.runJobs(), 0, "nothing else is the platform's affair")
+      await storefronts.update(merchantId, { adminApiToken: 'shpat_token' })
+      t.equal(await f.runJobs(), 1)
+      t.equal(platform.subscribed.length, 1, 'without a secret nothing could tell a notification from a forged one')
+    }
+  )
+
+  await t.test(
+    'refresh-shop-info: canonical domain and handle from the platform; 400 without credentials, 502 when it says nothing',
+    async t => {
+      const merchantId = await f.merchant()
+      await t.rejects(storefronts.refreshShopInfo(merchantId), errorLike({ status: 404 }))
+      const made = await storefronts.create(merchantId, anInput())
+      platform.next = { ...info, domain: 'Books.myshopify.com' }
+      const refreshed = await storefronts.refreshShopInfo(merchantId)
+      t.same(refreshed, {
+        ...made,
+        storefrontDomain: 'books.myshopify.com',
+        shopHandle: 'books',
+        shopName: 'Books',
+        shopCountry: 'DE',
+        updatedAt: refreshed.updatedAt
+      })
+      for (const [fault, upstreamStatus] of [
+        ['credentials', 401],
+        ['shop', 404],
+        ['away', null],
+        ['throttled', 429],
+        ['refused', 200]
+      ] as const) {
+        platform.next = new StorePlatformError(fault, 'Nothing.', { upstreamStatus })
+        await t.rejects(
+          storefronts.refreshShopInfo(merchantId),
+          errorLike({ status: 502, error: 'No shop info from the platform', more: { upstreamStatus } }),
+          fault
+        )
+      }
+      platform.next = { ...info, currency: 'EUR' }
+      await t.rejects(
+        storefronts.refreshShopInfo(merchantId),
+        errorLike({ status: 400, error: 'Unsupported currency' })
+      )
+      t.same(await storefronts.ofMerchant(merchantId), refreshed)
+      await f.database.sql`update storefronts set admin_api_token = null where id = ${made.id}`
+      await t.rejects(
+        storefronts.refreshShopInfo(merchantId),
+        errorLike({ status: 400, error: 'No access token configured' })
+      )
+    }
+  )
+
+  await t.test(
+    'invalidate-cache: the store is another one for every process, though nothing else of it changes',
+    async t => {
+      const merchantId = await f.merchant()
+      await t.rejects(storefronts.invalidateCatalog(merchantId), errorLike({ status: 404 }))
+      const made = await storefronts.create(merchantId, anInput())
+      let read = 0
+      const catalogs = new Catalogs({
+        clock,
+        log: silentLog,
+        ttl: () => 300_000,
+        access: integration => storefronts.access(integration),
+        platform: {
+          catalog: store => {
+            read++
+            return platform.platform.catalog(store)
+          }
+        }
+      })
+      await catalogs.get(made)
+      await catalogs.get(await storefronts.own(merchantId))
+      t.equal(read, 1, 'until then it is kept')
+      const { updatedAt, ...rest } = await storefronts.invalidateCatalog(merchantId)
+      t.ok(updatedAt > made.updatedAt, 'in the same millisecond too')
+      t.match(made, rest)
+      await catalogs.get(await storefronts.own(merchantId))
+      t.equal(read, 2, 'forces catalog refresh on next request')
+    }
+  )
+
+  await t.test(
+    'the sandbox opens without credentials, and a store of another platform counts as inactive for buyers',
+    async t => {
+      const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })
+      const merchantId = await f.merchant()
+      const made = await sandbox.create(merchantId, bare())
+      t.match(integrationView(made), { hasAdminApiToken: false })
+      t.equal((await sandbox.bySlug(made.slug))?.isActive, true)
+      t.equal((await storefronts.bySlug(made.slug))?.isActive, false)
+      t.equal((await storefronts.byId(made.id))?.isActive, false)
+      t.equal((await storefronts.ofMerchant(merchantId))?.isActive, true, 'its merchant sees it as it stands')
+    }
+  )
+
+  await t.test('while the database is away the answer is 503, and nobody is told that there is no store', async t => {
+    const away = (): Promise<never> =>
+      Promise.reject(Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' }))
+    const broken = new Storefronts({
+      ...partsOf(f),
+      platform: platform.platform,
+      store: { nextId: away, insert: away, bySlug: away, byId: away, ofMerchant: away, listed: away, update: away }
+    })
+    const calls: ReadonlyArray<Promise<unknown>> = [
+      broken.bySlug('a'),
+      broken.byId(1),
+      broken.ofMerchant(1),
+      broken.listed(),
+      broken.own(1),
+      broken.create(1, anInput()),
+      broken.update(1, { isActive: true }),
+      broken.refreshShopInfo(1),
+      broken.invalidateCatalog(1)
+    ]
+    for (const call of calls)
+      await t.rejects(
+        answered(call),
+        errorLike({ status: 503, error: 'Service unavailable', headers: ['Retry-After', '5'] })
+      )
+  })
+
+  await t.test("the first merchant's store is made once and then left alone", async t => {
+    const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })
+    const merchantId = await f.merchant()
+    await firstStore(sandbox, merchantId)
+    const made = await sandbox.own(merchantId)
+    t.match(made, { slug: /^demo$/, isActive: true, shopName: 'Sandbox shop' })
+    await sandbox.update(merchantId, { isActive: false })
+    await firstStore(sandbox, merchantId)
+    t.equal((await sandbox.own(merchantId)).isActive, false)
+    const second = await f.merchant()
+    await firstStore(sandbox, second)
+    t.equal(await sandbox.ofMerchant(second), null, 'a slug that is taken is taken')
+  })
+})
+
+function partsOf(
+  f: Awaited<ReturnType<typeof openStores>>
+): Omit<ConstructorParameters<typeof Storefronts>[0], 'platform'> {
+  return {
+    store: new SqlIntegrationStore(f.database),
+    sealer: f.sealer,
+    clock: f.clock,
+    jobs: null,
+    publicUrl: () => 'https://pay.example.com'
+  }
+}

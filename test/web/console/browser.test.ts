@@ -1,0 +1,350 @@
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import type { Page } from 'playwright-core'
+import t from 'tap'
+import { noBrowser, openBrowser, openPage, picture } from '../pay/browser.ts'
+import { buy, startGateway } from '../../support/gateway.ts'
+import { eventually } from '../../support/gateway-process.ts'
+import { isAuthentic, startReceiver } from '../../fakes/receiver.ts'
+import { countingUpstream } from '../../security/shop.ts'
+import { fillTraffic } from '../../payments/traffic/fixture.ts'
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const PATIENCE = { timeout: 60_000 }
+/** Bytes of a page with what it loads. */
+const MOST = 60_000
+
+/** What axe finds, as `rule: element`. */
+async function faultsOf(page: Page): Promise<readonly string[]> {
+  // The page's policy lets no script in that is written into it; this is run from outside, as the browser's own tools are.
+  await page.evaluate(AXE)
+  // What axe.run gives, as far as it is read.
+  const found = (await page.evaluate('axe.run(document)')) as {
+    violations: Array<{ id: string; nodes: Array<{ html: string }> }>
+  }
+  return found.violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 160)}`))
+}
+
+/**
+ * What the Tab key does not come to, or where nothing shows that it has. Run in the page; radio buttons of a group are one
+ * stop, what is not to be seen is none, and of a date the browser marks the part that is typed into.
+ */
+const STOPS = `globalThis.stops = [...document.querySelectorAll('a[href], button, input:not([type=hidden], [type=radio]), select, textarea, summary')]
+  .filter(each => each.checkVisibility({ visibilityProperty: true }) && !each.disabled)`
+const AT = `(() => {
+  const at = document.activeElement
+  const { outlineStyle, boxShadow } = getComputedStyle(at)
+  return { stop: globalThis.stops.indexOf(at), isEnd: at === document.body, isSeen: at.type === 'date' || outlineStyle !== 'none' || boxShadow !== 'none' }
+})()`
+
+async function notByKeyboard(page: Page): Promise<readonly string[]> {
+  await page.evaluate(STOPS)
+  const count = Number(await page.evaluate('globalThis.stops.length'))
+  const [reached, unseen] = [new Set<number>(), new Set<number>()]
+  // A scrolling table and a group of radio buttons are stops too.
+  for (let presses = 0; presses < count + 20; presses++) {
+    await page.keyboard.press('Tab')
+    // What AT gives.
+    const { stop, isEnd, isSeen } = (await page.evaluate(AT)) as { stop: number; isEnd: boolean; isSeen: boolean }
+    if (isEnd && presses > 0) break
+    if (stop >= 0) reached.add(stop)
+    if (stop >= 0 && !isSeen) unseen.add(stop)
+  }
+  const missed = Array.from({ length: count }, (_, stop) => stop).filter(stop => !reached.has(stop) || unseen.has(stop))
+  const named = missed.map(stop => page.evaluate(`globalThis.stops[${stop}].outerHTML.slice(0, 160)`))
+  return (await Promise.all(named)).map(String)
+}
+
+t.test('the console in a browser', { skip: noBrowser }, async t => {
+  const gateway = await startGateway(t)
+  const upstream = await countingUpstream(t)
+  const browser = await openBrowser(t)
+  const signIn = async (page: Page, key: string): Promise<void> => {
+    await page.goto(`${gateway.url}/sign-in`)
+    await page.getByLabel('API key').fill(key)
+    await page.getByLabel('API key').press('Enter')
+    await page.waitForURL(/\/(console|operator)$/, PATIENCE)
+  }
+
+  await t.test('without a program: an API is made, sells a request, is paused and removed', async t => {
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByLabel('1. Name').fill('Wetter <b> 🦊')
+    await page.getByLabel('2. Address of your API').fill('https://api.example.com')
+    await page.getByLabel('3. Satoshis for a request').fill('21')
+    await page.getByLabel('2. Address of your API').fill(upstream.origin)
+    await page.getByRole('button', { name: 'Make it' }).click()
+    await page.getByRole('heading', { name: 'Wetter <b> 🦊' }).waitFor(PATIENCE)
+    t.ok(await page.getByText('Made.').isVisible())
+    const address = new URL((await page.locator('#url').textContent()) ?? '').pathname
+    const token = await buy(gateway, `${address}x`)
+    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).text, 'sold')
+    await page.goto(`${gateway.url}/console`)
+    t.ok(await page.getByText('21 sats').first().isVisible(), 'it has earned')
+    await page.goto(`${gateway.url}/console/sales`)
+    await page.getByText('Revoke', { exact: true }).locator('visible=true').last().click()
+    await page
+      .getByRole('button', { name: /^Revoke/ })
+      .first()
+      .click()
+    t.ok(await page.getByText('Revoked. Nobody can use it any more.').isVisible())
+    t.equal((await gateway.send('GET', `${address}x`, { headers: { authorization: token } })).status, 401)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByRole('link', { name: 'Wetter' }).click()
+    await page.getByRole('button', { name: 'Pause it' }).click()
+    t.equal((await gateway.send('GET', `${address}x`)).status, 404)
+    await page.getByText('Remove it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Remove', exact: true }).click()
+    t.ok(await page.getByText('None yet. Name an address').isVisible())
+    t.same(faults, [])
+  })
+
+  await t.test('what is wrong is said where it was typed, and what was typed stays', async t => {
+    const { page } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/apis`)
+    await page.getByLabel('1. Name').fill('mine')
+    await page.getByLabel('2. Address of your API').fill('ftp://example.com')
+    await page.getByRole('button', { name: 'Make it' }).click()
+    await page.getByRole('alert').waitFor(PATIENCE)
+    t.equal(await page.getByLabel('1. Name').inputValue(), 'mine')
+  })
+
+  await t.test('without a program: a further webhook endpoint is made, tried, paused and removed', async t => {
+    const receiver = await startReceiver()
+    t.teardown(() => receiver.close())
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/webhooks`)
+    await page.getByText('Tell a further address').click()
+    await page.getByLabel('Further address').fill(`${receiver.url}/ledger`)
+    await page.getByLabel('payment.paid').check()
+    await page.getByRole('button', { name: 'Tell it too' }).click()
+    const secret = (await page.locator('#secret').textContent()) ?? ''
+    await page.getByRole('link', { name: 'I have kept it' }).click()
+    await page.getByRole('button', { name: /^Send a test event/ }).click()
+    await page.getByRole('heading', { name: 'The test event arrived' }).waitFor(PATIENCE)
+    const [sent] = receiver.received
+    t.ok(sent !== undefined && isAuthentic(sent, secret, Date.now()))
+    const made = (
+      await gateway.merchantSend('POST', '/api/payments', {
+        orderId: 'told twice',
+        amount: '0.0001',
+        currency: 'BTC'
+      })
+    ).json() as { lightningInvoice: string }
+    await gateway.pay(made.lightningInvoice)
+    await receiver.until(2)
+    await page.goto(`${gateway.url}/console/webhooks`)
+    t.ok(await page.getByRole('rowheader', { name: 'payment.paid' }).isVisible())
+    await page.getByRole('link', { name: `${receiver.url}/ledger` }).click()
+    t.ok(await page.getByLabel('payment.paid').isChecked())
+    await page.getByText('Pause it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Pause', exact: true }).click()
+    t.ok(await page.getByText('paused', { exact: true }).isVisible())
+    await page.getByText('Remove it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Remove', exact: true }).click()
+    t.ok(await page.getByText('No address is set').isVisible())
+    t.same(faults, [])
+  })
+
+  await t.test(
+    'without a program: a plan is bought by card, and its card is changed on the page of the card',
+    async t => {
+      await gateway.database.sql`update merchants set plan_tier = 'free' where id = ${gateway.merchant.id}`
+      const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+      await signIn(page, gateway.merchant.apiKey)
+      await page.goto(`${gateway.url}/console/plan`)
+      await page.getByRole('button', { name: 'Buy a month after month by card' }).click()
+      await page.waitForURL('**/billing/sandbox/**', PATIENCE)
+      await page.getByRole('button', { name: 'Subscribe' }).click()
+      await page.getByRole('link', { name: 'Continue' }).click()
+      await page.waitForURL('**/console/plan', PATIENCE)
+      for (let at = 0; at < 50 && !(await page.getByText('from your card').isVisible()); at++) await page.reload()
+      t.ok(await page.getByText('from your card').isVisible(), 'the next payment')
+      await page.getByRole('button', { name: 'Card, invoices and cancelling' }).click()
+      await page.getByRole('heading', { name: 'Your subscription' }).waitFor(PATIENCE)
+      await page.getByRole('link', { name: 'Go back' }).click()
+      await page.waitForURL('**/console/plan', PATIENCE)
+      t.same(faults, [])
+    }
+  )
+
+  await t.test('the page of the card may stand at another host: the policy lets the browser go there', async t => {
+    const { page, faults } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.route('**/console/plan', async route => {
+      if (route.request().method() !== 'POST') return await route.continue()
+      const response = await route.fetch()
+      const body = (await response.text()).replaceAll(
+        /http:\/\/[^"]+\/billing\/sandbox\/[^"]+/g,
+        'https://billing.example/card'
+      )
+      await route.fulfill({ response, body })
+    })
+    await page.route('https://billing.example/**', route => route.fulfill({ body: 'the page of the card' }))
+    await page.goto(`${gateway.url}/console/plan`)
+    await page.getByRole('button', { name: 'Card, invoices and cancelling' }).click()
+    await page.waitForURL('https://billing.example/card', PATIENCE)
+    t.same(faults, [])
+  })
+
+  await t.test('without a program: a store is opened, closed, and its order is given back', async t => {
+    await gateway.database.sql`update merchants set refunds_enabled = true`
+    const { page, faults } = await openPage(t, browser, { javaScriptEnabled: false })
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/store`)
+    const slug = new URL(
+      (await page.getByRole('link', { name: 'Look at it' }).getAttribute('href')) ?? '',
+      page.url()
+    ).pathname
+      .split('/')
+      .at(-1)
+    const body = { items: [{ variantId: 10101, quantity: 1 }] }
+    const headers = { 'x-buyer-location': 'US-CA-94107' }
+    const asked = await gateway.send('POST', `/api/storefront/${slug}/checkout`, { headers, body })
+    const [, invoice = ''] = /invoice="([^"]+)"/.exec(String(asked.headers['www-authenticate'])) ?? []
+    await page.goto(`${gateway.url}/console/store`)
+    t.ok(await page.locator('.badge', { hasText: 'not paid' }).first().isVisible())
+    await page.getByText('Close it', { exact: true }).click()
+    await page.getByRole('button', { name: 'Close', exact: true }).click()
+    t.ok(await page.getByText('The store is closed').isVisible())
+    await page.getByRole('button', { name: 'Open it again' }).click()
+    await page.getByLabel('What is said of it there').fill('Books <b>')
+    await page.getByRole('button', { name: 'Save' }).first().click()
+    t.equal(await page.getByLabel('What is said of it there').inputValue(), 'Books <b>')
+    await gateway.pay(invoice)
+    const giveBack = page.getByText('Give it back').first()
+    for (let at = 0; at < 50 && !(await giveBack.isVisible()); at++) await page.reload()
+    await giveBack.click()
+    await page.getByLabel('To', { exact: true }).fill('bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080')
+    await page.getByRole('button', { name: /^Refund/ }).click()
+    t.ok(await page.getByText('The refund is on its way.').isVisible())
+    t.same(faults, [])
+  })
+
+  await t.test(
+    'every page of both consoles: axe finds nothing, all is reached by keyboard, 320 pixels are enough, light and dark, under 60 KB, nobody else is asked',
+    async t => {
+      for (let at = 1; at <= 3; at++)
+        await gateway.merchantSend('POST', '/api/payments', {
+          orderId: `order ${at} <script>alert(1)</script>`,
+          amount: '0.00012345',
+          currency: 'BTC',
+          customerName: 'עברית 🦊'
+        })
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+      const proxies = (await gateway.merchantSend('GET', '/api/proxy')).json() as Array<{ proxyId: string }>
+      const { payments } = (await gateway.merchantSend('GET', '/api/payments')).json() as {
+        payments: Array<{ invoiceId: string }>
+      }
+      const { endpointId } = (
+        await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', {
+          url: 'http://localhost:9900/hooks',
+          events: ['payment.paid']
+        })
+      ).json() as { endpointId: string }
+      const sold = (
+        await gateway.merchantSend('POST', '/api/payments', { orderId: 'told', amount: '0.00002', currency: 'BTC' })
+      ).json() as { lightningInvoice: string }
+      await gateway.pay(sold.lightningInvoice)
+      const deliveryId = await eventually('a webhook is written', async () => {
+        const listed = await gateway.merchantSend('GET', '/api/merchant/webhooks/deliveries')
+        return (listed.json() as { deliveries: Array<{ id: string }> }).deliveries[0]?.id ?? null
+      })
+      const ids: Readonly<Record<string, string>> = {
+        invoiceId: payments[0]?.invoiceId ?? '',
+        proxyId: proxies[0]?.proxyId ?? '',
+        endpointId,
+        deliveryId,
+        merchantId: String(gateway.merchant.id),
+        sessionId: '0'.repeat(64)
+      }
+      await fillTraffic(gateway.database, '* /demo/*')
+      for (const [console, key] of [
+        ['console', gateway.merchant.apiKey],
+        ['operator', gateway.adminKey]
+      ] as const) {
+        const paths = gateway.operations
+          .filter(({ method, path }) => method === 'GET' && new RegExp(`^/${console}(/|$)`).test(path))
+          .map(({ path }) => path.replaceAll(/:(\w+)/g, (_whole, name: string) => ids[name] ?? '1'))
+        for (const options of [
+          { colorScheme: 'light' },
+          { colorScheme: 'dark', viewport: { width: 320, height: 640 } }
+        ] as const) {
+          const { page, faults } = await openPage(t, browser, options)
+          await signIn(page, key)
+          for (const path of paths) {
+            let bytes = 0
+            const others: string[] = []
+            const count = (response: { url(): string; body(): Promise<Buffer> }): void => {
+              if (!response.url().startsWith(gateway.url)) others.push(response.url())
+              void response.body().then(
+                body => (bytes += body.byteLength),
+                () => 0
+              )
+            }
+            page.on('response', count)
+            await page.goto(`${gateway.url}${path}`, { waitUntil: 'networkidle' })
+            page.off('response', count)
+            const name = `${path} (${options.colorScheme})`
+            t.same(await faultsOf(page), [], `${name}: axe`)
+            t.ok(bytes < MOST, `${name}: ${bytes} bytes`)
+            t.same(others, [], `${name}: nobody else is asked`)
+            if (!('viewport' in options)) t.same(await notByKeyboard(page), [], `${name}: by keyboard`)
+            if ('viewport' in options)
+              t.equal(await page.evaluate('document.documentElement.scrollWidth'), 320, `${name}: width`)
+            if (path === '/console') await picture(page, `console-${options.colorScheme}`)
+            if (path === '/operator' && !('viewport' in options)) await picture(page, 'operator')
+            if (path === '/operator/routes' && !('viewport' in options)) await picture(page, 'operator-routes')
+          }
+          t.same(
+            faults.filter(text => !text.includes('404')),
+            []
+          )
+        }
+      }
+    }
+  )
+
+  await t.test('a list shows what happens while it is open, and lets be what somebody is at work in', async t => {
+    const { page, faults } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console/payments`)
+    const made = await gateway.merchantSend('POST', '/api/payments', {
+      orderId: 'while <b>looking',
+      amount: '0.0001',
+      currency: 'BTC'
+    })
+    const row = page.getByRole('row', { name: 'while <b>looking' })
+    await row.waitFor(PATIENCE)
+    t.notMatch(await row.textContent(), /UTC/, 'in the own time of the reader')
+    await row.getByRole('link').focus()
+    await gateway.pay((made.json() as { lightningInvoice: string }).lightningInvoice)
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'while <b>looking')
+    await row.getByRole('link').blur()
+    await row.getByText('paid', { exact: true }).waitFor(PATIENCE)
+    t.same(faults, [])
+  })
+
+  await t.test('by keyboard alone: from signing in to the payments', async t => {
+    const { page } = await openPage(t, browser)
+    await signIn(page, gateway.merchant.apiKey)
+    await page.goto(`${gateway.url}/console`)
+    await page.keyboard.press('Tab')
+    t.equal(await page.evaluate('document.activeElement.textContent'), 'To the content')
+    await page.keyboard.press('Enter')
+    t.equal(await page.evaluate('document.activeElement.id'), 'content')
+    for (let at = 0; at < 30; at++) {
+      await page.keyboard.press('Shift+Tab')
+      if ((await page.evaluate('document.activeElement.textContent')) === 'Payments') break
+    }
+    await page.keyboard.press('Enter')
+    await page.waitForURL('**/console/payments', PATIENCE)
+  })
+})

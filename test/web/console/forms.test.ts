@@ -1,0 +1,456 @@
+import t from 'tap'
+import { sell } from '../../selling/sales/fixture.ts'
+import { mailedLinks } from '../sign-in/mails.ts'
+import { startGateway } from '../../support/gateway.ts'
+import { nothingMeasured } from '../../../src/payments/traffic/measured.ts'
+import { TrafficStore } from '../../../src/payments/traffic/store.ts'
+import { asPerson, cookieOf, sessionOf } from './session.ts'
+
+t.test('a further key is made, works, is replaced with an overlap, and is removed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const made = await asPerson(gateway, cookie, '/console/keys', { do: 'make', name: 'Kasse <b>', may: 'read' })
+  const [key = ''] = /bg_[\w-]+/.exec(made.text.slice(made.text.indexOf('<main'))) ?? []
+  const status = async (apiKey: string) =>
+    (await gateway.send('GET', '/api/merchant/me', { headers: { 'x-api-key': apiKey } })).status
+  t.equal(await status(key), 200)
+  t.match((await asPerson(gateway, cookie, '/console/keys')).text, /Kasse &lt;b>/)
+  const keyId = key.split('_')[1] ?? ''
+  const replaced = await asPerson(gateway, cookie, '/console/keys', { do: 'rotate', keyId, overlap: '3600' })
+  const [other = ''] = /bg_[\w-]+/.exec(replaced.text.slice(replaced.text.indexOf('<main'))) ?? []
+  t.not(other, key)
+  t.same([await status(key), await status(other)], [200, 200], 'both work for an hour')
+  const gone = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  t.equal(gone.status, 303)
+  t.equal(await status(other), 401)
+  const again = await asPerson(gateway, cookie, '/console/keys', { do: 'remove', keyId: other.split('_')[1] ?? '' })
+  t.equal(again.status, 422, 'a second tab is told that it is gone')
+  t.match((await asPerson(gateway, cookie, '/console/keys', { do: 'first' })).text, /fetched already/)
+  const changes = (await asPerson(gateway, cookie, '/console/changes')).text
+  t.match(changes, /remove api key/)
+  t.notMatch(changes, new RegExp(other))
+})
+
+t.test('of two operators who change the plan of an account the second is told, and changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const { id } = gateway.merchant
+  const headers = { 'x-api-key': gateway.adminKey }
+  const tier = async () =>
+    ((await gateway.send('GET', `/api/admin/merchants/${id}`, { headers })).json() as { planTier: string }).planTier
+  const was = await tier()
+  const [first = '', second = ''] = ['free', 'individual', 'l402'].filter(name => name !== was)
+  const path = `/operator/merchants/${id}`
+  t.equal((await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: first })).status, 303)
+  const told = await asPerson(gateway, cookie, path, { do: 'plan', was, planTier: second })
+  t.equal(told.status, 422)
+  t.match(told.text, `it is ${first} now`)
+  t.equal(await tier(), first)
+})
+
+t.test('the operator changes the state and the end of a subscription, and the second of two is told', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const path = `/operator/merchants/${gateway.merchant.id}`
+  const api = `/api/admin/merchants/${gateway.merchant.id}`
+  const headers = { 'x-api-key': gateway.adminKey }
+  const now = async () => (await gateway.send('GET', api, { headers })).json() as Record<string, unknown>
+  const was =
+    /name="do" value="subscription"\/><input type="hidden" name="was" value="([^"]*)"/.exec(
+      (await asPerson(gateway, cookie, path)).text
+    )?.[1] ?? ''
+  const form = {
+    do: 'subscription',
+    was,
+    subscriptionStatus: 'past_due',
+    currentPeriodEnd: '2026-12-31T23:59:59.000Z'
+  }
+  t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+  t.match(await now(), { subscriptionStatus: 'past_due', currentPeriodEnd: '2026-12-31T23:59:59.000Z' })
+  const late = await asPerson(gateway, cookie, path, { ...form, subscriptionStatus: 'active' })
+  t.equal(late.status, 422)
+  t.match(late.text, /it is past_due, until 2026-12-31T23:59:59.000Z now/)
+  const told = { ...form, was: 'past_due, until 2026-12-31T23:59:59.000Z' }
+  const wrong = await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: 'soon' })
+  t.equal(wrong.status, 422)
+  t.match(wrong.text, /value="soon"/, 'what was typed stays')
+  t.equal((await asPerson(gateway, cookie, path, { ...told, currentPeriodEnd: '' })).status, 303)
+  t.match(await now(), { currentPeriodEnd: null })
+  t.equal((await asPerson(gateway, cookie, path, { do: 'reactivate', was: 'deactivated' })).status, 422)
+  t.equal((await asPerson(gateway, cookie, path, { do: 'deactivate', was: 'active' })).status, 303)
+  t.match(await now(), { isActive: false })
+})
+
+t.test('of two tabs that change the same thing the second is told, and changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5
+    })
+  ).json() as { proxyId: string }
+  for (const [path, first, second] of [
+    ['/console/settings', { do: 'colour', was: '', colour: '#c2410c' }, { do: 'colour', was: '', colour: '#000000' }],
+    [
+      '/console/webhooks',
+      { do: 'url', was: '', webhookUrl: 'https://one.example.com/' },
+      { do: 'url', was: '', webhookUrl: 'https://two.example.com/' }
+    ],
+    [
+      `/console/apis/${proxyId}`,
+      { do: 'price', was: '5', defaultPriceSats: '6' },
+      { do: 'price', was: '5', defaultPriceSats: '7' }
+    ]
+  ] as const) {
+    t.ok((await asPerson(gateway, cookie, path, first)).status < 400, path)
+    const told = await asPerson(gateway, cookie, path, second)
+    t.equal(told.status, 422, path)
+    t.match(told.text, /Somebody has changed this/)
+  }
+  t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+    colour: '#c2410c',
+    webhook: { url: 'https://one.example.com/' }
+  })
+})
+
+/** What the form of a page that does this showed when it was made; nothing for one that does not say. */
+function wasOfForm(page: string, does: string): string {
+  const form = page.split('<form').find(each => each.includes(`name="do" value="${does}"`)) ?? ''
+  return / name="was" value="([^"]*)"/.exec(form.split('</form')[0] ?? '')?.[1] ?? ''
+}
+
+t.test(
+  'what is paused, opened and keyed tells the second of two tabs, also where one key took the place of another',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    await gateway.database.sql`update merchants set plan_tier = 'individual'`
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+    ).json() as { proxyId: string }
+    const { endpointId } = (
+      await gateway.merchantSend('POST', '/api/merchant/webhooks/endpoints', { url: 'https://books.example.com/' })
+    ).json() as { endpointId: string }
+    const settings = async () => (await asPerson(gateway, cookie, '/console/settings')).text
+    const isTold = async (path: string, form: Readonly<Record<string, string>>) => {
+      const told = await asPerson(gateway, cookie, path, form)
+      t.equal(told.status, 422, `${path} ${form['do']}`)
+      t.match(told.text, /Somebody has changed this/)
+    }
+    for (const path of [`/console/apis/${proxyId}`, `/console/webhooks/${endpointId}`]) {
+      const pause = { do: 'pause', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'pause') }
+      t.equal((await asPerson(gateway, cookie, path, pause)).status, 303, path)
+      await isTold(path, pause)
+      const resume = { do: 'resume', was: wasOfForm((await asPerson(gateway, cookie, path)).text, 'resume') }
+      t.equal((await asPerson(gateway, cookie, path, resume)).status, 303, path)
+      await isTold(path, resume)
+    }
+    const first = await settings()
+    const save = { do: 'provider', slot: 'primary', was: wasOfForm(first, 'provider') }
+    const remove = { do: 'remove', slot: 'primary', was: wasOfForm(first, 'remove') }
+    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...save, key: 'sandbox-one' })).status, 200)
+    await isTold('/console/settings', { ...save, key: 'sandbox-two' })
+    await isTold('/console/settings', remove)
+    const again = { ...save, was: wasOfForm(await settings(), 'provider') }
+    t.equal((await asPerson(gateway, cookie, '/console/settings', { ...again, key: 'sandbox-one' })).status, 200)
+    await isTold('/console/settings', { ...again, key: 'sandbox-one' })
+    t.notMatch(await settings(), /sandbox-one/)
+    t.match((await gateway.merchantSend('GET', '/api/merchant/settings')).json(), {
+      providers: [{ slot: 'primary', hasKey: true }]
+    })
+  }
+)
+
+t.test(
+  'an API whose price is in dollars or by request gets one in satoshis, and the page says truly which',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 1000,
+        defaultPrice: '$0.002'
+      })
+    ).json() as { proxyId: string }
+    const path = `/console/apis/${proxyId}`
+    const proxy = async () => (await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as object
+    const inDollars = (await asPerson(gateway, cookie, path)).text
+    t.match(inDollars, /USD 0\.002, never more than 1,000 sats/)
+    t.notMatch(inDollars, /value="1000"/, 'the cap is not shown as the price')
+    const set = { do: 'price', was: wasOfForm(inDollars, 'price'), defaultPriceSats: '500' }
+    t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+    t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: undefined })
+    t.match((await asPerson(gateway, cookie, path)).text, /value="500"/)
+
+    const byModel = (price: string) => ({ by: { query: 'model' }, of: { small: price }, else: 'USD 0.001' })
+    const change = async (defaultPrice: unknown) =>
+      t.equal((await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { defaultPrice })).status, 200)
+    const endpoints = (price: string) => [{ pathPattern: '/chat', priceSats: 500, price: byModel(price) }]
+    const changeEndpoints = async (price: string) =>
+      t.equal(
+        (await gateway.merchantSend('PUT', `/api/proxy/${proxyId}`, { endpoints: endpoints(price) })).status,
+        200,
+        price
+      )
+    await changeEndpoints('USD 0.0001')
+    const was = wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
+    await changeEndpoints('USD 0.0002')
+    const removal = { do: 'endpoint-remove', was, method: '', pathPattern: '/chat' }
+    t.equal((await asPerson(gateway, cookie, path, removal)).status, 422, 'so is one of an address')
+    await change(byModel('USD 0.0001'))
+    const byRequest = (await asPerson(gateway, cookie, path)).text
+    t.match(byRequest, /by request, never more than 500 sats/)
+    const late = { do: 'price', was: wasOfForm(byRequest, 'price'), defaultPriceSats: '9' }
+    await change(byModel('USD 0.0002'))
+    const told = await asPerson(gateway, cookie, path, late)
+    t.equal(told.status, 422, 'another table of prices is another price')
+    t.match(told.text, /it is by request, never more than 500 sats now/)
+    t.match(await proxy(), { defaultPriceSats: 500, defaultPrice: byModel('USD 0.0002') })
+  }
+)
+
+t.test('addresses of an API get a price of their own, and what else their entries say stays', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const meter = { unit: 'token', usage: 'openai', inputMsat: 2, outputMsat: 8, estimate: 100 }
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5,
+      endpoints: [
+        {
+          pathPattern: '/in-dollars',
+          priceSats: 1000,
+          price: '$0.002',
+          description: 'Maps',
+          tokenValiditySeconds: 600
+        },
+        { method: 'POST', pathPattern: '/chat', priceSats: 2000, meter }
+      ]
+    })
+  ).json() as { proxyId: string }
+  const endpoints = async () =>
+    ((await gateway.merchantSend('GET', `/api/proxy/${proxyId}`)).json() as { endpoints: object[] }).endpoints
+  const path = `/console/apis/${proxyId}`
+  const wasOf = async () => wasOfForm((await asPerson(gateway, cookie, path)).text, 'endpoint')
+  const before = await endpoints()
+  const was = await wasOf()
+  const set = { do: 'endpoint', was, method: 'GET', pathPattern: '/reports/*', priceSats: '40' }
+  t.equal((await asPerson(gateway, cookie, path, set)).status, 303)
+  t.match(await endpoints(), [...before, { method: 'GET', pathPattern: '/reports/*', priceSats: 40 }])
+  const late = await asPerson(gateway, cookie, path, { ...set, priceSats: '41' })
+  t.equal(late.status, 422)
+  t.match(late.text, /Somebody has changed this/)
+  const bad = await asPerson(gateway, cookie, path, { ...set, was: await wasOf(), pathPattern: 'reports' })
+  t.equal(bad.status, 422)
+  t.match(bad.text, /Must begin with \//)
+  t.match(bad.text, /value="reports"/, 'what was typed stays')
+  await asPerson(gateway, cookie, path, {
+    ...set,
+    was: await wasOf(),
+    method: 'POST',
+    pathPattern: '/chat',
+    priceSats: '3000'
+  })
+  t.match(await endpoints(), [before[0], { ...before[1], priceSats: 3000 }, { pathPattern: '/reports/*' }])
+  await asPerson(gateway, cookie, path, {
+    ...set,
+    was: await wasOf(),
+    method: '',
+    pathPattern: '/in-dollars',
+    priceSats: '7'
+  })
+  const { price: _price, ...first } = before[0] as { price: string }
+  t.same((await endpoints())[0], { ...first, priceSats: 7 }, 'in satoshis from now on')
+  await asPerson(gateway, cookie, path, {
+    do: 'endpoint-remove',
+    was: await wasOf(),
+    method: 'POST',
+    pathPattern: '/chat'
+  })
+  t.match(await endpoints(), [{ pathPattern: '/in-dollars' }, { pathPattern: '/reports/*' }])
+  t.equal((await endpoints()).length, 2)
+})
+
+t.test('a further webhook endpoint: of two tabs the second is told, and its secret is replaced', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  await gateway.database.sql`update merchants set plan_tier = 'free'`
+  const add = { do: 'add', url: 'https://ledger.example.com/' }
+  const refused = await asPerson(gateway, cookie, '/console/webhooks', add)
+  t.equal(refused.status, 422)
+  t.match(refused.text, /This plan allows 1 webhook endpoint;/)
+  t.match(refused.text, /value="https:\/\/ledger.example.com\/"/, 'what was typed stays')
+  await gateway.database.sql`update merchants set plan_tier = 'individual'`
+  t.match((await asPerson(gateway, cookie, '/console/webhooks', add)).text, /whsec_/)
+  const [{ endpointId }] = (await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json() as [
+    { endpointId: string }
+  ]
+  const path = `/console/webhooks/${endpointId}`
+  const change = { do: 'change', was: 'https://ledger.example.com/: *', url: 'https://books.example.com/' }
+  t.equal((await asPerson(gateway, cookie, path, { ...change, events: 'payment.paid' })).status, 303)
+  const told = await asPerson(gateway, cookie, path, change)
+  t.equal(told.status, 422)
+  t.match(told.text, /Somebody has changed this/)
+  t.match((await gateway.merchantSend('GET', '/api/merchant/webhooks/endpoints')).json(), [
+    { url: 'https://books.example.com/', events: ['payment.paid'] }
+  ])
+  t.match((await asPerson(gateway, cookie, path, { do: 'rotate' })).text, /whsec_/)
+  t.equal((await asPerson(gateway, cookie, '/console/webhooks/first')).status, 404)
+  t.equal((await asPerson(gateway, cookie, '/console/webhooks/nothing', change)).status, 404)
+})
+
+t.test('settings say which provider makes the invoices, why, and what its key needs; a key is removed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const shown = (await asPerson(gateway, cookie, '/console/settings')).text
+  t.match(shown, /provider makes them, because/)
+  const was = wasOfForm(shown, 'remove')
+  await asPerson(gateway, cookie, '/console/settings', { do: 'remove', was, slot: 'primary' })
+  t.match((await asPerson(gateway, cookie, '/console/settings')).text, /Its key is not saved yet/)
+})
+
+t.test('a viewer sees every page and no form that changes something, and is refused one that is made up', async t => {
+  const gateway = await startGateway(t)
+  const email = 'viewer@example.com'
+  await gateway.merchantSend('POST', '/api/merchant/members', { email, role: 'viewer' })
+  const { proxyId } = (
+    await gateway.merchantSend('POST', '/api/proxy', {
+      name: 'Weather',
+      targetBaseUrl: 'https://api.example.com',
+      defaultPriceSats: 5
+    })
+  ).json() as { proxyId: string }
+  const [link = ''] = await mailedLinks(gateway.data, email, 1)
+  const cookie = cookieOf(await gateway.send('POST', new URL(link).pathname))
+  const paths = gateway.operations
+    .filter(({ method, path }) => method === 'GET' && /^\/console(\/|$)/.test(path))
+    .map(({ path }) => path.replace(':proxyId', proxyId).replaceAll(/:\w+/g, '1'))
+  for (const path of paths) {
+    const main = (await asPerson(gateway, cookie, path)).text.split('<main')[1] ?? ''
+    t.notMatch(main, /<form method="post"/, path)
+  }
+  for (const [path, form] of [
+    ['/console/settings', { do: 'colour', was: '', colour: '#c2410c' }],
+    ['/console/keys', { do: 'make', name: 'mine', may: 'all' }],
+    ['/console/apis', { name: 'mine', targetBaseUrl: 'https://api.example.com', defaultPriceSats: '5' }],
+    [`/console/apis/${proxyId}`, { do: 'remove' }]
+  ] as const) {
+    const refused = await asPerson(gateway, cookie, path, form)
+    t.equal(refused.status, 422, path)
+    t.match(refused.text, /needs the role/)
+  }
+})
+
+t.test(
+  'the pages of APIs show what each earned and what was asked of them, over a day and over 30, with the figures as a table',
+  async t => {
+    const gateway = await startGateway(t)
+    const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+    const { proxyId } = (
+      await gateway.merchantSend('POST', '/api/proxy', {
+        name: 'Weather',
+        targetBaseUrl: 'https://api.example.com',
+        defaultPriceSats: 5
+      })
+    ).json() as { proxyId: string }
+    t.match(
+      (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
+      /Nobody asked for anything in this time/
+    )
+    const at = Date.now() - 3_600_000
+    await new TrafficStore(gateway.database).write({
+      process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
+      rows: [],
+      proxies: [
+        {
+          at: Math.floor(at / 3_600_000) * 3_600_000,
+          route: proxyId,
+          ...nothingMeasured(),
+          requests: 1234,
+          asked: 77,
+          paidRequests: 55,
+          serverErrors: 11,
+          latencies: new Map([[20, 1234]])
+        }
+      ],
+      faults: []
+    })
+    // Later than what the sums have been made of already.
+    const now = Date.now()
+    const proxy = { source: 'proxy', merchantId: String(gateway.merchant.id) } as const
+    await sell(gateway.database, now, { ...proxy, proxyId, amountSats: 1234321 })
+    await sell(gateway.database, now, { ...proxy, proxyId: 'other-1', amountSats: 17 })
+    const own = (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text
+    t.match(own, /1,234,321 sats/, 'what it earned')
+    t.match(own, /Satoshis earned by day/)
+    t.notMatch(own, /1,234,338/, 'and not what others did')
+    t.match(
+      (await asPerson(gateway, cookie, '/console/apis')).text,
+      /data-label="Earned in 30 days"[^>]*>1,234,321 sats/
+    )
+    for (let other = 0; other < 20; other++)
+      await sell(gateway.database, now, { ...proxy, proxyId: `more-${other}`, amountSats: 2_000_000 })
+    t.match((await asPerson(gateway, cookie, '/console/apis')).text, /30 days"[^>]*>less than those 20/)
+    t.match(
+      (await asPerson(gateway, cookie, `/console/apis/${proxyId}`)).text,
+      /1,234,321 sats/,
+      'its own page says it'
+    )
+    const chosen = (await asPerson(gateway, cookie, `/console/apis/${proxyId}?over=month&by=hour`)).text
+    const form = (heading: string): string =>
+      /<form method="get".*?<\/form>/s.exec(chosen.slice(chosen.indexOf(`id="${heading}"`)))?.[0] ?? ''
+    t.match(form('traffic'), /<input type="hidden" name="by" value="hour"/, 'one form keeps what the other chose')
+    t.match(form('earned'), /<input type="hidden" name="over" value="month"/)
+    const mixed = await gateway.merchantSend('GET', `/api/merchant/earnings?of=scheme&proxyId=${proxyId}`)
+    t.equal(mixed.status, 400)
+    for (const path of ['/console/apis', `/console/apis/${proxyId}`, `/console/apis/${proxyId}?over=month`]) {
+      const { text } = await asPerson(gateway, cookie, path)
+      t.match(text, /1,234/, path)
+      t.match(text, /99 of 100 within [\d.]+ ms/, path)
+      t.match(text, path.endsWith('month') ? /Requests by day/ : /Requests by hour/, path)
+      t.match(text, /<td>55<\/td>/, `${path}: the table behind the picture`)
+    }
+  }
+)
+
+t.test('what was sold is revoked by a second step, and the same part of the list is shown after it', async t => {
+  const gateway = await startGateway(t)
+  let hash = ''
+  for (const [root, key] of [
+    ['/console', gateway.merchant.apiKey],
+    ['/operator', gateway.adminKey]
+  ] as const) {
+    const cookie = await sessionOf(gateway, key)
+    await sell(gateway.database, Date.now(), {
+      source: 'producer',
+      merchantId: String(gateway.merchant.id),
+      resource: '/map?a=1&b',
+      amountSats: 5
+    })
+    const path = `${root}/sales?source=producer&text=map`
+    const { text } = await asPerson(gateway, cookie, path)
+    const [, step = ''] = /<details class="danger-zone"><summary>Revoke<\/summary>(.*?)<\/details>/s.exec(text) ?? []
+    const value = (name: string) =>
+      new RegExp(`name="${name}" value="([^"]*)"`).exec(step)?.[1]?.replaceAll('&amp;', '&') ?? ''
+    hash = value('hash')
+    const revoked = await asPerson(gateway, cookie, path, { hash, list: value('list') })
+    t.equal(revoked.status, 303, root)
+    t.match(revoked.headers['location'], new RegExp(`${root}/sales\\?source=producer&text=map&done=revoked$`))
+  }
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const tokens = { hash, list: 'skip=50&done=saved' }
+  t.match(
+    (await asPerson(gateway, cookie, '/console/tokens', tokens)).headers['location'],
+    /console\/tokens\?skip=50&done=revoked$/
+  )
+})

@@ -1,0 +1,55 @@
+import t from 'tap'
+import { startGateway } from '../../support/gateway.ts'
+import { asPerson, sessionOf } from './session.ts'
+
+t.test('a member is invited, gets another role and is removed; the second tab is told', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const send = async (form: Readonly<Record<string, string>>) =>
+    (await asPerson(gateway, cookie, '/console/members', form)).status
+  t.equal(await send({ do: 'invite', email: 'ed@example.com', role: 'viewer' }), 303)
+  t.equal(await send({ do: 'invite', email: 'no address', role: 'viewer' }), 422)
+  const members = (await gateway.merchantSend('GET', '/api/merchant/members')).json() as Array<{
+    memberId: number
+    email: string
+  }>
+  const memberId = String(members.find(({ email }) => email === 'ed@example.com')?.memberId)
+  t.equal(await send({ do: 'role', memberId, was: 'viewer', role: 'editor' }), 303)
+  t.equal(await send({ do: 'role', memberId, was: 'viewer', role: 'owner' }), 422, 'it is editor by now')
+  t.match((await gateway.merchantSend('GET', '/api/merchant/members')).text, /"role":"editor"/)
+  t.equal(await send({ do: 'remove', memberId }), 303)
+  t.equal(await send({ do: 'remove', memberId }), 422)
+})
+
+t.test('of two sessions one signs the other out, and is itself not offered', async t => {
+  const gateway = await startGateway(t)
+  for (const [home, key] of [
+    ['console', gateway.merchant.apiKey],
+    ['operator', gateway.adminKey]
+  ] as const) {
+    const here = await sessionOf(gateway, key)
+    const there = await sessionOf(gateway, key)
+    const page = (await asPerson(gateway, here, `/${home}/signed-in`)).text
+    const ids = [...page.matchAll(/name="sessionId" value="([^"]+)"/g)].map(([, id = '']) => id)
+    t.equal(ids.length, 1, 'the other one alone')
+    await asPerson(gateway, here, `/${home}/signed-in`, { sessionId: ids[0] ?? '' })
+    t.equal((await asPerson(gateway, there, `/${home}`)).status, 303)
+    t.equal((await asPerson(gateway, here, `/${home}`)).status, 200)
+  }
+})
+
+t.test('the operator finds merchants by text and state', async t => {
+  const gateway = await startGateway(t)
+  await gateway.send('POST', '/api/admin/merchants', {
+    headers: { 'x-api-key': gateway.adminKey },
+    body: { name: 'Needle & Thread', email: 'needle@example.com' }
+  })
+  const cookie = await sessionOf(gateway, gateway.adminKey)
+  const rows = async (query: string) =>
+    [...(await asPerson(gateway, cookie, `/operator/merchants${query}`)).text.matchAll(/operator\/merchants\/\d+"/g)]
+      .length
+  t.equal(await rows('?search=needle'), 1)
+  t.equal(await rows('?search=needle&isActive=false'), 0)
+  t.ok((await rows('?planTier=nonsense')) >= 2)
+  t.match((await asPerson(gateway, cookie, '/operator')).text, /of \d+ active/)
+})

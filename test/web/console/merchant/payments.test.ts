@@ -1,0 +1,186 @@
+/** What the pages of payments offer, and what they say where the plan of the account has ended. */
+import t from 'tap'
+import { decodeInvoice } from '../../../../src/lightning/codecs/bolt11.ts'
+import { startGateway, type TestGateway } from '../../../support/gateway.ts'
+import { asPerson, sessionOf } from '../session.ts'
+
+const ADDRESS = 'bcrt1qw508d6qejxtdg4y5r3zarvary0c5xw7kygt080'
+
+interface Made {
+  readonly invoiceId: string
+  readonly lightningInvoice: string
+}
+
+async function make(gateway: TestGateway, orderId: string): Promise<Made> {
+  const made = await gateway.merchantSend('POST', '/api/payments', { orderId, amount: '0.00010000', currency: 'BTC' })
+  return made.json() as Made
+}
+
+async function brought(gateway: TestGateway, { invoiceId, lightningInvoice }: Made, state: string, sats = 0) {
+  t.equal(decodeInvoice(lightningInvoice).network, 'regtest')
+  const body = { invoice: lightningInvoice, state, ...(sats === 0 ? {} : { receivedSats: sats }) }
+  if (state === 'paid') await gateway.pay(lightningInvoice)
+  else t.equal((await gateway.send('POST', '/sandbox/state', { body })).status, 200)
+  await gateway.merchantSend('POST', `/api/payments/${invoiceId}/sync`)
+}
+
+t.test('a refund is offered where the API takes one, of what came and is not given back yet', async t => {
+  const gateway = await startGateway(t)
+  await gateway.database.sql`update merchants set refunds_enabled = true`
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const page = async ({ invoiceId }: Made): Promise<string> =>
+    (await asPerson(gateway, cookie, `/console/payments/${invoiceId}`)).text
+  const offered = async (made: Made): Promise<string | null> =>
+    /name="amountSatoshis" value="(\d*)"/.exec(await page(made))?.[1] ?? null
+
+  const unpaid = await make(gateway, 'unpaid')
+  t.equal(await offered(unpaid), null)
+  const part = await make(gateway, 'part')
+  await brought(gateway, part, 'underpaid', 4_000)
+  t.equal(await offered(part), '4000')
+  t.match(await page(part), /Received<\/dt><dd>4,000 sats/)
+  const processing = await make(gateway, 'processing')
+  await brought(gateway, processing, 'processing')
+  t.equal(await offered(processing), '10000')
+
+  const paid = await make(gateway, 'paid')
+  await brought(gateway, paid, 'paid')
+  t.equal(await offered(paid), '10000')
+  const path = `/console/payments/${paid.invoiceId}`
+  const form = { key: 'first', refundAddress: ADDRESS, amountSatoshis: '4000' }
+  t.equal((await asPerson(gateway, cookie, path, form)).status, 303)
+  t.equal(await offered(paid), '10000', 'a form that does not say what it is for gives nothing back')
+  t.equal((await asPerson(gateway, cookie, path, { ...form, do: 'refund' })).status, 303)
+  t.equal(await offered(paid), '6000')
+  const rest = { do: 'refund', key: 'second', refundAddress: ADDRESS, amountSatoshis: '6000' }
+  t.equal((await asPerson(gateway, cookie, path, rest)).status, 303)
+  t.equal(await offered(paid), null, 'all of it is given back')
+
+  const demo = (
+    await gateway.merchantSend('POST', '/api/payments', { orderId: 'demo', amount: 0, currency: 'BTC' })
+  ).json()
+  await gateway.database.sql`update payments set status = 'paid', paid_at = now() where order_id = 'demo'`
+  // The response of a create, which `make` reads alike.
+  t.notMatch(await page(demo as Made), /Give money back/, 'nobody paid for a demo')
+})
+
+t.test('a payment says how it stands where it is neither paid nor expired', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const went = async (orderId: string, state: string, sats = 0): Promise<string> => {
+    const made = await make(gateway, orderId)
+    await brought(gateway, made, state, sats)
+    const { text } = await asPerson(gateway, cookie, `/console/payments/${made.invoiceId}`)
+    return (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '')
+      .replaceAll(/<[^>]*>/g, ' ')
+      .replaceAll(/\s+/g, ' ')
+  }
+  t.match(await went('part', 'underpaid', 4_000), /The invoice was made\. – 4,000 sats came, less than was asked\./)
+  t.match(await went('seen', 'processing'), /– A payment was seen and is not confirmed yet\./)
+})
+
+t.test('an unpaid payment is canceled once, told as expired, and paid all the same if money comes', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const made = await make(gateway, 'unwanted')
+  const path = `/console/payments/${made.invoiceId}`
+  t.match((await asPerson(gateway, cookie, path)).text, /Cancel the payment/)
+  const sent = await asPerson(gateway, cookie, path, { do: 'cancel' })
+  t.match([sent.status, sent.headers['location']], [303, /done=canceled$/])
+  const canceled = (await asPerson(gateway, cookie, path)).text
+  t.notMatch(canceled, /Cancel the payment/)
+  const told = (text: string): string =>
+    (/<ol class="timeline">(.*?)<\/ol>/s.exec(text)?.[1] ?? '').replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
+  t.match(told(canceled), /The API key \w+ canceled it\. $/)
+  await gateway.database.sql`update payments set expires_at = now() - interval '1 minute'`
+  t.match(told((await asPerson(gateway, cookie, path)).text), /canceled it\. $/, 'also once its time is over')
+  await gateway.database.sql`update payments set expires_at = now() + interval '1 hour'`
+  const cancel = (invoiceId: string) => gateway.merchantSend('POST', `/api/payments/${invoiceId}/cancel`)
+  t.match((await cancel(made.invoiceId)).json(), { status: 'expired' }, 'again changes nothing')
+  await gateway.pay(made.lightningInvoice)
+  await gateway.merchantSend('POST', `/api/payments/${made.invoiceId}/sync`)
+  const late = await cancel(made.invoiceId)
+  t.equal(late.status, 409)
+  t.match(late.json(), { message: /is paid: only an unpaid one/ })
+  const sync = await gateway.merchantSend('GET', `/api/payments/${made.invoiceId}`)
+  t.match(sync.json(), { status: /^paid$/ })
+
+  const unheard = await make(gateway, 'paid meanwhile')
+  await gateway.pay(unheard.lightningInvoice)
+  t.equal((await cancel(unheard.invoiceId)).status, 409, 'its provider is asked before')
+  t.equal((await cancel('123456789012345')).status, 404)
+})
+
+t.test('where the plan has ended payments are still to be seen, and every page says the way out', async t => {
+  const gateway = await startGateway(t)
+  await gateway.database.sql`update merchants set refunds_enabled = true`
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const paid = await make(gateway, 'paid')
+  await brought(gateway, paid, 'paid')
+  for (const ended of [{ subscriptionStatus: 'past_due' }, { currentPeriodEnd: '2026-01-01T00:00:00Z' }]) {
+    await gateway.send('PUT', `/api/admin/merchants/${gateway.merchant.id}`, {
+      headers: { 'x-api-key': gateway.adminKey },
+      body: { planTier: 'individual', subscriptionStatus: 'active', currentPeriodEnd: null, ...ended }
+    })
+    const words = JSON.stringify(ended)
+    t.match((await asPerson(gateway, cookie, '/console')).text, /Pay for it<\/a>, so that you can go on/, words)
+    const plan = (await asPerson(gateway, cookie, '/console/plan')).text
+    t.match(plan, /Buy a month after month by card/, words)
+    t.match(plan, /Pay a month by Lightning/, words)
+    t.match(plan, /none until it is bought again|the card was refused/, words)
+    const one = await asPerson(gateway, cookie, `/console/payments/${paid.invoiceId}`)
+    t.equal(one.status, 200, words)
+    t.match(one.text, /Refunds are not open to you/, words)
+    const apis = await asPerson(gateway, cookie, '/console/apis')
+    t.equal(apis.status, 403, words)
+    t.match(apis.text, /href="[^"]*console\/plan">Your plan, and how to pay for it/, words)
+  }
+})
+
+t.test("what is wrong with a page's address is told as the API tells it", async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  for (const path of ['/console/payments?from=foo', '/console/payments?after=foo', '/console/sales?after=foo']) {
+    const told = await asPerson(gateway, cookie, path)
+    t.equal(told.status, 400, path)
+    t.match(told.text, /There is something wrong with the address/, path)
+  }
+})
+
+t.test('a form that asks for nothing that its page knows changes nothing', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  for (const page of ['plan', 'store']) {
+    const sent = await asPerson(gateway, cookie, `/console/${page}`, { do: 'nothing' })
+    t.equal(sent.status, 303, page)
+    t.notMatch(sent.headers['location'], /done=/, page)
+  }
+  const [row] = await gateway.database.sql`select count(*)::int as made from bitcoin_subscriptions`
+  t.same(row, { made: 0 })
+})
+
+t.test('money is shown as people write it, with its cents and every digit, and sent as it was typed', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  await gateway.merchantSend('POST', '/api/payments', { orderId: 'dollars', amount: 2, currency: 'USD' })
+  await gateway.merchantSend('POST', '/api/payments', { orderId: 'a satoshi', amount: '0.00000001', currency: 'BTC' })
+  for (const path of ['/console/payments', '/console']) {
+    const { text } = await asPerson(gateway, cookie, path)
+    t.match(text, />\$2\.00/, path)
+    t.match(text, />0\.00000001\u{a0}BTC/u, path)
+  }
+  const page = async (): Promise<string> => (await asPerson(gateway, cookie, '/console/store')).text
+  const shown = (text: string): string | undefined =>
+    /<input[^>]*name="domesticShippingUsd"[^>]*value="([^"]*)"/.exec(text)?.[1]
+  const before = await page()
+  t.equal(shown(before), '4.90')
+  const was = /name="was" value="([^"]*)"/.exec(before.slice(before.indexOf('value="settings"')))?.[1] ?? ''
+  const form = { do: 'settings', was, claimWindowDays: '14' }
+  const save = (domesticShippingUsd: string) =>
+    asPerson(gateway, cookie, '/console/store', { ...form, domesticShippingUsd })
+  t.match((await save('4.905')).text, /value="4\.905"/, 'what is no amount is shown again')
+  t.equal((await save('7.10')).status, 303)
+  t.equal(shown(await page()), '7.10')
+  const stored = await gateway.merchantSend('GET', '/api/merchant/storefront')
+  t.match(stored.text, /"domesticShippingUsd":7\.1[,}]/)
+})

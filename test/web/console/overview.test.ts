@@ -1,0 +1,134 @@
+import t from 'tap'
+import { nothingMeasured } from '../../../src/payments/traffic/measured.ts'
+import { TrafficStore } from '../../../src/payments/traffic/store.ts'
+import { sell } from '../../selling/sales/fixture.ts'
+import { startGateway, type TestGateway } from '../../support/gateway.ts'
+import { asPerson, sessionOf } from './session.ts'
+
+/** A section of the overview by its heading's id, as words; null where it is not there. */
+async function words(gateway: TestGateway, cookie: string, id: string): Promise<string | null> {
+  const { text, status } = await asPerson(gateway, cookie, '/console')
+  if (status !== 200) throw new Error(text)
+  const [, section] = new RegExp(`<section[^>]*aria-labelledby="${id}">(.*?)</section>`, 's').exec(text) ?? []
+  return section === undefined ? null : section.replaceAll(/<[^>]*>/g, ' ').replaceAll(/\s+/g, ' ')
+}
+
+async function measured(gateway: TestGateway, proxyId: string, counts: object): Promise<void> {
+  const at = Date.now()
+  await new TrafficStore(gateway.database).write({
+    process: { id: 'p', pid: 1, host: 'h', generation: 1, startedAt: at, seenAt: at, written: 1, lostMinutes: 0 },
+    rows: [],
+    proxies: [{ at: Math.floor(at / 3_600_000) * 3_600_000, route: proxyId, ...nothingMeasured(), ...counts }],
+    faults: []
+  })
+}
+
+async function proxy(gateway: TestGateway): Promise<string> {
+  const body = { name: 'Weather <i>', targetBaseUrl: 'https://api.example.com', defaultPriceSats: 5 }
+  return ((await gateway.merchantSend('POST', '/api/proxy', body)).json() as { proxyId: string }).proxyId
+}
+
+async function payment(gateway: TestGateway, orderId: string): Promise<string> {
+  const body = { orderId, amount: 5, currency: 'USD' }
+  return ((await gateway.merchantSend('POST', '/api/payments', body)).json() as { invoiceId: string }).invoiceId
+}
+
+t.test('the overview says how many who were asked to pay did so', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  t.equal(await words(gateway, cookie, 'asked'), null, 'not before somebody was asked')
+  const proxyId = await proxy(gateway)
+  await measured(gateway, proxyId, { requests: 1_300, asked: 1_200, paidRequests: 90 })
+  const merchantId = String(gateway.merchant.id)
+  for (let nth = 0; nth < 3; nth++)
+    await sell(gateway.database, Date.now() - 1_000, { source: 'proxy', merchantId, proxyId })
+  await sell(gateway.database, Date.now() - 1_000, { source: 'producer', merchantId })
+  const said = await words(gateway, cookie, 'asked')
+  t.match(said, /Asked to pay 1,200 402s in 30 days/)
+  t.match(said, /Paid 3 0 % of them/, 'what no 402 of an API sold is left out')
+})
+
+t.test('an account without trouble is told of nothing to do', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  t.match(await words(gateway, cookie, 'next'), /Set a webhook URL/)
+  await gateway.merchantSend('PUT', '/api/merchant/webhook-url', { webhookUrl: 'https://shop.example.com/' })
+  const invoiceId = await payment(gateway, 'one')
+  await gateway.database.sql`
+    update payments set status = 'paid', received_sats = amount_sats, paid_at = now() where invoice_id = ${invoiceId}`
+  t.equal(await words(gateway, cookie, 'next'), null)
+})
+
+t.test('the overview tells what is wrong, with the way out', async t => {
+  const gateway = await startGateway(t)
+  const { sql } = gateway.database
+  const { id } = gateway.merchant
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const proxyId = await proxy(gateway)
+  await measured(gateway, proxyId, { requests: 150, asked: 50, paidRequests: 100, upstreamFailures: 25 })
+  const short = await payment(gateway, 'half <b>')
+  await sql`update payments set status = 'underpaid', received_sats = 7 where invoice_id = ${short}`
+  const refund = async (reference: string, invoiceId: string, status: string, minutes: number) =>
+    await sql`
+    insert into refunds (refund_id, merchant_id, invoice_id, status, refund_type, refund_address, amount_sats, provider_slot,
+      provider_kind, created_at, updated_at, next_check_at)
+    values (${reference}, ${id}, ${invoiceId}, ${status}, 'chain', 'bcrt1', 40, 'primary', 'sandbox',
+      now() - ${minutes} * interval '1 minute', now(), now() + interval '1 year')`
+  const [failed, again, slow, fresh] = [
+    await payment(gateway, 'a'),
+    await payment(gateway, 'b'),
+    await payment(gateway, 'c'),
+    await payment(gateway, 'd')
+  ]
+  await refund('111111111111111', failed, 'failed', 20)
+  await refund('111111111111112', again, 'failed', 30)
+  await refund('111111111111113', again, 'confirmed', 10)
+  await refund('111111111111114', slow, 'pending', 90)
+  await refund('111111111111115', fresh, 'pending', 1)
+  await refund('111111111111116', 'ord_4f1c2a9b8d7e6f50', 'failed', 25)
+  await sql`
+    insert into webhook_deliveries (id, merchant_id, event, event_key, body, status, attempts, error, created_at)
+    values (gen_random_uuid(), ${id}, 'payment.paid', 'one', '{}', 'failed', 8, 'connection refused', now())`
+  const { text } = await asPerson(gateway, cookie, '/console')
+  const said = (await words(gateway, cookie, 'next')) ?? ''
+  t.match(said, /A refund of 40 sats failed , and its money is still yours/)
+  t.equal(said.split('A refund of').length - 1, 3, 'not what was sent again since, nor what was just sent')
+  t.match(said, /A refund of 40 sats is not confirmed since an hour/)
+  t.match(said, /Order half &lt;b> was paid only in part : 7 sats came/)
+  t.match(said, /1 webhook of the last week did not arrive ; the last one: connection refused/)
+  t.match(said, /Weather &lt;i> failed to answer 25 of 100 requests in the last day \(25 %\)/)
+  for (const way of [
+    'plan',
+    `payments/${failed}`,
+    `payments/${slow}`,
+    'store',
+    `payments/${short}`,
+    'webhooks?status=failed',
+    `apis/${proxyId}`
+  ])
+    t.ok(text.includes(`console/${way}"`) || text.includes(`"${way}"`), way)
+  t.notMatch(text, 'payments/ord_', 'a refund of a store has no payment of its own')
+  await sql`update merchants set plan_tier = 'l402', subscription_status = 'past_due' where id = ${id}`
+  const gated = (await words(gateway, cookie, 'next')) ?? ''
+  t.match(gated, /The last payment for your plan was refused. Pay for it/)
+  t.match(gated, /failed to answer 25 of 100/, 'what the plan closes is no reason for the page to fail')
+  await sql`update merchants set subscription_status = 'canceled' where id = ${id}`
+  t.match(await words(gateway, cookie, 'next'), /Your plan is not paid for/)
+})
+
+t.test('what was sold and paid appears while the overview and the lists are looked at', async t => {
+  const gateway = await startGateway(t)
+  const pages = [
+    ['/console', ['sold-list', 'paid-list'], gateway.merchant.apiKey],
+    ['/console/sales', ['list'], gateway.merchant.apiKey],
+    ['/operator/sales', ['list'], gateway.adminKey]
+  ] as const
+  for (const [path, ids, key] of pages) {
+    const { text } = await asPerson(gateway, await sessionOf(gateway, key), path)
+    t.same(
+      [...text.matchAll(/<div id="([^"]+)" data-live/g)].map(([, id]) => id),
+      ids,
+      path
+    )
+  }
+})

@@ -1,0 +1,117 @@
+import tap from 'tap'
+import { SqlPasskeyStore, type StoredPasskey } from '../../../src/web/sign-in/passkeys/store.ts'
+import { SqlSessionStore } from '../../../src/web/sign-in/session-store.ts'
+import { SqlSignInStore } from '../../../src/web/sign-in/store.ts'
+import { digestOf } from '../../../src/web/sign-in/tokens.ts'
+import { openAnyDatabase } from '../../support/database.ts'
+
+const NOW = Date.parse('2026-11-23T10:00:00.000Z')
+
+tap.test('passkeys in the database', async t => {
+  const database = await openAnyDatabase(t)
+  const { sql } = database
+  const store = new SqlPasskeyStore(database)
+  const sessions = new SqlSessionStore(database)
+  const people = new SqlSignInStore(database)
+  let made = 0
+  const person = async () => await database.transaction(tx => people.person(tx, `holder-${++made}@example.com`, NOW))
+  const passkeyOf = (personId: number, more: Partial<StoredPasskey> = {}): StoredPasskey => ({
+    id: `passkey-${++made}`,
+    personId,
+    credentialId: `credential-${made}`,
+    publicKey: new Uint8Array([1, 2, 3]),
+    counter: 0,
+    transports: ['internal', 'hybrid'],
+    isSynced: false,
+    name: 'Phone 🦊',
+    createdAt: NOW + made,
+    usedAt: null,
+    ...more
+  })
+  const insert = async (passkey: StoredPasskey): Promise<boolean> =>
+    await database.transaction(tx => store.insert(tx, passkey))
+  const use = async (id: string, counter: number): Promise<boolean> =>
+    await database.transaction(tx => store.used(tx, id, counter, true, NOW))
+
+  await t.test('a ceremony is good once, before it is over, and for what it was begun for', async t => {
+    const { id } = await person()
+    const digest = digestOf('a')
+    await store.begin(digest, null, NOW + 1000)
+    t.equal(await store.take(digest, id, NOW), false, 'begun for signing in, and not for adding')
+    t.equal(await store.take(digestOf('b'), null, NOW), false)
+    t.equal(await store.take(digest, null, NOW + 1000), false, 'over')
+    const taken = await Promise.all([1, 2, 3, 4].map(() => store.take(digest, null, NOW)))
+    t.same(taken.toSorted(), [false, false, false, true], 'of many at once one')
+    await store.begin(digest, id, NOW + 1000)
+    t.equal(await store.take(digest, null, NOW), false, 'begun for adding, and not for signing in')
+    t.equal(await store.take(digest, (await person()).id, NOW), false, "another person's")
+    t.equal(await store.take(digest, id, NOW), true)
+    await store.begin(digest, null, NOW)
+    await people.purge(NOW + 1)
+    t.same(await sql`select 1 from passkey_ceremonies`, [])
+  })
+
+  await t.test('what is stored comes back, by person and by credential', async t => {
+    const [mine, other] = [await person(), await person()]
+    const passkey = passkeyOf(mine.id)
+    t.equal(await insert(passkey), true)
+    t.equal(
+      await insert(passkeyOf(other.id, { credentialId: passkey.credentialId })),
+      false,
+      'one credential, one person'
+    )
+    const [listed] = await store.list(mine.id)
+    t.same({ ...listed, publicKey: [...(listed?.publicKey ?? [])] }, { ...passkey, publicKey: [1, 2, 3] })
+    t.same(await store.list(other.id), [])
+    const handle = await store.handleOf(mine.id)
+    t.match(await store.find(passkey.credentialId), { id: passkey.id, email: mine.email, handle })
+    t.match(handle, /^[0-9a-f-]{36}$/)
+    t.not(handle, await store.handleOf(other.id))
+    t.equal(await store.find('nothing'), null)
+    t.match(await store.rename(mine.id, passkey.id, 'Old phone'), { name: 'Old phone' })
+    t.equal(await store.rename(other.id, passkey.id, 'stolen'), null)
+    t.equal(await database.transaction(tx => store.count(tx, mine.id)), 1)
+  })
+
+  await t.test('a counter only goes up, save for authenticators that do not count', async t => {
+    const { id: personId } = await person()
+    const [counting, not] = [passkeyOf(personId, { counter: 5 }), passkeyOf(personId)]
+    await insert(counting)
+    await insert(not)
+    t.equal(await use(counting.id, 5), false, 'a copy has counted as far')
+    t.equal(await use(counting.id, 4), false)
+    t.equal(await use(counting.id, 0), false, 'one that counted does not stop')
+    t.equal(await use(counting.id, 4_000_000_000), true)
+    t.match(await store.find(counting.credentialId), { counter: 4_000_000_000, isSynced: true, usedAt: NOW })
+    t.equal(await use(not.id, 0), true)
+    t.equal(await use(not.id, 0), true)
+    t.equal(await use(not.id, 1), true)
+    t.equal(await use('nothing', 9), false)
+  })
+
+  await t.test('the sessions that a passkey opened end with it, and no others', async t => {
+    const { id: personId } = await person()
+    const [removed, kept] = [passkeyOf(personId), passkeyOf(personId)]
+    await insert(removed)
+    await insert(kept)
+    const open = async (token: string, passkeyId: string | null): Promise<void> => {
+      await database.transaction(tx =>
+        sessions.insert(
+          tx,
+          digestOf(token),
+          { kind: 'person', personId, merchantId: null, passkeyId },
+          { id: token, browser: '', createdAt: NOW, expiresAt: NOW + 1000 }
+        )
+      )
+    }
+    await open('by-removed', removed.id)
+    await open('by-kept', kept.id)
+    await open('by-mail', null)
+    t.equal(await store.remove((await person()).id, removed.id), false, "not another person's")
+    t.equal(await store.remove(personId, removed.id), true)
+    t.equal(await store.remove(personId, removed.id), false)
+    t.equal(await sessions.find(digestOf('by-removed'), NOW), null)
+    t.match(await sessions.find(digestOf('by-kept'), NOW), { passkeyId: kept.id })
+    t.match(await sessions.find(digestOf('by-mail'), NOW), { passkeyId: null })
+  })
+})
