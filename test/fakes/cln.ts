@@ -15,6 +15,10 @@ export interface FakeCln extends NodeServer {
   isOlder: boolean
   /** Runes whose rate is used up are told so. */
   isRateUsedUp: boolean
+  /** Calls that wait for a payment are answered without a wait. */
+  isImpatient: boolean
+  /** Calls that wait for a payment. */
+  readonly followers: ReadonlySet<unknown>
   /** A key with a rune of these methods, all unless said. */
   key(methods?: readonly string[]): string
 }
@@ -42,8 +46,17 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
   const runes = new Map<string, readonly string[]>()
   const tls = selfSigned({ names: ['cln', 'localhost'] })
 
+  const followers = new Set<PromiseWithResolvers<object>>()
+  wallet.onSettled = invoice => {
+    for (const held of followers) held.resolve(view(invoice))
+    followers.clear()
+  }
+
   const methods: Readonly<
-    Record<string, { readonly takes: readonly string[]; run(given: Parameters): object | null }>
+    Record<
+      string,
+      { readonly takes: readonly string[]; run(given: Parameters, over: AbortSignal): object | null | Promise<object> }
+    >
   > = {
     getinfo: {
       takes: [],
@@ -60,9 +73,9 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     }
   }
 
-  function handle(request: NodeRequest): NodeReply {
+  async function handle(request: NodeRequest): Promise<NodeReply> {
     try {
-      const body = act(request)
+      const body = await act(request)
       return body === null ? 'nothing' : { status: 201, body }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error
@@ -70,7 +83,7 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     }
   }
 
-  function act({ method, url, headers, text }: NodeRequest): object | null {
+  function act({ method, url, headers, text, over }: NodeRequest): object | null | Promise<object> {
     if (method !== 'POST') throw new RpcError(-32_600, 'Method Not Allowed', 405)
     const [, name = ''] = /^\/v1\/([a-z]+)$/.exec(url.pathname) ?? []
     const rune = headers['rune']
@@ -87,7 +100,7 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     const given = JSON.parse(text) as Parameters
     for (const member of Object.keys(given))
       if (!known.takes.includes(member)) throw new RpcError(-32_602, `unknown parameter: ${member}`)
-    return known.run(given)
+    return known.run(given, over)
   }
 
   function invoice(given: Parameters): object {
@@ -123,14 +136,28 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     }
   }
 
-  function waitAnyInvoice(given: Parameters): object {
+  /** As lightningd waits: whatever is paid next ends a wait, below the count too. */
+  function waitAnyInvoice(given: Parameters, over: AbortSignal): object | Promise<object> {
     if (given['timeout'] === undefined) throw new Error('it is waited for ever')
+    const seconds = whole(given, 'timeout')
     const after = whole(given, 'lastpay_index')
     const [next] = [...wallet.invoices.values()]
       .filter(({ payIndex }) => payIndex > after)
       .sort((one, other) => one.payIndex - other.payIndex)
-    if (next === undefined) throw new RpcError(904, 'Timed out while waiting for invoice to be paid')
-    return view(next)
+    if (next !== undefined) return view(next)
+    const timedOut = new RpcError(904, 'Timed out while waiting for invoice to be paid')
+    if (seconds === 0 || fake.isImpatient) throw timedOut
+    const held = Promise.withResolvers<object>()
+    const timer = clock.after(seconds * 1000, () => {
+      followers.delete(held)
+      held.reject(timedOut)
+    })
+    followers.add(held)
+    over.addEventListener('abort', () => {
+      followers.delete(held)
+      timer.cancel()
+    })
+    return held.promise
   }
 
   function view(held: WalletInvoice): object {
@@ -218,6 +245,8 @@ export async function startFakeCln(options: { clock?: Clock; port?: number } = {
     warnings: {},
     isOlder: false,
     isRateUsedUp: false,
+    isImpatient: false,
+    followers,
     key: (may: readonly string[] = METHODS) => {
       const rune = Buffer.from(`rune ${runes.size + 1} for ${may.join('|')}`).toString('base64url')
       runes.set(rune, may)

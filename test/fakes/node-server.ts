@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 
 /** What goes wrong with one request; those with `after` have acted before it does. */
 export type NodeFault = 'hang' | 'hang after' | 'lost before' | 'lost after' | 'html' | 'server error'
@@ -14,6 +14,8 @@ export interface NodeRequest {
   readonly url: URL
   readonly headers: IncomingHttpHeaders
   readonly text: string
+  /** The client has left, or has its answer. */
+  readonly over: AbortSignal
 }
 
 /** What a fake answers, an object as JSON and a string as text; or that it answers nothing for hours. */
@@ -33,16 +35,19 @@ export interface NodeServer {
 
 /** Starts one on loopback, with TLS where a certificate is given; `handle` is what the kind does. */
 export async function startNodeServer(
-  handle: (request: NodeRequest) => NodeReply,
+  handle: (request: NodeRequest) => NodeReply | Promise<NodeReply>,
   {
     port = 0,
     tls = null,
-    labelOf
+    labelOf,
+    upgrade
   }: {
     readonly port?: number
     readonly tls?: { readonly cert: string; readonly key: string } | null
     /** Tells requests apart that all go to one path; it stands behind `METHOD /path`. */
     readonly labelOf?: (request: NodeRequest) => string
+    /** Takes requests for a WebSocket; without it they are answered as others are. */
+    readonly upgrade?: (request: IncomingMessage, socket: Socket, head: Buffer) => void
   } = {}
 ): Promise<NodeServer> {
   const faults: Array<{ readonly fault: NodeFault; readonly on: RegExp }> = []
@@ -54,17 +59,24 @@ export async function startNodeServer(
   const server = tls === null ? createServer(listener) : createTlsServer(tls, listener)
   // Node would end idle connections after five seconds, in the middle of a test that makes a thousand invoices.
   server.keepAliveTimeout = 0
+  // Node hands out a net.Socket, or a TLSSocket, which is one.
+  if (upgrade !== undefined) server.on('upgrade', (request, socket, head) => upgrade(request, socket as Socket, head))
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer /* no encoding is set */)
     const url = new URL(request.url ?? '/', made.url)
+    const over = new AbortController()
+    response.once('close', () => {
+      over.abort()
+    })
     const seen: NodeRequest = {
       method: request.method ?? '',
       path: request.url ?? '',
       url,
       headers: request.headers,
-      text: Buffer.concat(pieces).toString('utf8')
+      text: Buffer.concat(pieces).toString('utf8'),
+      over: over.signal
     }
     made.requests.push(seen)
     const name = `${seen.method} ${url.pathname}${labelOf === undefined ? '' : ` ${labelOf(seen)}`}`
@@ -82,7 +94,7 @@ export async function startNodeServer(
         .end(isPage ? '<!DOCTYPE html><html><body>Bad gateway</body></html>' : '{}')
       return
     }
-    const reply = handle(seen)
+    const reply = await handle(seen)
     if (fault === 'hang after' || reply === 'nothing') return made.onHang()
     const { status, body } = reply
     if (fault === 'lost after') {

@@ -47,6 +47,8 @@ export class NodeWallet {
   sendings = 0
   /** How many invoices were paid; a test sets it back, as a rebuilt node's is. */
   settled = 0
+  /** Called with each invoice that is paid. */
+  onSettled: (held: WalletInvoice) => void = () => {}
   readonly #clock: Clock
   readonly #network: InvoiceNetwork
 
@@ -111,6 +113,7 @@ export class NodeWallet {
     if (held.settledAt === null) held.payIndex = ++this.settled
     held.settledAt = this.#clock.now()
     held.receivedSats = receivedSats ?? held.amountSats
+    this.onSettled(held)
     return held.preimage
   }
 

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { WebSocketServer, type WebSocket } from 'ws'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startNodeServer, type NodeReply, type NodeRequest, type NodeServer } from './node-server.ts'
@@ -10,6 +11,8 @@ export interface FakePhoenixd extends NodeServer {
   readonly webhookSecret: string
   /** Channels that it shows. */
   channels: number
+  /** Open WebSockets. */
+  readonly followers: ReadonlySet<WebSocket>
   /** A key with the full password, or the limited one. */
   key(access?: 'full' | 'limited', webhook?: boolean): string
   /** What its webhook says of a paid invoice. */
@@ -46,9 +49,8 @@ export async function startFakePhoenixd(options: { clock?: Clock; port?: number 
   }
 
   function act({ method, url, headers, text }: NodeRequest): NodeReply {
-    const [, password = ''] = /^Basic (.+)$/.exec(headers.authorization ?? '') ?? []
-    const given = Buffer.from(password, 'base64').toString('utf8').split(':').slice(1).join(':')
-    if (given !== FULL && given !== LIMITED)
+    const given = passwordOf(headers.authorization)
+    if (given === null)
       throw new Refusal(401, 'Invalid authentication (use basic auth with the http password set in phoenix.conf)')
     const form = new URLSearchParams(method === 'POST' ? text : '')
     if (method === 'POST' && headers['content-type']?.startsWith('application/x-www-form-urlencoded') !== true) {
@@ -190,26 +192,54 @@ export async function startFakePhoenixd(options: { clock?: Clock; port?: number 
     }
   }
 
-  const server = await startNodeServer(handle, options)
+  function passwordOf(authorization: string | undefined): string | null {
+    const [, password = ''] = /^Basic (.+)$/.exec(authorization ?? '') ?? []
+    const given = Buffer.from(password, 'base64').toString('utf8').split(':').slice(1).join(':')
+    return given === FULL || given === LIMITED ? given : null
+  }
+
+  /** What its webhook and its WebSocket say of a payment; `amountSat` is what is left after its fees. */
+  function event({ paymentHash, receivedSats }: WalletInvoice): string {
+    return JSON.stringify({
+      type: 'payment_received',
+      timestamp: clock.now(),
+      amountSat: receivedSats,
+      paymentHash,
+      externalId: null,
+      payerNote: null,
+      payerKey: null
+    })
+  }
+
+  const followers = new Set<WebSocket>()
+  wallet.onSettled = held => {
+    for (const follower of followers) follower.send(event(held))
+  }
+  const sockets = new WebSocketServer({ noServer: true })
+  const server = await startNodeServer(handle, {
+    ...options,
+    upgrade(request, socket, head) {
+      if (request.url !== '/websocket' || passwordOf(request.headers.authorization) === null) {
+        socket.end('HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n')
+        return
+      }
+      sockets.handleUpgrade(request, socket, head, opened => {
+        followers.add(opened)
+        opened.once('close', () => followers.delete(opened))
+      })
+    }
+  })
   const fake: FakePhoenixd = Object.assign(server, {
     wallet,
     webhookSecret: WEBHOOK_SECRET,
     channels: 1,
+    followers,
     key: (access: 'full' | 'limited' = 'full', webhook = false) =>
       `phoenixd://${server.url.slice('http://'.length)}?password=${access === 'full' ? FULL : LIMITED}${webhook ? `&webhook=${WEBHOOK_SECRET}` : ''}`,
     notification: (paymentHash: string) => {
       const held = wallet.invoices.get(paymentHash)
-      const body = Buffer.from(
-        JSON.stringify({
-          type: 'payment_received',
-          timestamp: clock.now(),
-          amountSat: held?.receivedSats ?? 0,
-          paymentHash,
-          externalId: null,
-          payerNote: null,
-          payerKey: null
-        })
-      )
+      if (held === undefined) throw new Error('no such invoice')
+      const body = Buffer.from(event(held))
       return {
         headers: {
           'content-type': 'application/json',

@@ -4,6 +4,16 @@
  */
 export type JsonMembers = Readonly<Record<string, unknown>>
 
+/** What JSON holds; undefined for an empty text, and for a page or anything else. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    return undefined
+  }
+}
+
 /** The members of an object; null for everything else. */
 export function jsonMembers(value: unknown): JsonMembers | null {
   // Any object's members may be looked at.

@@ -7,6 +7,7 @@ import { readKeyForCall } from './address-key.ts'
 import { noBudget, type CallBudget, type CallStanding } from './budgets.ts'
 import { ProviderRefused, ProviderUnavailable } from './errors.ts'
 import { NothingSent, ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
+import { WebSocketConnection } from './web-socket.ts'
 
 /** A server that a key names: whom a connection trusts. */
 export interface KeyedServer {
@@ -50,6 +51,17 @@ export type KeyedCall<Server> = readonly [
   server: Server,
   elsewhere: (origin: string) => CallProvider
 ]
+
+/** What a key's server is followed by. Each ends with the signal that the stream was opened with. */
+export interface KeyedStream<Server> {
+  readonly server: Server
+  /** Calls that may be held open by the server. */
+  readonly call: CallProvider
+  /** Reads a stream of JSON lines, each given to `line`. */
+  lines(call: Parameters<ProviderHttp['lines']>[0], line: (value: unknown) => void): Promise<void>
+  /** Opens a WebSocket and gives each of its texts to `message`. */
+  messages(path: string, message: (text: string) => void): Promise<void>
+}
 
 /** How the servers of a kind are called. */
 export interface KeyedKind<Server extends KeyedServer>
@@ -133,8 +145,7 @@ export class KeyedCalls<Server extends KeyedServer> {
     standing?: CallStanding
   ): Promise<T> {
     const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
-    // A host that gateway.yaml names is the operator's own.
-    const isTrusted = (key !== null && key === this.#options.ownKey) || server.origin === this.#ownOrigin
+    const isTrusted = this.#isTrusted(key, server)
     const secret = this.#kind.secretOf(server)
     const used: Called[] = []
     const httpOf = (wanted: KeyedServer, trusted: boolean, place: string): ProviderHttp => {
@@ -151,7 +162,7 @@ export class KeyedCalls<Server extends KeyedServer> {
         return httpOf(named, trusted, `to which the ${this.#kind.kind} key leads`).under(limit, secret, standing)
       }
     try {
-      return await httpOf(server, isTrusted, `in the ${this.#kind.kind} key`).within(
+      return await httpOf(server, isTrusted, inKey(this.#kind)).within(
         secret,
         (call, limit) => run(call, server, elsewhere(limit)),
         standing
@@ -164,21 +175,30 @@ export class KeyedCalls<Server extends KeyedServer> {
     }
   }
 
-  /** Follows a stream of JSON lines of a key's server, as `ProviderHttp.follow`. @throws as `within` */
+  /**
+   * Runs what follows a key's server, without a time limit: until `run` resolves or `signal` ends. It begins within the
+   * budget. @throws as `within`
+   */
   async follow(
     key: Secret<string>,
-    call: Parameters<ProviderHttp['follow']>[0],
     signal: AbortSignal,
-    line: (value: unknown) => void
+    run: (stream: KeyedStream<Server>) => Promise<void>
   ): Promise<void> {
     const server = readKeyForCall(key, this.#kind.kind, this.#kind.read)
-    const isTrusted = key === this.#options.ownKey || server.origin === this.#ownOrigin
-    const called = this.#called(server, isTrusted, `in the ${this.#kind.kind} key`)
+    const secret = this.#kind.secretOf(server)
+    const isTrusted = this.#isTrusted(key, server)
+    const called = this.#called(server, isTrusted, inKey(this.#kind))
     called.calls++
     try {
-      await called.http.follow(call, this.#kind.secretOf(server), signal, line)
+      await this.#budget.spend(undefined, secret.reveal(), 'keyed')
+      await run({
+        server,
+        call: called.http.under(signal, secret),
+        lines: (call, line) => called.http.lines(call, secret, signal, line),
+        messages: (path, message) => this.#messages(server, isTrusted, path, signal, message)
+      })
     } catch (error) {
-      throw error instanceof KeyUnusable ? error.refusal : error
+      if (!signal.aborted) throw error instanceof KeyUnusable ? error.refusal : error
     } finally {
       called.calls--
       this.#trim()
@@ -192,6 +212,52 @@ export class KeyedCalls<Server extends KeyedServer> {
     await Promise.all(servers.map(({ http }) => http.close()))
   }
 
+  /** A host that gateway.yaml names is the operator's own. */
+  #isTrusted(key: Secret<string> | null, { origin }: Server): boolean {
+    return (key !== null && key === this.#options.ownKey) || origin === this.#ownOrigin
+  }
+
+  /** Gives each text message of a WebSocket, until it or `signal` ends. */
+  async #messages(
+    server: Server,
+    isTrusted: boolean,
+    path: string,
+    signal: AbortSignal,
+    message: (text: string) => void
+  ): Promise<void> {
+    if (signal.aborted) return
+    const { origin, base = origin } = server
+    const over = Promise.withResolvers<void>()
+    const connection = new WebSocketConnection(
+      {
+        address: { origin, url: `${base}${path}`.replace(/^http/, 'ws') },
+        headers: this.#kind.authorize(this.#kind.secretOf(server).reveal()),
+        connect: this.#connector(server, isTrusted, inKey(this.#kind)),
+        unreached: cause => unreached(this.#kind, cause),
+        clock: this.#options.clock
+      },
+      {
+        opened() {},
+        said: message,
+        looked() {},
+        ended(fault, wasOpen) {
+          if (wasOpen) over.resolve()
+          else over.reject(fault)
+        }
+      }
+    )
+    const end = (): void => {
+      over.resolve()
+    }
+    signal.addEventListener('abort', end)
+    try {
+      await over.promise
+    } finally {
+      signal.removeEventListener('abort', end)
+      connection.end()
+    }
+  }
+
   /** The connections to a server, which is now the one used last. `place` says for people where its host stands. */
   #called(server: KeyedServer, isTrusted: boolean, place: string): Called {
     const name = createHash('sha256')
@@ -203,13 +269,11 @@ export class KeyedCalls<Server extends KeyedServer> {
     return called
   }
 
-  #open({ origin, base, certificate, servername }: KeyedServer, trusted: boolean, place: string): ProviderHttp {
-    const { guard, timeout, clock } = this.#options
+  #open(server: KeyedServer, trusted: boolean, place: string): ProviderHttp {
+    const { timeout, clock } = this.#options
     const { authorize, messageOf, hasTexts, refusals, meaningOf, largest } = this.#kind
-    const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
-    const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
     return new ProviderHttp({
-      url: base ?? origin,
+      url: server.base ?? server.origin,
       timeout,
       clock,
       budget: this.#budget,
@@ -219,8 +283,15 @@ export class KeyedCalls<Server extends KeyedServer> {
       ...(refusals === undefined ? {} : { refusals }),
       ...(meaningOf === undefined ? {} : { meaningOf }),
       ...(largest === undefined ? {} : { largest }),
-      connect: inOurTerms(connector, this.#kind, certificate !== null, place)
+      connect: this.#connector(server, trusted, place)
     })
+  }
+
+  #connector({ certificate, servername }: KeyedServer, trusted: boolean, place: string): Connector {
+    const { guard, timeout } = this.#options
+    const tls = certificate === null ? null : { ca: certificate, ...(servername === null ? {} : { servername }) }
+    const connector = trusted ? plainConnector({ tls, timeout }) : guardedConnector(guard, { tls, timeout })
+    return inOurTerms(connector, this.#kind, certificate !== null, place)
   }
 
   #trim(): void {
@@ -250,10 +321,11 @@ export function inOurTerms(connector: Connector, words: ServerWords, isPinned: b
 
 function connectionFault(
   error: Error,
-  { server, untrusted, secured }: ServerWords,
+  words: ServerWords,
   isPinned: boolean,
   place: string
 ): KeyUnusable | NothingSent {
+  const { untrusted, secured } = words
   if (error instanceof AddressRefused && error.reason === 'scheme')
     return new KeyUnusable(
       `The host ${place} is named without TLS, by which only a host in gateway.yaml may be called; ${secured ?? 'put TLS in front of it, and +https:// into the key'}.`
@@ -266,12 +338,17 @@ function connectionFault(
   if (code === 'CERT_HAS_EXPIRED')
     return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
   // The code alone: the text holds the address.
-  return new NothingSent(
-    `The ${server} cannot be reached at the moment.`,
-    5,
-    new Error(code === '' ? 'the connection failed' : code),
-    'network'
-  )
+  return unreached(words, code === '' ? 'the connection failed' : code)
+}
+
+/** `cause`: a code or a few words, without an address. */
+function unreached({ server }: ServerWords, cause: string): NothingSent {
+  return new NothingSent(`The ${server} cannot be reached at the moment.`, 5, new Error(cause), 'network')
+}
+
+/** For people: where a host is named. */
+function inKey({ kind }: Pick<KeyedKind<never>, 'kind'>): string {
+  return `in the ${kind} key`
 }
 
 /** `scheme://host:port` as keys are read. @throws TypeError for what is no address */

@@ -4,6 +4,7 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { CallBudget, CallStanding } from './budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
+import { parsed } from './json-members.ts'
 
 export { NothingSent } from './errors.ts'
 
@@ -208,16 +209,16 @@ export class ProviderHttp {
 
   /**
    * Reads a stream of JSON lines, each given to `line`, until it or `signal` ends. Nothing but connecting has a time limit:
-   * lnd sends no head before its first line. @throws ProviderRefused, ProviderUnavailable
+   * lnd sends no head before its first line. The caller spends of the budget. @throws ProviderRefused,
+   * ProviderUnavailable
    */
-  async follow(
+  async lines(
     call: Pick<ProviderCall, 'path' | 'scope'>,
     key: Secret<string>,
     signal: AbortSignal,
     line: (value: unknown) => void
   ): Promise<void> {
     const text = key.reveal()
-    await this.#options.budget.spend(undefined, text, 'keyed')
     try {
       const answer = await this.#pool.request({
         method: 'GET',
@@ -233,7 +234,7 @@ export class ProviderHttp {
       }
       await eachLine(answer.body, line)
     } catch (error) {
-      if (!signal.aborted) throw error instanceof ProviderRefused ? error : failure(error, false)
+      throw error instanceof ProviderRefused ? error : failure(error, false)
     }
   }
 
@@ -464,16 +465,6 @@ async function readLines(
   // The last piece is a part of a line, or nothing.
   const lines = Buffer.concat(pieces).toString('utf8').split('\n').slice(0, -1)
   return { lines: lines.filter(line => line.trim() !== '').map(parsed), isCut: bytes >= most }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    // An empty body, or a page: the status is the truth.
-    if (!(error instanceof SyntaxError)) throw error
-    return undefined
-  }
 }
 
 function one(header: string | string[] | undefined): string | null {

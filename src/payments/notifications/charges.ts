@@ -3,7 +3,9 @@ import type { Challenges } from '../../selling/challenges/service.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { ChargeState, KindName } from '../../lightning/providers/provider.ts'
+import { ProviderRefused } from '../../lightning/provider-calls/errors.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import type { ChargeState, KindName, Provider, SettledCharge } from '../../lightning/providers/provider.ts'
 import type { Owner } from './subscriptions.ts'
 
 interface OfAnyKind {
@@ -20,6 +22,15 @@ export type Charged = OfAnyKind &
     | { readonly type: 'payment'; readonly owner: number; readonly invoiceId: string }
     | { readonly type: 'challenge'; readonly paymentHash: string }
   )
+
+/** An account whose provider said what was settled. */
+export interface SettledAccount {
+  readonly slot: ProviderSlot
+  readonly kind: KindName
+  readonly owner: Owner
+  /** Null for a charge that the provider does not know. */
+  lookUp(chargeId: string): Promise<ChargeState | null>
+}
 
 /** What charges are found in, and told to. */
 export interface ChargesParts {
@@ -76,5 +87,40 @@ export class Charges {
     if (charged.type === 'payment')
       await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen, askedAt)
     else if (seen.status === 'paid') await this.#parts.challenges.settled(charged.paymentHash)
+  }
+
+  /**
+   * Takes in what the provider of an account says was settled, and looks up what it told no state of. `found`: how many were
+   * news here. `isAnswered`: the provider said of each how it stands.
+   */
+  async observeSettled(
+    { slot, kind, owner, lookUp }: SettledAccount,
+    settled: readonly SettledCharge[],
+    askedAt: number
+  ): Promise<{ readonly found: number; readonly isAnswered: boolean }> {
+    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
+    let found = 0
+    let isAnswered = true
+    for (const charged of await this.find(slot, kind, [...states.keys()])) {
+      // Merchants may share an account; each is asked about with its own key.
+      if (charged.owner !== owner || charged.isSettled) continue
+      // Beyond the budget, but once or twice for each payment.
+      const seen = states.get(charged.chargeId) ?? (await lookUp(charged.chargeId))
+      isAnswered &&= seen !== null
+      if (seen === null) continue
+      await this.observe(charged, seen, askedAt)
+      found++
+    }
+    return { found, isAnswered }
+  }
+}
+
+/** Null also for a charge of which the provider will not hear: the others are behind it. */
+export async function lookedUp(provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
+  try {
+    return await provider.lookUp(key, chargeId)
+  } catch (error) {
+    if (error instanceof ProviderRefused && error.reason === 'request') return null
+    throw error
   }
 }

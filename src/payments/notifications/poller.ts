@@ -10,8 +10,8 @@ import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/ac
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import { AnswerTooLarge } from '../../lightning/provider-calls/provider-call.ts'
-import type { ChargeState, KindName, Provider, SettledList } from '../../lightning/providers/provider.ts'
-import type { Charges } from './charges.ts'
+import type { KindName, Provider, SettledList } from '../../lightning/providers/provider.ts'
+import { lookedUp, type Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
 import type { PollRules } from './poll-rules.ts'
 import type { PollMemory } from './poll-memory.ts'
@@ -28,7 +28,7 @@ export interface PollerParts {
   readonly clock: Clock
   readonly log: Log
   readonly payees: Pick<Payees, 'key'>
-  readonly charges: Pick<Charges, 'find' | 'observe'>
+  readonly charges: Pick<Charges, 'observe' | 'observeSettled'>
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
   readonly payments: Pick<Payments, 'answered' | 'unaskable'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
@@ -212,23 +212,15 @@ export class Poller {
       if (error instanceof AnswerTooLarge) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
       throw error
     })
-    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
-    let found = 0
-    let isAnswered = reach === 'whole'
-    for (const charged of await charges.find(slot, kind, [...states.keys()])) {
-      // Merchants may share an account; each is asked about with its own key.
-      if (charged.owner !== owner || charged.isSettled) continue
-      // Beyond the budget, but once or twice for each payment.
-      const seen = states.get(charged.chargeId) ?? (await lookedUp(provider, key, charged.chargeId))
-      isAnswered &&= seen !== null
-      if (seen === null) continue
-      await charges.observe(charged, seen, askedAt)
-      found++
-    }
+    const { found, isAnswered } = await charges.observeSettled(
+      { slot, kind, owner, lookUp: chargeId => lookedUp(provider, key, chargeId) },
+      settled,
+      askedAt
+    )
     if (found > 0)
       log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
     // Only now: what the list says was paid has been taken in.
-    if (isAnswered && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
+    if (isAnswered && reach === 'whole' && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
     return { type: 'listed', reach, asOf, position }
   }
 
@@ -258,16 +250,6 @@ export class Poller {
       cursor = chargeId
     }
     return { type: 'looked up', cursor: payments.length < count ? null : cursor }
-  }
-}
-
-/** Null also for a charge of which the provider will not hear: the others are behind it. */
-async function lookedUp(provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
-  try {
-    return await provider.lookUp(key, chargeId)
-  } catch (error) {
-    if (error instanceof ProviderRefused && error.reason === 'request') return null
-    throw error
   }
 }
 

@@ -6,7 +6,7 @@ import type { Secret } from '../../platform/keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { KindName, Provider, SettledCharge } from '../../lightning/providers/provider.ts'
-import type { Charges } from './charges.ts'
+import { lookedUp, type Charges } from './charges.ts'
 import { ownerOfName, type Owner } from './subscriptions.ts'
 
 /** What streams are followed with. */
@@ -18,7 +18,7 @@ export interface StreamsParts {
   readonly clock: Clock
   readonly log: Log
   readonly payees: Pick<Payees, 'key'>
-  readonly charges: Pick<Charges, 'find' | 'observe'>
+  readonly charges: Pick<Charges, 'observeSettled'>
   /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
 }
@@ -112,24 +112,28 @@ export class Streams {
   }
 
   async #follow(account: string, followed: Followed, key: Secret<string>): Promise<void> {
-    const { clock, provider, log } = this.#parts
+    const { slot, kind, clock, provider, log, charges } = this.#parts
     const { owner, end } = followed
+    const ofOwner = { slot, kind, owner, lookUp: (chargeId: string) => lookedUp(provider, key, chargeId) }
     const over = new AbortController()
     const gathered = new Map<string, SettledCharge>()
     let observing = Promise.resolve()
     let timer: Timer | null = null
+    const record = async (settled: readonly SettledCharge[]): Promise<void> => {
+      try {
+        await charges.observeSettled(ofOwner, settled, clock.now())
+      } catch (error) {
+        log.warn(
+          { err: error, merchantId: owner },
+          'payments of a stream could not be recorded; the listing finds them'
+        )
+      }
+    }
     const observe = (): void => {
       timer = null
       const settled = [...gathered.values()]
       gathered.clear()
-      observing = observing
-        .then(() => this.#observe(owner, settled))
-        .catch((error: unknown) => {
-          log.warn(
-            { err: error, merchantId: owner },
-            'payments of a stream could not be recorded; the listing finds them'
-          )
-        })
+      observing = observing.then(() => record(settled))
     }
     let renewing = Promise.resolve()
     const renewal = clock.every(RENEW_EVERY, () => {
@@ -149,17 +153,6 @@ export class Streams {
       over.abort()
       await renewing
       await observing
-    }
-  }
-
-  async #observe(owner: Owner, settled: readonly SettledCharge[]): Promise<void> {
-    const { slot, kind, charges, clock } = this.#parts
-    const states = new Map(settled.map(({ chargeId, state }) => [chargeId, state]))
-    for (const charged of await charges.find(slot, kind, [...states.keys()])) {
-      const state = states.get(charged.chargeId) ?? null
-      // Merchants may share an account; each is told of by its own stream.
-      if (state !== null && charged.owner === owner && !charged.isSettled)
-        await charges.observe(charged, state, clock.now())
     }
   }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ClnProvider } from '../../../src/lightning/kinds/cln/cln.ts'
@@ -179,4 +180,29 @@ t.test('the mark of a list may be deleted at the node, and nothing behind it is 
     list.charges.map(({ chargeId }) => chargeId),
     later
   )
+})
+
+t.test('a stream asks behind the last payment, waits again, and ends at a node that holds no call open', async t => {
+  const { clock, fake, provider, key } = await setUp(t)
+  const charges = [await provider.createCharge(key, request), await provider.createCharge(key, request)]
+  const found: string[] = []
+  const stream = provider.follow(key, new AbortController().signal, ({ chargeId }) => found.push(chargeId))
+  const waits = async (): Promise<void> => {
+    while (fake.followers.size === 0) await setImmediate()
+  }
+  for (const { chargeId } of charges) {
+    await waits()
+    clock.advance(60_000)
+    await waits()
+    fake.wallet.settle(chargeId)
+  }
+  await waits()
+  t.same(
+    found,
+    charges.map(({ chargeId }) => chargeId)
+  )
+  t.match(fake.requests.at(-1)?.text, /"lastpay_index":2,/)
+  fake.isImpatient = true
+  clock.advance(60_000)
+  await t.rejects(stream, errorLike({ name: 'ProviderUnavailable', fault: 'server' }))
 })

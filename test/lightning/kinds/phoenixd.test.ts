@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
@@ -117,4 +118,23 @@ t.test('a 404 that is not its own says nothing of a payment', async t => {
   const { fake, provider } = await setUp(t)
   const elsewhere = new Secret(fake.key().replace('?', '/elsewhere?'))
   await t.rejects(provider.lookUp(elsewhere, 'ab'.repeat(32)), errorLike({ fault: 'server' }))
+})
+
+t.test('a stream ends with its WebSocket, and is opened with a good password, at a public address alone', async t => {
+  const { fake, provider, key } = await setUp(t)
+  const { signal } = new AbortController()
+  const stream = provider.follow(key, signal, () => {})
+  while (fake.followers.size === 0) await setImmediate()
+  for (const follower of fake.followers) follower.close()
+  await stream
+  const wrong = new Secret(key.reveal().replace(/password=[^&]*/, 'password=wrong'))
+  await t.rejects(
+    provider.follow(wrong, signal, () => {}),
+    errorLike({ name: 'NothingSent', message: 'The phoenixd cannot be reached at the moment.' })
+  )
+  const strict = await setUp(t, { guard: new AddressGuard({ production: true }) })
+  await t.rejects(
+    strict.provider.follow(strict.key, signal, () => {}),
+    errorLike({ name: 'ProviderRefused', reason: 'key' })
+  )
 })

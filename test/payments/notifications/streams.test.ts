@@ -1,33 +1,65 @@
 import { setImmediate } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { Streams } from '../../../src/payments/notifications/streams.ts'
+import { ClnProvider } from '../../../src/lightning/kinds/cln/cln.ts'
 import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
+import { PhoenixdProvider } from '../../../src/lightning/kinds/phoenixd/phoenixd.ts'
+import type { KeyedOptions } from '../../../src/lightning/provider-calls/keyed-calls.ts'
+import type { Provider } from '../../../src/lightning/providers/provider.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
-import { startFakeLnd, type FakeLnd } from '../../fakes/lnd.ts'
+import { startFakeCln } from '../../fakes/cln.ts'
+import { startFakeLnd } from '../../fakes/lnd.ts'
+import { startFakePhoenixd } from '../../fakes/phoenixd.ts'
 import { openAnyDatabase } from '../../support/database.ts'
+import type { ManualClock } from '../../support/manual-clock.ts'
 import { fixture } from './fixture.ts'
 
-void t.test('streams: a payment at lnd is known at once, by one process, with the key that is saved', async t => {
-  const started = Promise.withResolvers<FakeLnd>()
+/** A node whose payments are followed. */
+interface Node {
+  readonly wallet: { settle(paymentHash: string): unknown }
+  readonly followers: ReadonlySet<unknown>
+  key(): string
+  close(): Promise<void>
+}
+
+interface Kind {
+  readonly start: (options: { readonly clock: ManualClock }) => Promise<Node>
+  readonly open: (options: KeyedOptions) => Provider
+}
+
+const KINDS: Readonly<Record<string, Kind>> = {
+  lnd: { start: startFakeLnd, open: options => new LndProvider(options) },
+  cln: { start: startFakeCln, open: options => new ClnProvider(options) },
+  phoenixd: {
+    async start(options) {
+      const node = await startFakePhoenixd(options)
+      const keys = [node.key('full'), node.key('limited')]
+      return { ...node, key: () => keys.shift() ?? '' }
+    },
+    open: options => new PhoenixdProvider({ ...options, receiver: () => null })
+  }
+}
+
+async function setUp(t: T, { start, open: openProvider }: Kind) {
+  const started = Promise.withResolvers<Node>()
   const made = await fixture(t, {
     database: await openAnyDatabase(t),
     inPrimary: async clock => {
-      const node = await startFakeLnd({ clock })
+      const node = await start({ clock })
       started.resolve(node)
-      const options = {
+      const provider = openProvider({
         guard: new AddressGuard({ production: false }),
         timeout: 10_000,
         clock,
         ownKey: null,
         url: null
-      }
-      const lnd = new LndProvider(options)
+      })
       t.teardown(async () => {
-        await lnd.close()
+        await provider.close()
         await node.close()
       })
-      return lnd
+      return provider
     }
   })
   const node = await started.promise
@@ -64,32 +96,42 @@ void t.test('streams: a payment at lnd is known at once, by one process, with th
     node.wallet.settle(payment.paymentHash)
     // The news is gathered for a tenth of a second.
     await until(() => isPaid(payment), 1)
+    // A call that waited for it is made again.
+    await until(() => node.followers.size > 0)
   }
 
-  const [first, second] = [open(), open()]
-  first.want(account)
-  await until(() => node.followers.size === 1)
-  second.want(account)
-  await settle(one)
-  t.equal(node.followers.size, 1, 'one stream over all processes')
+  return { ...made, node, account, acme, open, until, settle, payments: [one, two, three] as const }
+}
 
-  await merchants.setProviderKey(acme.id, 'primary', new Secret(`${node.key()}`))
-  first.want(account)
-  clock.advance(10_000)
-  await until(() => node.followers.size === 0)
-  await until(() => node.followers.size === 1, 10)
-  await settle(two)
-  t.ok(true, 'a changed key opens another stream')
+for (const [name, kind] of Object.entries(KINDS)) {
+  void t.test(`streams: a payment at ${name} is known at once, by one process, with the key that is saved`, async t => {
+    const { node, account, acme, open, until, settle, clock, merchants, database, payments } = await setUp(t, kind)
+    const [one, two, three] = payments
+    const [first, second] = [open(), open()]
+    first.want(account)
+    await until(() => node.followers.size === 1)
+    second.want(account)
+    await settle(one)
+    t.equal(node.followers.size, 1, 'one stream over all processes')
 
-  await first.close()
-  await until(() => node.followers.size === 0)
-  second.want(account)
-  await until(() => node.followers.size === 1)
-  await settle(three)
-  t.ok(true, 'another process takes over at once')
+    await merchants.setProviderKey(acme.id, 'primary', new Secret(`${node.key()}`))
+    first.want(account)
+    clock.advance(10_000)
+    await until(() => node.followers.size === 0)
+    await until(() => node.followers.size === 1, 10)
+    await settle(two)
+    t.ok(true, 'a changed key opens another stream')
 
-  for (let renewals = 0; renewals < 7; renewals++) clock.advance(10_000)
-  await until(() => node.followers.size === 0)
-  await second.close()
-  t.same(await database.sql`select * from provider_streams`, [], 'it ends when it is no longer wanted')
-})
+    await first.close()
+    await until(() => node.followers.size === 0)
+    second.want(account)
+    await until(() => node.followers.size === 1)
+    await settle(three)
+    t.ok(true, 'another process takes over at once')
+
+    for (let renewals = 0; renewals < 7; renewals++) clock.advance(10_000)
+    await until(() => node.followers.size === 0)
+    await second.close()
+    t.same(await database.sql`select * from provider_streams`, [], 'it ends when it is no longer wanted')
+  })
+}

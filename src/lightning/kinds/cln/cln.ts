@@ -20,6 +20,7 @@ import type {
   ChargeState,
   KeyVerdict,
   Provider,
+  SettledCharge,
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
@@ -35,7 +36,7 @@ import {
   type ClnInvoice
 } from './answers.ts'
 import { readClnKey, type ClnKey } from './key.ts'
-import { paidAtNode } from './news.ts'
+import { followPaid, NO_COUNT, paidAfter, paidAtNode } from './news.ts'
 import { CLN_CODES, rpc, runeFault } from './rpc.ts'
 
 const capabilities: Capabilities = Object.freeze({
@@ -65,8 +66,6 @@ const calls: KeyedKind<ClnKey> = {
 
 /** Codes with which a payment fails before anything is sent: no route, too dear, expired, bad parameters. */
 const BEFORE_SENDING = new Set<number>([205, 206, 207, CLN_CODES.badParameters])
-/** Above every count of paid invoices. */
-const NO_COUNT = Number.MAX_SAFE_INTEGER
 /** Characters of the node's own warnings that the check shows. */
 const MAX_WARNING = 300
 
@@ -75,18 +74,20 @@ const MAX_WARNING = 300
  * charge is its payment hash (decision 116). The rune needs the methods `invoice`, `listinvoices`, `waitanyinvoice` and
  * `getinfo`; for refunds also `listpays`, `xpay` and, before version 24.11, `pay`.
  *
- * Known gaps; read in the node's source at 26.06, and no node was tried:
- * - it pays on chain without any reference by which a payout could be found again, so that we do not;
- * - payments are learnt of by asking: its notifications come over Socket.IO alone.
+ * Known gap; read in the node's source at 26.06, and no node was tried: it pays on chain without any reference by which a
+ * payout could be found again, so that we do not.
  */
 export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Provider {
   readonly kind = 'cln'
   readonly capabilities = capabilities
   readonly #options: KeyedOptions
+  readonly #keyed: KeyedCalls<ClnKey>
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: KeyedOptions) {
-    super(new KeyedCalls(calls, options))
+    const keyed = new KeyedCalls(calls, options)
+    super(keyed)
+    this.#keyed = keyed
     this.#options = options
   }
 
@@ -108,6 +109,14 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     )
   }
 
+  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
+    await this.#keyed.follow(key, signal, ({ call }) =>
+      followPaid(call, this.#options.clock, ({ paymentHash, state }) => {
+        settled({ chargeId: paymentHash, state })
+      })
+    )
+  }
+
   protected async makeCharge(request: ChargeRequest, call: CallProvider): Promise<Charge> {
     const { invoice, paymentHash } = await newInvoice(call, request)
     return lightningCharge(invoice, paymentHash, request.amountSats)
@@ -120,7 +129,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
     const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
     await invoicesOf(call, { payment_hash: paymentHash })
-    await rpc(call, 'waitanyinvoice', { lastpay_index: NO_COUNT, timeout: 0 }, [CLN_CODES.nothingPaid])
+    await paidAfter(call, NO_COUNT, 0)
     const missing = await missingForRefunds(call, paymentHash)
     return goodKey(
       'The node',

@@ -20,6 +20,10 @@ interface Place {
   readonly began: number | null
 }
 
+/** Above every count of paid invoices. */
+export const NO_COUNT = Number.MAX_SAFE_INTEGER
+/** Seconds for which the node holds a call open. */
+const WAIT = 60
 /** Calls of one listing. */
 const MAX_CALLS = 10
 /** The first step of a search from the oldest; each is twice the one before. */
@@ -40,7 +44,7 @@ export async function paidAtNode(
   const spent = { calls: 0 }
   const next = async (after: number): Promise<ClnInvoiceState | null> => {
     spent.calls++
-    return await paidAfter(call, after)
+    return await paidAfter(call, after, 0)
   }
   let place = readPlace(position, node)
   const asOf = place.began ?? clock.now()
@@ -85,11 +89,33 @@ async function searched(
   return { ...place, search: { newer: probe, step } }
 }
 
-async function paidAfter(call: CallProvider, after: number): Promise<ClnInvoiceState | null> {
-  const answer = await rpc(call, 'waitanyinvoice', { lastpay_index: after, timeout: 0 }, [CLN_CODES.nothingPaid])
+/**
+ * Gives each invoice that is paid from now on, by calls that the node holds open until the next one. The node ends a wait
+ * behind a count that it has not reached with whatever is paid next. @throws ProviderRefused, ProviderUnavailable
+ */
+export async function followPaid(
+  call: CallProvider,
+  clock: Clock,
+  given: (paid: ClnInvoiceState) => void
+): Promise<void> {
+  for (let after = NO_COUNT; ;) {
+    const begun = clock.monotonic()
+    const paid = await paidAfter(call, after, WAIT)
+    // A node that holds no call open would be asked without a pause.
+    if (paid === null && clock.monotonic() - begun < (WAIT * 1000) / 2) throw unusableAnswer('no wait for a payment')
+    if (paid === null) continue
+    after = paid.payIndex
+    given(paid)
+  }
+}
+
+/** The first invoice paid after a count, for which the node waits so long; null where there is none. */
+export async function paidAfter(call: CallProvider, after: number, seconds: number): Promise<ClnInvoiceState | null> {
+  const parameters = { lastpay_index: after, timeout: seconds }
+  const answer = await rpc(call, 'waitanyinvoice', parameters, [CLN_CODES.nothingPaid])
   if (answer.status >= 400) return null
   const paid = readClnInvoiceState(answer.body)
-  if (paid === null || paid.state.status !== 'paid' || paid.payIndex <= after)
+  if (paid === null || paid.state.status !== 'paid' || (after !== NO_COUNT && paid.payIndex <= after))
     throw unusableAnswer('no invoice that was paid later')
   return paid
 }

@@ -129,10 +129,12 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   /** lnd's own stream of invoices (`SubscribeInvoices`), without a backlog. */
   async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
     const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
-    await this.#keyed.follow(key, call, signal, line => {
-      const invoice = readInvoiceLine(line, this.#options.clock.now())
-      if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
-    })
+    await this.#keyed.follow(key, signal, ({ lines }) =>
+      lines(call, line => {
+        const invoice = readInvoiceLine(line, this.#options.clock.now())
+        if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
+      })
+    )
   }
 
   /**

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
 import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import { jsonMembers, jsonText, type JsonMembers } from '../../provider-calls/json-members.ts'
+import { jsonMembers, jsonText, parsed, type JsonMembers } from '../../provider-calls/json-members.ts'
 import {
   inOurTerms,
   KeyUnusable,
@@ -15,7 +15,8 @@ import { saidInShort, unusableAnswer } from '../../provider-calls/provider-call.
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { readAnnouncement } from './answers.ts'
 import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
-import { readNwcKey, type NwcKey, type RelayAddress } from './key.ts'
+import { readNwcKey, type NwcKey } from './key.ts'
+import type { WebSocketAddress } from '../../provider-calls/web-socket.ts'
 import { conversationKey, decrypt, encrypt, Nip44Error } from './nip44.ts'
 import { WalletSilent } from './faults.ts'
 import { Relay, type StoredFilter } from './relay.ts'
@@ -201,7 +202,7 @@ export class NwcCalls {
   }
 
   /** What a merchant's key names is guarded, even where the operator's names the same. */
-  #relay(address: RelayAddress, isTrusted: boolean): Relay {
+  #relay(address: WebSocketAddress, isTrusted: boolean): Relay {
     const { guard, timeout, clock } = this.#options
     const name = `${isTrusted ? 'own' : 'guarded'} ${address.url}`
     const known = this.#relays.get(name)
@@ -271,16 +272,6 @@ function readAnswer(event: NostrEvent, method: NwcMethod, conversation: Buffer):
   const type = jsonText(answer['result_type'])
   if (type !== null && type !== method) throw unusableAnswer('the result of another method')
   return answer
-}
-
-/** What JSON holds; null for what is none. */
-export function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    return null
-  }
 }
 
 function readError(value: unknown, secret: string): NwcError | null {

@@ -1,20 +1,13 @@
 import { hash } from 'node:crypto'
 import { isPrivate, isXOnlyPoint } from 'tiny-secp256k1'
 import { Secret } from '../../../platform/keys/secrets.ts'
+import type { WebSocketAddress } from '../../provider-calls/web-socket.ts'
 import {
   AddressKeyError,
   readKeyOrigin,
   readKeyParameters,
   type KeyParameterForm
 } from '../../provider-calls/address-key.ts'
-
-/** A relay that a key names. */
-export interface RelayAddress {
-  /** `https://host:port`, or http for a relay without TLS; always with the port. */
-  readonly origin: string
-  /** As a WebSocket is opened: `wss://host:port/path`. */
-  readonly url: string
-}
 
 /** How to reach and use a wallet: a connection of Nostr Wallet Connect (NIP-47). */
 export interface NwcKey {
@@ -23,7 +16,7 @@ export interface NwcKey {
   /** Our private key in this connection: 32 bytes as hex. */
   readonly secret: Secret<string>
   /** At least one, each of them once. */
-  readonly relays: readonly RelayAddress[]
+  readonly relays: readonly WebSocketAddress[]
   /** Names wallet and connection, by which breakers tell them apart. It shows nothing of the secret. */
   readonly origin: string
 }
@@ -73,7 +66,7 @@ export function readNwcKey(text: string): NwcKey {
   }
 }
 
-function readRelay(text: string): RelayAddress {
+function readRelay(text: string): WebSocketAddress {
   const [, scheme = '', authority, path = ''] = RELAY.exec(text) ?? []
   if (authority === undefined || !PATH.test(path) || /\/\.{1,2}(?:\/|$)/.test(path))
     throw new AddressKeyError('relay in the nwc key must be the address of a relay, such as wss://relay.example.com.')

@@ -2,7 +2,7 @@ import type { Timer } from '../../../platform/system/clock.ts'
 import { NothingSent } from '../../provider-calls/errors.ts'
 import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
 import { jsonHash } from '../../provider-calls/json-members.ts'
-import { RelayConnection, type RelayConnectionOptions } from './relay-connection.ts'
+import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
 import { EventGate } from './event-gate.ts'
 import { abusedBy, lateAnswer, lateRelay, lostAnswer, relayRefusal, relayAway, unreached } from './faults.ts'
@@ -75,14 +75,14 @@ const NEWS = 'news'
  * request for every wallet, however often it comes.
  */
 export class Relay {
-  readonly #options: RelayConnectionOptions
+  readonly #options: WebSocketOptions
   readonly #waiting = new Map<string, Waiting>()
   /** Those that no subscription covers yet. */
   #fresh: Waiting[] = []
   readonly #subscriptions = new Map<string, Set<Waiting>>()
   readonly #queries = new Map<string, Query>()
   readonly #listeners = new Map<string, NewsListener>()
-  #connection: RelayConnection | null = null
+  #connection: WebSocketConnection | null = null
   #gate: EventGate | null = null
   #count = 0
   #isPlanned = false
@@ -95,8 +95,8 @@ export class Relay {
   #idleSince = 0
   #retry: Timer | null = null
 
-  constructor(options: RelayConnectionOptions) {
-    this.#options = options
+  constructor(options: Omit<WebSocketOptions, 'unreached'>) {
+    this.#options = { ...options, unreached }
   }
 
   /** Whether nobody asks or listens. */
@@ -257,7 +257,7 @@ export class Relay {
       this.#restsUntil = this.#options.clock.monotonic() + ABUSE_REST
       this.#lost(abusedBy(), false)
     })
-    const connection = new RelayConnection(this.#options, {
+    const connection = new WebSocketConnection(this.#options, {
       opened: () => {
         if (connection !== this.#connection) return
         this.#go()

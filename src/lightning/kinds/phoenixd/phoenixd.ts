@@ -5,7 +5,7 @@ import type { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
 import { AddressKeyError } from '../../provider-calls/address-key.ts'
 import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
-import { jsonHash } from '../../provider-calls/json-members.ts'
+import { jsonHash, jsonMembers, parsed } from '../../provider-calls/json-members.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
@@ -20,6 +20,7 @@ import type {
   KeyVerdict,
   Provider,
   ProviderNotification,
+  SettledCharge,
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
@@ -94,10 +95,13 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   readonly kind = 'phoenixd'
   readonly capabilities = capabilities
   readonly #options: PhoenixdOptions
+  readonly #keyed: KeyedCalls<PhoenixdKey>
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: PhoenixdOptions) {
-    super(new KeyedCalls(calls, options))
+    const keyed = new KeyedCalls(calls, options)
+    super(keyed)
+    this.#keyed = keyed
     this.#options = options
   }
 
@@ -130,6 +134,17 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
       const next: Place = { from, to, offset: first + MAX_PAGES * PAGE }
       return { charges, reach: 'more', asOf: to, position: JSON.stringify(next) }
     })
+  }
+
+  /** phoenixd's WebSocket, whose events are those of its webhook. They show what is left after fees, so that each is looked up. */
+  async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
+    await this.#keyed.follow(key, signal, ({ messages }) =>
+      messages('/websocket', text => {
+        const event = jsonMembers(parsed(text))
+        const chargeId = jsonHash(event?.['paymentHash'])
+        if (event?.['type'] === 'payment_received' && chargeId !== null) settled({ chargeId, state: null })
+      })
+    )
   }
 
   /** Signed with HMAC-SHA256 over the bytes by phoenixd's own webhook secret, which the key carries. */

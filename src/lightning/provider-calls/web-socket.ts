@@ -2,20 +2,29 @@ import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
 import { Client, ping, WebSocket } from 'undici'
-import type { Clock, Timer } from '../../../platform/system/clock.ts'
-import type { Connector } from '../../../engine/upstream/connector.ts'
-import { unreached } from './faults.ts'
-import type { RelayAddress } from './key.ts'
+import type { Clock, Timer } from '../../platform/system/clock.ts'
+import type { Connector } from '../../engine/upstream/connector.ts'
 
-/** How a relay is reached. */
-export interface RelayConnectionOptions {
-  readonly address: RelayAddress
+/** Where a WebSocket is opened. */
+export interface WebSocketAddress {
+  /** `https://host:port`, or http for a server without TLS; always with the port. */
+  readonly origin: string
+  /** As a WebSocket is opened: `wss://host:port/path`. */
+  readonly url: string
+}
+
+/** How the server of a WebSocket is reached. */
+export interface WebSocketOptions {
+  readonly address: WebSocketAddress
+  readonly headers?: Readonly<Record<string, string>>
   /** Its faults are errors in the kinds' own terms. */
   readonly connect: Connector
+  /** The error for a connection that `connect` made and that came to no WebSocket. `cause`: a few words without an address. */
+  unreached(cause: string): Error
   readonly clock: Clock
 }
 
-/** Bytes of one message: relays carry 64 KB of content. */
+/** Bytes of one message: Nostr relays carry 64 KB of content. */
 const MAX_MESSAGE = 192 * 1024
 /** Milliseconds between two looks at an open connection: it is pinged, and given up where it is dead. */
 const LOOK = 30_000
@@ -33,9 +42,10 @@ export interface ConnectionEvents {
 }
 
 /** One WebSocket, pinged while it is open, and ended where it says nothing between two pings. */
-export class RelayConnection {
+export class WebSocketConnection {
   readonly #events: ConnectionEvents
   readonly #clock: Clock
+  readonly #unreached: WebSocketOptions['unreached']
   readonly #client: Client
   readonly #webSocket: WebSocket
   readonly #pong: (message: unknown) => void
@@ -47,9 +57,10 @@ export class RelayConnection {
   /** When something last came, in the clock's monotonic milliseconds. */
   heardAt: number
 
-  constructor({ address, connect, clock }: RelayConnectionOptions, events: ConnectionEvents) {
+  constructor({ address, headers, connect, unreached, clock }: WebSocketOptions, events: ConnectionEvents) {
     this.#events = events
     this.#clock = clock
+    this.#unreached = unreached
     this.heardAt = -1
     this.#client = new Client(address.origin, {
       allowH2: false,
@@ -71,7 +82,7 @@ export class RelayConnection {
     // No redirect is followed by it.
     this.#webSocket = new WebSocket(address.url, {
       dispatcher: this.#client,
-      headers: { 'user-agent': 'boltgate' }
+      headers: { 'user-agent': 'boltgate', ...headers }
     })
     subscribe(PONG, this.#pong)
     this.#webSocket.addEventListener('open', () => {
@@ -128,7 +139,7 @@ export class RelayConnection {
     if (this.#hasEnded) return
     this.end()
     this.#events.ended(
-      this.#fault ?? unreached(this.#socket === null ? 'the connection failed' : 'no WebSocket is spoken there'),
+      this.#fault ?? this.#unreached(this.#socket === null ? 'the connection failed' : 'no WebSocket is spoken there'),
       this.#wasOpen
     )
   }
