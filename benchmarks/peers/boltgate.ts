@@ -30,6 +30,8 @@ export interface GatewayOptions {
   readonly primary?: string
   /** Folder of the sources that it runs from; this checkout unless said. */
   readonly checkout?: string
+  /** Folder of its data, which another gateway has made; a new one unless said. */
+  readonly shares?: string
   /** Options of Node beside the usual ones. */
   readonly flags?: readonly string[]
 }
@@ -104,11 +106,11 @@ export async function startBoltgate(
 ): Promise<GatewayTarget> {
   const port = await freePort()
   const { name, checkout = here, flags = [] } = options
-  const data = join(folder, `${name}-data`)
+  const data = options.shares ?? join(folder, `${name}-data`)
   const file = join(folder, `${name}.yaml`)
   if (before !== undefined && existsSync(before) && options.servers === undefined)
     cpSync(before, data, { recursive: true })
-  else mkdirSync(data)
+  else if (options.shares === undefined) mkdirSync(data)
   writeFileSync(file, configuration(data, port, upstream, options))
   const imports = modules.map(module => `--import=${module}`)
   const child = start(
