@@ -12,7 +12,7 @@ import { openClient, openServer, type PostgresClient } from './postgres/client.t
 import { PostgresListener } from './postgres/listener.ts'
 import { sessionLimits, verifySessions, type Pooler } from './postgres/session.ts'
 import { Silence } from './postgres/silence.ts'
-import { isTemplate, StalePlans } from './postgres/stale-plans.ts'
+import { isTemplate, RUNS, StalePlans } from './postgres/stale-plans.ts'
 import { beginOn } from './postgres/transaction.ts'
 import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
@@ -56,8 +56,8 @@ export interface Database {
   readonly sql: Sql
   /**
    * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in,
-   * and make no network call inside: reserve the row, call, then write. `run` is called once more when a migration of a
-   * newer version made a prepared statement stale; the first attempt was rolled back.
+   * and make no network call inside: reserve the row, call, then write. `run` is called again when a migration of a newer
+   * version made a prepared statement stale; the attempt before was rolled back.
    * `slow`: its statements may take longer than a request would wait, as those of migrations do.
    * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
    */
@@ -300,7 +300,7 @@ export function databaseOn(
 function folderBelow(dataDir: string, name: string): string {
   const folder = join(dataDir, name)
   const way = relative(dataDir, folder)
-  if (way === '' || way.startsWith('..') || isAbsolute(name)) {
+  if (way === '' || way.startsWith('../..') || isAbsolute(name)) {
     throw new DatabaseUrlError(
       `database.url names the folder ${name}, which must be below the data folder; for example pglite:database`
     )
@@ -344,13 +344,14 @@ class Client implements Database {
     { slow = false }: { readonly slow?: boolean } = {}
   ): Promise<T> {
     refuseInside('transaction()')
-    const { generation } = this.#plans
-    try {
-      return await this.#transaction(run, slow)
-    } catch (error) {
-      // It was rolled back.
-      if (!this.#plans.renew(error, generation)) throw error
-      return await this.#transaction(run, slow)
+    for (let runs = 1; ; runs++) {
+      const { generation } = this.#plans
+      try {
+        return await this.#transaction(run, slow)
+      } catch (error) {
+        // It was rolled back.
+        if (!this.#plans.renew(error, generation) || runs === RUNS) throw error
+      }
     }
   }
 
@@ -437,14 +438,14 @@ class Client implements Database {
         // sql(columns) only builds a part of a statement; a template runs one.
         if (!isTemplate(strings)) return Reflect.apply(target, self, args)
         refuseHandle()
-        const run = (): postgres.PendingQuery<postgres.Row[]> =>
+        return this.#plans.retried(() =>
           // A template gives a PendingQuery.
           this.#silence.limit(
             Reflect.apply(target, self, [this.#plans.spell(strings), ...values]) as postgres.PendingQuery<
               postgres.Row[]
             >
           )
-        return this.#plans.retried(run(), run)
+        )
       },
       get: (target, key) => {
         if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseHandle()

@@ -1,5 +1,7 @@
-import type postgres from 'postgres'
 import { isStalePlan, onFailure, settle, type Statement } from './inside.ts'
+
+/** Runs in all: several migrations may follow one another while a statement waits for its connection. */
+export const RUNS = 5
 
 /**
  * Runs statements again whose prepared form no longer fits the tables ("cached plan must not change result type"), as
@@ -34,12 +36,13 @@ export class StalePlans {
     return true
   }
 
-  /** Makes the statement take the outcome of `again` when its plan is stale. For statements outside transactions. */
-  retried<Q extends Statement>(statement: Q, again: () => postgres.PendingQuery<postgres.Row[]>): Q {
+  /** The statement that `run` makes, run again while its plan is stale. For statements outside transactions. */
+  retried<Q extends Statement>(run: () => Q, runs = RUNS): Q {
     const { generation } = this
+    const statement = run()
     onFailure(statement, error => {
-      if (!this.renew(error, generation)) return false
-      settle(statement, again())
+      if (!this.renew(error, generation) || runs === 1) return false
+      settle(statement, this.retried(run, runs - 1))
       return true
     })
     return statement
