@@ -85,6 +85,15 @@ t.test('every folder of src has its row', async t => {
   }
 })
 
+t.test('the picture of the rooms shows each of them', async t => {
+  const picture = readFileSync(resolve(root, 'docs/images/rooms.svg'), 'utf8')
+  const named = Object.entries(ROOMS).flatMap(([room, row]) => [room, ...row.flat().filter(part => part !== '*')])
+  t.same(
+    named.filter(name => !picture.includes(`>${name}<`)),
+    []
+  )
+})
+
 t.test('a room has at most 12 sub-rooms, and each folder at most 20 files', async t => {
   for (const room of ORDER) {
     const parts = new Set(files.map(placeOf).flatMap(place => (place.room === room && place.part ? [place.part] : [])))
