@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
+import { encodeMacaroon } from '../../src/lightning/l402/macaroon.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { selfSigned } from './certificate.ts'
 import { LndError, LndWallet, type HeldInvoice, type HeldPayment } from './lnd-wallet.ts'
@@ -248,7 +249,7 @@ export async function startFakeLnd(options: FakeLndOptions = {}): Promise<FakeLn
     followers,
     onHang: () => {},
     key: (permissions = EVERYTHING, host = '127.0.0.1') => {
-      const macaroon = Buffer.concat([Buffer.from([2, 1, 3]), Buffer.from('lnd'), randomBytes(48)])
+      const macaroon = baked(permissions, randomBytes(16))
       macaroons.set(macaroon.toString('hex'), new Set(permissions))
       return lndConnect(`${host}:${port}`, tls.certificate, macaroon)
     },
@@ -521,4 +522,22 @@ function routesOf(wallet: LndWallet, clock: Clock): readonly Route[] {
       }
     }
   ]
+}
+
+/** A macaroon as lnd bakes it: the operations stand in its identifier. */
+export function baked(permissions: readonly string[], nonce: Uint8Array = Buffer.alloc(16, 7)): Buffer {
+  const entities = new Map<string, string[]>()
+  for (const permission of permissions) {
+    const [entity = '', action = ''] = permission.split(':')
+    entities.set(entity, [...(entities.get(entity) ?? []), action])
+  }
+  const operations = [...entities].map(([entity, actions]) =>
+    field(3, Buffer.concat([field(1, Buffer.from(entity)), ...actions.map(action => field(2, Buffer.from(action)))]))
+  )
+  const identifier = Buffer.concat([Buffer.from([3]), field(1, nonce), field(2, Buffer.from('0')), ...operations])
+  return encodeMacaroon({ location: 'lnd', identifier, caveats: [], signature: Buffer.alloc(32, 9) })
+}
+
+function field(number: number, bytes: Uint8Array): Buffer {
+  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
 }

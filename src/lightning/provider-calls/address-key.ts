@@ -148,9 +148,12 @@ export function requireVisible(text: string, name: string, kind: string): string
   throw new AddressKeyError(`${name} in the ${kind} key must be visible ASCII characters without spaces.`)
 }
 
-/** The bytes of a parameter that is base64url, padded or not. @throws AddressKeyError */
+/** The bytes of a parameter that is base64url, or plain base64 as `base64` writes it; padded or not. @throws AddressKeyError */
 export function readKeyBytes(text: string, name: string, kind: string): Buffer {
-  const bare = text.replace(/={1,2}$/, '')
+  const bare = text
+    .replace(/={1,2}$/, '')
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
   const bytes = Buffer.from(bare, 'base64url')
   // Node skips what it does not know; only what comes out the same was understood whole.
   if (bare === '' || bytes.toString('base64url') !== bare)

@@ -98,6 +98,9 @@ interface Called {
 /** Servers whose connections are kept; only idle ones above it are let go. */
 const MAX_SERVERS = 1000
 
+/** OpenSSL's words for an answer that is none of TLS. */
+const NO_TLS = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG'])
+
 const CERTIFICATE_FAULTS = new Set([
   'DEPTH_ZERO_SELF_SIGNED_CERT',
   'SELF_SIGNED_CERT_IN_CHAIN',
@@ -335,6 +338,10 @@ function connectionFault(
     return new NothingSent(`The host name ${place} has no address.`, 5, undefined, 'network')
   const code = 'code' in error && typeof error.code === 'string' ? error.code : ''
   if (CERTIFICATE_FAULTS.has(code)) return new KeyUnusable(isPinned ? untrusted.pinned : untrusted.public)
+  if (NO_TLS.has(code))
+    return new KeyUnusable(
+      `What answers at the host and port ${place} speaks no TLS: the port may be that of something else.`
+    )
   if (code === 'CERT_HAS_EXPIRED')
     return new KeyUnusable('The TLS certificate of the node has expired; make a new one and save the key again.')
   // The code alone: the text holds the address.

@@ -1,38 +1,15 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t, { type Test as T } from 'tap'
-import { encodeMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { main } from '../../../src/app/main.ts'
 import { readLndConnect } from '../../../src/lightning/kinds/lnd/lndconnect.ts'
 import { permissionsOf } from '../../../src/lightning/kinds/lnd/permissions.ts'
 import { selfSigned } from '../../fakes/certificate.ts'
+import { baked } from '../../fakes/lnd.ts'
 import { temporaryFolder } from '../../support/database.ts'
 
 const RECEIVING = ['invoices:read', 'invoices:write', 'offchain:read']
 const EVERYTHING = [...RECEIVING, 'offchain:write', 'onchain:read', 'onchain:write', 'macaroon:generate', 'peers:write']
-
-function field(number: number, bytes: Uint8Array): Buffer {
-  return Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
-}
-
-/** A macaroon as lnd bakes it: the operations stand in its identifier. */
-function baked(permissions: readonly string[]): Buffer {
-  const entities = new Map<string, string[]>()
-  for (const permission of permissions) {
-    const [entity = '', action = ''] = permission.split(':')
-    entities.set(entity, [...(entities.get(entity) ?? []), action])
-  }
-  const operations = [...entities].map(([entity, actions]) =>
-    field(3, Buffer.concat([field(1, Buffer.from(entity)), ...actions.map(action => field(2, Buffer.from(action)))]))
-  )
-  const identifier = Buffer.concat([
-    Buffer.from([3]),
-    field(1, Buffer.alloc(16, 7)),
-    field(2, Buffer.from('0')),
-    ...operations
-  ])
-  return encodeMacaroon({ location: 'lnd', identifier, caveats: [], signature: Buffer.alloc(32, 9) })
-}
 
 const { certificate } = selfSigned({ names: ['localhost', 'node.example.com'] })
 

@@ -1,5 +1,7 @@
 import { hash } from 'node:crypto'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from 'node:tls'
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
@@ -167,7 +169,12 @@ for (const older of [false, true]) {
       t.equal(node.wallet.payments.size + node.wallet.transactions.length, 0, 'and nothing was sent')
       t.match(await lnd.validateKey(keyOf(node, 'info:read', 'invoices:write')), {
         isValid: false,
-        message: /lacks the .*invoices:read\./
+        message:
+          /lacks the .*invoices:read\. It has info:read, invoices:write\. Make one with: lncli bakemacaroon invoices:read invoices:write info:read$/
+      })
+      t.match(await lnd.validateKey(keyOf(node, 'offchain:read', 'offchain:write')), {
+        isValid: false,
+        message: /lacks the .*invoices:read\. It has offchain:read, offchain:write\. Make one with:/
       })
       t.match(await lnd.validateKey(keyOf(node, 'info:read', 'invoices:read')), {
         isValid: false,
@@ -186,7 +193,8 @@ t.test('a macaroon of another node is a bad key, and a text that is none too', a
   const foreign = new Secret(lndConnect(node.url.slice('https://'.length), node.certificate, Buffer.from([2, 1, 2, 3])))
   t.match(await lnd.validateKey(foreign), {
     isValid: false,
-    message: 'The node does not accept the macaroon in the key.'
+    message:
+      'The node does not accept the macaroon in the key: it is of another node, or was revoked. Take one of this node.'
   })
   await t.rejects(lnd.createCharge(foreign, request), errorLike({ reason: 'key' }))
   const before = node.requests.length
@@ -207,7 +215,7 @@ t.test('another certificate than the pinned one is refused before anything is se
         message:
           certificate === null
             ? 'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.'
-            : 'The node shows another TLS certificate than the one in the lnd key.'
+            : 'The node shows another TLS certificate than the one in the lnd key: put its present tls.cert into the key, as cert=<base64url>.'
       }),
       certificate === null ? 'the public authorities do not know it' : 'the same names do not help'
     )
@@ -249,9 +257,10 @@ t.test(
       errorLike({ name: 'NothingSent', message: 'The lnd node cannot be reached at the moment.' })
     )
 
-    // gRPC speaks HTTP/2 alone: it ends what begins otherwise.
+    // gRPC speaks HTTP/2 alone: it ends what begins otherwise, in older versions behind its settings.
+    let settings = Buffer.alloc(0)
     const server = createTlsServer({ cert: certificate, key: tlsKey }, socket => {
-      socket.end()
+      socket.end(settings)
     }).listen(10_009, address)
     t.teardown(() => {
       server.close()
@@ -262,6 +271,14 @@ t.test(
       errorLike({ name: 'ProviderUnavailable', fault: 'network', message: said }),
       'as one who may have been heard'
     )
+    for (const frame of ['', '000006040000000000000500004000']) {
+      settings = Buffer.from(frame, 'hex')
+      t.match(
+        await open().validateKey(named(10_009)),
+        { isValid: false, message: /^The lnd key names port 10009/ },
+        'the check of the key is sure'
+      )
+    }
   }
 )
 
@@ -396,4 +413,20 @@ t.test("no error and no request shows a key that is not the node's own", async t
   t.ok(error instanceof ProviderUnavailable)
   t.notMatch(`${String(error)} ${String((error as Error).stack)} ${String((error as Error).cause)}`, macaroon)
   t.ok((await lnd.createCharge(null, request).catch((fault: unknown) => fault)) instanceof ProviderRefused)
+})
+
+t.test('a port of something without TLS is a mistake in the key', async t => {
+  const { lnd, node, key } = await setUp(t)
+  const macaroon = Buffer.from(new URL(key.reveal()).searchParams.get('macaroon') ?? '', 'base64url')
+  const plain = createServer().listen(0, '127.0.0.1')
+  await once(plain, 'listening')
+  t.teardown(() => {
+    plain.close()
+  })
+  // A server that listens on TCP has an address object.
+  const { port } = plain.address() as AddressInfo
+  t.match(await lnd.validateKey(new Secret(lndConnect(`127.0.0.1:${port}`, node.certificate, macaroon))), {
+    isValid: false,
+    message: 'What answers at the host and port in the lnd key speaks no TLS: the port may be that of something else.'
+  })
 })

@@ -38,6 +38,8 @@ t.test('the certificate may be PEM, padded, or left out for a public authority',
     ).certificate,
     certificate
   )
+  const plain = Buffer.from([2, 251, 239, 190, 255, 255]).toString('base64')
+  t.equal(readLndConnect(`lndconnect://node.example.com:8080?macaroon=${plain}`).macaroon.reveal(), '02fbefbeffff')
   t.match(readLndConnect(`lndconnect://node.example.com:443?macaroon=${secret}`), {
     origin: 'https://node.example.com:443',
     certificate: null,

@@ -138,3 +138,12 @@ t.test('a stream ends with its WebSocket, and is opened with a good password, at
     errorLike({ name: 'ProviderRefused', reason: 'key' })
   )
 })
+
+t.test('a wrong password is told with where the right ones are', async t => {
+  const { provider, key } = await setUp(t)
+  const wrong = new Secret(key.reveal().replace(/password=[^&]*/, 'password=wrong'))
+  t.match(await provider.validateKey(wrong), {
+    isValid: false,
+    message: /^phoenixd does not accept the password in the key: take http-password-limited-access of its phoenix\.conf/
+  })
+})

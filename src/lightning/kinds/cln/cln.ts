@@ -58,7 +58,8 @@ const calls: KeyedKind<ClnKey> = {
   refusals: [500],
   meaningOf: runeFault,
   untrusted: {
-    pinned: 'The ca in the cln key did not sign the TLS certificate that the node shows.',
+    pinned:
+      'The ca in the cln key did not sign the TLS certificate that the node shows: put its present ca.pem into the key, as ca=<base64url>.',
     public:
       'The cln key holds no ca, and no authority that is trusted here signed the TLS certificate of the node: add its ca.pem to the key, as ca=<base64url>.'
   }

@@ -72,7 +72,7 @@ export function runeFault(
     'scope',
     scope === null
       ? 'The rune in the key may not make this call.'
-      : `The rune in the key lacks the permission ${scope}.`,
+      : `The rune in the key lacks the permission ${scope}. Receiving needs invoice, listinvoices, waitanyinvoice and getinfo; refunds also listpays, xpay and, before 24.11, pay: make one with lightning-cli createrune.`,
     scope
   )
 }

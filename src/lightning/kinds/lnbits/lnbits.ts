@@ -203,7 +203,10 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
 /** LNbits says with 404 that it does not know a key, and with 403 that one may not pay. */
 function meaningOf({ status, said }: ProviderAnswer): ProviderRefused | null {
   if (status === 404 && said !== null && /wallet not found/i.test(said))
-    return new ProviderRefused('key', 'LNbits knows no wallet with this key.')
+    return new ProviderRefused(
+      'key',
+      `LNbits knows no wallet with this key: take the invoice key of one, or its ${ADMIN_KEY} if it is to refund.`
+    )
   if (status === 403 && said !== null)
     return new ProviderRefused(
       'scope',

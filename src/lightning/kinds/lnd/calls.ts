@@ -27,7 +27,11 @@ export async function ask(call: CallProvider, wanted: ProviderCall): Promise<Pro
       scope
     )
   }
-  if (meaning === 'key') throw new ProviderRefused('key', 'The node does not accept the macaroon in the key.')
+  if (meaning === 'key')
+    throw new ProviderRefused(
+      'key',
+      'The node does not accept the macaroon in the key: it is of another node, or was revoked. Take one of this node.'
+    )
   // lnd says so before it looks at the call.
   if (meaning === 'locked') throw new NothingSent('The lnd node is locked or still starting.', 30, undefined, 'server')
   return answer

@@ -11,6 +11,7 @@ import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
 import { readLndConnect, type LndConnection } from './lndconnect.ts'
+import { permissionsOf } from './permissions.ts'
 import { AnswerTooLarge, NothingSent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
@@ -35,7 +36,8 @@ const calls: KeyedKind<LndConnection> = {
   authorize: macaroon => ({ 'grpc-metadata-macaroon': macaroon }),
   messageOf: body => readFault(body)?.message ?? null,
   untrusted: {
-    pinned: 'The node shows another TLS certificate than the one in the lnd key.',
+    pinned:
+      'The node shows another TLS certificate than the one in the lnd key: put its present tls.cert into the key, as cert=<base64url>.',
     public:
       'The lnd key holds no cert, and no authority that is trusted here signed the TLS certificate of the node: add its tls.cert to the key, as cert=<base64url>.'
   },
@@ -52,6 +54,9 @@ const capabilities: Capabilities = Object.freeze({
 
 /** lnd's own default, which tools that make keys for wallets write. */
 const GRPC_PORT = '10009'
+const AT_GRPC = `The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
+/** Permissions of a macaroon that a message shows. */
+const MAX_SHOWN = 12
 
 /** Milliseconds for which it is believed whether a node has announced channels. */
 const HINTS_KEPT = 600_000
@@ -155,26 +160,52 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   }
 
   /** Reads the node's info, where the macaroon may; lists an invoice, makes one, and asks for payouts of nothing. */
-  protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
-    const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
-      .then(answer => readLndNetwork(ok(answer).body))
-      .catch((error: unknown) => {
-        if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
-        return null
-      })
-    ok(
-      await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' })
-    )
-    const { invoice, network } = await newInvoice(call, KEY_CHECK, false)
-    const { lightning, chain } = await missingForPayouts(call, invoice)
-    return goodKey(
-      'The node',
-      agreedNetwork(named, network),
-      lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
-      chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]
-    )
+  protected async tryKey(call: CallProvider, connection: LndConnection): Promise<KeyVerdict> {
+    return await tried(call).catch((error: unknown) => {
+      throw mistaken(error, connection)
+    })
   }
+}
+
+/** @throws ProviderRefused for what the macaroon lacks, ProviderUnavailable */
+async function tried(call: CallProvider): Promise<KeyVerdict> {
+  // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
+  const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
+    .then(answer => readLndNetwork(ok(answer).body))
+    .catch((error: unknown) => {
+      if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
+      return null
+    })
+  ok(await ask(call, { method: 'GET', path: '/v1/invoices?num_max_invoices=1&reversed=true', scope: 'invoices:read' }))
+  const { invoice, network } = await newInvoice(call, KEY_CHECK, false)
+  const { lightning, chain } = await missingForPayouts(call, invoice)
+  return goodKey(
+    'The node',
+    agreedNetwork(named, network),
+    lightning.length === 0 ? null : `a macaroon with ${lightning.join(' and ')}`,
+    chain.length === 0 ? [] : [`Refunds on chain need a macaroon with ${chain.join(' and ')}.`]
+  )
+}
+
+/** What the owner of a key is told of the mistakes that its check can tell for certain; any other error as it is. */
+function mistaken(error: unknown, { origin, macaroon }: LndConnection): unknown {
+  // The certificate was accepted there, and no HTTP came back.
+  const isSilent = error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
+  if (isSilent && isAtGrpc(origin)) return new ProviderRefused('key', AT_GRPC)
+  if (!(error instanceof ProviderRefused) || error.scope === null) return error
+  const all = permissionsOf(Buffer.from(macaroon.reveal(), 'hex')) ?? []
+  const has = all.length > MAX_SHOWN ? [] : all
+  const wanted = new Set(['invoices:read', 'invoices:write', error.scope, ...has])
+  const shown = has.length === 0 ? '' : ` It has ${has.join(', ')}.`
+  return new ProviderRefused(
+    'scope',
+    `${error.message}${shown} Make one with: lncli bakemacaroon ${[...wanted].join(' ')}`,
+    error.scope
+  )
+}
+
+function isAtGrpc(origin: string): boolean {
+  return new URL(origin).port === GRPC_PORT
 }
 
 /** The host of a key, by which breakers tell nodes apart; empty for a text that is no key. */
@@ -185,9 +216,8 @@ export const lndHost = addressKeyHost('lnd', readLndConnect)
  * anything was sent: REST may be served at that port.
  */
 function named(error: unknown, { origin }: LndConnection): unknown {
-  if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || new URL(origin).port !== GRPC_PORT)
-    return error
-  const text = `${error.message} The lnd key names port ${GRPC_PORT}, which is gRPC's where lnd is set up as usual; it needs the port of its REST API, 8080 as a rule.`
+  if (!(error instanceof ProviderUnavailable) || error.fault !== 'network' || !isAtGrpc(origin)) return error
+  const text = `${error.message} ${AT_GRPC}`
   return error instanceof NothingSent
     ? new NothingSent(text, error.retryAfter, error.cause, error.fault)
     : new ProviderUnavailable(text, error.retryAfter, error.cause, error.fault)

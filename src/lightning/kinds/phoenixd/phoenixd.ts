@@ -60,6 +60,19 @@ const calls: KeyedKind<PhoenixdKey> = {
   authorize: password => ({ authorization: `Basic ${Buffer.from(`:${password}`).toString('base64')}` }),
   messageOf: body => (typeof body === 'string' ? body : null),
   hasTexts: true,
+  meaningOf: ({ status }, scope) =>
+    status !== 401
+      ? null
+      : scope === null
+        ? new ProviderRefused(
+            'key',
+            `phoenixd does not accept the password in the key: take http-password-limited-access of its phoenix.conf, or ${FULL_PASSWORD}, which refunds need.`
+          )
+        : new ProviderRefused(
+            'scope',
+            `The phoenixd key has the password with limited access, which cannot pay: refunds need ${scope}.`,
+            scope
+          ),
   untrusted: {
     pinned: 'phoenixd shows another TLS certificate than the one in the key.',
     public: 'No authority that is trusted here signed the TLS certificate in front of phoenixd.'
@@ -67,6 +80,8 @@ const calls: KeyedKind<PhoenixdKey> = {
 }
 
 const FULL_PASSWORD = 'http-password'
+/** A call before has shown that the password is good. */
+const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, answers: [400] } as const
 /** Characters of a description. */
 const MAX_DESCRIPTION = 128
 /** Payments of one page, and pages of one call. */
@@ -180,11 +195,17 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     const info = readPhoenixdInfo((await call({ method: 'GET', path: '/getinfo' })).body)
     if (info === null) throw unusableAnswer('no info of a node')
     const { network } = await newInvoice(call, KEY_CHECK, null)
-    const paying = await call({ method: 'POST', path: '/payinvoice', form: {}, answers: [400, 401] })
+    const lacksPaying = await call({ ...PAY, form: {} }).then(
+      () => false,
+      (error: unknown) => {
+        if (error instanceof ProviderRefused && error.reason === 'scope') return true
+        throw error
+      }
+    )
     return goodKey(
       'phoenixd',
       agreedNetwork(info.chain, network),
-      paying.status === 401 ? `the password with full access, ${FULL_PASSWORD}` : null,
+      lacksPaying ? `the password with full access, ${FULL_PASSWORD}` : null,
       info.channels === 0
         ? ['It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.']
         : []
@@ -204,14 +225,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     const { paymentHash, isAmountless } = payable(invoice)
     // It takes an amount as one in the place of the invoice's own.
     const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
-    const answer = await call({ method: 'POST', path: '/payinvoice', form, answers: [400, 401] })
-    // The look-up before has shown that the password is good.
-    if (answer.status === 401)
-      throw new ProviderRefused(
-        'scope',
-        `The phoenixd key has the password with limited access, which cannot pay: refunds need ${FULL_PASSWORD}.`,
-        FULL_PASSWORD
-      )
+    const answer = await call({ ...PAY, form })
     if (answer.status === 400)
       return { outcome: 'refused', message: refusal(answer.said ?? 'a bad request'), isBefore: true }
     const paid = readPayAnswer(answer.body, paymentHash)
