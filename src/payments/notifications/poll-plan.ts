@@ -10,6 +10,8 @@ export interface Candidate {
   readonly payments: number
   /** How many of them end within two minutes, or have ended and await their provider's answer. */
   readonly ending: number
+  /** How many of them were made a moment ago, so that their buyers may be waiting. */
+  readonly young: number
   /** When the oldest open charge was made, in milliseconds since the epoch. */
   readonly since: number
 }
@@ -25,6 +27,8 @@ export interface Turn {
   /** The last one that was; null while that is not being done. */
   readonly cursor: string | null
   readonly lookedAt: number
+  /** The last of its young payments that was looked up; empty at the beginning. */
+  readonly youngCursor: string
   /** Nobody lists, and nobody looks up but what is about to end, before this. */
   readonly restsUntil: number
   /** Refusals of its key, or failures to reach its provider, one after the other; 0 when it answered last. */
@@ -59,7 +63,12 @@ export type Poll =
       /** When its oldest open charge was made. */ readonly oldest: number
       readonly position: string | null
     }
-  | { readonly type: 'look up'; readonly account: string; readonly after: string; readonly count: number }
+  | {
+      readonly type: 'look up' | 'look up young'
+      readonly account: string
+      readonly after: string
+      readonly count: number
+    }
   /** For payments that are about to end, of an account that rests. */
   | { readonly type: 'look up ending'; readonly account: string; readonly count: number }
 
@@ -111,6 +120,7 @@ function firstTurn(since: number, now: number): Turn {
     sweptAt: now,
     cursor: null,
     lookedAt: now,
+    youngCursor: '',
     restsUntil: 0,
     faults: 0,
     fault: null,
@@ -127,7 +137,8 @@ function budgetOf(account: string, rules: PollRules): string {
 /**
  * What may be asked at `now`. Listings go first, those that are due the longest before the others, and look-ups leave
  * them what they will need in the coming minute; the rest of a budget goes to look-ups, one for each account in turn.
- * Nothing is asked twice because it takes long: a turn counts when it is given.
+ * Nothing is asked twice because it takes long: a turn counts when it is given. Look-ups of young payments stand in the
+ * place of listings where a kind has none.
  */
 export function nextPolls(state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
@@ -182,6 +193,12 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
       turns.set(id, { ...turn, listedAt: now })
     }
   }
+  for (const { candidate, turn } of awake) {
+    const { id } = candidate
+    let count = 0
+    while (count < youngOf(candidate, rules) && take(id, rules.costs.lookUp, null)) count++
+    if (count > 0) polls.push({ type: 'look up young', account: id, after: turn.youngCursor, count })
+  }
   const listed = callsOfLists(
     awake.map(({ candidate }) => candidate),
     rules
@@ -191,7 +208,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     turns,
     rules,
     now,
-    (account, cost) => take(account, cost, listed)
+    (candidate, cost) => take(candidate.id, cost, listed + youngInMinute(candidate, rules))
   )) {
     polls.push({ type: 'look up', account: id, after, count })
   }
@@ -235,7 +252,11 @@ export function afterPoll(
         ...(outcome.reach === 'newest' && turn.cursor === null ? { cursor: '', sweptAt: askedAt } : {})
       })
     case 'looked up':
-      return changed({ ...answering, ...(poll.type === 'look up' ? { cursor: outcome.cursor } : {}) })
+      return changed({
+        ...answering,
+        ...(poll.type === 'look up' ? { cursor: outcome.cursor } : {}),
+        ...(poll.type === 'look up young' ? { youngCursor: outcome.cursor ?? '' } : {})
+      })
     case 'failed': {
       if (poll.type === 'look up ending') return state
       const faults = turn.fault === outcome.fault ? turn.faults + 1 : 1
@@ -312,7 +333,7 @@ function* lookUps(
   turns: Map<string, Turn>,
   rules: PollRules,
   now: number,
-  take: (account: string, cost: number) => boolean
+  take: (candidate: Candidate, cost: number) => boolean
 ): Generator<{ id: string; after: string; count: number }> {
   for (const { id, payments, isFresh } of awake) {
     const turn = turnOf(turns, id)
@@ -327,9 +348,10 @@ function* lookUps(
     )
   const counts = new Map<string, number>()
   while (waiting.length > 0) {
-    waiting = waiting.filter(({ id, payments }) => {
+    waiting = waiting.filter(candidate => {
+      const { id, payments } = candidate
       const count = counts.get(id) ?? 0
-      if (count >= payments || !take(id, rules.costs.lookUp)) return false
+      if (count >= payments || !take(candidate, rules.costs.lookUp)) return false
       counts.set(id, count + 1)
       return true
     })
@@ -339,6 +361,16 @@ function* lookUps(
     turns.set(id, { ...turn, lookedAt: now })
     yield { id, after: turn.cursor ?? '', count }
   }
+}
+
+/** Young payments of an account that one run looks up. */
+function youngOf({ young }: Pick<Candidate, 'young'>, { youngPerRun }: PollRules): number {
+  return Math.min(young, youngPerRun)
+}
+
+/** Calls that these take in a minute. */
+function youngInMinute(candidate: Pick<Candidate, 'young'>, rules: PollRules): number {
+  return Math.ceil((youngOf(candidate, rules) * rules.costs.lookUp * MINUTE) / rules.tick)
 }
 
 /** Calls of a budget that the listings of a minute take, four fifths of it at most. */

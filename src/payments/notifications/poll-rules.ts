@@ -11,11 +11,15 @@ export interface PollRules extends Polling {
   readonly sweepEvery: number
   /** Which of them are looked up: all that are open, or those that can still be paid. */
   readonly sweeps: 'all' | 'fresh'
+  /** Payments made a moment ago that each run looks up, of each account; 0 where listings or notifications tell of them. */
+  readonly youngPerRun: number
   /** Between runs of the poller. */
   readonly tick: number
 }
 
 const MINUTE = 60_000
+/** Part of an account's calls that its young payments may take. */
+const YOUNG_SHARE = 0.75
 
 /**
  * The rules for a provider whose kind may be polled so. `sharers`: how many of the configuration call the same, so that
@@ -33,12 +37,15 @@ export function pollRules(
   }
   if (!provider.capabilities.notifies) {
     // There is no other news of payments. The list holds the newest invoices, most of which are paid soon or never.
+    const tick = 5_000
+    const inRun = (common.perMinute * YOUNG_SHARE * tick) / (MINUTE * polling.costs.lookUp)
     return {
       ...common,
       every: { fresh: 5_000, stale: 5 * MINUTE },
       sweepEvery: MINUTE,
       sweeps: common.hasList ? 'fresh' : 'all',
-      tick: 5_000
+      youngPerRun: common.hasList ? 0 : Math.floor(inRun),
+      tick
     }
   }
   return {
@@ -46,6 +53,7 @@ export function pollRules(
     every: { fresh: MINUTE, stale: 10 * MINUTE },
     sweepEvery: common.hasList ? 30 * MINUTE : MINUTE,
     sweeps: 'all',
+    youngPerRun: 0,
     tick: 15_000
   }
 }

@@ -118,12 +118,13 @@ export class Poller {
     const { slot, kind, clock, ofPayments, rules } = this.#parts
     const now = clock.now()
     const found = new Map<string, Candidate>()
-    for (const { merchantId, count, fresh, ending, since } of await ofPayments.open(slot, kind, now)) {
+    for (const { merchantId, count, fresh, ending, young, since } of await ofPayments.open(slot, kind, now)) {
       found.set(accountName(merchantId), {
         id: accountName(merchantId),
         isFresh: fresh > 0,
         payments: rules.sweeps === 'all' ? count : fresh,
         ending,
+        young,
         since
       })
     }
@@ -134,7 +135,7 @@ export class Poller {
       found.set(
         id,
         same === undefined
-          ? { id, isFresh: false, payments: 0, ending: 0, since }
+          ? { id, isFresh: false, payments: 0, ending: 0, young: 0, since }
           : { ...same, since: Math.min(same.since, since) }
       )
     }
@@ -227,12 +228,15 @@ export class Poller {
   async #lookUp(
     provider: Provider,
     key: Secret<string>,
-    poll: Poll & { type: 'look up' | 'look up ending' },
+    poll: Exclude<Poll, { type: 'list' }>,
     signal: AbortSignal
   ): Promise<PollOutcome> {
     const { slot, kind, rules, clock, charges, ofPayments } = this.#parts
-    const { account, count, after, which } =
-      poll.type === 'look up' ? { ...poll, which: rules.sweeps } : { ...poll, after: '', which: 'ending' as const }
+    const { account, count } = poll
+    const after = poll.type === 'look up ending' ? '' : poll.after
+    const which = ({ 'look up': rules.sweeps, 'look up young': 'young', 'look up ending': 'ending' } as const)[
+      poll.type
+    ]
     const payments = await ofPayments.openOf(slot, kind, Number(account), which, clock.now(), after, count)
     let cursor = after
     const begun = clock.monotonic()

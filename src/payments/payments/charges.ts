@@ -20,9 +20,14 @@ export interface OpenPayments {
   readonly fresh: number
   /** How many of them end within two minutes, or have ended and await their provider's answer. */
   readonly ending: number
+  /** How many of them were made a moment ago, so that their buyers may be waiting. */
+  readonly young: number
   /** When the oldest was made, in milliseconds since the epoch. */
   readonly since: number
 }
+
+/** Which of an account's open payments: all, those that can still be paid, are about to end, or were made a moment ago. */
+type OpenKind = 'all' | 'fresh' | 'ending' | 'young'
 
 /** Milliseconds after its end for which an expired or underpaid invoice is still polled. */
 const LATE = 24 * 3_600_000
@@ -32,6 +37,9 @@ const LATEST = 14 * 24 * 3_600_000
 const GRACE = 120_000
 /** Milliseconds before its end from which a payment is asked for even of an account that rests (decision 179). */
 const ENDING = 120_000
+
+/** Milliseconds after a payment was made for which its buyer may be waiting. */
+const YOUNG = 600_000
 
 interface PaymentRow {
   charge_id: string
@@ -59,9 +67,12 @@ export class PaymentCharges {
   /** Accounts with payments for which money may still come. `now` in milliseconds. */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
-    const rows = await sql<Array<{ merchant_id: number; count: number; fresh: number; ending: number; since: Date }>>`
+    const rows = await sql<
+      Array<{ merchant_id: number; count: number; fresh: number; ending: number; young: number; since: Date }>
+    >`
       select merchant_id, count(*)::int as count, (count(*) filter (where ${isFresh(sql, now)}))::int as fresh,
-        (count(*) filter (where ${isEnding(sql, now)}))::int as ending, min(created_at) as since
+        (count(*) filter (where ${isEnding(sql, now)}))::int as ending,
+        (count(*) filter (where ${isYoung(sql, now)}))::int as young, min(created_at) as since
       from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind}
       group by merchant_id`
@@ -70,19 +81,19 @@ export class PaymentCharges {
       count: row.count,
       fresh: row.fresh,
       ending: row.ending,
+      young: row.young,
       since: row.since.getTime()
     }))
   }
 
   /**
-   * The open payments of one account, or only those that can still be paid, or that are about to end, in the order of
-   * their charges' ids, those behind `after`.
+   * The open payments of one account, or only some, in the order of their charges' ids, those behind `after`.
    */
   async openOf(
     slot: ProviderSlot,
     kind: KindName,
     merchantId: number,
-    which: 'all' | 'fresh' | 'ending',
+    which: OpenKind,
     now: number,
     after: string,
     limit: number
@@ -91,7 +102,7 @@ export class PaymentCharges {
     const rows = await sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments
       where ${isOpen(sql, now)} and provider_slot = ${slot} and provider_kind = ${kind} and merchant_id = ${merchantId} and charge_id > ${after}
-        and ${which === 'all' ? sql`true` : which === 'fresh' ? isFresh(sql, now) : isEnding(sql, now)}
+        and ${OF_KIND[which](sql, now)}
       order by charge_id limit ${limit}`
     return rows.map(read)
   }
@@ -112,6 +123,12 @@ function isFresh(sql: Sql, now: number) {
 function isEnding(sql: Sql, now: number) {
   return sql`(status = 'unpaid' and expires_at <= ${new Date(now + ENDING)})`
 }
+
+function isYoung(sql: Sql, now: number) {
+  return sql`(status in ('processing', 'unpaid') and created_at > ${new Date(now - YOUNG)})`
+}
+
+const OF_KIND = { all: (sql: Sql) => sql`true`, fresh: isFresh, ending: isEnding, young: isYoung }
 
 function read(row: PaymentRow): PaymentOfCharge {
   return { chargeId: row.charge_id, invoiceId: row.invoice_id, merchantId: row.merchant_id, status: row.status }

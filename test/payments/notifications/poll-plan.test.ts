@@ -23,6 +23,7 @@ const listing: PollRules = {
   every: { fresh: MINUTE, stale: 10 * MINUTE },
   sweepEvery: 30 * MINUTE,
   sweeps: 'all',
+  youngPerRun: 0,
   tick: 15_000
 }
 const candidate = (id: string, different: Partial<Candidate> = {}): Candidate => ({
@@ -30,6 +31,7 @@ const candidate = (id: string, different: Partial<Candidate> = {}): Candidate =>
   isFresh: true,
   payments: 1,
   ending: 0,
+  young: 0,
   since: 0,
   ...different
 })
@@ -179,11 +181,17 @@ void t.test("a node of the merchant's own has a budget of its own", async t => {
 })
 
 const accounts = fc
-  .array(fc.record({ isFresh: fc.boolean(), payments: fc.integer({ min: 0, max: 40 }) }), {
-    minLength: 1,
-    maxLength: 25
-  })
-  .map(list => list.map((one, index) => candidate(String(index + 1), one)))
+  .array(
+    fc.record({
+      isFresh: fc.boolean(),
+      payments: fc.integer({ min: 0, max: 40 }),
+      young: fc.integer({ min: 0, max: 3 })
+    }),
+    { minLength: 1, maxLength: 25 }
+  )
+  .map(list =>
+    list.map((one, index) => candidate(String(index + 1), { ...one, young: Math.min(one.young, one.payments) }))
+  )
 const rules = fc
   .record({
     perMinute: fc.integer({ min: 2, max: 20 }),
@@ -198,6 +206,8 @@ const rules = fc
     isShared,
     hasList,
     costs: { list, lookUp },
+    // As `pollRules` has it of accounts with budgets of their own.
+    youngPerRun: hasList || isShared ? 0 : Math.floor((perMinute * 0.75 * listing.tick) / (MINUTE * lookUp)),
     sweepEvery: hasList ? 30 * MINUTE : MINUTE
   }))
 
@@ -265,3 +275,22 @@ void t.test(
     t.equal(providerKinds.find(({ name }) => name === 'sandbox')?.calls, null)
   }
 )
+
+void t.test('what was made a moment ago is looked up every five seconds where nothing tells of it, all in turn', t => {
+  const provider = { capabilities: { notifies: false } } as never
+  const made = pollRules(provider, polling('lnurl'), 1)
+  t.match(made, { hasList: false, perMinute: 40, youngPerRun: 2, tick: 5_000 })
+  const young = simulate(made, [candidate('1', { young: 1, payments: 60 })], { minutes: 5 })
+  const times = young.filter(({ type }) => type === 'look up young').map(({ at }) => at)
+  t.same(
+    new Set(times.slice(1).map((at, index) => at - (times[index] ?? 0))),
+    new Set([5_000]),
+    'whatever else is open'
+  )
+  t.ok(
+    young.filter(({ type }) => type === 'look up').reduce((sum, { count }) => sum + count, 0) >= 100,
+    'and the others are swept besides'
+  )
+  t.notOk(simulate(made, [candidate('1')], { minutes: 2 }).some(({ type }) => type === 'look up young'))
+  t.end()
+})

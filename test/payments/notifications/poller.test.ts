@@ -27,6 +27,7 @@ const rules: PollRules = {
   every: { fresh: MINUTE, stale: 10 * MINUTE },
   sweepEvery: 30 * MINUTE,
   sweeps: 'all',
+  youngPerRun: 0,
   tick: 15_000
 }
 
@@ -592,6 +593,38 @@ void t.test('a kind without a list: every open payment is looked up in turn, wit
   const statuses = await Promise.all(made5.map(async ({ invoiceId }) => (await payments.get(acme, invoiceId)).status))
   t.same(statuses, ['unpaid', 'paid', 'paid', 'paid', 'paid'], 'all but the one that the provider does not know')
 })
+
+void t.test(
+  'a kind without list and notifications: what was just made is looked up within seconds, in turn',
+  async t => {
+    const made = await polling(t)
+    const { alternate, clock, payments, poller } = made
+    Object.defineProperty(alternate, 'listSettled', { value: undefined })
+    const slow = pollRules({ capabilities: { ...alternate.capabilities, notifies: false } }, pollingOf('lnurl'), 1)
+    const acme = await made.merchant({ primaryApiKey: undefined as never, alternateApiKey: new Secret('acme') })
+    const young = [await made.pay(acme), await made.pay(acme), await made.pay(acme)]
+    const left = async () => {
+      const all = await Promise.all(young.map(({ invoiceId }) => payments.get(acme, invoiceId)))
+      return all.filter(({ status }) => status === 'unpaid').length
+    }
+    const lefts: number[] = []
+    for (const { chargeId } of young) alternate.states.set(chargeId, paid(clock.now()))
+    for (let runs = 0; runs < 3; runs++) {
+      await run(poller('alternate', slow))
+      lefts.push(await left())
+      clock.advance(5_000)
+    }
+    t.same(lefts, [1, 0, 0])
+    await made.pay(acme)
+    clock.advance(600_000)
+    const before = alternate.lookUps
+    for (let runs = 0; runs < 12; runs++) {
+      await run(poller('alternate', slow))
+      clock.advance(5_000)
+    }
+    t.equal(alternate.lookUps - before, 1, 'and later once a minute')
+  }
+)
 
 void t.test(
   'a kind without notifications is listed every five seconds, and what can still be paid is looked up besides',
