@@ -76,6 +76,20 @@ export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv, fold
 }
 
 /**
+ * Files that a configuration is made of beside its own: secrets that the environment names by `NAME_FILE`, and the
+ * certificates and keys of upstreams.
+ */
+export function filesBehind({ routes, upstreams }: GatewayConfig, env: NodeJS.ProcessEnv): string[] {
+  const secrets = Object.keys(env).filter(name => name.endsWith('_FILE') && !env[name.slice(0, -'_FILE'.length)])
+  const tls = [...routes.map(({ upstream }) => upstream), ...Object.values(upstreams)].flatMap(upstream =>
+    upstream.kind === 'url' ? [upstream.tls?.ca, upstream.tls?.cert, upstream.tls?.key] : []
+  )
+  const files = [...secrets.map(name => env[name]), ...tls].filter(file => file !== undefined)
+  // Variables of other programs may end like ours.
+  return [...new Set(files)].filter(file => existsSync(file))
+}
+
+/**
  * Gives `load` what it needs to know of the plugins and internal upstreams, and keeps the plugins that it names by
  * path.
  */

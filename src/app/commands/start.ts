@@ -19,7 +19,7 @@ import { keysPath } from '../../platform/keys/keyfile.ts'
 import { createLog, type Log } from '../../platform/telemetry/log.ts'
 import { loadSecrets, type Secrets } from '../secrets.ts'
 import { FIRST_STORE } from '../../shop/stores/first-store.ts'
-import { loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
+import { filesBehind, loadWithPlugins, startFile, type Loaded, type StartFile } from '../cli/configuration.ts'
 import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
@@ -224,8 +224,10 @@ class Process {
   }
 
   async #watch(app: App): Promise<{ close(): void }> {
+    let others = filesBehind(this.#config, process.env)
     return await watchConfig({
       file: this.#from.file,
+      others: () => others,
       clock: this.#clock,
       onChange: async () => {
         try {
@@ -233,6 +235,7 @@ class Process {
           for (const setting of needsRestart(this.#config, next.config))
             this.#log.warn(`${setting} has changed; it takes effect after a restart`)
           await app.reload(next.config, next.plugins)
+          others = filesBehind(next.config, process.env)
         } catch (error) {
           const problem = error instanceof Error ? error.message : String(error)
           app.refuse(problem)

@@ -1,23 +1,25 @@
 import { readlinkSync, watch as watchFolder } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { basename, dirname, join, resolve, sep } from 'node:path'
+import { dirname, join, resolve, sep } from 'node:path'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
 /** What the watcher needs from outside. */
 export interface WatchOptions {
   readonly file: string
+  /** Other files that the configuration is made of, such as secrets and certificates; asked again after each change. */
+  readonly others?: () => readonly string[]
   readonly clock: Clock
-  /** Called after the file's text has changed (`saved`) or on SIGHUP (`signal`), never twice at once. */
+  /** Called after the text of one of the files has changed (`saved`) or on SIGHUP (`signal`), never twice at once. */
   readonly onChange: (reason: 'saved' | 'signal') => void | Promise<void>
   /** Told what could not be watched, and what `onChange` threw. Watching goes on. */
   readonly onError: (error: Error) => void
-  /** Milliseconds of quiet after the last event before the file is looked at. */
+  /** Milliseconds of quiet after the last event before the files are looked at. */
   readonly quiet?: number
   /** Where SIGHUP comes from; the process by default. */
   readonly signals?: SignalSource
   /** Watches a folder; `fs.watch` by default. */
   readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
-  /** Reads the file's text; rejects while it is not there. */
+  /** Reads a file's text; rejects while it is not there. */
   readonly read?: (file: string) => Promise<string>
 }
 
@@ -33,7 +35,7 @@ export interface ConfigWatch {
 }
 
 /**
- * Watches a configuration file for saves and the process for SIGHUP. The folder is watched, not the file: editors write
+ * Watches the files of a configuration for saves and the process for SIGHUP. The folder is watched, not the file: editors write
  * a new file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the
  * file changed is judged by its text, so that touching it or a neighbour reloads nothing. Where the path leads over
  * links, the folders of each link and of the file itself are watched too.
@@ -51,7 +53,7 @@ class Watcher implements ConfigWatch {
   readonly #onSignal = (): void => {
     this.#request('signal')
   }
-  #known: string | undefined
+  readonly #known = new Map<string, string>()
   #timer: Timer | undefined
   readonly #folders = new Map<string, { close(): void }>()
   #wanted: 'saved' | 'signal' | undefined
@@ -68,7 +70,7 @@ class Watcher implements ConfigWatch {
     const { signals = process } = this.#options
     signals.on('SIGHUP', this.#onSignal)
     this.#follow()
-    this.#known = await this.#text()
+    await this.#changed()
   }
 
   close(): void {
@@ -83,7 +85,7 @@ class Watcher implements ConfigWatch {
   /** Watches the folders that the path leads over now; those that it left are no longer watched. */
   #follow(): void {
     const { watch = systemWatch, onError } = this.#options
-    const folders = foldersOf(this.#file)
+    const folders = new Set(this.#files().flatMap(file => [...foldersOf(file)]))
     for (const [folder, watched] of this.#folders) {
       if (folders.has(folder)) continue
       watched.close()
@@ -102,7 +104,7 @@ class Watcher implements ConfigWatch {
         this.#folders.set(folder, watched)
       } catch (error) {
         // A system without watches, or out of them, still has SIGHUP.
-        onError(new Error(`${basename(this.#file)} is not watched for changes; use SIGHUP`, { cause: error }))
+        onError(new Error(`${folder} is not watched for changes; use SIGHUP`, { cause: error }))
       }
     }
   }
@@ -132,24 +134,37 @@ class Watcher implements ConfigWatch {
       while (this.#wanted !== undefined && !this.#closed) {
         const reason = this.#wanted
         this.#wanted = undefined
-        const text = await this.#text()
+        const changed = await this.#changed()
         if (this.#closed) return
-        const changed = text !== undefined && text !== this.#known
-        if (text !== undefined) this.#known = text
-        if (changed || reason === 'signal') await this.#options.onChange(reason)
+        if (!changed && reason !== 'signal') continue
+        await this.#options.onChange(reason)
+        this.#follow()
       }
     } finally {
       this.#busy = false
     }
   }
 
-  /** Undefined between the two halves of a rename; the second half is an event of its own. */
-  async #text(): Promise<string | undefined> {
-    try {
-      return await this.#read(this.#file)
-    } catch {
-      return undefined
+  #files(): string[] {
+    return [this.#file, ...(this.#options.others?.() ?? []).map(file => resolve(file))]
+  }
+
+  /** Whether a file has another text than when it was last read. */
+  async #changed(): Promise<boolean> {
+    let changed = false
+    for (const file of this.#files()) {
+      let text: string
+      try {
+        text = await this.#read(file)
+      } catch {
+        // Between the two halves of a rename; the second half is an event of its own.
+        continue
+      }
+      const known = this.#known.get(file)
+      this.#known.set(file, text)
+      changed ||= known !== undefined && text !== known
     }
+    return changed
   }
 }
 

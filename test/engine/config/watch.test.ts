@@ -138,7 +138,7 @@ t.test('without folder watches SIGHUP still works, and the lack is told', async 
       throw new Error('EMFILE')
     }
   })
-  t.match(errors, [{ message: 'gateway.yaml is not watched for changes; use SIGHUP' }])
+  t.match(errors, [{ message: '/srv/gateway is not watched for changes; use SIGHUP' }])
   signals.emit('SIGHUP')
   await settle(0)
   t.same(reasons, ['signal'])
