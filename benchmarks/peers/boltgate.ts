@@ -9,13 +9,14 @@ import type { Place, Target } from './target.ts'
 
 const run = promisify(execFile)
 const here = fileURLToPath(new URL('../..', import.meta.url))
-const cli = join(here, 'src/app/cli/boltgate.mjs')
+
+/** Our own package.json, which has these members. */
+const packageOf = (checkout: string): { readonly version: string; readonly bin: { readonly boltgate: string } } =>
+  JSON.parse(readFileSync(join(checkout, 'package.json'), 'utf8'))
 
 /** The version in the checkout's package.json. */
 export function boltgateVersion(): string {
-  // Our own package.json, which has this member.
-  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string })
-    .version
+  return packageOf(here).version
 }
 
 /** How one gateway of a run is set up. */
@@ -122,7 +123,7 @@ export async function startBoltgate(
       '--max-semi-space-size=8',
       ...flags,
       ...imports,
-      join(checkout, 'src/app/cli/boltgate.mjs'),
+      join(checkout, packageOf(checkout).bin.boltgate),
       'start',
       '--config',
       file
@@ -163,7 +164,7 @@ export async function mintCredentials(
   const { stdout } = await run(
     process.execPath,
     [
-      cli,
+      join(here, packageOf(here).bin.boltgate),
       'mint',
       '--count',
       String(count),
