@@ -13,7 +13,7 @@ import type { OnPaid } from './store.ts'
 import { challengeCounters, type SaleSource } from './counters.ts'
 import { leaseOperations } from '../holding/lease-operations.ts'
 import { challengeOperations, type ChallengeOperationParts } from './operations.ts'
-import { lookUpOf, payeeOf, type FindPayeeParts } from '../minting/payee.ts'
+import { countedOf, lookUpOf, payeeOf, type FindPayeeParts } from '../minting/payee.ts'
 import type { PaywallSurroundings } from '../paywall/paywall.ts'
 import { priceList, routePrices } from '../offers/pricing.ts'
 import { revocationOperations, type RevocationParts } from './revocation-operations.ts'
@@ -58,7 +58,8 @@ export function openChallenges(parts: OpenChallengesParts) {
     paywall: {
       ...parts.paywall,
       isSecure: () => parts.publicUrl().startsWith('https:'),
-      lookUp: lookUpOf(parts)
+      lookUp: lookUpOf(parts),
+      countedOf: countedOf(parts)
     },
     counters: challengeCounters(metrics),
     settings: challengeSettings(config()),

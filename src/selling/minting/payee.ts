@@ -27,7 +27,7 @@ export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePaye
 /** Who is asked about accounts, and told of invoices. */
 export interface FindPayeeParts {
   readonly merchants: Pick<Merchants, 'byId'>
-  readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker'>
+  readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker' | 'inOrder'>
   /** A provider has made an invoice for an account, null for the operator. Answers at once and never throws. */
   charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
@@ -68,5 +68,14 @@ export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants'
     // What was written there came from a payee's own slot.
     const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
     return maker === null ? null : await maker.lookUp(chargeId)
+  }
+}
+
+/** Names whose calls the provider of a challenge counts: those of one account, or of all that call it. */
+export function countedOf({ payees }: Pick<FindPayeeParts, 'payees'>) {
+  return ({ merchantId, providerSlot, providerKind }: Challenge): string => {
+    // What was written there came from a payee's own slot.
+    const seat = payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)
+    return seat?.polling?.isShared === true ? seat.provider.kind : `${providerSlot} ${providerKind} ${merchantId ?? ''}`
   }
 }

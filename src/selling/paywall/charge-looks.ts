@@ -10,6 +10,8 @@ export interface ChargeLooksParts {
   readonly log: Log
   /** Asks the account that made the invoice; null where it knows nothing of it or is another by now. */
   lookUp(challenge: Challenge): Promise<ChargeState | null>
+  /** Names whose calls its provider counts: those of the account, or all from our address. */
+  countedOf(challenge: Challenge): string
   /** Notes that it was paid. */
   settled(paymentHash: string): Promise<void>
 }
@@ -20,8 +22,9 @@ const OFTEN = 3 * SECOND
 const SELDOM = 10 * SECOND
 const MINUTE = 60 * SECOND
 /**
- * Polls of one process in a minute: providers count them, and invoices must still be made. A network that polled less
- * than `LIGHT` times may go on to `MOST`, or one that follows a few unpaid pages would leave nothing to the others.
+ * Polls of one process in a minute, where a provider counts them together: invoices must still be made. A network that
+ * polled less than `LIGHT` times may go on to `MOST`, or one that follows a few unpaid pages would leave nothing to the
+ * others.
  */
 const PER_MINUTE = 60
 const LIGHT = 10
@@ -29,6 +32,12 @@ const MOST = 90
 /** A reader waits no longer for a provider. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
+
+/** Polls in a minute that a provider counts together. */
+interface Polls {
+  all: number
+  readonly byNetwork: Map<string, number>
+}
 
 /**
  * Asks providers about charges whose page somebody looks at. Most of them tell of a payment by themselves, or are listed
@@ -38,9 +47,7 @@ export class ChargeLooks {
   readonly #parts: ChargeLooksParts
   readonly #askedAt = new LRUCache<string, number>({ max: REMEMBERED })
   #minute = 0
-  #inMinute = 0
-  /** The same by client network. */
-  readonly #byNetwork = new Map<string, number>()
+  readonly #inMinute = new Map<string, Polls>()
 
   constructor(parts: ChargeLooksParts) {
     this.#parts = parts
@@ -63,20 +70,23 @@ export class ChargeLooks {
     return isPaid
   }
 
-  #mayAsk({ paymentHash, createdAt, clientKey }: Challenge): boolean {
+  #mayAsk(challenge: Challenge): boolean {
+    const { paymentHash, createdAt, clientKey } = challenge
     const now = this.#parts.clock.now()
     const before = this.#askedAt.get(paymentHash)
     if (before !== undefined && now - before < (now - createdAt < MINUTE ? OFTEN : SELDOM)) return false
     const minute = Math.floor(now / MINUTE)
     if (minute !== this.#minute) {
       this.#minute = minute
-      this.#inMinute = 0
-      this.#byNetwork.clear()
+      this.#inMinute.clear()
     }
-    const ofNetwork = this.#byNetwork.get(clientKey) ?? 0
-    if (this.#inMinute >= (ofNetwork < LIGHT ? MOST : PER_MINUTE)) return false
-    this.#inMinute++
-    this.#byNetwork.set(clientKey, ofNetwork + 1)
+    const counted = this.#parts.countedOf(challenge)
+    const polls = this.#inMinute.get(counted) ?? { all: 0, byNetwork: new Map() }
+    const ofNetwork = polls.byNetwork.get(clientKey) ?? 0
+    if (polls.all >= (ofNetwork < LIGHT ? MOST : PER_MINUTE)) return false
+    polls.all++
+    polls.byNetwork.set(clientKey, ofNetwork + 1)
+    this.#inMinute.set(counted, polls)
     this.#askedAt.set(paymentHash, now)
     return true
   }

@@ -5,7 +5,6 @@ import { isLocalCaller } from '../../engine/message/local-caller.ts'
 import type { Reply, StreamBody } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
-import type { ChargeState } from '../../lightning/providers/provider.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
@@ -18,19 +17,17 @@ import type { Challenge, SentChallenge } from '../challenges/store.ts'
 import type { Paid, SaleRefusal } from '../verifying/verdict.ts'
 import type { PassClaims } from './pass-claims.ts'
 import { sentAgain } from '../minting/wording.ts'
-import { ChargeLooks } from './charge-looks.ts'
+import { ChargeLooks, type ChargeLooksParts } from './charge-looks.ts'
 import type { AskedAgain, ChallengePages } from './page.ts'
 import { isPassOf, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
 /** What people are asked with, where they are. */
-export interface PaywallSurroundings {
+export interface PaywallSurroundings extends Pick<ChargeLooksParts, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
   /** Pays an invoice of the sandbox, in development alone; null where there is none. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
   /** Whether the address that clients use is https. */
   isSecure(): boolean
-  /** See `ChargeLooksParts.lookUp`. */
-  lookUp(challenge: Challenge): Promise<ChargeState | null>
 }
 
 /** The same with what of pay-per-request it stands on. */

@@ -17,13 +17,14 @@ function fixture(lookUp: () => Promise<Pick<ChargeState, 'status'> | null>) {
       // Only the status is read.
       return (await lookUp()) as ChargeState | null
     },
+    countedOf: ({ merchantId }) => String(merchantId),
     settled: async hash => {
       settled.push(hash)
     }
   })
   // Only these members are read.
-  const challenge = (paymentHash: string, clientKey = '203.0.113.1'): Challenge =>
-    ({ paymentHash, clientKey, createdAt: clock.now() }) as Challenge
+  const challenge = (paymentHash: string, clientKey = '203.0.113.1', merchantId = '1'): Challenge =>
+    ({ paymentHash, clientKey, merchantId, createdAt: clock.now() }) as Challenge
   return { clock, looks, settled, challenge, asked: () => asked }
 }
 
@@ -63,6 +64,14 @@ t.test('one network cannot use up the polls of the others', async t => {
   t.equal(asked(), 70)
   for (let at = 0; at < 100; at++) await looks.isPaid(challenge(`many ${at}`, `192.0.2.${at}`))
   t.equal(asked(), 90, 'all together')
+})
+
+t.test('readers of one account leave those of the others their polls', async t => {
+  const { looks, challenge, asked } = fixture(async () => null)
+  for (let at = 0; at < 200; at++) await looks.isPaid(challenge(`charge ${at}`, `192.0.2.${at}`))
+  t.equal(asked(), 90)
+  for (let at = 0; at < 20; at++) await looks.isPaid(challenge(`other ${at}`, '198.51.100.1', '2'))
+  t.equal(asked(), 110)
 })
 
 t.test('all readers together ask sixty times in a minute', async t => {
