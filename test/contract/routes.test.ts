@@ -138,7 +138,7 @@ function chainsByRequest({
 }
 
 const AS_IT_COMES = `${rootFolder}/gateway.yaml`
-const ALL_SPELT_OUT = `${rootFolder}/test/config/spelled-out.yaml`
+const ALL_SPELT_OUT = `${rootFolder}/test/engine/config/spelled-out.yaml`
 
 for (const [name, file] of [
   ['as gateway.yaml comes', AS_IT_COMES],

@@ -52,7 +52,7 @@ export interface ReadEntry {
 
 /** Whether the name of an entry is the path of a plugin file. */
 function isPluginPath(name: string): boolean {
-  return name.startsWith('../config/') || name.startsWith('../../') || isAbsolute(name)
+  return name.startsWith('./') || name.startsWith('../') || isAbsolute(name)
 }
 
 /** The plugin files that chains name, as absolute paths; tolerates anything, since problems are told by `readEntry`. */

@@ -177,7 +177,7 @@ function isRoutePath(text: string): boolean {
     .every(
       segment =>
         segment !== '.' &&
-        segment !== '../..' &&
+        segment !== '..' &&
         (!segment.includes(':') || /^:[A-Za-z_][A-Za-z0-9_]*$|^[^:]+$/.test(segment))
     )
 }

@@ -11,7 +11,7 @@ export type TargetReading =
 export const DOT_SEGMENT_REFUSAL = 'The path contains a dot segment; resolve it before sending.'
 
 const ABSOLUTE = /^https?:\/\/([^/?]*)(.*)$/is
-/** A segment `.` or `../..` as every reader of a path understands it. */
+/** A segment `.` or `..` as every reader of a path understands it. */
 const PLAIN_DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:$|\/)/
 /**
  * The same in every spelling, its dots encoded or not. An encoded slash or backslash ends a segment here as well: it is

@@ -300,7 +300,7 @@ export function databaseOn(
 function folderBelow(dataDir: string, name: string): string {
   const folder = join(dataDir, name)
   const way = relative(dataDir, folder)
-  if (way === '' || way.startsWith('../..') || isAbsolute(name)) {
+  if (way === '' || way.startsWith('..') || isAbsolute(name)) {
     throw new DatabaseUrlError(
       `database.url names the folder ${name}, which must be below the data folder; for example pglite:database`
     )

@@ -131,7 +131,7 @@ function asked(
 
 /** The way up from a raw path, whatever prefix stands in front of the gateway. */
 function rootOf(path: string): string {
-  return '../../'.repeat(path.split('/').length - 2) || './'
+  return '../'.repeat(path.split('/').length - 2) || './'
 }
 
 async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, status = 200): Promise<Result> {

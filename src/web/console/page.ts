@@ -14,7 +14,7 @@ export interface Asked {
   readonly query: URLSearchParams
   /** What the form holds; empty for a page that is only read. */
   readonly form: URLSearchParams
-  /** The way up to the gateway's own address: `./`, `../../`. */
+  /** The way up to the gateway's own address: `./`, `../`. */
   readonly root: string
   /** The address of another page of the console, below the console's own: ``, `payments/1`. */
   link(to: string): string

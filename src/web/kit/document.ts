@@ -14,7 +14,7 @@ export const html = template as (strings: TemplateStringsArray, ...values: unkno
 /** The media type of every page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
-const ONE_UP = '../../'
+const ONE_UP = '../'
 
 /**
  * What a page may load and send: its own program and style from this gateway, or those whose hashes stand in `script`
@@ -92,7 +92,7 @@ export interface HtmlPage {
   readonly main: VNode
   /** The names of what it loads, or the texts themselves. */
   readonly assets: LinkedAssets | InlineAssets
-  /** The way up from the page's address to that of the gateway; `../../` unless said, as from `/pay/<token>`. */
+  /** The way up from the page's address to that of the gateway; `../` unless said, as from `/pay/<token>`. */
   readonly root?: string
   /**
    * What is told of where a request comes from, as the header says too; nothing unless said. Never the whole address,

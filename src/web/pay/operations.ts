@@ -165,7 +165,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
           throw new LongError(403, 'Forbidden', "The button pays from the gateway's own machine alone.")
         const status = statusAt(found.payable, clock.now())
         if (!isFinalStatus(status)) await parts.sandbox.pay(found.payable.invoice)
-        return { status: 303, body: null, headers: ['Location', `../../${params.payToken}`, ...FORM_PAGE_HEADERS] }
+        return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }
       }
     }),
     ...assets.operations()

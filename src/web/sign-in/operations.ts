@@ -61,7 +61,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
 
   const land = async (ctx: Context, signedIn: SignedIn): Promise<Result> => {
     const { page: where, cookies } = await landing(ctx, sessions, signedIn, isSecure())
-    return go(`../../${where}`, ...cookies)
+    return go(`../${where}`, ...cookies)
   }
 
   return documented(signInTexts, [
@@ -155,7 +155,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         if (signedIn !== null) return await land(ctx, signedIn)
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
-        return asking(401, { key: 'This is no key that works here.' }, '', '../../')
+        return asking(401, { key: 'This is no key that works here.' }, '', '../')
       }
     }),
     defineOperation({

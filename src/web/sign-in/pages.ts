@@ -33,7 +33,7 @@ export const ASKING_HEADERS: readonly string[] = Object.freeze(
 export type Asking = readonly [
   wrong?: { readonly email?: string; readonly key?: string },
   typed?: string,
-  root?: './' | '../../'
+  root?: './' | '../'
 ]
 
 /** The pages of signing in; only that which asks for it has a program, for passkeys. */
@@ -99,7 +99,7 @@ export class SignInPages {
   link(): string {
     return this.#page(
       'Sign in',
-      '../../',
+      '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">Sign in</h1>
@@ -113,7 +113,7 @@ export class SignInPages {
   stale(): string {
     return this.#page(
       'This link does not work',
-      '../../',
+      '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">This link does not work</h1>
@@ -127,7 +127,7 @@ export class SignInPages {
   signedOut(): string {
     return this.#page(
       'Signed out',
-      '../../',
+      '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">You are not signed in</h1>
@@ -141,7 +141,7 @@ export class SignInPages {
   forged(): string {
     return this.#page(
       'Not done',
-      '../../',
+      '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">Not done</h1>
@@ -154,7 +154,7 @@ export class SignInPages {
   notMember(): string {
     return this.#page(
       'Not your account',
-      '../../',
+      '../',
       html`
       <section class="panel result">
         <h1 class="result-heading">You cannot go there</h1>
@@ -188,13 +188,13 @@ export class SignInPages {
     ]
     return this.#page(
       'Your account',
-      '../../',
+      '../',
       html`
       <section class="panel result" aria-labelledby="heading">
         <h1 id="heading" class="result-heading"><bdi>${account?.merchant.name ?? 'Operator'}</bdi></h1>
         <dl class="facts">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
         ${account === null ? null : html`<p><a class="button" href="../console">Go to the console</a></p>`}
-        ${operator === null ? null : html`<p><a class="button" href="../../operator">Go to the operator's console</a></p>`}
+        ${operator === null ? null : html`<p><a class="button" href="../operator">Go to the operator's console</a></p>`}
         ${
           others.length === 0
             ? null

@@ -145,7 +145,7 @@ t.test(
       config.chains['paid']?.map(entry => entry.plugin),
       ['throttle', 'credential', 'challenge']
     )
-    const whole = (await loadText(readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8'), {})).config
+    const whole = (await loadText(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'), {})).config
     t.equal(whole.routes.filter(({ at }) => at.file.startsWith('presets/')).length, 0)
   }
 )

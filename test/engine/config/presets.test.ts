@@ -93,7 +93,7 @@ t.test(
 
 t.test('a file from before, with all routes spelt out, leads each operation through the chain that it did', async t => {
   const mounted = mountedIn(
-    (await loadText(readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8'), {})).config
+    (await loadText(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'), {})).config
   )
   const now = mountedIn((await loadText(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8'), {})).config)
   // The gateway's own addresses and the wallet had other names for the same chains; nothing was metered or prepaid.
@@ -138,7 +138,7 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
       '{ use: [ merchant-api ], chains: { settings-read: [ { auth: { as: merchant } }, { throttle: { policy: "${P:-read}" } } ] } }',
     'one that takes a part':
       'use: [ pages ]\nroutes:\n  - { match: { path: "/pay/*", method: GET }, chain: page-forms, upstream: { internal: api } }\n',
-    'the one with all spelt out': readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8')
+    'the one with all spelt out': readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
   }
   // Where a route stands, and what a chain that no route names would do, may differ.
   const mounted = ({ routes, chains }: GatewayConfig): unknown =>
@@ -159,7 +159,7 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
 })
 
 t.test('an old file with a new release mounts what is new through use, or is told what it does not serve', async t => {
-  const old = readFileSync(`${rootFolder}/test/config/spelled-out.yaml`, 'utf8')
+  const old = readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8')
   const ofMeter =
     'found merchants\' proxies, whose metered endpoints nobody can buy of here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
   t.same(

@@ -88,7 +88,7 @@ t.test('its webhook is asked for with a key that can verify it, and verified ove
   t.notOk(read({})?.verify(key))
   t.notOk(read(headers, Buffer.from(`${body.toString()} `))?.verify(key), 'a byte more is another text')
   t.equal(read({}, Buffer.from('{"type":"channel_opened"}')), null, 'other events are no business of ours')
-  for (const bytes of ['', 'null', '[]', '"text"', '{"type":"payment_received","paymentHash":"../../x"}'])
+  for (const bytes of ['', 'null', '[]', '"text"', '{"type":"payment_received","paymentHash":"../x"}'])
     t.throws(() => read({}, Buffer.from(bytes)), errorLike({ status: 400 }), bytes)
 })
 

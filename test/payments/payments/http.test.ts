@@ -115,10 +115,10 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
         }
       }
       for (const [orderId, path] of [
-        ['../..', '%2E%2E'],
+        ['..', '%2E%2E'],
         ['.', '%2e'],
         ['a/../b', 'a%2F..%2Fb'],
-        ['../../x', '..%2Fx'],
+        ['../x', '..%2Fx'],
         ['a\\..', 'a%5C..'],
         ['..;x', '..%3Bx']
       ] as const) {
@@ -127,7 +127,7 @@ void t.test('payments over HTTP, through the chains of the default deployment', 
         const answer = await getRaw(`/api/payments/order/${path}`)
         t.same([answer.status, answer.body], [200, made.text], path)
       }
-      for (const path of ['../..', '../../x', '.'])
+      for (const path of ['..', '../x', '.'])
         t.equal((await getRaw(`/api/payments/order/${path}`)).status, 400, `${path} written plainly is refused`)
       const double = await merchantSend('GET', '/api/payments/order/a%252Fb')
       t.same([double.status, data(double)], [404, { error: 'Payment not found' }], 'decoded once')

@@ -185,7 +185,7 @@ t.test('nothing of a mail can add header lines or readers', async t => {
   }
   for (const subject of ['a\r\nBcc: c@d', 'a\nb', 'a\0', 'x'.repeat(501)])
     t.match(await failureOf(mailer.send({ ...mail, subject })), { temporary: false }, JSON.stringify(subject))
-  for (const id of ['', 'a b', 'a@b', 'a>\r\nBcc: c@d', '../../a', 'x'.repeat(129)])
+  for (const id of ['', 'a b', 'a@b', 'a>\r\nBcc: c@d', '../a', 'x'.repeat(129)])
     t.match(await failureOf(mailer.send({ ...mail, id })), { temporary: false }, JSON.stringify(id))
   t.equal(smtp.taken.length, 0)
   await mailer.send({ ...mail, to: "o'hara+tag@mail.example.co.uk", html: null })

@@ -125,7 +125,7 @@ t.test('signing in at a gateway on https', async t => {
     }
     t.equal((await send('HEAD', path)).status, 200)
     const signedIn = await send('POST', path)
-    t.same([signedIn.status, signedIn.headers['location']], [303, '../../console?welcome'])
+    t.same([signedIn.status, signedIn.headers['location']], [303, '../console?welcome'])
     t.match(
       cookieOf(signedIn),
       /^__Host-boltgate-session=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Lax; Secure$/

@@ -77,7 +77,7 @@ t.test('a tar that is damaged, cut or leads out of the folder is refused', async
     { message: 'The image is damaged at byte 0' }
   )
   const out = Buffer.from(tar)
-  out.write('../../../x', 0)
+  out.write('../x', 0)
   t.throws(
     () => {
       unpackInto(join(temporaryFolder(t), 'to'), out)
