@@ -1,16 +1,22 @@
-// `npm run mutate -- <file or room>…`: changes the code one expression at a time (Stryker) and reports each change that
-// no test notices. Tests are those of the file's room in test/; `--contract` adds the contract's.
+// `npm run mutate -- <file or room>…`: changes the code one expression at a time and reports each change that no test
+// notices. Tests are those of the file's room in test/; `--contract` adds the contract's.
 //
-//   npm run mutate -- src/selling/balances/meter.ts      one file: minutes on a quiet machine
-//   npm run mutate -- src/selling/balances --contract    a room: hours, for the night
-//   npm run mutate -- src/selling/balances --sample 60   60 random lines of a room: an estimate within minutes
+//   npm run mutate -- src/selling/balances/meter.ts      one file
+//   npm run mutate -- src/selling/balances --contract    a room
+//   npm run mutate -- src/selling/balances --sample 60   60 random mutants of it, the same for the same --seed
 //   npm run mutate -- src/engine/listener/front-door.ts:180-220   some lines of a file
 //   npm run mutate -- src/selling/balances/meter.ts --tests test/selling/balances/usage-forms.test.ts
 //
+// Stryker's instrumenter puts all mutants into the code, behind switches. A warm process (mutate-worker.mjs) runs every
+// test once to see which mutants it reaches, and then for each mutant the tests that reach it, until one fails.
 // Exits 1 when fewer than 90% of the mutants are killed (`--least N` asks for another share).
-import { spawnSync } from 'node:child_process'
+import { fork, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, globSync, readFileSync, statSync } from 'node:fs'
+import { once } from 'node:events'
+import { existsSync, globSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { createRequire, stripTypeScriptTypes } from 'node:module'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { parseArgs } from 'node:util'
 
 const folder = 'test/mutation'
@@ -20,7 +26,7 @@ const { values, positionals } = parseArgs({
     contract: { type: 'boolean', default: false },
     least: { type: 'string', default: '90' },
     sample: { type: 'string' },
-    seed: { type: 'string', default: String(Date.now() % 100_000) },
+    seed: { type: 'string', default: '1' },
     tests: { type: 'string', multiple: true }
   }
 })
@@ -30,32 +36,12 @@ function fail(message) {
   process.exit(2)
 }
 
-/** What Stryker is to change, from a file, a file with lines, or a folder. */
-function toMutate(each) {
-  const path = each.replace(/:\d+-\d+$/, '')
-  if (!existsSync(path))
-    fail(`${path} does not exist. Give files or folders of src/, for example src/selling/balances/meter.ts.`)
-  return statSync(path).isDirectory() ? `${path.replace(/\/$/, '')}/**/*.ts` : each
-}
-
-/** `count` random lines of the files, as Stryker takes them. The same seed picks the same lines. */
-function sampled(patterns, count, seed) {
-  const lines = globSync(patterns).flatMap(file =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .flatMap((line, at) => (/^\s*(?:$|\/\/|\/?\*|import )/.test(line) ? [] : [`${file}:${at + 1}-${at + 1}`]))
-  )
-  const rank = line => createHash('sha256').update(`${seed} ${line}`).digest('hex')
-  process.stdout.write(`${count} of ${lines.length} lines; --seed ${seed} picks them again\n`)
-  return lines.toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1)).slice(0, count)
-}
-
 if (positionals.length === 0)
-  fail('Usage: npm run mutate -- <file or folder of src>… [--tests GLOB] [--contract] [--least 90]')
+  fail('Usage: npm run mutate -- <file or folder of src>… [--tests GLOB] [--contract] [--sample N] [--least 90]')
 const least = Number(values.least)
 if (!(least >= 0 && least <= 100)) fail(`--least ${values.least}: give a percentage from 0 to 100.`)
 
-/** The tests of a folder of src: those of the same folder in test/, and of the folders that share its fixtures. */
+/** Folders of src/ whose tests are those of another one too, whose fixtures they share. */
 const SHARED = {
   'selling/minting': 'selling/challenges',
   'selling/verifying': 'selling/challenges',
@@ -69,21 +55,223 @@ const SHARED = {
 const rooms = new Set(positionals.map(each => /^src\/([^/:]+(?:\/[^/.:]+)?)/.exec(each)?.[1]))
 const globs =
   values.tests ?? [...rooms].flatMap(room => [room, SHARED[room] ?? room]).map(room => `test/${room}/**/*.test.ts`)
-const tests = globSync([...globs, ...(values.contract ? ['test/contract/*.test.ts'] : [])]).sort()
-if (tests.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
+const own = globSync(globs).sort()
+if (own.length === 0) fail(`No test matches ${globs.join(', ')}. Name some with --tests.`)
+const contract = values.contract ? globSync('test/contract/*.test.ts').sort() : []
 
-if (!existsSync(`${folder}/node_modules`)) {
-  const { status } = spawnSync('npm', ['ci', '--prefix', folder], { stdio: 'inherit' })
-  if (status !== 0) process.exit(1)
+/** The files to change, with the lines to change where some are named. */
+function filesOf(each) {
+  const [, path, from, to] = /^(.*?)(?::(\d+)-(\d+))?$/.exec(each)
+  if (!existsSync(path))
+    fail(`${path} does not exist. Give files or folders of src/, for example src/selling/balances/meter.ts.`)
+  // Examples for the documentation have tests of their own.
+  const names = statSync(path).isDirectory() ? globSync(`${path}/**/*.ts`, { exclude: ['**/documented.ts'] }) : [path]
+  const lines = from && [{ start: { line: from - 1, column: 0 }, end: { line: to - 1, column: 1_000 } }]
+  return names.sort().map(name => ({ name, mutate: lines ?? true, content: readFileSync(name, 'utf8') }))
 }
-const wanted = positionals.map(toMutate)
-const mutate = values.sample === undefined ? wanted : sampled(wanted, Number(values.sample), values.seed)
-const { status } = spawnSync(
-  process.execPath,
-  [`${folder}/node_modules/@stryker-mutator/core/bin/stryker.js`, 'run', `${folder}/stryker.config.mjs`],
-  {
-    stdio: 'inherit',
-    env: { ...process.env, BOLTGATE_MUTATE: JSON.stringify({ mutate, tests, least }) }
+
+async function instrumented(files) {
+  if (!existsSync(`${folder}/node_modules`)) {
+    const { status } = spawnSync('npm', ['ci', '--prefix', folder], { stdio: 'inherit' })
+    if (status !== 0) process.exit(1)
   }
+  const { resolve: find } = createRequire(resolve(folder, 'package.json'))
+  const { Instrumenter } = await import(pathToFileURL(find('@stryker-mutator/instrumenter')).href)
+  const nothing = () => {}
+  const log = { debug: nothing, info: nothing, warn: nothing, isDebugEnabled: () => false }
+  // Most strings are messages for people and logs, which have tests of their own.
+  const options = { plugins: null, ignorers: [], excludedMutations: ['StringLiteral'] }
+  return new Instrumenter(log).instrument(files, options)
+}
+
+const files = positionals.flatMap(filesOf)
+const { files: changed, mutants: placed } = await instrumented(files)
+const all = placed.filter(({ status }) => status !== 'Ignored')
+mkdirSync('.mutation', { recursive: true })
+const sources = `.mutation/${process.pid}.json`
+writeFileSync(
+  sources,
+  JSON.stringify(changed.map(({ name, content }) => [pathToFileURL(name).href, stripTypeScriptTypes(content)]))
 )
-process.exitCode = status ?? 1
+
+/** What a mutant says of itself: where, what, and by what. */
+function described({ fileName, location: { start }, replacement, mutatorName }) {
+  const line = readFileSync(fileName, 'utf8').split('\n')[start.line]
+  return `${fileName}:${start.line + 1}:${start.column + 1} ${mutatorName}\n  - ${line.trim()}\n  + ${replacement.replaceAll(/\s+/g, ' ').slice(0, 160)}`
+}
+
+const rank = mutant =>
+  createHash('sha256')
+    .update(`${values.seed} ${described(mutant)}`)
+    .digest('hex')
+const mutants =
+  values.sample === undefined
+    ? all
+    : all
+        .map(mutant => ({ mutant, by: rank(mutant) }))
+        .sort((one, other) => (one.by < other.by ? -1 : 1))
+        .slice(0, Number(values.sample))
+        .map(({ mutant }) => mutant)
+const waiting = new Map(mutants.map(mutant => [mutant.id, mutant]))
+process.stdout.write(`${mutants.length} of ${all.length} mutants, ${own.length + contract.length} test files\n`)
+
+/** A process that runs tests. One that does not answer in time is ended. */
+class Worker {
+  #process
+
+  constructor(mutant = '') {
+    this.#process = fork('.ci/mutate-worker.mjs', [sources, mutant], {
+      execArgv: ['--conditions=checkout', '--import=./test/support/without-tracking.ts'],
+      env: { ...process.env, TAP_TIMEOUT: '1000000', NODE_COMPILE_CACHE: 'node_modules/.cache/node' },
+      stdio: ['ignore', openSync('.mutation/tests.log', 'w'), openSync('.mutation/errors.log', 'w'), 'ipc']
+    })
+  }
+
+  /** The answer, or undefined when the process ended or had to be. */
+  async ask(message, ms) {
+    const over = new AbortController()
+    const { signal } = over
+    const timer = setTimeout(() => over.abort(), ms)
+    const ended = once(this.#process, 'exit', { signal }).then(() => undefined)
+    const answered = (async () => {
+      // tap sends messages too.
+      for (;;) {
+        const [{ answer }] = await once(this.#process, 'message', { signal })
+        if (answer !== undefined) return answer
+      }
+    })()
+    try {
+      if (!this.#process.connected) return undefined
+      this.#process.send(message)
+      return await Promise.race([answered, ended])
+    } catch {
+      // Out of time, or gone.
+      return undefined
+    } finally {
+      clearTimeout(timer)
+      over.abort()
+      await Promise.allSettled([answered, ended])
+    }
+  }
+
+  async end() {
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      this.#process.kill('SIGKILL')
+      await once(this.#process, 'exit')
+    }
+  }
+}
+
+const LOADING_MS = 120_000
+let worker = new Worker()
+/** The mutants of code that runs while a module loads: a test sees them only in a process that loads it so. */
+const loading = new Set()
+/** For each file and test: how long it takes, and the mutants that it reaches. */
+const reached = []
+
+async function restart(file) {
+  await worker.end()
+  worker = new Worker()
+  return await worker.ask({ file }, LOADING_MS)
+}
+
+async function runTest({ at, ms }, mutant) {
+  const timeout = Math.round(5_000 + 5 * ms)
+  return await worker.ask({ at, mutant, timeout }, timeout + 5_000)
+}
+
+async function openFile(file) {
+  const opened = (await worker.ask({ file }, LOADING_MS)) ?? (await restart(file))
+  if (opened?.tests === undefined) fail(`${file} cannot be loaded: ${opened?.failed ?? 'see .mutation/errors.log'}`)
+  return opened
+}
+
+/** Runs every test of the file once as it is, and notes those that pass. */
+async function measure(file) {
+  const opened = await openFile(file)
+  for (const id of opened.covered) loading.add(id)
+  const found = []
+  for (let at = 0; at < opened.tests; at++) {
+    const result = await worker.ask({ at, mutant: '', timeout: LOADING_MS }, LOADING_MS)
+    if (result === undefined) await restart(file)
+    if (result?.passed !== true)
+      process.stdout.write(`${file}: test ${at + 1} fails without a mutant and is left out\n`)
+    else found.push({ at, ms: result.ms, covered: new Set(result.covered) })
+  }
+  found.sort((one, other) => one.ms - other.ms)
+  reached.push({ file, tests: found, ms: found[Math.floor(found.length / 2)]?.ms ?? 0 })
+}
+
+/** Whether the test passes without a mutant in a new process. One that does not says nothing of mutants. */
+async function passesAlone(file, test) {
+  await restart(file)
+  const passes = (await runTest(test, ''))?.passed === true
+  if (!passes) test.covered.clear()
+  return passes
+}
+
+async function isKilled(file, of, id) {
+  for (const test of of.filter(({ covered }) => covered.has(id))) {
+    const result = await runTest(test, id)
+    if (result?.passed === true) continue
+    // A process that the mutant left in disorder would fail the next one too.
+    if (result !== undefined && (await runTest(test, ''))?.passed === true) return true
+    if (await passesAlone(file, test)) return true
+  }
+  return false
+}
+
+function kill(id) {
+  waiting.delete(id)
+  process.stdout.write('.')
+}
+
+/** Runs for each mutant the tests of these files that reach it, those of quick files first. */
+async function runAll(files) {
+  const before = reached.length
+  for (const file of files) await measure(file)
+  for (const { file, tests } of reached.slice(before).sort((one, other) => one.ms - other.ms)) {
+    const ids = [...waiting.keys()].filter(id => !loading.has(id) && tests.some(({ covered }) => covered.has(id)))
+    if (ids.length === 0) continue
+    await openFile(file)
+    const began = performance.now()
+    for (const id of ids) if (await isKilled(file, tests, id)) kill(id)
+    process.stdout.write(` ${file} ${Math.round((performance.now() - began) / 1000)} s, ${waiting.size} left\n`)
+  }
+}
+
+await runAll(own)
+if (waiting.size > 0) await runAll(contract)
+
+/** Whether a file that reaches the mutant's module fails in a process that loads the mutant. */
+async function isKilledWhileLoading(id) {
+  const { fileName } = waiting.get(id)
+  const near = new Set(all.filter(mutant => mutant.fileName === fileName).map(mutant => mutant.id))
+  const isNear = ({ covered }) => [...covered].some(each => near.has(each))
+  const files = reached.flatMap(({ file, tests: of }) => (of.some(isNear) ? [{ file, tests: of.filter(isNear) }] : []))
+  for (const { file, tests } of files) {
+    await worker.end()
+    worker = new Worker(id)
+    const opened = await worker.ask({ file }, LOADING_MS)
+    if (opened?.tests === undefined) return true
+    for (const test of tests) {
+      if ((await runTest(test))?.passed === true) continue
+      test.passesAlone ??= await passesAlone(file, test)
+      return test.passesAlone || (await isKilledWhileLoading(id))
+    }
+  }
+  return false
+}
+
+for (const id of loading) if (waiting.has(id) && (await isKilledWhileLoading(id))) kill(id)
+await worker.end()
+
+const covered = new Set(reached.flatMap(({ tests: of }) => of.flatMap(test => [...test.covered])))
+const left = [...waiting.values()].map(
+  mutant => `${covered.has(mutant.id) || loading.has(mutant.id) ? 'Survived' : 'Not reached'}: ${described(mutant)}`
+)
+const share = (100 * (mutants.length - left.length)) / Math.max(1, mutants.length)
+const report = [...left.sort(), `${mutants.length - left.length} of ${mutants.length} killed: ${share.toFixed(1)}%`]
+writeFileSync('.mutation/report.txt', `${report.join('\n')}\n`)
+process.stdout.write(`\n${report.join('\n')}\n`)
+process.exitCode = share < least ? 1 : 0

@@ -48,14 +48,17 @@ function endAfter(ms, doing) {
   }, ms)
 }
 
+/** Imports `file`, a path from the repository's folder, with `test` as its `t`. */
+export async function importFor(test, file) {
+  const of = running.push(test) - 1
+  await import(`${pathToFileURL(file).href}?test=${of}`)
+}
+
 /** Runs `files`, paths from the repository's folder. */
 export async function inOneProcess(files) {
   for (const file of files) {
     const ending = endAfter(timeout + rest, `in ${file}`)
-    await tap.test(file, { timeout }, async test => {
-      const of = running.push(test) - 1
-      await import(`${pathToFileURL(file).href}?test=${of}`)
-    })
+    await tap.test(file, { timeout }, test => importFor(test, file))
     clearTimeout(ending)
   }
   endAfter(rest, 'after its last file').unref()
