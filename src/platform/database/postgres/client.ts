@@ -19,6 +19,7 @@
  * | a connection that was lost is tried again after seconds that count all lost ones of the pool | here |
  * | a transaction writes to the connection that it lost: outside of any transaction, or ending the process | transaction.ts |
  * | a prepared statement whose tables have changed hangs its connection, or fails its transaction | stale-plans.ts |
+ * | a value that cannot be sent fails another statement, and then hangs the connection | unsendable.ts |
  * | a `listen` that the server refuses, as a standby does, is not repeated | listener.ts |
  *
  * What of this needs members of the package that it does not document goes through `inside.ts`, and nothing else does.
@@ -29,6 +30,7 @@ import { arrayTypes, types } from './arrays.ts'
 import { setArrayTypes, type Options } from './inside.ts'
 import type { Silence } from './silence.ts'
 import { postgresSocket } from './socket.ts'
+import { guardSerializers, UNDEFINED } from './unsendable.ts'
 
 /** A client with its faults mended but those of its socket, which is given as the option `socket`. */
 export type PostgresClient = postgres.Sql<{ bigint: bigint }>
@@ -95,9 +97,11 @@ export function openClient(options: Options<typeof types>): PostgresClient {
     max_pipeline: 1_000_000_000,
     // PostgreSQL's notices ("relation already exists, skipping") would go to the console.
     onnotice: () => {},
+    transform: { undefined: UNDEFINED },
     ...options
   }
   const client = postgres(all)
+  guardSerializers(client.options.serializers)
   setArrayTypes(client, arrayTypes)
   return client
 }

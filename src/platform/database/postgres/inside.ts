@@ -5,6 +5,7 @@
  */
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
+import { unsendable } from './unsendable.ts'
 
 /** What is asked here of a statement as the package gives it, a `PendingQuery`. */
 export interface Statement extends PromiseLike<unknown> {
@@ -45,6 +46,8 @@ interface InnerStatement {
   handler: (statement: unknown) => unknown
   resolve: (rows: unknown) => void
   reject: (error: unknown) => void
+  /** Its values as they were sent; not there before. */
+  readonly parameters?: readonly unknown[]
 }
 
 const inner = (statement: Statement): InnerStatement => statement as unknown as InnerStatement
@@ -60,11 +63,16 @@ export function onExecution(statement: Statement, run: (execute: () => unknown) 
   inner(statement).handler = given => run(() => handler(given))
 }
 
-/** Calls `heard` when the statement fails, before anyone who waits for it hears; true keeps it pending. */
+/**
+ * Calls `heard` when the statement fails, before anyone who waits for it hears; true keeps it pending. One with a value
+ * that cannot be sent fails with a TypeError.
+ */
 export function onFailure(statement: Statement, heard: (error: unknown) => boolean): void {
   const { reject } = inner(statement)
   inner(statement).reject = error => {
-    if (!heard(error)) reject(error)
+    if (heard(error)) return
+    const reason = error instanceof postgres.PostgresError ? unsendable(inner(statement).parameters ?? []) : null
+    reject(reason === null ? error : new TypeError(`A value for the database ${reason}`, { cause: error }))
   }
 }
 

@@ -17,6 +17,7 @@ import {
   isConnectionFault,
   openDatabase,
   type Database,
+  type Sql,
   type TransactionSql
 } from '../../../../src/platform/database/database.ts'
 import { openServer, type PostgresClient } from '../../../../src/platform/database/postgres/client.ts'
@@ -27,6 +28,7 @@ import { beginOn } from '../../../../src/platform/database/postgres/transaction.
 import { systemClock } from '../../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../../src/platform/telemetry/log.ts'
 import { startPostgres, type FakePostgres } from '../../../fakes/postgres.ts'
+import { openAnyDatabase } from '../../../support/database.ts'
 import { ManualClock } from '../../../support/manual-clock.ts'
 
 /** The version whose source was read for the mends. */
@@ -222,10 +224,10 @@ void t.test('a statement that waited too long for a connection fails, and is nev
   const mendedEnds = await run({
     begin: hold => database.transaction(hold),
     write: async () => {
-      gaveUp.resolve(await faultOf(database.sql`insert 1`))
+      gaveUp.resolve(await Promise.all([faultOf(database.sql`insert 1`), faultOf(database.sql.unsafe('insert 2'))]))
     }
   })
-  t.match(await gaveUp.promise, { code: 'ETIMEDOUT' })
+  t.match(await gaveUp.promise, [{ code: 'ETIMEDOUT' }, { code: 'ETIMEDOUT' }])
   await mendedEnds()
   await database.sql`select 1`
   t.same(
@@ -478,6 +480,61 @@ outlasts('the first statement after many connections were lost at once waits no 
     await Promise.all(lost)
     await turns()
     await sql`select 1`
+  }
+})
+
+/** Values that cannot be sent, each beside one that can. */
+const unsendables = (sql: PostgresClient): ReadonlyArray<readonly [name: string, good: Value, bad: Value]> => [
+  ['undefined', null, undefined as unknown as null],
+  ['an invalid date', new Date(0), new Date(NaN)],
+  ['JSON with a BigInt', sql.json({}), sql.json({ n: 1n as unknown as number })]
+]
+type Value = postgres.ParameterOrFragment<bigint>
+
+/** What comes of statements of which the middle one has a value that cannot be sent, sent together. */
+function together(sql: Sql, bad: Value): Record<'before' | 'refused' | 'after', Promise<unknown>> {
+  const outcome = async (statement: PromiseLike<readonly postgres.Row[]>): Promise<unknown> => {
+    try {
+      return await statement
+    } catch (error) {
+      return error
+    }
+  }
+  return {
+    before: outcome(sql`select 1 as n`),
+    refused: outcome(sql`select ${bad} as value`),
+    after: outcome(sql`select 2 as n`)
+  }
+}
+
+mend('a value that cannot be sent fails its own statement and no other', {
+  bare: async (t, server) => {
+    for (const [name, good, bad] of unsendables(bareClient(t, server))) {
+      const sql = bareClient(t, server)
+      await sql`select ${good} as value`
+      const { before, after } = together(sql, bad)
+      t.type(await before, Error, `${name}: fails the statement before it`)
+      const seen = outcomeOf(after)
+      await turns()
+      t.equal(seen(), 'pending', `${name}: the one after it gets no answer`)
+    }
+  },
+  mended: async t => {
+    const database = await openAnyDatabase(t, { migrations: [] })
+    const sql = database.sql as PostgresClient /* for what it makes of values */
+    const list = ['a list with undefined', sql.array(['a']), sql.array([undefined as unknown as string])] as const
+    for (const [name, good, bad] of [...unsendables(sql), list]) {
+      await database.sql`select ${good} as value`
+      const { before, refused, after } = together(database.sql, bad)
+      t.match(await before, [{ n: 1 }], name)
+      t.match(await refused, { name: 'TypeError', message: /^A value for the database cannot be sent: ./ }, name)
+      t.match(await after, [{ n: 2 }], name)
+      await t.rejects(
+        database.transaction(tx => tx`select ${bad} as value`),
+        { name: 'TypeError' },
+        name
+      )
+    }
   }
 })
 
