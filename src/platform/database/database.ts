@@ -449,6 +449,7 @@ class Client implements Database {
       },
       get: (target, key) => {
         if (key === 'unsafe' || key === 'begin' || key === 'reserve' || key === 'notify') refuseHandle()
+        if (key === 'unsafe') return (...args: Parameters<Sql['unsafe']>) => this.#silence.limit(target.unsafe(...args))
         return Reflect.get(target, key)
       }
     })
