@@ -16,6 +16,8 @@ import {
 const COOKIE = 'boltgate_jobs'
 /** Milliseconds that a browser stays signed in. */
 const SESSION = 12 * 60 * 60 * 1000
+/** Name of a sign-in by the query parameter in the audit log. */
+const SIGN_IN = 'signInToJobs'
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
@@ -109,9 +111,9 @@ export default definePlugin({
   description:
     "Asks for the admin key on the dashboard of jobs: in the header X-Admin-Key, or once as the query parameter adminKey. The latter answers a page's request with a cookie (HttpOnly, SameSite=Strict, 12 hours; a signed time, not the key) and redirects to the address without the key. What changes something by the cookie must come from the dashboard's own page, by Sec-Fetch-Site or Origin, else it is 403. Neither key, parameter nor cookie goes on to an upstream. Without any of these, the session of somebody who is signed in as an operator stands in their place. A missing or wrong key is 401 and counts for the failed-authentication throttle that all key routes share.",
   config: Type.Object({}, { additionalProperties: false, description: 'Nothing to set.' }),
-  uses: ['adminKey', 'authThrottle', 'sessions'],
+  uses: ['adminKey', 'authThrottle', 'sessions', 'signInRecord'],
   provides: ['principal'],
-  setup(_config, { services: { adminKey, authThrottle, sessions } }) {
+  setup(_config, { services: { adminKey, authThrottle, sessions, signInRecord } }) {
     const holds = (shown: Shown, now: number): boolean =>
       shown.how === 'cookie' ? adminKey.holdsSession(shown.value, now) : adminKey.matches(shown.key)
 
@@ -134,13 +136,17 @@ export default definePlugin({
         // A page of another site must not lock its visitor's address out.
         if (shown === null && isCrossSite(ctx)) throw keyMissing()
         if (shown === null || !holds(shown, ctx.now)) {
+          if (shown?.how === 'query') await signInRecord.failed(ctx, SIGN_IN, 401)
           const wait = await authThrottle.failed(address)
           if (wait > 0) throw new AuthThrottled(wait / 1000)
           throw shown === null || shown.how === 'cookie' ? keyMissing() : keyInvalid()
         }
         if (shown.how === 'cookie' && !isSafe(ctx.method) && !sameOrigin(ctx)) throw otherSite()
         ctx.principal = admin
-        if (shown.how === 'query' && isSafe(ctx.method)) return signedIn(ctx, adminKey.session(ctx.now + SESSION))
+        if (shown.how === 'query' && isSafe(ctx.method)) {
+          await signInRecord.principal(ctx, SIGN_IN, admin, 303)
+          return signedIn(ctx, adminKey.session(ctx.now + SESSION))
+        }
       },
       upstream(_ctx, out) {
         keepBack(out)

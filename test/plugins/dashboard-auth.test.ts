@@ -1,12 +1,18 @@
 import t from 'tap'
 import dashboardAuth from '../../plugins/dashboard-auth.ts'
-import { harness, MemoryState, type HarnessRequest, type Sessions } from '../../src/index.ts'
+import { harness, MemoryState, type HarnessRequest, type Services, type Sessions } from '../../src/index.ts'
 import { AdminKey } from '../../src/accounts/merchants/admin-key.ts'
 import { AuthThrottle } from '../../src/accounts/merchants/auth-throttle.ts'
 import { Secret } from '../../src/platform/keys/secrets.ts'
 import { ManualClock } from '../support/manual-clock.ts'
 
 const KEY = 'the admin key'
+
+/** No one is signed in, and no request here opens a session. */
+const SIGNED_OUT = {
+  sessions: { tokenOf: () => null } as unknown as Sessions,
+  signInRecord: {} as Services['signInRecord']
+}
 
 t.test("nothing that shows the admin key goes on to an upstream of the operator's own", async t => {
   const clock = new ManualClock()
@@ -16,8 +22,7 @@ t.test("nothing that shows the admin key goes on to an upstream of the operator'
       clock,
       adminKey,
       authThrottle: new AuthThrottle(new MemoryState(clock), clock),
-      // Nobody is signed in.
-      sessions: { tokenOf: () => null } as unknown as Sessions
+      ...SIGNED_OUT
     }
   })
   const encoded = encodeURIComponent(KEY)
@@ -64,7 +69,7 @@ t.test('dashboard-auth: keyless requests of other sites do not lock their visito
       clock,
       adminKey: new AdminKey(new Secret(KEY)),
       authThrottle: new AuthThrottle(new MemoryState(clock), clock),
-      sessions: { tokenOf: () => null } as unknown as Sessions
+      ...SIGNED_OUT
     }
   })
   const get = async (headers: Readonly<Record<string, string>>): Promise<number> =>

@@ -17,11 +17,12 @@ const entries = [
 export const auditTexts: Readonly<Record<string, OperationText>> = {
   listAudit: {
     description:
-      'Every request to change the account, by its keys, its members and the operator, those that were refused too; not its sales. Kept for a year.',
+      'Every request to change the account, by its keys, its members and the operator, those that were refused too; also sign-ins and sign-outs; not its sales. Kept for a year.',
     example: { responses: { 200: { entries, next: null } } }
   },
   adminListAudit: {
-    description: 'What merchants and operators asked to change. Kept for a year.',
+    description:
+      'What merchants and operators asked to change, and sign-ins, sign-outs and failed sign-ins. A failed one names no account, so it is in this list alone: one entry for each client network and minute, with the number of attempts. Kept for a year.',
     example: { responses: { 200: { entries, next: null } } }
   }
 }

@@ -18,14 +18,16 @@ const Entry = Type.Object(
       description: 'Null for what is of no account.'
     }),
     by: Type.Object({
-      kind: Type.Enum(['key', 'member', 'admin', 'operator']),
-      name: Type.String({ description: 'The hint of the key, or the address.' })
+      kind: Type.Enum(['key', 'member', 'admin', 'operator', 'unknown']),
+      name: Type.String({
+        description: 'The hint of the key, the email address, or, for a failed sign-in, the network of the client.'
+      })
     }),
-    operation: Type.String({ description: 'Its operationId in this document.' }),
+    operation: Type.String({ description: 'Its operationId in this document, or `signInToJobs`.' }),
     target: Type.Unsafe<object>({
       type: 'object',
       additionalProperties: true,
-      description: 'Ids of what was changed.'
+      description: 'Ids of what was changed; for sign-ins the network of the client and the number of failed attempts.'
     }),
     change: Type.Unsafe<object>({
       type: 'object',

@@ -2,8 +2,11 @@ import type { Database } from '../../platform/database/database.ts'
 import { integer, json, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
 
-/** Who made a change: an API key by its hint, a member by the address, the admin key, or an operator by the address. */
-export type ActorKind = 'key' | 'member' | 'admin' | 'operator'
+/**
+ * Who made a change: an API key by its hint, a member or an operator by the email address, or the admin key. Unknown for a
+ * failed sign-in.
+ */
+export type ActorKind = 'key' | 'member' | 'admin' | 'operator' | 'unknown'
 
 /** One change. Times in milliseconds since the epoch. */
 export interface AuditEntry {

@@ -25,7 +25,7 @@ export class AuditTrail implements Trail {
   async begin({ principal, operation, target, asked }: Change): ReturnType<Trail['begin']> {
     const { clock, log, random, store } = this.#parts
     const at = clock.now()
-    const [actorKind, actor] = actorOf(principal)
+    const [actorKind, actor] = actorOf(principal, target)
     const entry: AuditEntry = {
       id: rowId(at, random),
       at,
@@ -57,15 +57,16 @@ function storable<T>(value: T): T {
   return JSON.parse(JSON.stringify(value), told) as T
 }
 
-function actorOf(principal: Principal): readonly [ActorKind, string] {
+function actorOf(principal: Principal | null, target: Change['target']): readonly [ActorKind, string] {
+  if (principal === null) return ['unknown', target['address'] ?? '']
   if (principal.kind === 'admin') return [principal.id === 'admin' ? 'admin' : 'operator', principal.id]
   const { by } = principal
   return by.kind === 'key' ? ['key', by.keyId] : ['member', by.email]
 }
 
 /** The account that a change is made in: a merchant's own, or the one that an operator's path names. */
-function accountOf(principal: Principal, target: Change['target']): number | null {
-  if (principal.kind === 'merchant') return Number(principal.id)
+function accountOf(principal: Principal | null, target: Change['target']): number | null {
+  if (principal?.kind === 'merchant') return Number(principal.id)
   const id = target['merchantId'] ?? ''
   return /^[1-9][0-9]{0,8}$/.test(id) ? Number(id) : null
 }

@@ -263,6 +263,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     payees,
     proxies: proxies.admission,
     sessions: signIn.sessions,
+    signInRecord: signIn.record,
     prepaidSessions: sessions.prepaid,
     state,
     subscriptionGate: gate

@@ -4,10 +4,11 @@ import type { AnyOperation } from './operation.ts'
 
 /** A change that is about to be made by an operation. */
 export interface Change {
-  readonly principal: Principal
+  /** Null for a failed sign-in, whose actor is unknown. */
+  readonly principal: Principal | null
   /** The operation's id. */
   readonly operation: string
-  /** Path parameters. */
+  /** Path parameters; for sign-ins the client's network, as `address`. */
   readonly target: Readonly<Record<string, string>>
   /** What was asked for, without texts that may be secret: see `shownOf`. */
   readonly asked: unknown

@@ -20,10 +20,11 @@ const KINDS: Readonly<Record<string, string>> = {
   key: 'API key',
   member: 'member',
   admin: 'admin key',
-  operator: 'operator'
+  operator: 'operator',
+  unknown: 'not signed in'
 }
 
-/** Who changed what, newest first. `address`: the list's operation; of all accounts where `isOperator`. */
+/** The audit log, newest first: changes and sign-ins. `address`: the list's operation; of all accounts where `isOperator`. */
 export async function changesPage(
   { api, link, query, root }: Asked,
   address: string,
@@ -67,7 +68,7 @@ export async function changesPage(
         <button class="button small" type="submit">Show</button>
         <a class="button small second" href=${`${root}${address.slice(1)}${queryOf({ ...filter, format: 'csv' })}`} download="changes.csv">CSV</a>
       </form>
-      ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Whoever makes, changes or removes something by a key or a page appears here, with what was asked for; secrets never do.</p>`)}
+      ${table('Changes', columns, entries, isFiltered ? html`<p>No change is like this. <a href=${link('changes')}>Show all</a></p>` : html`<p>No changes yet. Changes, sign-ins and sign-outs appear here, without secrets.</p>`)}
       ${pager(link(`changes${queryOf(filter)}`), next, after === null)}`
   }
 }

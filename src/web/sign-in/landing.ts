@@ -44,6 +44,8 @@ export function wantedCookie(page: string, secure: boolean): string {
 
 /** Where a browser goes on that has just signed in, and the cookies that it gets with that. */
 export interface Landing {
+  /** Null where it has ended already. */
+  readonly session: CurrentSession | null
   /** Below the gateway's own address: `console/payments`. */
   readonly page: string
   /** Headers, flat. */
@@ -62,7 +64,7 @@ export async function landing(
   const cookies = ['Set-Cookie', sessionCookie(token.reveal(), secure)]
   if (wanted !== null) cookies.push('Set-Cookie', keepCookie('next', '', 0, secure))
   // It may have ended in this very moment: then the page says so.
-  return { page: session === null ? 'sign-in/account' : landingOf(session, decoded(wanted)), cookies }
+  return { session, page: session === null ? 'sign-in/account' : landingOf(session, decoded(wanted)), cookies }
 }
 
 /** What a cookie says; null for what nobody here wrote. */

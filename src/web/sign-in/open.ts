@@ -7,6 +7,7 @@ import { FirstKeys, firstKeyOperations } from './first-key.ts'
 import { Members } from './members.ts'
 import { memberOperations } from './member-operations.ts'
 import { signInOperations } from './operations.ts'
+import { SignInRecord } from './record.ts'
 import { SignIns, type SignInParts } from './service.ts'
 import { passkeyOperations } from './passkeys/operations.ts'
 import { Passkeys } from './passkeys/service.ts'
@@ -31,6 +32,7 @@ export function openSignIn(parts: OpenSignInParts) {
   const sessions = new Sessions({ ...parts, operators, store: new SqlSessionStore(database) })
   const store = new SqlSignInStore(database)
   const signIns = new SignIns({ ...parts, operators, sessions, store })
+  const record = new SignInRecord(parts)
   const firstKeys = new FirstKeys(database, parts.merchants)
   const members = new Members({ clock, database, random: parts.random, signIns, people: store })
   const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
@@ -42,11 +44,12 @@ export function openSignIn(parts: OpenSignInParts) {
     }) satisfies OnApproved,
     firstKeys,
     members,
+    record,
     sessions,
     operations: [
-      ...signInOperations({ signIns, sessions, passkeys, authThrottle, publicUrl }),
-      ...sessionOperations({ sessions, publicUrl }),
-      ...passkeyOperations({ passkeys, sessions, authThrottle, trail, publicUrl }),
+      ...signInOperations({ signIns, sessions, passkeys, authThrottle, record, publicUrl }),
+      ...sessionOperations({ sessions, record, publicUrl }),
+      ...passkeyOperations({ passkeys, sessions, authThrottle, trail, record, publicUrl }),
       ...memberOperations(members),
       ...firstKeyOperations(firstKeys)
     ],

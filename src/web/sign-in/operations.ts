@@ -14,6 +14,7 @@ import { landing, wantedCookie, wantedPage } from './landing.ts'
 import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
 import { EMAIL, LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
+import type { SignInRecord } from './record.ts'
 import type { SignIns } from './service.ts'
 import type { Browser, Sessions, SignedIn } from './sessions.ts'
 
@@ -23,6 +24,7 @@ export interface SignInOperationParts {
   readonly sessions: Sessions
   readonly passkeys: Pick<Passkeys, 'areAvailable'>
   readonly authThrottle: AuthThrottle
+  readonly record: SignInRecord
   /** Without a slash at the end. */
   publicUrl(): string
 }
@@ -36,7 +38,7 @@ const MOST_FORM = 4096
 
 /** Signing in by mail, the session and its page (decisions 155 and 170). */
 export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
-  const { authThrottle, passkeys, sessions, signIns } = parts
+  const { authThrottle, passkeys, record, sessions, signIns } = parts
   const pages = new SignInPages(new PageAssets())
   const isSecure = (): boolean => parts.publicUrl().startsWith('https:')
   const browserOf = (ctx: Context): Browser => ({
@@ -59,8 +61,9 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
     headers: ['Location', where, ...SIGN_IN_HEADERS, ...headers]
   })
 
-  const land = async (ctx: Context, signedIn: SignedIn): Promise<Result> => {
-    const { page: where, cookies } = await landing(ctx, sessions, signedIn, isSecure())
+  const land = async (ctx: Context, operation: string, signedIn: SignedIn): Promise<Result> => {
+    const { cookies, page: where, session } = await landing(ctx, sessions, signedIn, isSecure())
+    await record.session(ctx, operation, session, 303)
     return go(`../${where}`, ...cookies)
   }
 
@@ -152,7 +155,8 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
           ((await sentForm(ctx, MOST_FORM)).get('key') ?? '').trim(),
           browserOf(ctx)
         )
-        if (signedIn !== null) return await land(ctx, signedIn)
+        if (signedIn !== null) return await land(ctx, 'signInWithKey', signedIn)
+        await record.failed(ctx, 'signInWithKey', 401)
         const wait = await authThrottle.failed(address)
         if (wait > 0) throw new AuthThrottled(wait / 1000)
         return asking(401, { key: 'This is no key that works here.' }, '', '../')
@@ -193,7 +197,9 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       async handle({ ctx, params }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
         const signedIn = await signIns.signIn(params.token, browserOf(ctx))
-        return signedIn === null ? shown(404, pages.stale()) : await land(ctx, signedIn)
+        if (signedIn !== null) return await land(ctx, 'useSignInLink', signedIn)
+        await record.failed(ctx, 'useSignInLink', 404)
+        return shown(404, pages.stale())
       }
     }),
     defineOperation({
@@ -241,9 +247,10 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         if (!isFormOf(token, form.get('form'))) return shown(403, pages.forged())
         const named = form.get('merchantId') ?? ''
         const opened = /^[1-9]\d{0,8}$/.test(named) ? await sessions.goTo(token, Number(named)) : null
-        return opened === null
-          ? shown(404, pages.notMember())
-          : go('../console', 'Set-Cookie', sessionCookie(opened.token.reveal(), isSecure()))
+        if (opened === null) return shown(404, pages.notMember())
+        const next = opened.token.reveal()
+        await record.session(ctx, 'submitAccountPage', await sessions.current(next), 303)
+        return go('../console', 'Set-Cookie', sessionCookie(next, isSecure()))
       }
     }),
     defineOperation({
@@ -267,7 +274,9 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         // Nothing can be ended, and a link that sends somebody here does no harm.
         if (token === null) return go('account')
         if (!isFormOf(token, (await sentForm(ctx, MOST_FORM)).get('form'))) return shown(403, pages.forged())
+        const session = await sessions.current(token)
         await sessions.end(token)
+        await record.session(ctx, 'signOut', session, 303)
         return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
       }
     })

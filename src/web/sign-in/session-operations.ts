@@ -5,6 +5,7 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { sessionCookie } from './cookie.ts'
 import { sessionTexts } from './documented.ts'
+import type { SignInRecord } from './record.ts'
 import { SessionView, sessionView } from './schema.ts'
 import type { Sessions } from './sessions.ts'
 import { signedIn, type OpenSession } from './signed-in.ts'
@@ -12,6 +13,7 @@ import { signedIn, type OpenSession } from './signed-in.ts'
 /** What the operations of sessions need. */
 export interface SessionOperationParts {
   readonly sessions: Sessions
+  readonly record: SignInRecord
   /** Without a slash at the end. */
   publicUrl(): string
 }
@@ -39,7 +41,7 @@ const reading = { use: 'pages', chain: 'session' } as const
 const changing = { use: 'pages', chain: 'session-write' } as const
 
 /** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
-export function sessionOperations({ sessions, publicUrl }: SessionOperationParts): AnyOperation[] {
+export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 
   return documented(sessionTexts, [
@@ -98,8 +100,9 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
         503: away
       },
       async handle({ ctx, params }) {
-        const { token } = await signedInAs(ctx)
+        const { token, session } = await signedInAs(ctx)
         if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
+        await record.session(ctx, 'endSession', session, 204)
         return { status: 204, body: null, headers: noStore }
       }
     }),
@@ -122,7 +125,9 @@ export function sessionOperations({ sessions, publicUrl }: SessionOperationParts
         const { token } = await signedInAs(ctx)
         const opened = await sessions.goTo(token, body.merchantId)
         if (opened === null) throw new ShortError(404, 'Account not found')
-        const cookie = sessionCookie(opened.token.reveal(), publicUrl().startsWith('https:'))
+        const next = opened.token.reveal()
+        await record.session(ctx, 'goToAccount', await sessions.current(next), 204)
+        const cookie = sessionCookie(next, publicUrl().startsWith('https:'))
         return { status: 204, body: null, headers: ['Set-Cookie', cookie, ...noStore] }
       }
     })

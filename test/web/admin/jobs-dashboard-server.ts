@@ -67,7 +67,8 @@ export async function serveDashboard(t: T, jobs: Jobs): Promise<DashboardServer>
     adminKey: new AdminKey(new Secret(ADMIN_KEY)),
     authThrottle: new AuthThrottle(state, clock),
     // Nobody is signed in.
-    sessions: { tokenOf: () => null } as unknown as Services['sessions']
+    sessions: { tokenOf: () => null } as unknown as Services['sessions'],
+    signInRecord: { principal: async () => {}, failed: async () => {} } as unknown as Services['signInRecord']
   }
   const api = new InternalUpstream([...dashboardOperations({ jobs, clock }), ...new PageAssets().operations()])
   // The plugins of these chains use no other service.

@@ -136,13 +136,14 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
         ['removeMember', { kind: 'key' }, 204],
         ['changeMember', { kind: 'key' }, 200],
         ['setWebhook', { kind: 'member', name: 'ed@example.com' }, 200],
+        ['useSignInLink', { kind: 'member', name: 'ed@example.com' }, 303],
         ['inviteMember', { kind: 'key' }, 201]
       ]
     )
     t.match(entries.at(-1), { change: { email: 'ed@example.com', role: 'editor' }, target: { memberId } })
     t.notMatch(trail.text, 'hook-with-a-secret')
     t.match((await withKey(apiKey, 'GET', '/api/merchant/members')).json(), [{ email, role: 'owner' }])
-    const paged = await withKey(apiKey, 'GET', '/api/merchant/audit?limit=3')
+    const paged = await withKey(apiKey, 'GET', '/api/merchant/audit?limit=4')
     const { next } = paged.json() as { next: string }
     t.match((await withKey(apiKey, 'GET', `/api/merchant/audit?limit=3&after=${next}`)).json(), {
       entries: [{ operation: 'inviteMember' }],

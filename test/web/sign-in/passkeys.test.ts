@@ -108,9 +108,16 @@ t.test('passkeys in a browser', { skip: noBrowser }, async t => {
     t.match(session, { merchantId: gateway.merchant.id, role: 'owner', signedInAs: email, isOperator: false })
     await page.goto(`${local}/console/settings/passkeys`)
     t.ok(await page.getByText('signed in with it', { exact: true }).isVisible())
-    const trail = await gateway.merchantSend('GET', '/api/merchant/audit?limit=1')
+    const trail = await gateway.merchantSend('GET', '/api/merchant/audit?limit=3')
     t.match(trail.json(), {
       entries: [
+        {
+          operation: 'signInWithPasskey',
+          by: { kind: 'member', name: email },
+          merchantId: gateway.merchant.id,
+          status: 200
+        },
+        { operation: 'signOut' },
         { operation: 'addPasskey', by: { kind: 'member', name: email }, target: { passkeyId: String }, status: 201 }
       ]
     })

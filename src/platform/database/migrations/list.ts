@@ -55,6 +55,7 @@ import { webhookPaces } from './0076-webhook-paces.ts'
 import { choiceByKey } from './0077-choice-by-key.ts'
 import { providerStreams } from './0078-provider-streams.ts'
 import { masterCheck } from './0079-master-check.ts'
+import { failedSignIns } from './0084-failed-sign-ins.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -116,5 +117,6 @@ export const migrations: readonly Migration[] = [
   webhookPaces,
   choiceByKey,
   providerStreams,
-  masterCheck
+  masterCheck,
+  failedSignIns
 ]

@@ -10,6 +10,7 @@ import type { AuthThrottle } from '../../../accounts/merchants/auth-throttle.ts'
 import { isFromHere, keepCookie, keptValue, sessionToken } from '../cookie.ts'
 import { landing } from '../landing.ts'
 import { CEREMONY_LIFE } from '../lives.ts'
+import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
 import { signedIn, type OpenSession } from '../signed-in.ts'
 import { passkeyTexts } from './documented.ts'
@@ -22,6 +23,7 @@ export interface PasskeyOperationParts {
   readonly sessions: Sessions
   readonly authThrottle: AuthThrottle
   readonly trail: Trail
+  readonly record: SignInRecord
   /** Without a slash at the end. */
   publicUrl(): string
 }
@@ -129,7 +131,7 @@ const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
 /** `/api/auth/passkeys` (decisions 335 to 337). */
 export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] {
-  const { authThrottle, passkeys, publicUrl, sessions, trail } = parts
+  const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
   const isSecure = (): boolean => publicUrl().startsWith('https:')
   const begun = (token: Secret<string>): readonly string[] => [
     'Set-Cookie',
@@ -230,6 +232,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           browser
         )
         if (opened === null) {
+          await record.failed(ctx, 'signInWithPasskey', 401)
           const wait = await authThrottle.failed(address)
           if (wait > 0) throw new AuthThrottled(wait / 1000)
           throw new LongError(
@@ -240,7 +243,8 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
             ended()
           )
         }
-        const { page, cookies } = await landing(ctx, sessions, opened, isSecure())
+        const { cookies, page, session } = await landing(ctx, sessions, opened, isSecure())
+        await record.session(ctx, 'signInWithPasskey', session, 200)
         return { status: 200, body: { page }, headers: [...cookies, ...ended()] }
       }
     }),

@@ -1,0 +1,119 @@
+import { clientNetwork } from '../../engine/message/addresses.ts'
+import type { Context, Principal } from '../../engine/message/context.ts'
+import type { Trail } from '../../engine/operations/trail.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import { principalOf, type CurrentSession } from './sessions.ts'
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly signInRecord: SignInRecord
+  }
+}
+
+/** Dependencies of the record of sign-ins. */
+export interface SignInRecordParts {
+  readonly trail: Trail
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Failed attempts that share a row. */
+interface Tally {
+  readonly operation: string
+  readonly address: string
+  attempts: number
+  isWriting: boolean
+  end: Awaited<ReturnType<Trail['begin']>> | null
+}
+
+const MINUTE = 60_000
+/** Rows of failed attempts in a minute, for each process; further networks share one row for each operation. */
+const MOST_ROWS = 20
+const OTHERS = 'other addresses'
+/** Longest `User-Agent` that is stored. */
+const MOST_BROWSER = 200
+
+/**
+ * Writes sign-ins, sign-outs and failed attempts to the audit log (decision 323), never with a key or a token. No method
+ * rejects: an audit log that cannot be written must not lock anyone out.
+ */
+export class SignInRecord {
+  readonly #parts: SignInRecordParts
+  readonly #tallies = new Map<string, Tally>()
+  #minute = 0
+
+  constructor(parts: SignInRecordParts) {
+    this.#parts = parts
+  }
+
+  /** Records what a session began or ended; nothing for a session that acts for no one. */
+  async session(
+    ctx: Pick<Context, 'clientAddress' | 'headers'>,
+    operation: string,
+    session: CurrentSession | null,
+    status: number
+  ): Promise<void> {
+    const principal = session === null ? null : (principalOf(session, 'merchant') ?? principalOf(session, 'admin'))
+    if (principal !== null) await this.principal(ctx, operation, principal, status)
+  }
+
+  async principal(
+    { clientAddress, headers }: Pick<Context, 'clientAddress' | 'headers'>,
+    operation: string,
+    principal: Principal,
+    status: number
+  ): Promise<void> {
+    const target = { address: clientNetwork(clientAddress) }
+    const browser = headers.get('user-agent')?.slice(0, MOST_BROWSER)
+    try {
+      const end = await this.#parts.trail.begin({ principal, operation, target, asked: browser ? { browser } : {} })
+      await end(status, {})
+    } catch (error) {
+      this.#failedToWrite(error, operation)
+    }
+  }
+
+  /** Counts a failed attempt: one row for each client network, operation and minute. */
+  async failed({ clientAddress }: Pick<Context, 'clientAddress'>, operation: string, status: number): Promise<void> {
+    const minute = Math.floor(this.#parts.clock.now() / MINUTE)
+    if (minute !== this.#minute) this.#tallies.clear()
+    this.#minute = minute
+    const address = clientNetwork(clientAddress)
+    const tally = this.#tally(operation, address) ?? this.#add(operation, address)
+    tally.attempts++
+    await this.#write(tally, status)
+  }
+
+  #tally(operation: string, address: string): Tally | undefined {
+    return this.#tallies.get(`${operation} ${address}`)
+  }
+
+  #add(operation: string, network: string): Tally {
+    const address = this.#tallies.size < MOST_ROWS ? network : OTHERS
+    const tally = this.#tally(operation, address) ?? { operation, address, attempts: 0, isWriting: false, end: null }
+    this.#tallies.set(`${operation} ${address}`, tally)
+    return tally
+  }
+
+  /** Writes the count. Attempts that come during a write share the next one, so that a row has one write at a time. */
+  async #write(tally: Tally, status: number): Promise<void> {
+    if (tally.isWriting) return
+    tally.isWriting = true
+    const { address, attempts, operation } = tally
+    try {
+      tally.end ??= await this.#parts.trail.begin({ principal: null, operation, target: { address }, asked: {} })
+      await tally.end(status, { attempts })
+    } catch (error) {
+      this.#failedToWrite(error, operation)
+    } finally {
+      tally.isWriting = false
+    }
+    // Not awaited: others' attempts must not delay this response.
+    if (tally.attempts > attempts) void this.#write(tally, status)
+  }
+
+  #failedToWrite(error: unknown, operation: string): void {
+    this.#parts.log.error({ err: error, operation }, 'a sign-in or sign-out could not be written to the audit log')
+  }
+}
