@@ -118,7 +118,7 @@ export class SignInPages {
       <section class="panel result">
         <h1 class="result-heading">This link does not work</h1>
         <p class="result-words">It was used already, it is more than 15 minutes old, or it is not whole.</p>
-        <p><a class="button" href=".">Get another link</a></p>
+        <p><a class="button" href="../sign-in">Get another link</a></p>
       </section>`
     )
   }
@@ -132,7 +132,7 @@ export class SignInPages {
       <section class="panel result">
         <h1 class="result-heading">You are not signed in</h1>
         <p class="result-words">Sign in with a link by mail.</p>
-        <p><a class="button" href=".">Sign in</a></p>
+        <p><a class="button" href="../sign-in">Sign in</a></p>
       </section>`
     )
   }
