@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
 import { equalText } from '../../platform/keys/constant-time.ts'
-import { SESSION_LIFE } from './lives.ts'
+import { SESSION_LIFE } from './tokens.ts'
 
 /** What browsers keep for signing in: who is signed in, the page that was wanted before, and the ceremony of a passkey. */
 export type KeptName = 'session' | 'next' | 'passkey'

@@ -1,6 +1,6 @@
 import type { Context } from '../../engine/message/context.ts'
 import { keepCookie, keptValue, sessionCookie } from './cookie.ts'
-import { LINK_LIFE } from './lives.ts'
+import { LINK_LIFE } from './tokens.ts'
 import type { CurrentSession, Sessions, SignedIn } from './sessions.ts'
 
 /** Any origin: what is compared is whether an address stays at it. */

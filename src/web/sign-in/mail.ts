@@ -1,6 +1,6 @@
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import type { Mail } from '../mail/mail.ts'
-import { INVITATION_LIFE, LINK_LIFE } from './lives.ts'
+import { INVITATION_LIFE, LINK_LIFE } from './tokens.ts'
 
 /**
  * Why a link is mailed: somebody asked for it, a subscription was approved (decision 155), or an owner of an account

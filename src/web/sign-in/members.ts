@@ -5,7 +5,7 @@ import type { Role } from '../../engine/operations/roles.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { rowId, type Random } from '../../platform/system/ids.ts'
-import { LINK_LIFE } from './lives.ts'
+import { LINK_LIFE } from './tokens.ts'
 import type { SignIns } from './service.ts'
 import type { SqlSignInStore } from './store.ts'
 

@@ -7,11 +7,10 @@ import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { periodic, queue, type JobDeclaration, type Jobs, type JsonObject } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
-import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS } from './lives.ts'
 import { linkMail, type LinkReason } from './mail.ts'
 import { NO_BROWSER, type Browser, type Sessions, type SignedIn } from './sessions.ts'
 import type { Person, SqlSignInStore } from './store.ts'
-import { digestOf, isSignInToken } from './tokens.ts'
+import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS, digestOf, isSignInToken } from './tokens.ts'
 
 /** The queue of links that were asked for, as it is called at /jobs. */
 const SIGN_IN_QUEUE = 'sign-in'

@@ -15,10 +15,9 @@ import type { Merchants } from '../../accounts/merchants/service.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../platform/system/ids.ts'
 import { noSessionCookie, sessionToken } from './cookie.ts'
-import { SESSION_LIFE } from './lives.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
-import { digestOf, isSignInToken } from './tokens.ts'
+import { SESSION_LIFE, digestOf, isSignInToken } from './tokens.ts'
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {
