@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { chownSync, mkdirSync } from 'node:fs'
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -7,6 +7,7 @@ import type { Test as T } from 'tap'
 import { freePort, start, type Child } from '../../benchmarks/rig/child.ts'
 import { onPath } from '../../benchmarks/rig/machine.ts'
 import { asPostgres, postgresFolder } from '../../benchmarks/rig/servers.ts'
+import type { SelfSigned } from '../fakes/certificate.ts'
 import { temporaryFolder } from './database.ts'
 import { eventually } from './gateway-process.ts'
 
@@ -66,17 +67,29 @@ async function own(t: T, { name, folder, url, command, listens }: Program): Prom
   }
 }
 
-/** A PostgreSQL that waits for its disk, as it does unless it is told otherwise; null where none is installed. */
-export async function ownPostgres(t: T): Promise<OwnServer | null> {
+/** Writes both parts where a server reads them; their paths. */
+function written(folder: string, { certificate, key }: SelfSigned): { readonly cert: string; readonly key: string } {
+  const files = { cert: join(folder, 'server.crt'), key: join(folder, 'server.key') }
+  writeFileSync(files.cert, certificate)
+  writeFileSync(files.key, key, { mode: 0o600 })
+  return files
+}
+
+/**
+ * A PostgreSQL that waits for its disk, as it does unless it is told otherwise; null where none is installed. With a
+ * certificate it speaks TLS too.
+ */
+export async function ownPostgres(t: T, secured?: SelfSigned): Promise<OwnServer | null> {
   const bin = postgresFolder()
   if (bin === null) return null
   const folder = temporaryFolder(t)
   const data = join(folder, 'data')
   mkdirSync(data)
+  const files = secured === undefined ? null : written(folder, secured)
   if (process.getuid?.() === 0) {
     const ids = await Promise.all(['-u', '-g'].map(which => run('id', [which, 'postgres'])))
     const [user = 0, group = 0] = ids.map(({ stdout }) => Number(stdout))
-    for (const path of [folder, data]) chownSync(path, user, group)
+    for (const path of [folder, data, ...Object.values(files ?? {})]) chownSync(path, user, group)
   }
   const [initdb = '', ...rest] = asPostgres([join(bin, 'initdb'), '-D', data, '-U', 'postgres', '-A', 'trust', '-N'])
   await run(initdb, rest, { cwd: folder })
@@ -94,7 +107,10 @@ export async function ownPostgres(t: T): Promise<OwnServer | null> {
       '-k',
       folder,
       '-c',
-      'listen_addresses=127.0.0.1'
+      'listen_addresses=127.0.0.1',
+      ...(files === null ? [] : ['ssl=on', `ssl_cert_file=${files.cert}`, `ssl_key_file=${files.key}`]).flatMap(
+        setting => ['-c', setting]
+      )
     ]),
     listens: () =>
       run(join(bin, 'pg_isready'), ['-q', '-h', '127.0.0.1', '-p', port]).then(
@@ -104,11 +120,15 @@ export async function ownPostgres(t: T): Promise<OwnServer | null> {
   })
 }
 
-/** A Redis that keeps nothing, so that a kill takes all of it; null where none is installed. */
-export async function ownRedis(t: T): Promise<OwnServer | null> {
+/**
+ * A Redis that keeps nothing, so that a kill takes all of it; null where none is installed. With a certificate it speaks
+ * TLS only.
+ */
+export async function ownRedis(t: T, secured?: SelfSigned): Promise<OwnServer | null> {
   const redis = onPath('redis-server')
   if (redis === null) return null
   const folder = temporaryFolder(t)
+  const files = secured === undefined ? null : written(folder, secured)
   const port = await freePort()
   const listens = (): Promise<true | null> =>
     new Promise(resolve => {
@@ -127,10 +147,12 @@ export async function ownRedis(t: T): Promise<OwnServer | null> {
   return await own(t, {
     name: 'redis',
     folder,
-    url: `redis://127.0.0.1:${port}`,
+    url: `${files === null ? 'redis' : 'rediss'}://127.0.0.1:${port}`,
     command: [
       redis,
-      '--port',
+      ...(files === null ? [] : ['--tls-cert-file', files.cert, '--tls-key-file', files.key]),
+      ...(files === null ? [] : ['--tls-auth-clients', 'no', '--port', '0']),
+      files === null ? '--port' : '--tls-port',
       String(port),
       '--bind',
       '127.0.0.1',

@@ -1,5 +1,10 @@
+import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import t from 'tap'
+import { join } from 'node:path'
+import t, { type Test as T } from 'tap'
+import { selfSigned } from '../../fakes/certificate.ts'
+import { temporaryFolder } from '../../support/database.ts'
+import { ownPostgres } from '../../support/own-servers.ts'
 import { loadText } from '../../support/gateway.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
 import { PostgresUrlError, readPostgresUrl } from '../../../src/platform/system/postgres-url.ts'
@@ -101,10 +106,19 @@ t.test('postgres addresses: what cannot be meant is refused without showing the 
   t.match(config.warnings, [{ path: 'database.url', message: /foo .* no effect/ }])
 })
 
-t.test('postgres addresses: every mode connects as libpq does', async t => {
+/** What a session at this address says of itself; rejects when there is none. */
+async function sessionAt(t: T, url: string): Promise<unknown> {
+  const database = await openDatabase({ url, dataDir: tmpdir(), log: silentLog, clock: systemClock })
+  t.teardown(() => database.close())
+  const [found] = await database.sql`
+    select current_setting('application_name') as name, current_setting('TimeZone') as zone, ssl
+    from pg_stat_ssl where pid = pg_backend_pid()`
+  return found
+}
+
+t.test('postgres addresses: every mode connects as libpq does to a server without TLS', async t => {
   const server = process.env['TEST_DATABASE_URL'] ?? ''
   if (server === '') return
-  // The server of the tests has no TLS.
   for (const [mode, connects] of [
     ['disable', true],
     ['allow', true],
@@ -116,10 +130,63 @@ t.test('postgres addresses: every mode connects as libpq does', async t => {
     url.searchParams.set('sslmode', mode)
     url.searchParams.set('channel_binding', 'prefer')
     url.searchParams.set('application_name', 'mine')
-    const database = await openDatabase({ url: url.href, dataDir: tmpdir(), log: silentLog, clock: systemClock })
-    t.teardown(() => database.close())
-    const answer = database.sql`select current_setting('application_name') as name, current_setting('TimeZone') as zone`
-    if (connects) t.same(await answer, [{ name: 'mine', zone: 'UTC' }], mode)
-    else await t.rejects(answer, { message: /does not speak TLS/ }, mode)
+    const session = sessionAt(t, url.href)
+    if (connects) t.same(await session, { name: 'mine', zone: 'UTC', ssl: false }, mode)
+    else await t.rejects(session, { message: /does not speak TLS/ }, mode)
   }
+})
+
+t.test('postgres addresses: every mode connects as libpq does to a server with TLS', async t => {
+  const [own, other] = [selfSigned({ names: ['localhost'] }), selfSigned({ names: ['localhost'] })]
+  const server = await ownPostgres(t, own)
+  if (server === null) return
+  const folder = temporaryFolder(t)
+  const [root, stranger] = [join(folder, 'root.pem'), join(folder, 'stranger.pem')]
+  writeFileSync(root, own.certificate)
+  writeFileSync(stranger, other.certificate)
+  const at = (host: string, parameters: Readonly<Record<string, string>>): string => {
+    const url = new URL(server.url)
+    url.hostname = host
+    for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value)
+    return url.href
+  }
+  const [name, address] = ['localhost', '127.0.0.1']
+  const untrusted = { code: /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN)$/ }
+  for (const [host, parameters, refused] of [
+    [address, { sslmode: 'disable' }, null],
+    [address, { sslmode: 'prefer' }, null],
+    [address, { sslmode: 'require' }, null],
+    [address, { sslmode: 'no-verify' }, null],
+    [address, { sslmode: 'require', sslrootcert: root }, null],
+    [address, { sslmode: 'require', sslrootcert: stranger }, untrusted],
+    [address, { sslmode: 'verify-ca', sslrootcert: root }, null],
+    [address, { sslmode: 'verify-ca', sslrootcert: stranger }, untrusted],
+    [address, { sslmode: 'verify-ca' }, untrusted],
+    [name, { sslmode: 'verify-full', sslrootcert: root }, null],
+    [name, { ssl: 'true', sslrootcert: root }, null],
+    [name, { sslmode: 'require', sslaccept: 'strict', sslrootcert: root }, null],
+    [name, { sslmode: 'verify-full', sslrootcert: stranger }, untrusted],
+    [name, { sslmode: 'verify-full' }, untrusted],
+    [name, { sslrootcert: 'system' }, untrusted],
+    [address, { sslmode: 'verify-full', sslrootcert: root }, { code: 'ERR_TLS_CERT_ALTNAME_INVALID' }],
+    [name, { sslmode: 'verify-full', sslrootcert: join(folder, 'none.pem') }, { code: 'ENOENT' }]
+  ] as const) {
+    const what = `${host} ${JSON.stringify(parameters)}`
+    const session = sessionAt(t, at(host, parameters))
+    if (refused === null)
+      t.match(await session, { ssl: !('sslmode' in parameters && parameters.sslmode === 'disable') }, what)
+    else await t.rejects(session, refused, what)
+  }
+
+  // A renewed authority takes the place of the file.
+  const database = await openDatabase({
+    url: at(name, { sslmode: 'verify-full', sslrootcert: stranger }),
+    dataDir: tmpdir(),
+    log: silentLog,
+    clock: systemClock
+  })
+  t.teardown(() => database.close())
+  await t.rejects(database.sql`select 1`, untrusted)
+  writeFileSync(stranger, own.certificate)
+  t.equal((await database.sql`select 1`).length, 1, 'the file is read with each connection')
 })
