@@ -1,4 +1,5 @@
 import { Closers } from './composition/closers.ts'
+import { mounted } from './composition/mounts.ts'
 import { openParts, type Parts, type Running, type Surroundings } from './composition/parts.ts'
 import { formatProblem, type Problem } from '../engine/config/diagnose.ts'
 import { changesBetween, effective } from '../engine/config/effective.ts'
@@ -70,6 +71,8 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
       part.stop()
     }
   )
+  const mount: Mount = (next, plugins) => mounted(next, parts.operations, plugins)
+  running.config = mount(config, around.plugins)
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
     return await compile(next, {
@@ -82,12 +85,12 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     })
   }
   const gateway = closers.add(
-    new Gateway(await compileFor(config, around.plugins, 1)),
+    new Gateway(await compileFor(running.config, around.plugins, 1)),
     part => part.close(),
     PLUGINS_MS
   )
   running.gateway = gateway
-  parts.offer(config)
+  parts.offer(running.config)
   const listener = createListener({
     limits: config.server.limits,
     trustedProxies: config.server.trustedProxies,
@@ -113,10 +116,12 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     gateway,
     load,
     listener,
+    mount,
     compile: compileFor
   })
 }
 
+type Mount = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>) => GatewayConfig
 type Compile = (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>, generation: number) => Promise<Snapshot>
 
 interface AppParts {
@@ -127,6 +132,7 @@ interface AppParts {
   readonly gateway: Gateway
   readonly load: Load
   readonly listener: Listener
+  readonly mount: Mount
   readonly compile: Compile
 }
 
@@ -141,6 +147,11 @@ export class App {
   /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
   get operations(): readonly AnyOperation[] {
     return this.#parts.parts.operations
+  }
+
+  /** The configuration of now, with the routes of the gateway's own. */
+  get config(): GatewayConfig {
+    return this.#parts.running.config
   }
 
   /** Requests under way. */
@@ -165,8 +176,9 @@ export class App {
   }
 
   /** Takes a new configuration for new requests. Throws, and changes nothing, when it cannot be compiled. */
-  async reload(config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
+  async reload(file: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
     const { running, around, parts, gateway } = this.#parts
+    const config = this.#parts.mount(file, plugins)
     // Offers are made with the settings of now, while their route is compiled.
     const takeBack = parts.configure(config)
     try {

@@ -145,9 +145,8 @@ for (const [name, file] of [
   ['in a file from before that spells all of it out', ALL_SPELT_OUT]
 ] as const) {
   t.test(`Limits | Policy | Applies to: who counts, gates and replays which operation, ${name}`, async t => {
-    const loaded = await loadWithPlugins(file, {})
-    const { operations } = await rehearse(loaded)
-    const chainOf = chainsByRequest(loaded.config)
+    const { config, operations } = await rehearse(await loadWithPlugins(file, {}))
+    const chainOf = chainsByRequest(config)
     for (const operation of operations) {
       const { id, method, path, access } = operation
       const chain = chainOf(method, path.replaceAll(/:[A-Za-z]+/g, 'x'))

@@ -77,8 +77,8 @@ async function built(t: T): Promise<string> {
     '--outDir',
     join(folder, 'dist')
   ])
-  cpSync(join(rootFolder, 'src/web/kit/assets'), join(folder, 'dist/src/pages/assets'), { recursive: true })
-  cpSync(join(rootFolder, 'src/app/presets'), join(folder, 'dist/src/presets'), { recursive: true })
+  cpSync(join(rootFolder, 'src/web/kit/assets'), join(folder, 'dist/src/web/kit/assets'), { recursive: true })
+  cpSync(join(rootFolder, 'src/app/chains.yaml'), join(folder, 'dist/src/app/chains.yaml'))
   return launcher
 }
 

@@ -223,7 +223,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
     })())
   t.teardown(close)
   const keys = readKeys(data)
-  let look = lookAt(app.operations, config)
+  let look = lookAt(app.operations, app.config)
   const send = sender(address, agent, options.documented === false ? undefined : answered => look(answered))
   const apiKey = keys?.merchant?.apiKey.reveal() ?? ''
   return {
@@ -244,7 +244,7 @@ export async function startGateway(t: T, options: TestGatewayOptions = {}): Prom
     reload: async yaml => {
       const next = await loadText(onFreePort(yaml), env)
       await app.reload(next.config, next.plugins)
-      look = lookAt(app.operations, next.config)
+      look = lookAt(app.operations, app.config)
     },
     close
   }

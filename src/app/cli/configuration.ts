@@ -1,12 +1,10 @@
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { INTERNALS } from '../composition/internals.ts'
 import { nearest } from '../../engine/config/diagnose.ts'
-import { loadConfig, type LoadOptions } from '../../engine/config/load.ts'
+import { loadConfig, type ChainsFile, type LoadOptions } from '../../engine/config/load.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Plugin } from '../../engine/pipeline/plugin.ts'
 import { builtInPlugins, importPlugin } from '../plugins.ts'
-import { presets } from '../presets.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { UsageError } from './output.ts'
 
@@ -14,6 +12,12 @@ import { UsageError } from './output.ts'
 export interface Loaded {
   readonly config: GatewayConfig
   readonly plugins: ReadonlyMap<string, Plugin>
+}
+
+/** The chains that every file can name. */
+export const builtInChains: ChainsFile = {
+  file: 'chains.yaml',
+  text: readFileSync(new URL('../chains.yaml', import.meta.url), 'utf8')
 }
 
 /** The name that a configuration has in its folder. */
@@ -97,9 +101,9 @@ export async function withPlugins(load: (options: LoadOptions) => Promise<Gatewa
   const plugins = new Map(builtInPlugins)
   const config = await load({
     plugins: builtInPlugins,
-    internals: INTERNALS,
+    internals: ['api', 'demo'],
     providers: providerKinds,
-    presets,
+    chains: builtInChains,
     importPlugin: async path => {
       const plugin = await importPlugin(path)
       plugins.set(path, plugin)

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { compose } from '../compose.ts'
 import type { Problem } from '../../engine/config/diagnose.ts'
+import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import { systemClock } from '../../platform/system/clock.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
@@ -27,17 +28,20 @@ const noDatabase: Database = {
   close: async () => {}
 }
 
+interface Rehearsal {
+  readonly config: GatewayConfig
+  readonly warnings: readonly Problem[]
+  readonly operations: readonly AnyOperation[]
+}
+
 /**
  * Composes the gateway that a configuration describes, as a start would, and closes it again: every plugin is set up
  * for every route, every provider is made. Nothing listens, and no database, provider or upstream is called; keys are
  * made in a folder that is gone afterwards.
- * @returns what is allowed and probably not meant, and every operation of the gateway
+ * @returns the configuration with the routes of the gateway's own, warnings, and every operation
  * @throws ConfigError, and what else would end a start
  */
-export async function rehearse({
-  config,
-  plugins
-}: Loaded): Promise<{ readonly warnings: readonly Problem[]; readonly operations: readonly AnyOperation[] }> {
+export async function rehearse({ config, plugins }: Loaded): Promise<Rehearsal> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))
   const warnings: Problem[] = []
   try {
@@ -54,8 +58,9 @@ export async function rehearse({
       }
     })
     const { operations } = app
+    const { routes } = app.config
     await app.close()
-    return { warnings, operations }
+    return { config: { ...config, routes }, warnings, operations }
   } finally {
     rmSync(data, { recursive: true, force: true })
   }

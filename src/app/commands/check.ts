@@ -14,11 +14,10 @@ warnings do not count.`
 export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)
-  const loaded = await loadWithPlugins(file, process.env)
-  for (const warning of (await rehearse(loaded)).warnings) out.complain(`warning: ${formatProblem(warning)}`)
-  const { config } = loaded
+  const { config, warnings } = await rehearse(await loadWithPlugins(file, process.env))
+  for (const warning of warnings) out.complain(`warning: ${formatProblem(warning)}`)
   out.print(
-    `${file} is valid: ${config.routes.length} routes, ${Object.keys(config.chains).length} chains, mode ${config.mode}.`
+    `${file} is valid: ${config.routes.length} routes, ${new Set(config.routes.map(({ chain }) => chain)).size} chains, mode ${config.mode}.`
   )
   return 0
 }

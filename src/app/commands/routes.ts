@@ -3,14 +3,14 @@ import { parseArgs } from 'node:util'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { spelledOut } from '../../engine/config/spelled-out.ts'
-import { presets } from '../presets.ts'
-import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
+import { builtInChains, configurationFile, loadWithPlugins } from '../cli/configuration.ts'
 import type { Output } from '../cli/output.ts'
+import { rehearse } from '../cli/rehearse.ts'
 
 export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
 
 Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to, and where it comes from: a
-line of the file, or a preset that \`use\` names. --as-yaml prints FILE with the chains and routes of its presets spelled out.`
+line of the file, or a part of the API that \`use\` names. --as-yaml prints FILE with the chains and routes of \`use\` spelled out.`
 
 /** Prints the routes as a table, or the file with all of them in it. Throws `ConfigError` and `UsageError`. */
 export async function routes(args: readonly string[], out: Output): Promise<number> {
@@ -19,9 +19,9 @@ export async function routes(args: readonly string[], out: Output): Promise<numb
     options: { config: { type: 'string', short: 'c' }, 'as-yaml': { type: 'boolean' } }
   })
   const file = configurationFile(values.config)
-  const { config } = await loadWithPlugins(file, process.env)
+  const { config } = await rehearse(await loadWithPlugins(file, process.env))
   if (values['as-yaml'] === true) {
-    out.print(spelledOut(readFileSync(file, 'utf8'), config, presets).trimEnd())
+    out.print(spelledOut(readFileSync(file, 'utf8'), config, builtInChains).trimEnd())
     return 0
   }
   const rows = [

@@ -4,7 +4,6 @@ import type { App } from '../compose.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { takes } from '../../engine/config/presets.ts'
 import { watchConfig } from '../../engine/config/watch.ts'
-import type { AnyOperation } from '../../engine/operations/operation.ts'
 import { ownImage } from '../image.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
 import { BufferCollector, setCollectorFlags, youngCollector } from '../../platform/system/collector.ts'
@@ -167,7 +166,7 @@ class Process {
       this.#publicUrl = publicUrlOf(config, address.port)
       if (ready) await app.follow()
       else void this.#keepTrying(app, database, secrets)
-      this.#announce(address, ready, app.operations)
+      this.#announce(address, ready, app)
       const watch = await this.#watch(app)
       await stopped
       watch.close()
@@ -249,27 +248,27 @@ class Process {
     })
   }
 
-  #announce(address: { host: string; port: number }, ready: boolean, operations: readonly AnyOperation[]): void {
+  #announce(address: { host: string; port: number }, ready: boolean, { config, operations }: App): void {
     this.#log.info(
       { ...address, publicUrl: this.#publicUrl, pid: process.pid },
       ready ? 'ready' : 'listening without a database'
     )
     if (cluster.isWorker) return
     this.#out.print(`boltgate is listening on ${this.#publicUrl}`)
-    if (this.#config.mode === 'development' && ready) {
-      const [first, ...more] = forSale(this.#config, this.#publicUrl, operations)
+    if (config.mode === 'development' && ready) {
+      const [first, ...more] = forSale(config, this.#publicUrl, operations)
       if (first !== undefined) {
         const named = this.#from.folder === undefined ? '' : ` --config ${this.#from.file}`
         this.#out.print(
           `  Sells:   ${first.line}${more.length === 0 ? '' : `, and ${more.length} more (npx boltgate routes${named})`}`
         )
-        if (hasWallet(this.#config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
+        if (hasWallet(config)) this.#out.print(`  Try it:  npx boltgate pay ${first.order}`)
       }
       const sellsGoods =
-        this.#config.storefront.kind === 'sandbox' &&
-        this.#config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
+        config.storefront.kind === 'sandbox' &&
+        config.routes.some(route => takes(route, 'GET', `/api/storefront/${FIRST_STORE}/catalog`))
       if (sellsGoods) this.#out.print(`  Shop:    ${this.#publicUrl}/api/storefront/${FIRST_STORE}/catalog`)
-      this.#out.print(`  Keys:    ${keysPath(this.#config.data)}`)
+      this.#out.print(`  Keys:    ${keysPath(config.data)}`)
     }
   }
 }

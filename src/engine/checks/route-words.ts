@@ -1,4 +1,3 @@
-import { basename } from 'node:path'
 import { routeCallPrices } from './call-prices.ts'
 import { isFree, priceWords } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
@@ -17,7 +16,7 @@ export function routeUpstreamWords({ upstream }: RouteConfig): string {
   return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }
 
-/** Where a route stands: a line of the file, or a preset that `use` names. */
+/** Where a route stands: a line of the file, or a part of the API that `use` names. */
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {
-  return route.at.file === config.file ? `line ${route.at.line}` : `use: ${basename(route.at.file, '.yaml')}`
+  return route.at.file === config.file ? `line ${route.at.line}` : `use: ${route.at.file}`
 }

@@ -33,7 +33,7 @@ export interface Effective {
 }
 
 /**
- * Shows a configuration: the file as it is in effect, with its own chains and routes; those of presets are named by
+ * Shows a configuration: the file as it is in effect, with its own chains and routes; those of its API are named by
  * `use`. Values of plugins that are not the gateway's own are shown only where they are numbers, truth values or
  * words that the plugin's schema lists.
  */

@@ -3,7 +3,7 @@ import { access, readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { internalPlugin, pluginFiles, readEntry, type PluginSources, type ReadEntry } from '../checks/chains.ts'
 import { ConfigError, type Path, type Problem } from './diagnose.ts'
-import { noOrigin, parseFile } from './document.ts'
+import { parseFile } from './document.ts'
 import { parseListen } from './formats.ts'
 import { Findings } from './findings.ts'
 import { deepFreeze } from './freeze.ts'
@@ -36,8 +36,8 @@ import {
   checkState,
   checkWorkers
 } from '../checks/settings-checks.ts'
-import { DEFAULT_USE, goingFirst, leftOf, PRESET_NAMES, routeName, type PresetName, type Presets } from './presets.ts'
-import { readConfig, readSound, type FoundReference } from './read.ts'
+import { DEFAULT_USE, PRESET_NAMES, routeName, type PresetName } from './presets.ts'
+import { readConfig, type FoundReference } from './read.ts'
 import { sells } from '../checks/sale.ts'
 import {
   fileSchema,
@@ -51,6 +51,13 @@ import type { ProviderFacts } from '../sections/lightning.ts'
 import { builtInPolicies } from '../sections/policy.ts'
 import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
 
+/** Built-in chains, in the form of a configuration file. */
+export interface ChainsFile {
+  /** How messages name it. */
+  readonly file: string
+  readonly text: string
+}
+
 /** What the loader may be told about the rest of the gateway. */
 export interface LoadOptions {
   /** The gateway's own plugins. Without them chains are read as they are written, and their order is not checked. */
@@ -61,8 +68,8 @@ export interface LoadOptions {
   readonly internals?: readonly string[]
   /** The kinds of provider; without them any is taken, and nothing is checked that hangs on the kind. */
   readonly providers?: readonly ProviderFacts[]
-  /** Chains and routes that the file need not spell out; none when left out. */
-  readonly presets?: Presets
+  /** YAML of the chains that every file can name; none when left out. */
+  readonly chains?: ChainsFile
   /** Folder that relative paths in the file start from; the file's own by default. */
   readonly folder?: string
 }
@@ -160,15 +167,15 @@ export async function loadConfigText(
     files: await importPlugins(pluginFiles(config.chains, folder), options.importPlugin)
   }
   const found: FoundReference[] = [...references]
-  const chains = readChains(config, origin, folder, sources, found, findings)
-  const presets = readPresets(config, options, sources)
-  for (const [name, entries] of presets.chains) if (!chains.has(name)) chains.set(name, entries)
+  const chains = readChains(config.chains, origin, folder, sources, found, findings)
+  const builtIn = builtInChains(options.chains, sources)
+  for (const [name, entries] of builtIn) if (!chains.has(name)) chains.set(name, entries)
   const names = (map: unknown): string[] => (typeof map === 'object' && map !== null ? Object.keys(map) : [])
   checkReferences(
     found,
     {
       policy: [...Object.keys(builtInPolicies), ...names(config.policies)],
-      chain: [...new Set([...names(config.chains), ...presets.chains.keys()])],
+      chain: [...new Set([...names(config.chains), ...builtIn.keys()])],
       upstream: names(config.upstreams)
     },
     findings
@@ -237,83 +244,33 @@ export async function loadConfigText(
     Object.entries(upstreams).map(([name, upstream]) => ({ upstream, path: ['upstreams', name] })),
     findings
   )
-  const own = routes.map(({ route }) => route)
-  const first = goingFirst(own, config.use !== undefined)
-  const mounted = presets.routes.flatMap(route => leftOf(route, first))
-  checkMounted(mounted, config, chains, findings)
   if (findings.problems.length > 0) throw new ConfigError(findings.problems)
-  return deepFreeze(assemble(file, folder, config, chains, upstreams, [...own, ...mounted], findings.warnings))
+  return deepFreeze(
+    assemble(
+      file,
+      folder,
+      config,
+      chains,
+      upstreams,
+      routes.map(({ route }) => route),
+      findings.warnings
+    )
+  )
 }
 
-/** The names of the presets that a file uses. What only pays in play is not there in production. */
+/** The parts of the API that a file mounts. The sandbox's wallet is not there in production. */
 function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
-  // A name with a problem of its own is undefined, whatever its type says; the presets are read all the same.
   return (use ?? DEFAULT_USE).filter(
     name => PRESET_NAMES.includes(name) && (name !== 'sandbox' || mode !== 'production')
   )
 }
 
-/** What a preset mounts, as it was read. */
-interface ReadPreset {
-  readonly chains: ReadonlyMap<string, readonly ReadEntry[]>
-  readonly routes: readonly RouteConfig[]
-}
-
-const none: ReadonlyMap<string, PluginFacts> = new Map()
-const readOnce = new WeakMap<ReadonlyMap<string, PluginFacts>, WeakMap<Presets, Map<string, ReadPreset>>>()
-
-/** Presets and plugins of a release stay as they are, so each is read once and not at every reload. */
-function readPreset(name: PresetName | 'chains', presets: Presets, options: LoadOptions, sources: PluginSources) {
-  const plugins = options.plugins ?? none
-  const byPresets = readOnce.get(plugins) ?? new WeakMap<Presets, Map<string, ReadPreset>>()
-  readOnce.set(plugins, byPresets)
-  const known = byPresets.get(presets) ?? new Map<string, ReadPreset>()
-  byPresets.set(presets, known)
-  let found = known.get(name)
-  if (found === undefined) {
-    const { file, text } = presets.read(name)
-    const { value, origin } = parseFile(file, text, {})
-    const preset = readSound(fileSchema(), value, origin)
-    found = {
-      chains: readChains(preset, origin, '', sources, [], new Findings(origin)),
-      routes: readRoutes(preset, value, origin, '', {}, new Findings(origin)).map(({ route }) => deepFreeze(route))
-    }
-    known.set(name, found)
-  }
-  return found
-}
-
-/** The gateway's own chains and routes, as if they stood in the file; they are sound, or a test fails. */
-function readPresets(config: FileConfig, options: LoadOptions, sources: PluginSources): ReadPreset {
-  const chains = new Map<string, readonly ReadEntry[]>()
-  const routes: RouteConfig[] = []
-  const { presets } = options
-  if (presets === undefined) return { chains, routes }
-  for (const name of ['chains', ...usedBy(config)] as const) {
-    const preset = readPreset(name, presets, options, sources)
-    for (const [chain, entries] of preset.chains) chains.set(chain, entries)
-    routes.push(...preset.routes)
-  }
-  return { chains, routes }
-}
-
-/**
- * A chain of the file that takes the place of one of a preset must do for the preset's routes; what it lacks is said
- * where it stands.
- */
-function checkMounted(
-  mounted: readonly RouteConfig[],
-  config: FileConfig,
-  chains: ReadonlyMap<string, readonly ReadEntry[]>,
-  findings: Findings
-): void {
-  for (const route of mounted) {
-    if (!Object.hasOwn(config.chains ?? {}, route.chain) || !findings.isSound(['chains', route.chain])) continue
-    const found = new Findings(noOrigin(route.at.file))
-    checkRoute(route, 0, chains.get(route.chain), undefined, found)
-    for (const { code, message } of found.problems)
-      findings.report(code, ['chains', route.chain], `${message} (for ${route.name} of ${route.at.file})`, 'key')
-  }
+function builtInChains(given: ChainsFile | undefined, sources: PluginSources): Map<string, readonly ReadEntry[]> {
+  if (given === undefined) return new Map()
+  const { value, origin } = parseFile(given.file, given.text, {})
+  // A test loads it as a file.
+  const { chains } = value as Pick<FileConfig, 'chains'>
+  return readChains(chains, origin, '', sources, [], new Findings(origin))
 }
 
 async function importPlugins(
@@ -337,7 +294,8 @@ async function importPlugins(
 type Origin = ReturnType<typeof parseFile>['origin']
 
 function readChains(
-  config: FileConfig,
+  // Undefined for one with a problem, whatever its type says.
+  written: FileConfig['chains'] | undefined,
   origin: Origin,
   folder: string,
   sources: PluginSources,
@@ -345,8 +303,7 @@ function readChains(
   findings: Findings
 ): Map<string, readonly ReadEntry[]> {
   const chains = new Map<string, readonly ReadEntry[]>()
-  // A part with a problem may be undefined, whatever its type says.
-  for (const [name, raw] of Object.entries(config.chains ?? {})) {
+  for (const [name, raw] of Object.entries(written ?? {})) {
     const entries: ReadEntry[] = []
     for (const [index, item] of raw.entries()) {
       const result = readEntry(item, ['chains', name, index], origin, folder, sources)
@@ -483,6 +440,7 @@ function assemble(
     ...config,
     file,
     use: usedBy(config),
+    usesNamed: config.use !== undefined,
     data: resolve(folder, config.data),
     server: {
       ...config.server,

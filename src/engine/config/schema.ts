@@ -124,7 +124,7 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
         Type.Array(Type.Enum([...PRESET_NAMES]), {
           uniqueItems: true,
           description:
-            "Chains and routes of the gateway's own that need not be spelled out: `service` (/health, /metrics, /openapi.json and their like), `sandbox` (/sandbox/pay, outside production), " +
+            "Parts of the gateway's own API that are served without routes in this file: `service` (/health, /metrics, /openapi.json and their like), `sandbox` (/sandbox/pay, outside production), " +
             '`merchant-api`, `operator-api`, `storefront` and `pages`. `service` and `sandbox` when left out. `boltgate routes` shows them, and `boltgate routes --as-yaml` spells them out. ' +
             'What a route of this file takes is left to it; one for everything (/*) takes what is left, but in a file without `use` it takes all.'
         })
@@ -195,8 +195,10 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
 export type GatewayConfig = DeepReadonly<
   Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>
 > & {
-  /** Presets whose chains and routes are there beside those of the file. */
+  /** Parts of the gateway's own API that are mounted beside the routes of the file. */
   readonly use: readonly PresetName[]
+  /** The file says itself what it uses. */
+  readonly usesNamed: boolean
   /** The file it was read from, as it was named. */
   readonly file: string
   readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {

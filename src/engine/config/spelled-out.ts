@@ -1,35 +1,31 @@
 import { isMap, isSeq, parseDocument, Scalar, type Document, type YAMLMap, type YAMLSeq } from 'yaml'
-import { routeName, type Presets } from './presets.ts'
+import type { ChainsFile } from './load.ts'
+import { routeName } from './presets.ts'
 import type { GatewayConfig, RouteConfig } from './schema.ts'
 
 /** Longest line before a list or mapping in brackets is laid out over several. */
 const WIDTH = 200
 
 /**
- * A configuration file with the chains and routes of its presets put into it, and `use: []`: it loads to the same
- * routes. Comments, variables and the order of what the file says itself stay.
+ * A configuration file with the chains and routes of `use` put into it, and `use: []`: it loads to the same routes.
+ * Comments, variables and the order of what the file says itself stay.
  * @param text - the file, which `config` was loaded from
  */
-export function spelledOut(text: string, config: GatewayConfig, presets: Presets): string {
+export function spelledOut(text: string, config: GatewayConfig, builtIn: ChainsFile): string {
   const document = parseDocument(text)
   if (!isMap(document.contents)) throw new TypeError('the file that was loaded is a mapping')
   document.set('use', document.createNode([], { flow: true }))
-  const mounted = config.routes.filter(({ at }) => at.file !== config.file)
   const chains = partOf(document, 'chains', isMap, {})
   const routes = partOf(document, 'routes', isSeq, [])
   const named = new Set(config.routes.map(({ chain }) => chain))
-  for (const name of ['chains', ...config.use] as const) {
-    const { file, text } = presets.read(name)
-    const preset = parseDocument(text)
-    const own = preset.get('chains')
-    const missing = isMap(own)
-      ? own.items.filter(({ key }) => key instanceof Scalar && named.has(String(key.value)) && !chains.has(key.value))
-      : []
-    for (const pair of missing) chains.items.push(pair)
-    const ways = mounted.filter(({ at }) => at.file === file)
-    for (const [index, route] of ways.entries()) {
+  const own = parseDocument(builtIn.text).get('chains')
+  for (const pair of isMap(own) ? own.items : [])
+    if (pair.key instanceof Scalar && named.has(String(pair.key.value)) && !chains.has(pair.key.value))
+      chains.items.push(pair)
+  for (const use of config.use) {
+    for (const [index, route] of config.routes.filter(({ at }) => at.file === use).entries()) {
       const node = document.createNode(written(route), { flow: true })
-      if (index === 0) node.commentBefore = ` From the preset ${name}.`
+      if (index === 0) node.commentBefore = ` From use: ${use}.`
       routes.items.push(node)
     }
   }
@@ -55,7 +51,7 @@ function partOf<T extends YAMLMap | YAMLSeq>(
   return made
 }
 
-/** A preset's route as a file writes it; presets say nothing else of one, or a test fails. */
+/** A route of the gateway's own as a file writes it. */
 function written({ name, match, price, description, chain, upstream }: RouteConfig): object {
   const one = (list: readonly string[]): string | readonly string[] => (list.length === 1 ? (list[0] ?? '') : list)
   return {

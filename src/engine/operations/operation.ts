@@ -10,10 +10,7 @@ import type { Role } from './roles.ts'
  */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
-/**
- * Where an operation stands when the file does not say so itself: the preset that `use` names, and the chain there that
- * every request of it runs through. `npm run docs` writes the routes of `src/app/presets` from this.
- */
+/** Where an operation is mounted without a route in the file, by `use`. */
 export interface OperationMount {
   readonly use: PresetName
   /** Name of a chain; it must see to the operation's `access`, or the gateway does not start. */
@@ -23,8 +20,8 @@ export interface OperationMount {
    * secrets, which the chain of everything else would log.
    */
   readonly below?: `/${string}/*`
-  /** What one request costs, as a file says it. */
-  readonly price?: string
+  /** Satoshis that one request costs. */
+  readonly price?: number
 }
 
 /**

@@ -317,7 +317,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       id: 'getPing',
       method: 'GET',
       path: '/l402/test/ping',
-      mount: { use: 'merchant-api', chain: 'paid', price: '1 sat' },
+      mount: { use: 'merchant-api', chain: 'paid', price: 1 },
       summary: 'Says pong, to try a wallet with',
       tag: 'L402',
       access: 'credential',

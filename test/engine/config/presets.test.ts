@@ -1,16 +1,19 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { rehearse } from '../../../src/app/cli/rehearse.ts'
-import { presetTexts } from '../../../src/app/composition/preset-routes.ts'
 import { PRESET_NAMES } from '../../../src/engine/config/presets.ts'
 import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
 import { spelledOut } from '../../../src/engine/config/spelled-out.ts'
-import { presets } from '../../../src/app/presets.ts'
+import { builtInChains } from '../../../src/app/cli/configuration.ts'
 import { loadText, rootFolder } from '../../support/gateway.ts'
 
-const everything = await loadText('use: []\nstorefront: { kind: sandbox }\nbilling: { kind: sandbox }\n', {})
-const { operations } = await rehearse(everything)
+const { operations } = await mount('use: []\nstorefront: { kind: sandbox }\nbilling: { kind: sandbox }\n')
+
+/** A file as a start has it, with the routes of the gateway's own. */
+async function mount(yaml: string) {
+  return await rehearse(await loadText(yaml, {}))
+}
 
 /** Chain and plugins of the route that takes a request; null where none does. */
 function mountedIn({ routes, chains }: GatewayConfig): (method: string, path: string) => string | null {
@@ -25,29 +28,15 @@ function mountedIn({ routes, chains }: GatewayConfig): (method: string, path: st
   return (method, path) => router.find('', method, path.replaceAll(/:[A-Za-z]+/g, 'x'))?.value ?? null
 }
 
-t.test('the routes of the presets are those that operations declare (npm run docs writes them)', async t => {
-  for (const [name, text] of presetTexts(presets, operations)) t.equal(presets.read(name).text, text, name)
+t.test("operations are mounted by name, but the demo's, and the built-in chains are a sound file", async t => {
+  await loadText(builtInChains.text, {})
   const unmounted = operations.filter(({ mount }) => mount === undefined).map(({ path }) => path)
-  t.same(unmounted, ['/demo/quote', '/demo/charge', '/demo/echo'], "what no preset mounts is the file's own")
-})
-
-t.test('each preset is a sound file with the chains that every file can name', async t => {
-  const chains = presets.read('chains').text
-  await loadText(chains, {})
-  for (const name of PRESET_NAMES) {
-    // One file of both.
-    const own = presets.read(name).text
-    const { config } = await loadText(
-      own.includes('\nchains:\n') ? own.replace('\nchains:\n', `\n${chains}`) : chains + own,
-      {}
-    )
-    t.ok(config.routes.length > 0, `${name} has routes`)
-  }
+  t.same(unmounted, ['/demo/quote', '/demo/charge', '/demo/echo'], "what no part of the API mounts is the file's own")
 })
 
 t.test('use mounts each operation of a preset behind its chain, and a name that is left out none of it', async t => {
   for (const name of PRESET_NAMES) {
-    const mounted = mountedIn((await loadText(`use: [ ${name} ]\n`, {})).config)
+    const mounted = mountedIn((await mount(`use: [ ${name} ]\n`)).config)
     for (const { method, path, mount } of operations) {
       const chain = mounted(method, path)
       if (mount?.use === name) t.match(chain, new RegExp(`^${mount.chain}: `), `${name}: ${method} ${path}`)
@@ -59,7 +48,7 @@ t.test('use mounts each operation of a preset behind its chain, and a name that 
 t.test(
   'a file goes before its presets: another chain for a path, and a plugin more in a chain of the same name',
   async t => {
-    const { config } = await loadText(
+    const { config } = await mount(
       `
 use: [ merchant-api ]
 chains:
@@ -68,8 +57,7 @@ chains:
 routes:
   - { match: { path: "/api/proxy/*", method: GET }, chain: mine, upstream: { internal: api } }
   - { match: { path: "/*" }, chain: public, upstream: { url: "http://127.0.0.1:9" } }
-`,
-      {}
+`
     )
     const mounted = mountedIn(config)
     t.equal(mounted('GET', '/api/merchant/me'), 'settings-read: correlation auth throttle')
@@ -85,7 +73,7 @@ t.test(
   async t => {
     const route = 'routes:\n  - { match: { path: "/*" }, chain: public, upstream: { url: "http://127.0.0.1:9" } }\n'
     const health = async (yaml: string): Promise<string | null> =>
-      mountedIn((await loadText(yaml, {})).config)('GET', '/health')
+      mountedIn((await mount(yaml)).config)('GET', '/health')
     t.match(await health(route), /^public: /)
     t.match(await health(`use: [ service ]\n${route}`), /^service-public: /)
   }
@@ -93,9 +81,9 @@ t.test(
 
 t.test('a file from before, with all routes spelt out, leads each operation through the chain that it did', async t => {
   const mounted = mountedIn(
-    (await loadText(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'), {})).config
+    (await mount(readFileSync(`${rootFolder}/test/engine/config/spelled-out.yaml`, 'utf8'))).config
   )
-  const now = mountedIn((await loadText(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8'), {})).config)
+  const now = mountedIn((await mount(readFileSync(`${rootFolder}/gateway.yaml`, 'utf8'))).config)
   // The gateway's own addresses and the wallet had other names for the same chains; nothing was metered or prepaid.
   const renamed = (chain: string | null): string | null =>
     chain
@@ -112,17 +100,13 @@ t.test('a file from before, with all routes spelt out, leads each operation thro
 
 t.test("a chain of the file that does not do for a preset's routes is refused where it stands", async t => {
   await t.rejects(
-    loadText(
-      'use: [ merchant-api ]\nchains:\n  proxied: [ correlation, { throttle: { policy: l402-proxy } }, credential, challenge ]\n',
-      {}
+    mount(
+      'use: [ merchant-api ]\nchains:\n  proxied: [ correlation, { throttle: { policy: l402-proxy } }, credential, challenge ]\n'
     ),
-    /gateway\.yaml:3:3: chains\.proxied: .*in which nothing looks the proxy up.*presets\/merchant-api\.yaml/
+    /gateway\.yaml:3:14: chains\.proxied: .*in which nothing looks the proxy up.*merchant-api/
   )
   await t.rejects(
-    loadText(
-      'use: [ merchant-api ]\nchains:\n  settings-read: [ correlation, { throttle: { policy: read } } ]\n',
-      {}
-    ).then(rehearse),
+    mount('use: [ merchant-api ]\nchains:\n  settings-read: [ correlation, { throttle: { policy: read } } ]\n'),
     /gateway\.yaml:3:20: found the chain "settings-read" before GET \/api\/merchant\/me and \d+ more, which needs a merchant's key; allowed: a chain with \{ auth: \{ as: merchant \} \}/
   )
 })
@@ -144,15 +128,15 @@ t.test('routes --as-yaml spells out what use mounts: the file loads to the same 
   const mounted = ({ routes, chains }: GatewayConfig): unknown =>
     routes.map(route => ({ ...route, at: null, plugins: chains[route.chain]?.map(entry => ({ ...entry, at: null })) }))
   for (const [name, text] of Object.entries(files)) {
-    const { config } = await loadText(text, {})
-    const out = spelledOut(text, config, presets)
-    const again = (await loadText(out, {})).config
+    const { config } = await mount(text)
+    const out = spelledOut(text, config, builtInChains)
+    const again = (await mount(out)).config
     t.same(mounted(again), mounted(config), name)
     t.same(again.use, [], name)
     t.equal(out.includes('${P:-read}'), text.includes('${P:-read}'), 'variables stay')
   }
   t.match(
-    spelledOut(whole, (await loadText(whole, {})).config, presets),
+    spelledOut(whole, (await mount(whole)).config, builtInChains),
     /# What this gateway sells: the demo/,
     'and so do comments'
   )
@@ -163,7 +147,7 @@ t.test('an old file with a new release mounts what is new through use, or is tol
   const ofMeter =
     'found merchants\' proxies, whose metered endpoints nobody can buy of here: the chain "proxied" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge'
   t.same(
-    (await rehearse(await loadText(old, {}))).warnings.map(({ message }) => message),
+    (await mount(old)).warnings.map(({ message }) => message),
     [ofMeter],
     'it serves all there is, but for meters'
   )
@@ -175,7 +159,7 @@ t.test('an old file with a new release mounts what is new through use, or is tol
     )
     .replace(', /api/refunds/:refundId/sync', '')
   t.not(older, old)
-  const { warnings } = await rehearse(await loadText(older, {}))
+  const { warnings } = await mount(older)
   t.same(
     warnings.map(({ message }) => message),
     [
@@ -187,7 +171,7 @@ t.test('an old file with a new release mounts what is new through use, or is tol
   const strict = older
     .replace(/  # Everything else of the service[^]*$/, '')
     .replace('routes:\n', 'use: [ service ]\nroutes:\n')
-  const told = (await rehearse(await loadText(strict, {}))).warnings
+  const told = (await mount(strict)).warnings
   t.match(
     told.map(({ line, message }) => `${line}: ${message}`),
     [
@@ -196,20 +180,15 @@ t.test('an old file with a new release mounts what is new through use, or is tol
     ]
   )
   t.same(
-    (await rehearse(await loadText(strict.replace('[ service ]', '[ service, merchant-api ]'), {}))).warnings.map(
-      ({ message }) => message
-    ),
+    (await mount(strict.replace('[ service ]', '[ service, merchant-api ]'))).warnings.map(({ message }) => message),
     [ofMeter],
     'use mounts them'
   )
 })
 
 t.test('a file that has none of an API is not told of it', async t => {
-  const { warnings } = await rehearse(
-    await loadText(
-      'routes:\n  - { match: { path: /v1/* }, chain: public, upstream: { url: "http://127.0.0.1:9" } }\n',
-      {}
-    )
+  const { warnings } = await mount(
+    'routes:\n  - { match: { path: /v1/* }, chain: public, upstream: { url: "http://127.0.0.1:9" } }\n'
   )
   t.same(warnings, [])
 })
@@ -225,7 +204,7 @@ routes:
     upstream: { url: "http://127.0.0.1:9" }
 `
   const warned = async (proxies: string): Promise<string[]> =>
-    (await rehearse(await loadText(file(proxies), {}))).warnings.map(({ path, message }) => `${path}: ${message}`)
+    (await mount(file(proxies))).warnings.map(({ path, message }) => `${path}: ${message}`)
   t.match(await warned('10.0.0.0/8'), [/^routes\[0\]\.sessions: .*proxy_buffer_size/])
   t.same(await warned(''), [])
 })

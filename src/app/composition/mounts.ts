@@ -1,0 +1,132 @@
+import { internalPlugin } from '../../engine/checks/chains.ts'
+import { checkRoute } from '../../engine/checks/route-checks.ts'
+import { ConfigError, type Problem } from '../../engine/config/diagnose.ts'
+import { noOrigin } from '../../engine/config/document.ts'
+import { Findings } from '../../engine/config/findings.ts'
+import { METHOD_NAMES } from '../../engine/config/formats.ts'
+import { deepFreeze } from '../../engine/config/freeze.ts'
+import { routeName, takes, type PresetName } from '../../engine/config/presets.ts'
+import { readSound } from '../../engine/config/read.ts'
+import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
+import { RouteSchema } from '../../engine/sections/route.ts'
+import type { AnyOperation } from '../../engine/operations/operation.ts'
+import type { Plugin } from '../../engine/pipeline/plugin.ts'
+
+/** A route of the gateway's own, without the defaults of its settings. */
+type OwnRoute = Pick<RouteConfig, 'match' | 'chain' | 'upstream'> & Partial<Pick<RouteConfig, 'price' | 'description'>>
+
+const { meter: _meter, ...defaults } = readSound(
+  RouteSchema,
+  { match: { path: '/' }, chain: 'public', upstream: 'none' },
+  noOrigin('')
+)
+
+const api = { kind: 'internal', name: 'api' } as const
+
+/** Routes that belong to no single operation. */
+const SHARED: Readonly<Partial<Record<PresetName, OwnRoute>>> = {
+  'merchant-api': {
+    match: { path: ['/l402/proxy/:proxyId', '/l402/proxy/:proxyId/*'] },
+    description: 'APIs of merchants',
+    chain: 'proxied',
+    upstream: { kind: 'proxy', param: 'proxyId' }
+  },
+  // Unknown addresses are 404 for the operator alone.
+  'operator-api': {
+    match: { method: ['GET', 'POST', 'PUT', 'DELETE'], path: ['/api/admin/*'] },
+    chain: 'admin',
+    upstream: api
+  }
+}
+
+/**
+ * Adds to a configuration the routes of the gateway's own operations that it uses: one for each path and chain, less
+ * what routes of the file take.
+ * @throws ConfigError for a chain of the file that replaces a built-in one and does not do for such a route
+ */
+export function mounted(
+  config: GatewayConfig,
+  operations: readonly AnyOperation[],
+  plugins: ReadonlyMap<string, Plugin>
+): GatewayConfig {
+  const first = goingFirst(config)
+  const routes = config.use.flatMap(use =>
+    ownRoutes(use, operations).flatMap(route => leftOf(route, first).map(left => complete(left, use)))
+  )
+  const problems = routes.flatMap(route => problemsOf(config, route, plugins))
+  if (problems.length > 0) throw new ConfigError(problems)
+  return deepFreeze({ ...config, routes: [...config.routes, ...routes] })
+}
+
+function ownRoutes(use: PresetName, operations: readonly AnyOperation[]): OwnRoute[] {
+  const routes = new Map<string, OwnRoute & { readonly match: { readonly method?: string[] } }>()
+  for (const { method, mount, path, summary } of operations) {
+    if (mount?.use !== use) continue
+    const { below, chain, price } = mount
+    const key = `${below ?? path} ${chain}`
+    const known = routes.get(key)
+    if (known !== undefined) known.match.method?.push(method)
+    else
+      routes.set(key, {
+        match: below === undefined ? { method: [method], path: [path] } : { path: [below] },
+        chain,
+        upstream: api,
+        ...(price === undefined ? {} : { price, description: summary })
+      })
+  }
+  const shared = SHARED[use]
+  return [...(shared === undefined ? [] : [shared]), ...routes.values()]
+}
+
+/** A route with its name and defaults. It stands in no file: its place is the preset. */
+function complete(route: OwnRoute, use: PresetName): RouteConfig {
+  return { ...defaults, ...route, name: routeName(route.match), at: { file: use, line: 1, column: 1 } }
+}
+
+/**
+ * The routes of a file that go before the gateway's own. One for everything (`/*`) does so only in a file without `use`:
+ * elsewhere it takes what nothing else does, and the front page, unless it leads to the gateway itself.
+ */
+function goingFirst({ routes, usesNamed }: GatewayConfig): readonly Pick<RouteConfig, 'match'>[] {
+  if (!usesNamed) return routes
+  return routes
+    .map(({ match, upstream }) => ({
+      match: {
+        ...match,
+        path: match.path.flatMap(path => (path !== '/*' ? [path] : upstream.kind === 'internal' ? [] : ['/']))
+      }
+    }))
+    .filter(({ match }) => match.path.length > 0)
+}
+
+/** What routes of the file leave of one: itself, or one route for each path of which some methods are left. */
+function leftOf(route: OwnRoute, first: readonly Pick<RouteConfig, 'match'>[]): readonly OwnRoute[] {
+  const methods = route.match.method ?? METHOD_NAMES
+  const left = route.match.path.map(path => ({
+    path: [path],
+    method: methods.filter(method => !first.some(other => takes(other, method, path)))
+  }))
+  if (left.every(({ method }) => method.length === methods.length)) return [route]
+  return left.filter(({ method }) => method.length > 0).map(match => ({ ...route, match }))
+}
+
+/** What is wrong with a chain of the file for one of the gateway's own routes, at the chain. */
+function problemsOf(config: GatewayConfig, route: RouteConfig, plugins: ReadonlyMap<string, Plugin>): Problem[] {
+  const chain = config.chains[route.chain]
+  const [first] = chain ?? []
+  if (chain === undefined || first === undefined) throw new TypeError(`there is no chain ${route.chain}`)
+  if (first.at.file !== config.file) return []
+  const findings = new Findings(noOrigin(config.file))
+  const entries = chain.map(entry => ({
+    entry,
+    facts: entry.plugin === internalPlugin.name ? internalPlugin : plugins.get(entry.file ?? entry.plugin),
+    path: []
+  }))
+  checkRoute(route, 0, entries, undefined, findings)
+  return findings.problems.map(({ code, message }) => ({
+    code,
+    ...first.at,
+    path: `chains.${route.chain}`,
+    message: `${message} (for ${route.name} of ${route.at.file})`
+  }))
+}
