@@ -36,7 +36,7 @@ function take(state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdi
 export default definePlugin({
   name: 'throttle',
   description:
-    'Counts requests under a policy and answers 429 with Retry-After above its limit. Each policy has one counter per principal: the merchant or administrator if auth precedes it in the chain, else the client address (IPv6 by /64). Policies by address always use the address. Rejected requests are not counted. A body that is read before payment counts as one more request for each 64 KiB. Each throttle in a chain counts separately, so several can be stacked. Put it before anything that costs money, such as challenge.',
+    'Counts requests under a policy and answers 429 with Retry-After above its limit. Each policy has one counter per principal: the merchant or administrator if auth precedes it in the chain, else the client address (IPv6 by /64). Policies by address always use the address. Rejected requests are not counted. A body that is read before payment counts as one more request for each 64 KiB, and for each 1,024 chunks. Each throttle in a chain counts separately, so several can be stacked. Put it before anything that costs money, such as challenge.',
   config: Type.Object(
     {
       policy: PolicyName({ default: 'global', description: 'Name of a policy, built in or from `policies`.' }),

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import t from 'tap'
 import throttle from '../../plugins/throttle.ts'
 import {
@@ -230,6 +231,12 @@ t.test('a body that is read before payment counts once more for each 64 KiB (dec
     t.equal((await chain.run(sending(bytes, authorization))).status, 200)
     t.equal(await left(chain), 20 - counted, `${bytes} bytes, ${authorization}`)
   }
+
+  const pieces = await open(20)
+  const text = `{"model":"${'x'.repeat(4_096)}"}`
+  const body = Readable.from(Array.from(text, letter => Buffer.from(letter)))
+  t.equal((await pieces.run({ ...sending(12), body })).status, 200)
+  t.equal(await left(pieces), 20 - 5, 'and once more for each 1,024 pieces')
 
   const small = await open(5)
   t.equal((await small.run(sending(900 * KIB))).status, 200, 'one body uses up the limit, but is served')

@@ -70,6 +70,7 @@ export class IncomingBody implements WireBody {
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0
+  pieces = 0
   limit = Number.POSITIVE_INFINITY
   ofStranger = false
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
@@ -300,6 +301,7 @@ export class IncomingBody implements WireBody {
     const req = this.#req
     this.#consumer = chunk => {
       this.received += chunk.byteLength
+      this.pieces++
       if (this.received > this.limit) this.fail(new PayloadTooLarge(this.limit))
       else take(chunk)
     }
@@ -330,6 +332,7 @@ export class IncomingBody implements WireBody {
 export class NoBody implements WireBody {
   readonly length = 0
   readonly received = 0
+  readonly pieces = 0
   readonly waiting = false
   readonly unfinished = false
   readonly unasked = false

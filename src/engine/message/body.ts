@@ -11,6 +11,8 @@ export interface RequestBody {
   readonly collected: Uint8Array | null
   /** Bytes that have arrived so far. */
   readonly received: number
+  /** Pieces in which they came: chunks, or what single reads of the connection took. */
+  readonly pieces: number
   /** Some of it has not arrived yet. */
   readonly unfinished: boolean
   /** The most bytes that will be taken, set by the `body-limit` plugin. Infinity when no plugin set it. */

@@ -2,6 +2,8 @@ import type { Context } from './context.ts'
 
 /** Bytes of a body that count as one more request. */
 const UNIT = 65_536
+/** Pieces that do: small chunks cost time for each of them. */
+const UNIT_PIECES = 1_024
 
 /** A rate limit of a chain, which counts a body that is read before anything is paid. */
 export interface BodyLimit {
@@ -10,8 +12,8 @@ export interface BodyLimit {
 }
 
 /**
- * The whole body of a request that nobody has paid for yet. Each 64 KiB of it count as one more request in the limits of
- * the chain, at once; where the request brings a credential only if it is not paid in the end (decision 415).
+ * The whole body of a request that nobody has paid for yet. Each 64 KiB of it, and each 1,024 pieces, count as one more
+ * request in the limits of the chain, at once; where the request brings a credential only if it is not paid in the end (decision 415).
  * `hasCredential` looks for one in the body.
  * @throws RateLimited, and what reading throws
  */
@@ -23,7 +25,7 @@ export function readUnpaidBody(
   body.ofStranger = true
   return body.bytes().then(bytes => {
     if (ctx.bodyUnits !== null) return bytes
-    const units = Math.floor(bytes.byteLength / UNIT)
+    const units = Math.floor(bytes.byteLength / UNIT) + Math.floor(body.pieces / UNIT_PIECES)
     ctx.bodyUnits = 0
     if (units === 0 || ctx.bodyLimits.length === 0) return bytes
     if (ctx.headers.has('authorization') || hasCredential(bytes)) {

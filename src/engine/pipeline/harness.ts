@@ -300,6 +300,7 @@ class FakeBody implements RequestBody {
   readonly length: number | null
   collected: Uint8Array | null = null
   received = 0
+  pieces = 0
   readonly unfinished = false
   limit = Infinity
   readonly #pieces: AsyncIterable<Uint8Array>
@@ -348,6 +349,7 @@ class FakeBody implements RequestBody {
     }
     for await (const piece of this.#pieces) {
       this.received += piece.byteLength
+      this.pieces++
       if (this.received > this.limit) throw new PayloadTooLarge(this.limit)
       yield piece
     }

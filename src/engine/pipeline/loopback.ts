@@ -90,6 +90,7 @@ class KnownBody implements RequestBody {
   readonly length: number
   readonly collected: Uint8Array
   readonly received: number
+  readonly pieces = 1
   readonly unfinished = false
   limit = Infinity
   ofStranger = false

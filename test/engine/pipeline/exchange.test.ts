@@ -606,6 +606,7 @@ function play(
     length: 0,
     collected: null,
     received: 0,
+    pieces: 0,
     unfinished: false,
     limit: Infinity,
     ofStranger: false,

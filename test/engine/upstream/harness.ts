@@ -132,6 +132,7 @@ export function bodyOf(content: string | Readable | null, length: number | null 
     length: content === null ? 0 : length,
     collected: bytes,
     received: 0,
+    pieces: 0,
     unfinished: false,
     limit: Infinity,
     ofStranger: false,
