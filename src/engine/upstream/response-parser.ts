@@ -16,6 +16,8 @@ export interface ResponseReader {
 
 /** Bytes of a head, or of trailers, that are read before the upstream is taken for a broken one. */
 export const MAX_HEAD = 64 * 1024
+/** Lines of a head, or of trailers: each costs time of its own in every plugin. */
+export const MAX_FIELDS = 1_000
 /**
  * Bytes of a body that are handed over at once. More may lie here after a pause, and what is sold by the byte can be ended
  * between two pieces alone (decision 260).
@@ -417,6 +419,8 @@ export class ResponseParser {
       const name = nameIn(bytes, base + at, base + colon)
       const value = text.slice(begin, last)
       pairs.push(name, value)
+      if (pairs.length > MAX_FIELDS * 2)
+        throw new ResponseFault('UPSTREAM_HEAD_TOO_LARGE', `a head of more than ${MAX_FIELDS} lines`)
       const framing = framings.of(name)
       if (framing !== null) this.#framing(framing, value, last < end && text.slice(last, end).includes('\t'))
       at = end + 2

@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { ResponseFault } from '../../../src/engine/upstream/response-fault.ts'
 import {
+  MAX_FIELDS,
   MAX_HEAD,
   MAX_PIECE,
   ResponseParser,
@@ -419,6 +420,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, bytes: string, fault: strin
   ['one line too large', `${OK}X-A: ${'a'.repeat(MAX_HEAD)}\r\n\r\n`, 'UPSTREAM_HEAD_TOO_LARGE'],
   ['one line too large that never ends', `${OK}X-A: ${'a'.repeat(MAX_HEAD)}`, 'UPSTREAM_HEAD_TOO_LARGE'],
   ['too many lines', `${OK}${'X-A: a\r\n'.repeat(MAX_HEAD / 8)}\r\n`, 'UPSTREAM_HEAD_TOO_LARGE'],
+  ['too many short lines', `${OK}${'X-A: a\r\n'.repeat(MAX_FIELDS + 1)}\r\n`, 'UPSTREAM_HEAD_TOO_LARGE'],
   ['too many empty lines', '\r\n'.repeat(MAX_HEAD / 2 + 1), 'UPSTREAM_HEAD_TOO_LARGE'],
   ['trailers too large', `${CHUNKED}0\r\n${'X-A: a\r\n'.repeat(MAX_HEAD / 8 + 1)}\r\n`, 'UPSTREAM_HEAD_TOO_LARGE']
 ]
