@@ -87,7 +87,7 @@ export const ServerSchema = Type.Object(
       default: '',
       'x-format': 'origin',
       description:
-        "An address with a host name of its own, such as https://apis.example.net, from which merchants' proxies are served, and nothing else. Requests for them at any other host are redirected there (308), unless they carry a payment credential. Without it they share the origin of `publicUrl`."
+        "An address with a host name of its own, such as https://apis.example.net, from which merchants' proxies are served, and nothing else. Requests for them at any other host are redirected there (308), unless they carry a payment credential for a proxy with a price. Without it they share the origin of `publicUrl`."
     }),
     workers: Type.Integer({
       default: 1,

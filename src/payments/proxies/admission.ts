@@ -2,6 +2,7 @@ import type { Context } from '../../engine/message/context.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { comparablePath, mergedPath } from '../../engine/message/path.ts'
 import { ProxyScope } from '../../engine/message/proxy-scope.ts'
+import type { HookResult } from '../../engine/pipeline/plugin.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import { hostName } from '../../engine/pipeline/router.ts'
 import type { UpstreamTarget } from '../../engine/pipeline/target.ts'
@@ -96,30 +97,33 @@ export class ProxyAdmission {
    * Sets `ctx.offer` and `ctx.upstreamTarget`, or answers a redirect to the host of proxies. A promise only for a proxy that this process has not seen yet, and where
    * the price hangs on the body. Throws 404, 403, 405 and 503, and 400 where the price cannot be told.
    */
-  admit(ctx: Context, proxyId: string, terms: RouteTerms): void | Reply | Promise<void> {
+  admit(ctx: Context, proxyId: string, terms: RouteTerms): HookResult {
     const elsewhere = this.#elsewhere(ctx)
-    if (elsewhere !== null) return elsewhere
+    // Clients drop their credential on the way to another origin.
+    if (elsewhere !== null && !bringsPayment(ctx)) return elsewhere
     const found = this.#directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
     return this.#admit(ctx, found, terms)
   }
 
   /**
-   * The redirect to `server.proxyUrl` of a request that came to another host; null for one that is served. Clients drop
-   * their credential on the way to another origin, so one with a payment is served here: no page can navigate with it.
+   * The redirect to `server.proxyUrl` of a request that came to another host; null for one that came to its own, also
+   * where a proxy in front replaced Host: no page can navigate with X-Forwarded-Host or a credential.
    */
   #elsewhere(ctx: Context): Reply | null {
     const url = this.#settings.proxyUrl()
-    if (url === '' || hostName(ctx.host) === new URL(url).hostname) return null
-    if (ctx.headers.all('authorization').some(value => paymentScheme(value) !== null)) return null
+    if (url === '') return null
+    const [forwarded = ''] = (ctx.headers.get('x-forwarded-host') ?? '').split(',')
+    const { hostname } = new URL(url)
+    if (hostName(ctx.host) === hostname || hostName(forwarded.trim().toLowerCase()) === hostname) return null
     return { status: 308, headers: ['Location', url + ctx.target], body: null }
   }
 
-  async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void> {
-    await this.#admit(ctx, await found, terms)
+  async #admitLater(ctx: Context, found: Promise<ListedProxy | null>, terms: RouteTerms): Promise<void | Reply> {
+    return await this.#admit(ctx, await found, terms)
   }
 
-  #admit(ctx: Context, proxy: ListedProxy | null, terms: RouteTerms): void | Promise<void> {
+  #admit(ctx: Context, proxy: ListedProxy | null, terms: RouteTerms): HookResult {
     if (proxy === null || !proxy.row.isActive || !proxy.merchant.isActive) throw proxyNotFound()
     const { row, merchant } = proxy
     ctx.tally = proxy.tally
@@ -153,18 +157,21 @@ export class ProxyAdmission {
         prepared.members
       )
     ctx.upstreamTarget = this.#target(ctx, proxy, prepared, rest)
-    if (price.amountSats === 0) {
-      if (closed) throw unavailable(prepared)
-      return
-    }
+    if (price.amountSats === 0) return this.#give(ctx, prepared, closed)
     const request: Asked = { proxy, prepared, price, rest, path, merged, closed }
     if (price.price === null) {
-      this.#sell(ctx, request, { amount: price.amountSats, by: null, value: null }, terms)
-      return
+      return this.#sell(ctx, request, { amount: price.amountSats, by: null, value: null }, terms)
     }
     const chosen = choosePrice(price.price, ctx)
     if (chosen instanceof Promise) return chosen.then(later => this.#sell(ctx, request, later, terms))
-    this.#sell(ctx, request, chosen, terms)
+    return this.#sell(ctx, request, chosen, terms)
+  }
+
+  /** Serves without a price. A credential buys nothing here, so it is no reason to stay at another host. */
+  #give(ctx: Context, prepared: Prepared, closed: boolean): void | Reply {
+    if (closed) throw unavailable(prepared)
+    const elsewhere = this.#elsewhere(ctx)
+    if (elsewhere !== null) return elsewhere
   }
 
   #sell(
@@ -172,11 +179,8 @@ export class ProxyAdmission {
     { proxy: { row, merchant }, prepared, price, rest, path, merged, closed }: Asked,
     chosen: ChosenAmount,
     { renewal, order, releaseOn, afterCrash }: RouteTerms
-  ): void {
-    if (chosen.amount === 0) {
-      if (closed) throw unavailable(prepared)
-      return
-    }
+  ): void | Reply {
+    if (chosen.amount === 0) return this.#give(ctx, prepared, closed)
     // Without a slash the request is the same as with one (decision 95), so its token is too.
     const whole = ctx.path.endsWith(rest) ? ctx.path : `${ctx.path}${rest}`
     // A pattern covers every spelling of what it sells, the one that was asked for first.
@@ -272,6 +276,10 @@ function allowsMethod(allowed: readonly string[], method: string): boolean {
 
 function lacksKey(merchant: ListedProxy['merchant']): boolean {
   return (providerOf(merchant) === 'primary' ? merchant.primaryKey : merchant.alternateKey) === null
+}
+
+function bringsPayment({ headers }: Context): boolean {
+  return headers.all('authorization').some(value => paymentScheme(value) !== null)
 }
 
 /** The raw path after `segments` segments; `/` when nothing follows (decision 95). */

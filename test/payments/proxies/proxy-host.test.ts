@@ -60,6 +60,22 @@ t.test('server.proxyUrl: its host serves proxies and nothing else, and no other 
   const authorization = credentialOf(challenge, await gateway.pay(challenge.parameters.get('invoice') ?? ''))
   for (const host of ['apis.localhost', 'pay.localhost'])
     t.equal((await gateway.send('GET', path, { headers: { host, authorization } })).text, 'sold', `a token at ${host}`)
+
+  const forwarded = { host: '10.0.0.7:8080', 'x-forwarded-host': 'APIS.localhost:8081' }
+  t.equal((await gateway.send('GET', path, { headers: forwarded })).status, 402, 'a proxy in front replaced Host')
+
+  seen.length = 0
+  const free = await gateway.merchantSend('POST', '/api/proxy', {
+    name: 'Free letters',
+    targetBaseUrl: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
+    defaultPriceSats: 0
+  })
+  const freePath = `/l402/proxy/${(free.json() as { proxyId: string }).proxyId}/a`
+  for (const invented of ['L402 a:b', 'Payment e30']) {
+    const moved = await gateway.send('GET', freePath, { headers: { authorization: invented } })
+    t.equal(moved.status, 308, 'a credential buys nothing at a free proxy')
+  }
+  t.same(seen, [])
 })
 
 t.test('server.proxyUrl: must have a host of its own', async t => {
