@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { KINDS, publicKeyOf, signEvent, tagOf, type NostrEvent } from '../../src/lightning/kinds/nwc/event.ts'
-import { conversationKey, decrypt, encrypt } from '../../src/lightning/kinds/nwc/nip44.ts'
+import { Conversation, type Encryption } from '../../src/lightning/kinds/nwc/conversation.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { startFakeRelay, type FakeRelay } from './nostr-relay.ts'
 import type { NodeFault } from './node-server.ts'
@@ -64,7 +64,7 @@ class Refusal extends Error {
   }
 }
 
-/** Starts a wallet without Lightning and a relay on loopback: NIP-47 over NIP-44 alone. */
+/** Starts a wallet without Lightning and a relay on loopback: NIP-47 over NIP-44, or NIP-04 where it announces no other. */
 export async function startFakeNwc(
   options: { clock?: Clock; port?: number; tls?: { readonly cert: string; readonly key: string } } = {}
 ): Promise<FakeNwc> {
@@ -73,16 +73,17 @@ export async function startFakeNwc(
   const secret = randomBytes(32).toString('hex')
   const pubkey = publicKeyOf(secret)
   const connections = new Map<string, readonly string[]>()
-  const conversations = new Map<string, Buffer>()
+  const conversations = new Map<string, Conversation>()
+  let encryption: Encryption = 'nip44_v2'
   const answered = new Set<string>()
   const faults: Array<{ readonly fault: NodeFault; readonly on: RegExp }> = []
   const refusals: Array<{ readonly refusal: Refusal; readonly on: RegExp }> = []
   const seconds = (at: number): number => Math.floor(at / 1000)
 
-  function conversationWith(client: string): Buffer {
+  function conversationWith(client: string): Conversation {
     const known = conversations.get(client)
     if (known !== undefined) return known
-    const made = conversationKey(Buffer.from(secret, 'hex'), Buffer.from(client, 'hex'))
+    const made = new Conversation(secret, client)
     conversations.set(client, made)
     return made
   }
@@ -93,12 +94,14 @@ export async function startFakeNwc(
     // It does not know this one, or has answered it before: silence.
     if (may === undefined || answered.has(event.id)) return fake.onHang()
     answered.add(event.id)
-    if (tagOf(event, 'encryption') !== 'nip44_v2') throw new Error('a request that is not said to be NIP-44')
+    // It cannot read it.
+    if (tagOf(event, 'encryption') !== encryption) return fake.onHang()
+    if (event.content.includes('?iv=') !== (encryption === 'nip04')) throw new Error('a request in another encryption')
     const end = tagOf(event, 'expiration')
     if (end !== null && !(Number(end) > seconds(clock.now()))) throw new Error('a request whose end is over')
     const conversation = conversationWith(event.pubkey)
     // A test sends objects alone.
-    const { method, params } = JSON.parse(decrypt(event.content, conversation)) as {
+    const { method, params } = JSON.parse(conversation.decrypt(event.content)) as {
       readonly method: string
       readonly params: Readonly<Record<string, unknown>>
     }
@@ -112,11 +115,11 @@ export async function startFakeNwc(
       relaySay(KINDS.response, [['e', event.id], ...(fake.tagsClients ? [['p', event.pubkey]] : [])], content)
     }
     if (fault === 'html') return say('not encrypted')
-    if (fault === 'server error') return say(encrypt('{}', conversation))
+    if (fault === 'server error') return say(conversation.encrypt('{}', encryption))
     const answer = answerTo(request, may)
     if (fault === 'hang after' || answer === null) return fake.onHang()
     if (fault === 'lost after') return then.drop()
-    say(encrypt(JSON.stringify({ result_type: method, ...answer }), conversation))
+    say(conversation.encrypt(JSON.stringify({ result_type: method, ...answer }), encryption))
   }
 
   function answerTo({ method, parameters }: NwcRequest, may: readonly string[]): NwcReply | null {
@@ -258,9 +261,10 @@ export async function startFakeNwc(
     },
     answer: (method, parameters) =>
       answerTo({ method, parameters }, METHODS) ?? { error: { code: 'OTHER', message: 'no answer' } },
-    announce: (encryption = 'nip44_v2') => {
+    announce: (offered = 'nip44_v2') => {
       relay.kept.length = 0
-      const tags = encryption === null ? [] : [['encryption', encryption]]
+      encryption = offered?.includes('nip44_v2') === true ? 'nip44_v2' : 'nip04'
+      const tags = offered === null ? [] : [['encryption', offered]]
       relay.kept.push(sign(KINDS.info, [...tags, ['notifications', 'payment_received']], METHODS.join(' ')))
     },
     key: (methods = METHODS) => {
@@ -276,7 +280,8 @@ export async function startFakeNwc(
       const notification = { ...(held === undefined ? { payment_hash: paymentHash } : incoming(held)), ...changes }
       for (const client of connections.keys()) {
         const told = JSON.stringify({ notification_type: 'payment_received', notification })
-        relaySay(KINDS.notification, [['p', client]], encrypt(told, conversationWith(client)))
+        const kind = encryption === 'nip04' ? KINDS.oldNotification : KINDS.notification
+        relaySay(kind, [['p', client]], conversationWith(client).encrypt(told, encryption))
       }
     },
     close: () => relay.close()

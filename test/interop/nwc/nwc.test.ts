@@ -8,7 +8,7 @@ import { randomBytes } from 'node:crypto'
 import { programsFor } from '../../../src/web/console/merchant/buying.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { publicKeyOf } from '../../../src/lightning/kinds/nwc/event.ts'
-import { conversationKey, decrypt, encrypt } from '../../../src/lightning/kinds/nwc/nip44.ts'
+import { sharedX, conversationKey, decrypt, encrypt } from '../../../src/lightning/kinds/nwc/nip44.ts'
 import { NwcProvider } from '../../../src/lightning/kinds/nwc/nwc.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
@@ -207,7 +207,7 @@ t.test('a wallet service and a relay that others wrote', { skip }, async t => {
     }
     for (let count = 0; count < 200; count++) {
       const [ours, theirs, nonce] = [randomBytes(32), randomBytes(32), randomBytes(32)]
-      const key = conversationKey(ours, Buffer.from(getPublicKey(theirs), 'hex'))
+      const key = conversationKey(sharedX(ours, Buffer.from(getPublicKey(theirs), 'hex')))
       const same = nip44.getConversationKey(theirs, getPublicKey(ours))
       const content = 'é'.repeat(1 + (randomBytes(2).readUInt16BE() % 3_000))
       const message = encrypt(content, key, nonce)

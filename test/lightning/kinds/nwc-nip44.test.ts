@@ -1,8 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
+import { Conversation, UndecryptableError } from '../../../src/lightning/kinds/nwc/conversation.ts'
 import { publicKeyOf } from '../../../src/lightning/kinds/nwc/event.ts'
-import { conversationKey, decrypt, encrypt, Nip44Error, paddedLength } from '../../../src/lightning/kinds/nwc/nip44.ts'
+import {
+  conversationKey,
+  decrypt,
+  encrypt,
+  Nip44Error,
+  paddedLength,
+  sharedX
+} from '../../../src/lightning/kinds/nwc/nip44.ts'
 
 const hex = (text: string): Buffer => Buffer.from(text, 'hex')
 const one = `${'0'.repeat(63)}1`
@@ -19,7 +27,7 @@ t.test('the published vectors of NIP-44 come out', t => {
       '3dfef0ce2a4d80a25e7a328accf73448ef67096f65f79588e358d9a0eb9013f1'
     ]
   ] as const)
-    t.equal(conversationKey(hex(secret), hex(publicKey)).toString('hex'), wanted)
+    t.equal(conversationKey(sharedX(hex(secret), hex(publicKey))).toString('hex'), wanted)
   const message =
     'AgAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAABee0G5VSK0/9YypIObAtDKfYEAjD35uVkHyB0F4DwrcNaCXlCWZKaArsGrY6M9wnuTMxWfp1RTN9Xga8no+kF5Vsb'
   t.equal(encrypt('a', hex(shared), hex(one)), message)
@@ -56,7 +64,7 @@ t.test('keys that are none have nothing in common', t => {
     [one, none],
     [two, off]
   ] as const)
-    t.throws(() => conversationKey(hex(secret), hex(publicKey)))
+    t.throws(() => conversationKey(sharedX(hex(secret), hex(publicKey))))
   t.end()
 })
 
@@ -94,5 +102,27 @@ t.test('what was changed anywhere, or is no message, is refused', t => {
   ])
     t.throws(() => decrypt(text, key), Nip44Error, text.slice(0, 30))
   t.throws(() => decrypt(message, randomBytes(32)), Nip44Error, 'another key')
+  t.end()
+})
+
+t.test('messages of NIP-04 are read and written as other implementations do', t => {
+  const sender = '91ba716fa9e7ea2fcbad360cf4f8e0d312f73984da63d90f524ad61a6a1e7dbe'
+  const recipient = '96f6fa197aa07477ab88f6981118466ae3a982faab8ad5db9d5426870c73d220'
+  const ours = new Conversation(recipient, publicKeyOf(sender))
+  // Made by go-nostr.
+  const message = 'zJxfaJ32rN5Dg1ODjOlEew==?iv=EV5bUjcc4OX2Km/zPp4ndQ=='
+  t.equal(ours.decrypt(message), 'nanana')
+  const theirs = new Conversation(sender, publicKeyOf(recipient))
+  const written = theirs.encrypt('{"method":"get_info"}', 'nip04')
+  t.match(written, /^[A-Za-z0-9+/]+={0,2}\?iv=[A-Za-z0-9+/]{22}==$/)
+  t.equal(ours.decrypt(written), '{"method":"get_info"}')
+  for (const text of [
+    '?iv=',
+    `AAAA?iv=${'A'.repeat(22)}==`,
+    message.replace('ndQ', 'nd'),
+    `${message}\n`,
+    `${'AAAA'.repeat(30_000)}${message}`
+  ])
+    t.throws(() => ours.decrypt(text), UndecryptableError, text.slice(0, 30))
   t.end()
 })

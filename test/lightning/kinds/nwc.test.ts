@@ -4,7 +4,7 @@ import t, { type Test as T } from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { NothingSent } from '../../../src/lightning/provider-calls/errors.ts'
-import { KINDS, publicKeyOf, signEvent } from '../../../src/lightning/kinds/nwc/event.ts'
+import { KINDS, publicKeyOf, signEvent, tagOf } from '../../../src/lightning/kinds/nwc/event.ts'
 import { readNwcKey } from '../../../src/lightning/kinds/nwc/key.ts'
 import { NwcProvider, type NwcOptions } from '../../../src/lightning/kinds/nwc/nwc.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
@@ -275,10 +275,14 @@ t.test('the check names what is missing', async t => {
     'without get_info it is tried'
   )
   t.match(await provider.validateKey(key), { isValid: true, message: /makes invoices and pays with it\.$/ })
+  fake.announce('nip99')
+  t.match(await provider.validateKey(key), { isValid: false, message: /neither NIP-44 nor NIP-04/ })
   for (const encryption of [null, 'nip04']) {
     fake.announce(encryption)
-    t.match(await provider.validateKey(key), { isValid: false, message: /NIP-04 alone/ })
+    t.match(await provider.validateKey(key), { isValid: true, message: /encrypts by NIP-04 alone/ })
   }
+  fake.announce('nip04 nip44_v2')
+  t.match(await provider.validateKey(key), { isValid: true, message: /makes invoices and pays with it\.$/ })
   fake.relay.kept.length = 0
   t.match(await provider.validateKey(key), { isValid: true }, 'a relay that lost the announcement')
 })
@@ -296,22 +300,31 @@ t.test('a connection that was deleted is silence, and is told as such', async t 
   t.match(await provider.validateKey(key), { isValid: false, message: /its relay knows none/ })
 })
 
-t.test('a wallet that knows NIP-04 alone is refused with the reason, not taken for offline', async t => {
-  const { clock, fake, provider, relay, key } = await setUp(t)
-  const { provider: other, key: otherKey } = await setUp(t)
-  fake.announce(null)
-  fake.fail('hang')
+t.test('a wallet that offers NIP-04 alone is asked in it once it was silent, and only such a one', async t => {
+  const { clock, fake, provider, relay, key, told } = await setUp(t)
+  const said = () => relay.taken.map(event => tagOf(event, 'encryption'))
   fake.onHang = () => {
     clock.advance(2_000)
   }
-  const asked = provider.createCharge(key, request)
-  for (let turns = 0; turns < 200; turns++) await setImmediate()
-  clock.advance(8_000)
-  await t.rejects(asked, errorLike({ name: 'ProviderRefused', message: /NIP-04 alone/ }))
-  const { length } = relay.taken
-  await t.rejects(provider.createCharge(key, request), errorLike({ message: /NIP-04 alone/ }))
-  t.equal(relay.taken.length, length, 'it is not asked again')
-  t.match(await other.createCharge(otherKey, request), { paymentHash: /./ })
+  await provider.createCharge(key, request)
+  fake.announce(null)
+  const charge = await provider.createCharge(key, request)
+  t.same(said(), ['nip44_v2', 'nip44_v2', 'nip04'])
+  fake.wallet.settle(charge.chargeId)
+  t.match(await provider.lookUp(key, charge.chargeId), { status: /^paid$/ })
+  fake.notify(charge.chargeId)
+  while (told.length === 0) await setImmediate()
+  t.same(told, [charge.chargeId], 'its notifications are read too')
+  fake.announce('nip44_v2')
+  clock.advance(3_600_000)
+  await provider.createCharge(key, request)
+  t.equal(said().at(-1), 'nip44_v2', 'the better one is tried again')
+
+  fake.announce('nip99')
+  await t.rejects(
+    provider.createCharge(key, request),
+    errorLike({ name: 'ProviderRefused', message: /neither NIP-44 nor NIP-04/ })
+  )
 })
 
 t.test('a payment that the wallet tells of is known at once, and what nobody awaits is not', async t => {

@@ -9,6 +9,7 @@ import {
 } from '../../provider-calls/json-members.ts'
 import type { SentPayment } from '../../provider-calls/pay-once.ts'
 import type { ChargeState } from '../../providers/provider.ts'
+import type { Encryption } from './conversation.ts'
 import { tagOf, type NostrEvent } from './event.ts'
 
 /**
@@ -142,14 +143,15 @@ export function readMethods(result: JsonMembers): ReadonlySet<string> | null {
 /** What a wallet announces of itself. */
 export interface Announcement {
   readonly methods: ReadonlySet<string>
-  /** It encrypts by NIP-44; one that says nothing does not. */
-  readonly hasNip44: boolean
+  /** The best of what it offers; null where that is nothing known. One that does not say offers NIP-04 alone. */
+  readonly encryption: Encryption | null
 }
 
 /** Reads the announcement of a wallet. */
 export function readAnnouncement(event: NostrEvent): Announcement {
+  const offered = (tagOf(event, 'encryption') ?? 'nip04').split(/\s+/)
   return {
     methods: new Set(event.content.split(/\s+/).filter(method => method !== '')),
-    hasNip44: (tagOf(event, 'encryption') ?? '').split(/\s+/).includes('nip44_v2')
+    encryption: (['nip44_v2', 'nip04'] as const).find(one => offered.includes(one)) ?? null
   }
 }

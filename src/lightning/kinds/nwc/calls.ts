@@ -17,7 +17,7 @@ import { readAnnouncement } from './answers.ts'
 import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
 import { readNwcKey, type NwcKey } from './key.ts'
 import type { WebSocketAddress } from '../../provider-calls/web-socket.ts'
-import { conversationKey, decrypt, encrypt, Nip44Error } from './nip44.ts'
+import { Conversation, UndecryptableError, type Encryption } from './conversation.ts'
 import { WalletSilent } from './faults.ts'
 import { Relay, type StoredFilter } from './relay.ts'
 
@@ -38,7 +38,7 @@ export interface NwcWallet {
   /** Our public key in this connection. */
   readonly client: string
   /** What the two of us encrypt with. */
-  readonly conversation: Buffer
+  readonly conversation: Conversation
   /** The relays of the key that are used. */
   readonly relays: readonly Relay[]
   /**
@@ -70,7 +70,7 @@ const REQUEST_LIFE = 60
 const RATE_WAIT = 5
 /** Milliseconds without an answer after which the wallet's announcement is read, and for which that is believed. */
 const PROBE_AFTER = 2_000
-const NIP04_KEPT = 600_000
+const BELIEVED = 3_600_000
 /** Reads may be asked for a second time. */
 const READS = new Set<NwcMethod>(['get_info', 'lookup_invoice', 'list_transactions'])
 
@@ -85,8 +85,10 @@ export class NwcCalls {
   readonly #ownOrigin: string | null
   /** The one used longest ago first. */
   readonly #relays = new Map<string, Relay>()
-  /** Wallets that know NIP-04 alone, and until when that is believed. */
-  readonly #nip04 = new LRUCache<string, number>({ max: MAX_RELAYS })
+  /** What wallets without NIP-44 offer instead, null for nothing that is spoken here, and until when that is believed. */
+  readonly #old = new LRUCache<string, { readonly encryption: Encryption | null; readonly until: number }>({
+    max: MAX_RELAYS
+  })
 
   /** @throws AddressKeyError for an operator's key that is none */
   constructor(options: KeyedOptions) {
@@ -130,24 +132,41 @@ export class NwcCalls {
 
   #wallet(key: NwcKey, isOwn: boolean, limit: AbortSignal, standing: CallStanding): NwcWallet {
     const secret = key.secret.reveal()
-    const conversation = conversationKey(Buffer.from(secret, 'hex'), Buffer.from(key.wallet, 'hex'))
+    const conversation = new Conversation(secret, key.wallet)
     const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
     const once = async (method: NwcMethod, parameters: JsonMembers): Promise<JsonMembers> => {
-      this.#requireNip44(key)
+      const encryption = this.#encryptionOf(key)
       await this.#budget.spend(undefined, secret, standing)
-      const event = this.#request(key, encrypt(JSON.stringify({ method, params: parameters }), conversation))
+      const content = conversation.encrypt(JSON.stringify({ method, params: parameters }), encryption)
+      const event = this.#request(key, content, encryption)
+      // A wallet without NIP-44 cannot read the request and does not answer.
+      let isUnread = false
+      // Not `AbortSignal.any`, which ends after all that waits for the limit: the relay would be given up first.
+      const until = new AbortController()
+      const end = (): void => {
+        until.abort()
+      }
+      limit.addEventListener('abort', end)
+      if (limit.aborted) end()
+      const probed = async (): Promise<void> => {
+        // Nothing is known where it cannot be read.
+        await announced().catch(() => null)
+        // A payment waits whatever the wallet announces: it must not be asked for twice.
+        isUnread = encryption === 'nip44_v2' && method !== 'pay_invoice' && this.#oldOf(key) !== null
+        if (isUnread) end()
+      }
       const probe = this.#options.clock.after(PROBE_AFTER, () => {
-        void this.#probe(key, announced)
+        void probed()
       })
       try {
-        const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, limit)))
+        const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, until.signal)))
         return readAnswer(answer, method, conversation)
       } catch (error) {
-        // A wallet that knows NIP-04 alone does not answer, because it cannot read the request.
-        if (error instanceof WalletSilent) this.#requireNip44(key)
-        throw error
+        if (!isUnread || limit.aborted) throw error
+        return await once(method, parameters)
       } finally {
         probe.cancel()
+        limit.removeEventListener('abort', end)
       }
     }
     const ask: NwcWallet['ask'] = async (method, parameters, answers) => {
@@ -170,31 +189,39 @@ export class NwcCalls {
     const announced = async (): Promise<NostrEvent | null> => {
       const filter: StoredFilter = { kinds: [KINDS.info], authors: [key.wallet], limit: 1 }
       const found = await all(relays.map(relay => async () => await relay.stored(filter, limit)))
-      return found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
+      const newest = found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
+      if (newest !== null) this.#learn(key, readAnnouncement(newest).encryption)
+      return newest
     }
     return { key, client: publicKeyOf(secret), conversation, relays, ask, announced }
   }
 
-  /** @throws ProviderRefused 'key' for a wallet that was seen to know NIP-04 alone */
-  #requireNip44({ origin }: NwcKey): void {
-    if ((this.#nip04.get(origin) ?? 0) > this.#options.clock.now()) throw new ProviderRefused('key', NO_NIP44)
+  /** How to encrypt for a wallet: by NIP-44, unless it was seen to offer less. @throws ProviderRefused 'key' */
+  #encryptionOf(key: NwcKey): Encryption {
+    const old = this.#oldOf(key)
+    if (old === null) return 'nip44_v2'
+    if (old.encryption === null) throw new ProviderRefused('key', NO_ENCRYPTION)
+    return old.encryption
   }
 
-  /** Reads how a wallet that does not answer encrypts. Never rejects: nothing is known then. */
-  async #probe({ origin }: NwcKey, announced: () => Promise<NostrEvent | null>): Promise<void> {
-    const event = await announced().catch(() => null)
-    if (event !== null && !readAnnouncement(event).hasNip44)
-      this.#nip04.set(origin, this.#options.clock.now() + NIP04_KEPT)
+  #oldOf({ origin }: NwcKey): { readonly encryption: Encryption | null } | null {
+    const old = this.#old.get(origin)
+    return old === undefined || old.until <= this.#options.clock.now() ? null : old
   }
 
-  #request({ wallet, secret }: NwcKey, content: string): NostrEvent {
+  #learn({ origin }: NwcKey, encryption: Encryption | null): void {
+    if (encryption === 'nip44_v2') this.#old.delete(origin)
+    else this.#old.set(origin, { encryption, until: this.#options.clock.now() + BELIEVED })
+  }
+
+  #request({ wallet, secret }: NwcKey, content: string, encryption: Encryption): NostrEvent {
     const now = Math.floor(this.#options.clock.now() / 1000)
     return signEvent(secret.reveal(), {
       created_at: now,
       kind: KINDS.request,
       tags: [
         ['p', wallet],
-        ['encryption', 'nip44_v2'],
+        ['encryption', encryption],
         ['expiration', String(now + REQUEST_LIFE)]
       ],
       content
@@ -259,12 +286,12 @@ function isNothing(fault: unknown): boolean {
 }
 
 /** @throws ProviderUnavailable for what cannot be used, without a word of what stood there */
-function readAnswer(event: NostrEvent, method: NwcMethod, conversation: Buffer): JsonMembers {
+function readAnswer(event: NostrEvent, method: NwcMethod, conversation: Conversation): JsonMembers {
   let text: string
   try {
-    text = decrypt(event.content, conversation)
+    text = conversation.decrypt(event.content)
   } catch (error) {
-    if (!(error instanceof Nip44Error)) throw error
+    if (!(error instanceof UndecryptableError)) throw error
     throw unusableAnswer('a message that is not encrypted for us')
   }
   const answer = jsonMembers(parsed(text))
@@ -289,7 +316,7 @@ function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused
     case 'EXPIRED':
       return new ProviderRefused('key', 'The connection in the nwc key has expired; make a new one in the wallet.')
     case 'UNSUPPORTED_ENCRYPTION':
-      return new ProviderRefused('key', NO_NIP44)
+      return new ProviderRefused('key', NO_ENCRYPTION)
     case 'RESTRICTED':
       return new ProviderRefused('scope', `The connection lacks the permission ${method}.`, method)
     case 'NOT_IMPLEMENTED':
@@ -306,6 +333,6 @@ function meaningOf({ code, said }: NwcError, method: NwcMethod): ProviderRefused
   }
 }
 
-/** For wallets that encrypt as nobody should any more. */
-export const NO_NIP44 =
-  'The wallet encrypts by NIP-04 alone, which is not spoken here: a newer version of it, or another wallet, takes NIP-44.'
+/** For wallets with which no encryption is shared. */
+export const NO_ENCRYPTION =
+  'The wallet takes neither NIP-44 nor NIP-04, by which requests are encrypted here: another version of it, or another wallet, does.'

@@ -17,7 +17,14 @@ export interface NostrEvent {
 }
 
 /** Kinds of events of Nostr Wallet Connect (NIP-47). */
-export const KINDS = Object.freeze({ info: 13_194, request: 23_194, response: 23_195, notification: 23_197 })
+export const KINDS = Object.freeze({
+  info: 13_194,
+  request: 23_194,
+  response: 23_195,
+  /** In NIP-04. */
+  oldNotification: 23_196,
+  notification: 23_197
+})
 
 /** The public key of a private one: both are hex. */
 export function publicKeyOf(secret: string): string {

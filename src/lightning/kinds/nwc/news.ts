@@ -3,7 +3,7 @@ import { jsonMembers, parsed } from '../../provider-calls/json-members.ts'
 import { readNwcTransaction } from './answers.ts'
 import type { NwcWallet } from './calls.ts'
 import type { NostrEvent } from './event.ts'
-import { decrypt, Nip44Error } from './nip44.ts'
+import { UndecryptableError, type Conversation } from './conversation.ts'
 import type { NewsListener, Relay } from './relay.ts'
 
 /** A connection some of whose invoices may still be paid. */
@@ -68,12 +68,12 @@ export class News {
     this.#connections.clear()
   }
 
-  #heard(name: string, made: Expecting, conversation: Buffer, { content }: NostrEvent): void {
+  #heard(name: string, made: Expecting, conversation: Conversation, { content }: NostrEvent): void {
     let text: string
     try {
-      text = decrypt(content, conversation)
+      text = conversation.decrypt(content)
     } catch (error) {
-      if (!(error instanceof Nip44Error)) throw error
+      if (!(error instanceof UndecryptableError)) throw error
       return
     }
     const told = jsonMembers(parsed(text))

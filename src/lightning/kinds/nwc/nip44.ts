@@ -17,12 +17,16 @@ const SHORTEST = 132
 const LONGEST = 87_472
 
 /** What two keys share: 32 bytes, the same from either side. Both are 32 bytes. */
-export function conversationKey(secret: Uint8Array, publicKey: Uint8Array): Buffer {
+export function sharedX(secret: Uint8Array, publicKey: Uint8Array): Buffer {
   const ours = createECDH('secp256k1')
   ours.setPrivateKey(secret)
   // Of the two points with this x either will do: the shared x is the same.
-  const sharedX = ours.computeSecret(Buffer.concat([Buffer.of(2), publicKey]))
-  return hmac(Buffer.from('nip44-v2'), sharedX)
+  return ours.computeSecret(Buffer.concat([Buffer.of(2), publicKey]))
+}
+
+/** What messages are encrypted with, from what the two keys share. */
+export function conversationKey(shared: Uint8Array): Buffer {
+  return hmac(Buffer.from('nip44-v2'), shared)
 }
 
 /** A text of 1 to 65,535 bytes, encrypted, as base64. `nonce`: 32 bytes that are never used twice. */

@@ -31,7 +31,7 @@ import {
   type Announcement,
   type NwcTransaction
 } from './answers.ts'
-import { NO_NIP44, NwcCalls, type NwcWallet } from './calls.ts'
+import { NO_ENCRYPTION, NwcCalls, type NwcWallet } from './calls.ts'
 import { News } from './news.ts'
 import { WalletSilent } from './faults.ts'
 
@@ -84,7 +84,7 @@ interface Place {
  * - wallets take no limit for the fee of a payment;
  * - what was paid is listed by when it was made or when it last changed, as the wallet likes, so that everything since the
  *   oldest open invoice is read;
- * - NIP-04, which NIP-44 replaced, and relays that want to know who asks (NIP-42) are not spoken to.
+ * - relays that want to know who asks (NIP-42) are not spoken to.
  */
 export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements Provider {
   readonly kind = 'nwc'
@@ -159,7 +159,7 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
   protected async tryKey(wallet: NwcWallet): Promise<KeyVerdict> {
     const event = await silentAs(silence(false), wallet.announced())
     const announced = event === null ? null : readAnnouncement(event)
-    if (announced?.hasNip44 === false) return { isValid: false, message: NO_NIP44 }
+    if (announced?.encryption === null) return { isValid: false, message: NO_ENCRYPTION }
     return await silentAs(silence(announced !== null), tried(wallet, announced))
   }
 
@@ -247,9 +247,12 @@ async function tried(wallet: NwcWallet, announced: Announcement | null): Promise
     'The wallet',
     agreedNetwork(jsonText(info['network']), network),
     methods.has('pay_invoice') ? null : 'a connection with pay_invoice',
-    methods.has('list_transactions')
-      ? []
-      : ['Without list_transactions a payment may be noticed only after a minute, unless the wallet tells of it.']
+    [
+      ...(methods.has('list_transactions')
+        ? []
+        : ['Without list_transactions a payment may be noticed only after a minute, unless the wallet tells of it.']),
+      ...(announced?.encryption === 'nip04' ? ['It encrypts by NIP-04 alone; a newer version of it takes NIP-44.'] : [])
+    ]
   )
 }
 

@@ -311,7 +311,7 @@ export class Relay {
         'REQ',
         NEWS,
         {
-          kinds: [KINDS.notification],
+          kinds: [KINDS.notification, KINDS.oldNotification],
           authors: [...new Set(listeners.map(({ wallet }) => wallet))],
           '#p': [...new Set(listeners.map(({ client }) => client))]
         }
@@ -377,7 +377,7 @@ export class Relay {
   #heardNews(event: NostrEvent, gate: EventGate): void {
     const nameOf = (client: string): string => `${event.pubkey} ${client}`
     const listener = firstOf(event, 'p', client => this.#listeners.get(nameOf(client)))
-    if (listener === undefined || event.kind !== KINDS.notification) return
+    if (listener === undefined || (event.kind !== KINDS.notification && event.kind !== KINDS.oldNotification)) return
     // A wallet that floods is polled instead: the others of this relay must not suffer from it.
     if (!gate.takesFrom(event.pubkey)) return this.unlisten(listener)
     gate.verify(
