@@ -66,8 +66,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       },
       handle: async ({ ctx, body }) => ({
         status: 200,
-        body: await billing.createCheckout(body, ctx.principal === null ? null : merchantOf(ctx)),
-        headers: ['Cache-Control', 'no-store']
+        body: await billing.createCheckout(body, ctx.principal === null ? null : merchantOf(ctx))
       })
     }),
     defineOperation({
@@ -92,8 +91,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       },
       handle: async ({ ctx, body }) => ({
         status: 200,
-        body: { portalUrl: await billing.portal(merchantOf(ctx), body.returnUrl) },
-        headers: ['Cache-Control', 'no-store']
+        body: { portalUrl: await billing.portal(merchantOf(ctx), body.returnUrl) }
       })
     }),
     defineOperation({

@@ -25,8 +25,6 @@ const ErrorBody = Type.Object({ error: Type.String() })
 const missing = { description: 'The account has no such key.', schema: ErrorBody }
 const full = { description: `The account has ${MAX_KEYS} further keys already.`, schema: ErrorBody }
 const byKey = Type.Object({ keyId: Type.String() })
-const noStore = ['Cache-Control', 'no-store']
-
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
 function view({ createdAt, usedAt, endsAt, ...key }: ApiKeyFacts) {
@@ -63,8 +61,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       responses: { 201: { description: 'Shown this once.', schema: NewKey }, 409: full },
       handle: async ({ ctx, body: { name, isReadOnly = false } }) => ({
         status: 201,
-        body: issued(await keys.create(merchantOf(ctx).id, { name, isReadOnly })),
-        headers: noStore
+        body: issued(await keys.create(merchantOf(ctx).id, { name, isReadOnly }))
       })
     }),
     defineOperation({
@@ -87,8 +84,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       responses: { 200: { description: 'The new key, shown this once.', schema: NewKey }, 404: missing, 409: full },
       handle: async ({ ctx, params, body: { overlapSeconds = 0 } }) => ({
         status: 200,
-        body: issued(await keys.rotate(merchantOf(ctx).id, params.keyId, overlapSeconds * 1000)),
-        headers: noStore
+        body: issued(await keys.rotate(merchantOf(ctx).id, params.keyId, overlapSeconds * 1000))
       })
     }),
     defineOperation({

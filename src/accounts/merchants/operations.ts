@@ -78,7 +78,6 @@ function refused(description: string): OperationResponse {
 }
 
 const gone = { description: 'The account is not there any more.', schema: ErrorBody }
-const noStore = ['Cache-Control', 'no-store']
 const common = { tag: 'Merchant', access: 'merchant' } as const
 
 /** What a slot's key is called over HTTP. */
@@ -374,8 +373,7 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
                 success: true,
                 message: `${message} Keep the secret: it is shown this once.`,
                 webhookSecret: issued.reveal()
-              },
-        headers: noStore
+              }
       }
     }
   })
@@ -446,8 +444,7 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
       const at = merchant.keyRotatedAt ?? merchant.keyCreatedAt
       return {
         status: 200,
-        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() },
-        headers: noStore
+        body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt: new Date(at).toISOString() }
       }
     }
   })

@@ -132,10 +132,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
       const status = STATUS[found.status]
       return {
         status: found.status === 'unhealthy' ? 503 : 200,
-        headers:
-          found.status === 'unhealthy'
-            ? ['Cache-Control', 'no-store', 'Retry-After', '5']
-            : ['Cache-Control', 'no-store'],
+        headers: found.status === 'unhealthy' ? ['Retry-After', '5'] : [],
         body: {
           status,
           // The check may have been begun by somebody who asked a moment before.
@@ -185,7 +182,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
       return {
         status: ok ? 200 : 503,
         body,
-        headers: ok ? ['Cache-Control', 'no-store'] : ['Cache-Control', 'no-store', 'Retry-After', '2']
+        headers: ok ? [] : ['Retry-After', '2']
       }
     }
   })

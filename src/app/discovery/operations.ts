@@ -119,14 +119,13 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         const config = facts.config()
         const { home, name, colour } = config.pages
         if (home === false) throw notFound()
-        if (typeof home === 'string')
-          return { status: 302, body: null, headers: ['Location', home, 'Cache-Control', 'no-store'] }
+        if (typeof home === 'string') return { status: 302, body: null, headers: ['Location', home] }
         if (prefersJson(ctx.headers.all('accept').join(',')))
           return {
             status: 200,
             body: manifest(),
             mediaType: JSON_TYPE,
-            headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+            headers: ['Vary', 'Accept']
           }
         const { body, headers } = facts.homePage({
           seller: name === '' ? config.payment.serviceName : name,

@@ -11,7 +11,7 @@ export const CSV = 'text/csv; charset=utf-8; header=present'
 
 /** Further headers of a response that is a CSV. */
 export function csvHeaders(fileName: string): readonly string[] {
-  return ['Content-Disposition', `attachment; filename="${fileName}"`, 'Cache-Control', 'no-store', 'Vary', 'Accept']
+  return ['Content-Disposition', `attachment; filename="${fileName}"`, 'Vary', 'Accept']
 }
 
 /**

@@ -38,7 +38,7 @@ export async function listed<T>(
   return {
     status: 200,
     body: { [name]: rows.map(view), next },
-    headers: ['Cache-Control', 'no-store', 'Vary', 'Accept']
+    headers: ['Vary', 'Accept']
   }
 }
 

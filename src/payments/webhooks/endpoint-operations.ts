@@ -42,8 +42,6 @@ const ErrorBody = Type.Object({ error: Type.String() })
 const missing = { description: 'The account has no such endpoint.', schema: ErrorBody }
 const refused = { description: 'The address cannot be used, or there is no such event.' }
 const byId = Type.Object({ endpointId: Type.String() })
-const noStore = ['Cache-Control', 'no-store']
-
 function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): EndpointView {
   return {
     endpointId: id,
@@ -103,7 +101,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
           events: chosen(body.events),
           isActive: body.isActive ?? true
         })
-        return { status: 201, body: { ...view(endpoint), webhookSecret: secret.reveal() }, headers: noStore }
+        return { status: 201, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
       }
     }),
     defineOperation({
@@ -144,7 +142,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },
       handle: async ({ ctx, params }) => {
         const { endpoint, secret } = await endpoints.rotate(merchantOf(ctx).id, params.endpointId)
-        return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() }, headers: noStore }
+        return { status: 200, body: { ...view(endpoint), webhookSecret: secret.reveal() } }
       }
     }),
     defineOperation({

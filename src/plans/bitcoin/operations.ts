@@ -53,7 +53,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       handle: async ({ ctx, body }) => {
         const merchant = ctx.principal?.kind === 'merchant' ? ctx.principal.merchant : null
         const created = await plans.create(body, { merchant, client: clientNetwork(ctx.clientAddress) })
-        return { status: 201, body: created, headers: ['Cache-Control', 'no-store'] }
+        return { status: 201, body: created }
       }
     }),
     defineOperation({
@@ -69,8 +69,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       },
       handle: async ({ ctx }) => ({
         status: 200,
-        body: await plans.invoices(merchantOf(ctx)),
-        headers: ['Cache-Control', 'no-store']
+        body: await plans.invoices(merchantOf(ctx))
       })
     })
   ])

@@ -104,7 +104,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
             'Not found',
             'This payment has no balance. If it bought a bundle, nothing is spent yet: the first metered request opens the balance.'
           )
-        return { status: 200, body: standingOf(balance), headers: ['Cache-Control', 'no-store'] }
+        return { status: 200, body: standingOf(balance) }
       }
     }),
     defineOperation({

@@ -309,8 +309,7 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       },
       handle: async ({ ctx }) => ({
         status: 200,
-        body: await verifier.status(ctx.headers),
-        headers: ['Cache-Control', 'no-store']
+        body: await verifier.status(ctx.headers)
       })
     }),
     defineOperation({

@@ -98,7 +98,6 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ queue, state, page, size: JOBS_PAGE })])
         return {
           status: 200,
-          headers: ['Cache-Control', 'no-store'],
           body: {
             queues: queues.map(({ lastDone, ...one }) => ({ ...one, lastDone: iso(lastDone) })),
             jobs: list.jobs.map(view),

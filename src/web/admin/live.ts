@@ -158,7 +158,6 @@ export function configurationOperations({ generation, running, traffic }: LivePa
         const { config, plugins, reload, started } = running()
         return {
           status: 200,
-          headers: ['Cache-Control', 'no-store'],
           body: {
             file: config.file,
             generation: generation(),

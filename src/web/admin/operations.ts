@@ -39,8 +39,6 @@ const pendingMissing = { description: 'There is no such pending subscription.', 
 const refuse = (error: ValidationError): GatewayError =>
   error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
 /** For answers that show a secret once. */
-const noStore = ['Cache-Control', 'no-store']
-
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
 export function adminOperations(parts: AdministrationParts): AnyOperation[] {
   const administration = new Administration(parts)
@@ -100,7 +98,7 @@ function accounts(administration: Administration): AnyOperation[] {
         return {
           status: 201,
           body: created,
-          headers: [...noStore, 'Location', `/api/admin/merchants/${created.merchantId}`]
+          headers: ['Location', `/api/admin/merchants/${created.merchantId}`]
         }
       }
     }),
@@ -137,8 +135,7 @@ function accounts(administration: Administration): AnyOperation[] {
       },
       handle: async ({ params, body }) => ({
         status: 200,
-        body: await administration.update(params.merchantId, body),
-        headers: noStore
+        body: await administration.update(params.merchantId, body)
       })
     })
   ]
@@ -178,8 +175,7 @@ function acts(administration: Administration): AnyOperation[] {
       responses: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
       handle: async ({ params }) => ({
         status: 200,
-        body: await administration.regenerateKey(params.merchantId),
-        headers: noStore
+        body: await administration.regenerateKey(params.merchantId)
       })
     }),
     defineOperation({
@@ -266,7 +262,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       },
       handle: async ({ params, body }) => {
         const outcome = await administration.approve(params.id, body)
-        return { status: 200, body: 'created' in outcome ? outcome.created : outcome.linked, headers: noStore }
+        return { status: 200, body: 'created' in outcome ? outcome.created : outcome.linked }
       }
     }),
     defineOperation({

@@ -138,7 +138,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       async handle({ params }) {
         const found = await find(params.payToken)
         if (found === null) throw new ShortError(404, 'Payment not found')
-        return { status: 200, body: { status: statusAt(found.payable, clock.now()) }, headers: NO_STORE }
+        return { status: 200, body: { status: statusAt(found.payable, clock.now()) } }
       }
     }),
     defineOperation({
@@ -171,8 +171,6 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
     ...assets.operations()
   ])
 }
-
-const NO_STORE = ['Cache-Control', 'no-store']
 
 /** Whatever is paid under this token: a payment, else one of the others'. */
 async function shownBy({ payments, merchant, others = [] }: PageParts, token: string): Promise<Shown | null> {

@@ -68,8 +68,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
         const regeneratedAt = new Date(merchant.keyRotatedAt ?? merchant.keyCreatedAt).toISOString()
         return {
           status: 200,
-          body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt },
-          headers: ['Cache-Control', 'no-store']
+          body: { merchantId: merchant.id, apiKey: apiKey.reveal(), regeneratedAt }
         }
       }
     })

@@ -82,7 +82,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       async handle({ body }) {
         await signIns.request(body.email)
-        return { status: 202, body: { message: LINK_SENT }, headers: ['Cache-Control', 'no-store'] }
+        return { status: 202, body: { message: LINK_SENT } }
       }
     }),
     defineOperation({

@@ -31,7 +31,6 @@ const ListedSessionView = Type.Object(
   { title: 'ListedSession' }
 )
 
-const noStore = ['Cache-Control', 'no-store'] as const
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
 const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
@@ -55,7 +54,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite, 503: away },
       async handle({ ctx }) {
         const { token, session } = await signedInAs(ctx)
-        return { status: 200, body: sessionView(session, await sessions.accounts(token)), headers: noStore }
+        return { status: 200, body: sessionView(session, await sessions.accounts(token)) }
       }
     }),
     defineOperation({
@@ -81,7 +80,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
           expiresAt: new Date(expiresAt).toISOString(),
           isCurrent
         }))
-        return { status: 200, body: list, headers: noStore }
+        return { status: 200, body: list }
       }
     }),
     defineOperation({
@@ -103,7 +102,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         const { token, session } = await signedInAs(ctx)
         if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
         await record.session(ctx, 'endSession', session, 204)
-        return { status: 204, body: null, headers: noStore }
+        return { status: 204, body: null }
       }
     }),
     defineOperation({
@@ -128,7 +127,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         const next = opened.token.reveal()
         await record.session(ctx, 'goToAccount', await sessions.current(next), 204)
         const cookie = sessionCookie(next, publicUrl().startsWith('https:'))
-        return { status: 204, body: null, headers: ['Set-Cookie', cookie, ...noStore] }
+        return { status: 204, body: null, headers: ['Set-Cookie', cookie] }
       }
     })
   ])

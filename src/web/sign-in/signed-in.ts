@@ -14,18 +14,11 @@ export interface OpenSession {
  * @throws LongError 401 for nobody, 403 for a request of another site; Unavailable
  */
 export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: string): Promise<OpenSession> {
-  const noStore = ['Cache-Control', 'no-store']
   const token = sessions.tokenOf(ctx)
   const session = await sessions.current(token)
   if (session === null || token === null)
-    throw new LongError(
-      401,
-      'Not signed in',
-      'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.',
-      {},
-      noStore
-    )
+    throw new LongError(401, 'Not signed in', 'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.')
   if (!mayActByCookie(ctx, publicUrl))
-    throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
+    throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.')
   return { token, session }
 }

@@ -114,7 +114,6 @@ const PasskeyView = Type.Object(
   { title: 'Passkey' }
 )
 
-const noStore = ['Cache-Control', 'no-store'] as const
 const away = { description: 'The database is away. Retry-After says when to come back.' }
 const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
 const ErrorBody = Type.Object({ error: Type.String() })
@@ -135,10 +134,9 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
   const isSecure = (): boolean => publicUrl().startsWith('https:')
   const begun = (token: Secret<string>): readonly string[] => [
     'Set-Cookie',
-    keepCookie('passkey', token.reveal(), CEREMONY_LIFE / 1000, isSecure()),
-    ...noStore
+    keepCookie('passkey', token.reveal(), CEREMONY_LIFE / 1000, isSecure())
   ]
-  const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, isSecure()), ...noStore]
+  const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, isSecure())]
   const ceremony = (ctx: Context): string | null => keptValue(ctx, 'passkey', isSecure())
   const asPerson = async (ctx: Context): Promise<OpenSession & { readonly person: PasskeyOwner }> => {
     const open = await signedIn(ctx, sessions, publicUrl())
@@ -147,15 +145,13 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       throw new LongError(
         403,
         'Forbidden',
-        'A passkey is a person’s, and you are signed in with a key. Sign in by mail.',
-        {},
-        noStore
+        'A passkey is a person’s, and you are signed in with a key. Sign in by mail.'
       )
     return { ...open, person }
   }
   const fromHere = (ctx: Context): void => {
     if (!isFromHere(ctx, publicUrl()))
-      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.', {}, noStore)
+      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.')
   }
   /** Makes a change with its row in the audit trail: it is made by a session, whatever the chain asks for. */
   const onRecord = async <T>(
@@ -278,8 +274,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           body: {
             canAdd: person !== null && passkeys.areAvailable,
             passkeys: list.map(passkey => passkeyView(passkey, person?.passkeyId ?? null))
-          },
-          headers: noStore
+          }
         }
       }
     }),
@@ -358,7 +353,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           return { result, status: result === null ? 404 : 200 }
         })
         if (passkey === null) throw new ShortError(404, 'No such passkey')
-        return { status: 200, body: passkeyView(passkey, open.session.person?.passkeyId ?? null), headers: noStore }
+        return { status: 200, body: passkeyView(passkey, open.session.person?.passkeyId ?? null) }
       }
     }),
     defineOperation({
@@ -378,7 +373,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           return { result, status: result ? 204 : 404 }
         })
         if (!isRemoved) throw new ShortError(404, 'No such passkey')
-        return { status: 204, body: null, headers: noStore }
+        return { status: 204, body: null }
       }
     })
   ])
