@@ -104,7 +104,7 @@ function positive(value: number, what: string): void {
 }
 
 function wholeSats(amountMsat: bigint | null): number {
-  if (amountMsat === null || amountMsat < 1000n || amountMsat % 1000n !== 0n)
+  if (amountMsat === null || amountMsat % 1000n !== 0n)
     throw new PaymentChallengeError(
       `The deposit's invoice must ask for whole satoshis, not for ${amountMsat ?? 'no'} millisatoshis`
     )

@@ -297,6 +297,10 @@ t.test('terms that cannot be written are refused', async t => {
     t.throws(() => encodeInvoice({ ...TERMS, ...terms }, KEY), InvoiceError, Object.keys(terms).join())
   refused({ amountMsat: 0n })
   refused({ amountMsat: 2_100_000_000_000_000_001n })
+  t.equal(
+    decodeInvoice(encodeInvoice({ ...TERMS, amountMsat: 2_100_000_000_000_000_000n }, KEY)).amountMsat,
+    2_100_000_000_000_000_000n
+  )
   refused({ paymentHash: 'AA'.repeat(32) })
   refused({ paymentSecret: '' })
   refused({ timestamp: 1.5 })

@@ -102,6 +102,7 @@ t.test('two equal L402 credentials count as one, two that differ are refused', a
 
 t.test('one unrelated scheme may stand beside the credential, on either side', async t => {
   t.same(authorization('Bearer abc', `L402 ${BASE64}:${PREIMAGE}`), classic)
+  t.same(authorization('Bearer abc', '', ' ', `L402 ${BASE64}:${PREIMAGE}`), classic, 'empty lines count for none')
   t.same(authorization(`L402 ${BASE64}:${PREIMAGE}`, 'Bearer abc'), classic)
   t.match(authorization('Bearer abc', TOKEN ? `Payment ${TOKEN}` : ''), { kind: 'modern', token: TOKEN })
   t.match(authorization('Bearer abc', 'Basic x', `L402 ${BASE64}:${PREIMAGE}`), { kind: 'malformed', status: 400 })

@@ -24,7 +24,7 @@ t.test('other algorithms beside sha-256 are passed over', async t => {
     `${sha512}, ${ours}`,
     `${ours},${sha512}`,
     ` ${ours} `,
-    `${ours};q=1`,
+    `${ours};q=1 ; a`,
     `${contentDigest(Buffer.from('x'))}, ${ours}`
   ])
     t.ok(digestMatches(text, body), text)
@@ -42,6 +42,7 @@ t.test('a malformed digest is none', async t => {
     'sha-256=:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU:',
     'sha-256=:47DEQpj8HBSa-_TImW-5JCeuQeRkm5NMpJWZG3hSuFU=:',
     `${contentDigest(Buffer.alloc(0))},`,
+    ...[';!a', ';a=é', ';a= ', ';a!'].map(parameters => `${contentDigest(Buffer.alloc(0))}${parameters}x`),
     'x'.repeat(5000)
   ]) {
     t.equal(parseContentDigest(text), null, text.slice(0, 60))

@@ -132,7 +132,9 @@ t.test('a payment credential is known by its scheme', async t => {
     'L402',
     'Payment\tx',
     '\xa0L402 a:b',
-    ' Payment x'
+    ' Payment x',
+    '\x7fPayment x',
+    '\ufeffL402 a:b'
   ])
     t.ok(paymentScheme(value), value)
   for (const value of ['Bearer L402 a', 'Basic x', 'L4020 x', 'Payments x', '', 'Digest Payment', ' ', 'L40'])

@@ -14,7 +14,11 @@ import {
   paymentNetwork
 } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
 import type { PaymentChallengeTerms, PaymentIdSlots } from '../../../src/lightning/payment-scheme/payment-challenge.ts'
-import { encodePaymentToken, parsePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'
+import {
+  encodePaymentToken,
+  parsePaymentObject,
+  parsePaymentToken
+} from '../../../src/lightning/payment-scheme/payment-credential.ts'
 import { paymentProblem } from '../../../src/lightning/payment-scheme/payment-problem.ts'
 import { isHex32, paymentHashOf, preimageMatches } from '../../../src/lightning/codecs/preimage.ts'
 import { decodeReceipt, encodeReceipt } from '../../../src/lightning/payment-scheme/receipt.ts'
@@ -132,6 +136,7 @@ t.test('a challenge that does not fit its invoice is not made', async t => {
   }
   for (const [what, terms] of Object.entries(bad))
     t.throws(() => paymentChallenge({ ...TERMS, ...terms }, KEY), PaymentChallengeError, what)
+  t.ok(paymentChallenge({ ...TERMS, amountSats: 1, invoice: invoiceOf(1_000n) }, KEY), 'the least')
   t.same((['mainnet', 'testnet', 'signet', 'regtest'] as const).map(paymentNetwork), [
     'mainnet',
     null,
@@ -210,6 +215,16 @@ t.test('a modern token is read with padding, in any key order, with unknown fiel
       }
     })
   }
+})
+
+t.test('a credential in a JSON-RPC message is that of a header, with its request as object or as text', async t => {
+  const credential = { challenge: challenge(), payload: { preimage: PREIMAGE } }
+  const parsed = parsePaymentToken(token(credential))
+  t.same(parsePaymentObject(credential), parsed)
+  const request: unknown = JSON.parse(Buffer.from(String(credential.challenge.request), 'base64url').toString())
+  t.same(parsePaymentObject({ ...credential, challenge: challenge({ request }) }), parsed)
+  for (const bad of [null, [], {}, { ...credential, challenge: challenge({ request: { amount: '\ud800' } }) }])
+    t.match(parsePaymentObject(bad), { ok: false, slug: 'invalid-challenge' })
 })
 
 t.test('what does not decode is invalid-challenge', async t => {
@@ -330,8 +345,9 @@ t.test('a receipt holds the five members in order, and no preimage', async t => 
   )
   t.match(decodeReceipt(text), { challengeId: 'id-1', reference: HASH })
   t.throws(() => encodeReceipt('id-1', 'short', 1), TypeError)
-  for (const bad of ['', '?', token('x'), token([]), token(null), token({ challengeId: 'x' })])
-    t.equal(decodeReceipt(bad), null, bad)
+  for (const bad of ['', '?', token('x'), token([]), token(null)]) t.equal(decodeReceipt(bad), null, bad)
+  const receipt = decodeReceipt(text)
+  for (const name of Object.keys(receipt ?? {})) t.equal(decodeReceipt(token({ ...receipt, [name]: 1 })), null, name)
 })
 
 t.test('a problem has its type under the configured base', async t => {

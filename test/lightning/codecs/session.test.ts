@@ -124,6 +124,7 @@ t.test('a challenge that does not fit its invoice is not made', async t => {
   }
   for (const [what, terms] of Object.entries(bad))
     t.throws(() => sessionChallenge({ ...TERMS, ...terms }, KEY), PaymentChallengeError, what)
+  t.ok(sessionChallenge({ ...TERMS, unitSats: 1, invoice: decodeInvoice(invoiceText(1_000n)) }, KEY), 'the least')
 })
 
 const CHALLENGE = parameters(sessionChallenge(TERMS, KEY).header)

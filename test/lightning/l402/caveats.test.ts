@@ -59,7 +59,7 @@ t.test("caveats are issued in the contract's order, and accepted for the same re
   t.equal(check(issued({ merchantId: null }), { merchantId: null }), null)
   t.equal(check(issued(), { chargeId: null }), null, 'the charge is compared only when it is known')
   t.throws(() => issued({ amountSats: 1.5 }), RangeError)
-  t.throws(() => issued({ expires: Number.NaN }), RangeError)
+  for (const expires of [Number.NaN, -1]) t.throws(() => issued({ expires }), RangeError)
 })
 
 t.test('the three merchant texts are said exactly, with 403', async t => {
@@ -203,6 +203,7 @@ t.test('a value that cannot be read fails', async t => {
     'path=',
     'services=',
     'merchant_id=',
+    'price=',
     `expires=${'9'.repeat(30)}`
   ]) {
     t.match(check([...issued(), caveat]), { status: 401, caveat: caveat.slice(0, caveat.indexOf('=')) }, caveat)
