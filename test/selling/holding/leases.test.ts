@@ -164,6 +164,7 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
     await until(() => g.watched.calls.filter(call => call === 'spend').length >= attempt)
     await new Promise(resolve => setImmediate(resolve))
     t.equal(await g.take(challenge), null, 'spent as far as this gateway is concerned')
+    t.ok(g.leases.delivered(challenge.paymentHash))
     f.clock.advance(5_000)
   }
   t.equal(await stateOf(f, challenge), 'leased')
@@ -174,6 +175,43 @@ t.test('a spend that cannot be written is repeated until it is, and counts meanw
   })
   t.equal(await stateOf(f, challenge), 'spent')
   t.equal(g.leases.open, 0)
+  t.notOk(g.leases.delivered(challenge.paymentHash), 'the row says so')
+})
+
+t.test('writes are retried after pauses that double, and soon once another write succeeds', async t => {
+  const f = await fixture(t)
+  const g = gateway(t, f, 'patient')
+  const [one, two, other, last] = [await paid(f), await paid(f), await paid(f), await paid(f)]
+  const leases = [held(await g.take(one)), held(await g.take(two))] as const
+  const attempts = async (): Promise<number> => {
+    for (let turn = 0; turn < 10; turn++) await new Promise(resolve => setImmediate(resolve))
+    return g.watched.calls.filter(call => call === 'spend').length
+  }
+  g.watched.broken.add('spend')
+  for (const lease of leases) g.leases.settle(lease)
+  let before = await attempts()
+  for (const pause of [100, 200, 400]) {
+    f.clock.advance(pause - 1)
+    t.equal(await attempts(), before)
+    f.clock.advance(1)
+    t.ok((await attempts()) > before, `after ${pause} ms`)
+    before = await attempts()
+  }
+  g.watched.broken.clear()
+  const third = held(await g.take(other))
+  g.leases.settle(third)
+  await until(() => third.state === 'spent')
+  before = await attempts()
+  f.clock.advance(100)
+  t.ok((await attempts()) > before, 'the pause is short again')
+  await until(() => leases.every(({ state }) => state === 'spent'))
+  const fourth = held(await g.take(last))
+  g.watched.broken.add('spend')
+  g.leases.settle(fourth)
+  before = await attempts()
+  f.clock.advance(100)
+  t.ok((await attempts()) > before, 'and for the next one')
+  g.watched.broken.clear()
 })
 
 t.test('a spend whose answer is lost is repeated without harm', async t => {
@@ -210,6 +248,7 @@ t.test('what was spent for a head that never went out is given back, in whatever
   const away = held(await g.take(challenge))
   void g.leases.spend(away)
   const released = g.leases.release(away)
+  t.notOk(g.leases.delivered(challenge.paymentHash), 'its response did not go out')
   f.clock.advance(2_000)
   await released
   g.watched.broken.clear()
@@ -231,6 +270,7 @@ t.test('a lease that lapsed here is confirmed before the head, or the answer is 
   held(await thief.take(taken))
   const confirmed = g.leases.spend(leases[0])
   t.ok(confirmed instanceof Promise)
+  t.notOk(g.leases.delivered(mine.paymentHash), 'not before it is written')
   await confirmed
   t.equal(await stateOf(f, mine), 'spent', 'durable before the head')
   await t.rejects(Promise.resolve(g.leases.spend(leases[1])), Unavailable)
