@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { clientNetwork, normalAddress } from '../message/addresses.ts'
 import { Context } from '../message/context.ts'
 import { NO_ROUTE } from '../pipeline/route.ts'
 import type { Stopping, Wire } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
+import { Acceptors } from './acceptors.ts'
 import { Allowance, type Keeping } from './allowance.ts'
 import { TrustedProxies } from './client-address.ts'
 import { Connection, type ConnectionHost, type RefusalEvent, refuseRequest } from './connection.ts'
@@ -13,7 +14,6 @@ import { enforce, type ListenerLimits, sweepInterval } from './deadlines.ts'
 import { type Admission, admit, type DoorRules, FrontDoorRefusal } from './front-door.ts'
 import { Lane, type LaneHost } from '../lane/lane.ts'
 import { LaneWire } from '../lane/lane-wire.ts'
-import { listenError } from './listen-error.ts'
 import { parseFault, rawReply } from './raw-reply.ts'
 import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
@@ -45,12 +45,6 @@ export interface ListenerOptions {
 /** Upgrades that are ignored, as RFC 9110, section 7.8, allows: to another version of HTTP, or to TLS. */
 const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
 
-/**
- * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again
- * comes after 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
- */
-const BACKLOG = 4096
-
 /** Most bytes of a head on the fast lane. Its header values are slices of it, and one that is kept keeps the whole. */
 const LANE_HEAD = 8 * 1024
 
@@ -68,6 +62,8 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #options: ListenerOptions
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
+  readonly #acceptors: Acceptors
+  /** Parses what is not read on the fast lane; it listens to no port. */
   readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
   /** What node:http does with a new connection. */
   readonly #readByNode: (socket: Socket) => void
@@ -100,6 +96,14 @@ export class Listener implements ConnectionHost, LaneHost {
     const takesAnySegment = options.takesAnySegment ?? (() => false)
     this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
     this.#upgrading = { headerCount: limits.headerCount, upgrading: true, takesAnySegment: () => false }
+    this.#acceptors = new Acceptors(
+      socket => {
+        this.#accept(socket)
+      },
+      error => {
+        options.failed?.(error)
+      }
+    )
     // Node's own timers are off: they cover the whole request, so that long uploads would die. The sweep has ours.
     this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
       ServerResponse: WireResponse,
@@ -136,13 +140,6 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#server.on('request', arrive)
     this.#server.on('checkContinue', arrive)
     this.#server.on('checkExpectation', arrive)
-    // Without a listener a failed accept would end the process; who opens the port hears of it otherwise.
-    this.#server.on('error', error => {
-      if (this.#server.listening) options.failed?.(error)
-    })
-    this.#server.on('connection', socket => {
-      this.#accept(socket)
-    })
     this.#server.on('upgrade', (req, socket, head) => {
       this.#upgrade(req, socket, head)
     })
@@ -163,27 +160,17 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 
   /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
-  listen(host: string, port: number): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const failed = (error: Error): void => {
-        reject(listenError(host, port, error))
-      }
-      this.#server.once('error', failed)
-      this.#server.listen({ host, port, backlog: BACKLOG }, () => {
-        this.#server.off('error', failed)
-        const { clock, limits } = this.#options
-        this.#sweep = clock.every(sweepInterval(limits), () => {
-          this.#enforce()
-        })
-        resolve()
-      })
+  async listen(host: string, port: number): Promise<void> {
+    await this.#acceptors.listen(host, port)
+    const { clock, limits } = this.#options
+    this.#sweep = clock.every(sweepInterval(limits), () => {
+      this.#enforce()
     })
   }
 
   /** Where it listens, or null when it does not. */
   get address(): { readonly host: string; readonly port: number } | null {
-    const address = this.#server.address()
-    return isPort(address) ? { host: address.address, port: address.port } : null
+    return this.#acceptors.address
   }
 
   /** Open client connections. */
@@ -444,44 +431,37 @@ export class Listener implements ConnectionHost, LaneHost {
     for (const connection of this.#connections.values()) enforce(connection, now, this.#options.limits)
   }
 
-  #drain(timeoutMs: number): Promise<void> {
+  async #drain(timeoutMs: number): Promise<void> {
     this.draining = true
-    return new Promise(resolve => {
-      // Neither the clock's timers nor connections that are not being read hold the process, which would end before
-      // they have.
-      const hold = setInterval(() => {
-        /* nothing to do */
-      }, 60_000)
-      const cut = this.#options.clock.after(timeoutMs, () => {
-        this.draining = 'cut'
-        for (const socket of this.#connections.keys()) socket.destroy()
-      })
-      this.#server.close(() => {
-        clearInterval(hold)
-        cut.cancel()
-        this.#sweep?.cancel()
-        resolve()
-      })
-      for (const connection of this.#connections.values()) {
-        connection.current?.drain()
-        if (
-          connection.current === null &&
-          !connection.closing &&
-          connection.socket.bytesRead === connection.watch.bytesAtIdle
-        )
-          connection.socket.destroy()
-      }
+    // Neither the clock's timers nor connections that are not being read hold the process, which would end before
+    // they have.
+    const hold = setInterval(() => {
+      /* nothing to do */
+    }, 60_000)
+    const cut = this.#options.clock.after(timeoutMs, () => {
+      this.draining = 'cut'
+      for (const socket of this.#connections.keys()) socket.destroy()
     })
+    const closed = this.#acceptors.close()
+    for (const connection of this.#connections.values()) {
+      connection.current?.drain()
+      if (
+        connection.current === null &&
+        !connection.closing &&
+        connection.socket.bytesRead === connection.watch.bytesAtIdle
+      )
+        connection.socket.destroy()
+    }
+    await closed
+    clearInterval(hold)
+    cut.cancel()
+    this.#sweep?.cancel()
   }
 }
 
 /** Makes a listener; it opens nothing before `listen`. */
 export function createListener(options: ListenerOptions): Listener {
   return new Listener(options)
-}
-
-function isPort(address: AddressInfo | string | null): address is AddressInfo {
-  return typeof address === 'object' && address !== null
 }
 
 /** An error of a socket is followed by its close, and that is what is acted upon. */

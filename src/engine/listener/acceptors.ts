@@ -1,0 +1,89 @@
+import cluster from 'node:cluster'
+import { once } from 'node:events'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { listenError } from './listen-error.ts'
+
+/**
+ * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again
+ * comes after 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
+ */
+const BACKLOG = 4096
+
+/**
+ * Sockets that listen at one port. libuv accepts one connection of each in a turn of the event loop: with a single one,
+ * turns of 50 ms would accept 20 connections a second and keep all others in the backlog.
+ */
+const SOCKETS = 32
+
+/** Accepts the connections of one port. */
+export class Acceptors {
+  readonly #accept: (socket: Socket) => void
+  readonly #failed: (error: Error) => void
+  #servers: Server[] = []
+
+  /** `failed` is called when the system cannot accept a connection. */
+  constructor(accept: (socket: Socket) => void, failed: (error: Error) => void) {
+    this.#accept = accept
+    this.#failed = failed
+  }
+
+  /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
+  async listen(host: string, port: number): Promise<void> {
+    try {
+      // Workers get their connections from the primary, which does nothing else.
+      if (cluster.isWorker) await this.#open(host, port, false)
+      else await this.#openShared(host, port)
+    } catch (cause) {
+      await this.close()
+      throw cause instanceof Error ? listenError(host, port, cause) : cause
+    }
+  }
+
+  /** Where it listens, or null when it does not. */
+  get address(): { readonly host: string; readonly port: number } | null {
+    const address = this.#servers[0]?.address() ?? null
+    return isPort(address) ? { host: address.address, port: address.port } : null
+  }
+
+  /** Stops accepting; resolves when the last connection is gone. */
+  async close(): Promise<void> {
+    const closing = this.#servers.map(server => new Promise(resolve => server.close(resolve)))
+    await Promise.all(closing)
+    this.#servers = []
+  }
+
+  async #openShared(host: string, port: number): Promise<void> {
+    // Sockets that share a port do so with those of other processes too, so one that does not comes first.
+    await this.#open(host, port, false)
+    const taken = this.address?.port ?? port
+    await this.close()
+    while (this.#servers.length < SOCKETS) {
+      try {
+        await this.#open(host, taken, true)
+      } catch (error) {
+        // macOS and Windows cannot share a port.
+        if (!isUnsupported(error)) throw error
+        await this.#open(host, taken, false)
+        return
+      }
+    }
+  }
+
+  async #open(host: string, port: number, reusePort: boolean): Promise<void> {
+    // As node:http makes its own: it ends our side itself, and not with the client's.
+    const server = createServer({ allowHalfOpen: true, noDelay: true }, this.#accept)
+    server.listen({ host, port, backlog: BACKLOG, reusePort })
+    await once(server, 'listening')
+    // Without a listener a failed accept would end the process.
+    server.on('error', this.#failed)
+    this.#servers.push(server)
+  }
+}
+
+function isUnsupported(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOTSUP'
+}
+
+function isPort(address: AddressInfo | string | null): address is AddressInfo {
+  return typeof address === 'object' && address !== null
+}

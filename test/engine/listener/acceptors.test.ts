@@ -1,0 +1,44 @@
+import { connect } from 'node:net'
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { Acceptors } from '../../../src/engine/listener/acceptors.ts'
+import { openDoor, reply } from './support.ts'
+
+void t.test('acceptors: a busy event loop accepts many connections in each of its turns', async t => {
+  const { listener, port } = await openDoor(t, {
+    handle: (_ctx, wire) => {
+      reply(wire, 200, 'ok')
+    }
+  })
+  // The system completes the handshakes; each is then in the backlog.
+  const clients = Array.from({ length: 200 }, () => connect(port, '127.0.0.1'))
+  t.teardown(() => {
+    for (const client of clients) client.destroy()
+  })
+  let turns = 0
+  for (; listener.connections < clients.length && turns < 200; turns++) await turn()
+  t.equal(listener.connections, 200)
+  t.ok(turns <= 50, `${turns} turns`)
+})
+
+void t.test('acceptors: two gateways cannot share a port, and a closed one gives it back', async t => {
+  const acceptors = (): Acceptors => {
+    const made = new Acceptors(
+      socket => socket.destroy(),
+      error => {
+        throw error
+      }
+    )
+    t.teardown(() => made.close())
+    return made
+  }
+  const [first, second] = [acceptors(), acceptors()]
+  await first.listen('127.0.0.1', 0)
+  const port = first.address?.port ?? 0
+  await t.rejects(second.listen('127.0.0.1', port), { code: 'BG_LISTEN_IN_USE' })
+  t.equal(second.address, null)
+  await first.close()
+  t.equal(first.address, null)
+  await second.listen('127.0.0.1', port)
+  t.equal(second.address?.port, port)
+})
