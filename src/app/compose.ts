@@ -56,15 +56,19 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     })
   const shed = parts.services.metrics.counter(
     'boltgate_requests_shed_total',
-    'Requests that were answered with 503 because the gateway was overloaded.'
+    'Requests that were answered with 503 because the gateway was overloaded, by what was behind.',
+    ['reason']
   )
   const load = closers.add(
     new Load({
       clock,
       isPaid: ({ headers }) => hasPaymentCredential(headers),
       probe: () => around.database.sql`select 1`,
-      shed: () => {
-        shed.inc({})
+      shed: reason => {
+        shed.inc({ reason })
+      },
+      report: count => {
+        log.warn({ count }, 'overloaded: requests were answered with 503')
       }
     }),
     part => {

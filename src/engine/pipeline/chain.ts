@@ -46,6 +46,8 @@ export class Chain {
   readonly #done: ReadonlyArray<DoneHook | null>
   readonly #handle: Handle
   readonly #close: ReadonlyArray<() => void | Promise<void>>
+  /** The response hooks of those that answer CORS preflights. */
+  readonly #cors: readonly ResponseHook[]
 
   /** The last of `hooks` is the terminal plugin. Throws when it has no `handle`. */
   constructor(hooks: readonly Hooks[], slotCount: number) {
@@ -63,6 +65,7 @@ export class Chain {
     this.#close = hooks.flatMap(h => (h.close === undefined ? [] : [h.close.bind(h)]))
     this.hasLast = this.#last.some(hook => hook !== null)
     this.answersPreflights = hooks.some(h => h.answersPreflights === true)
+    this.#cors = hooks.flatMap(h => (h.answersPreflights === true && h.response ? [h.response.bind(h)] : []))
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 
@@ -105,6 +108,21 @@ export class Chain {
       if (pending !== undefined) {
         const rest = at - 1
         return pending.then(() => this.#leaveFrom(ctx, head, rest))
+      }
+    }
+  }
+
+  /**
+   * Adds the CORS headers to the response of a request that never enters the chain, which does not wait for them.
+   * `failed` gets the error of a plugin.
+   */
+  permitPages(ctx: Context, head: Head, failed: (error: unknown) => void): void {
+    for (const hook of this.#cors) {
+      try {
+        const pending = hook(ctx, head)
+        if (pending !== undefined) pending.catch(failed)
+      } catch (error) {
+        failed(error)
       }
     }
   }

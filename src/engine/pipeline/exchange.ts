@@ -105,10 +105,15 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     return this.#closed || this.#wire.gone
   }
 
-  /** Answers without running anything, and without a fault: the load reports what it sheds. */
+  /** Answers before the chain is entered, and without a fault: the load reports what it sheds. */
   shed(error: GatewayError): void {
     this.#error = error
-    this.#reply(this.#bytes(error), 'error')
+    const reply = this.#bytes(error)
+    const head: Head = { status: reply.status, headers: replyHeaders(reply), source: 'error' }
+    this.#chain.permitPages(this.ctx, head, fault => {
+      this.#fault(fault)
+    })
+    void this.#head(head, reply)
   }
 
   /** Counts the request into its route's queue until it is answered or forwarded. */

@@ -2,79 +2,109 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Context } from '../message/context.ts'
 import { Unavailable } from '../operations/errors.ts'
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two measurements. */
 const TICK = 50
-/** Milliseconds by which two ticks in a row must be late before requests are shed; one alone may be a pause for memory. */
+/** Event loop delay in milliseconds, in two ticks in a row: one alone may be a garbage collection. */
 const LATE = 250
-/** Milliseconds that a statement may wait for the database before the queues of routes are limited. */
-const SLOW = 150
 /** Requests within two ticks below which a late event loop is no overload: something else blocks it. */
 const ARRIVALS = 32
+/** Latency of an empty statement in milliseconds above which the database is behind. */
+const SLOW = 50
 /** Milliseconds that a request may wait in its route's queue while the database is behind. */
-const WAIT = 300
-/** Paid requests are shed at this many times the lateness and wait of others. */
-const PAID = 1.6
-/** Milliseconds without a slow statement or a shed request until the queues are unlimited again. */
+const WAIT = 200
+/** Requests that any route may have waiting: a burst of a shop is no overload. */
+const BURST = 256
+/** The same once the database has been behind for so many milliseconds: a standing queue adds nothing but latency. */
+const STANDING = 64
+const STANDING_AFTER = 500
+/** Requests by which a queue may grow for each statement that the database answers in time. */
+const GROWTH = 64
+/** Milliseconds without a slow statement or a shed request until the database counts as recovered. */
 const CALM = 2_000
-/** Requests that any route may have waiting. */
-const FLOOR = 256
 /** Milliseconds over which completions are averaged. */
 const WINDOW = 500
+/** Paid requests are shed at this many times the delay and queue length of others. */
+const PAID = 1.6
+/** Least milliseconds between two reports. */
+const REPORT = 1_000
 
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
 
 /** 503 of a request that is shed. */
 export const OVERLOADED = new Unavailable('Service unavailable', 'The gateway is overloaded. Try again in a moment.', 1)
 
+/** What was behind when a request was shed. */
+export type ShedReason = 'event_loop' | 'database'
+
 /** A route's requests that are neither answered nor with an upstream: what they wait for is the gateway's own. */
 export class RouteQueue {
   waiting = 0
-  /** Requests that left the queue. */
-  done = 0
   /** Most requests that may wait. */
   limit = Infinity
   /** Completions per millisecond. */
-  rate = 0
-  seen = 0
-  since = 0
+  #rate = 0
+  #done = 0
+  #seen = 0
+  #since = 0
 
   leave(): void {
     this.waiting--
-    this.done++
+    this.#done++
+  }
+
+  /** Begins to measure completions. */
+  measure(now: number): void {
+    this.#rate = 0
+    this.#seen = this.#done
+    this.#since = now
+  }
+
+  /** Averages in the completions of the last `passed` milliseconds. */
+  measured(now: number, passed: number): void {
+    const weight = Math.min(passed / Math.min(Math.max(now - this.#since, passed), WINDOW), 1)
+    this.#rate += ((this.#done - this.#seen) / passed - this.#rate) * weight
+    this.#seen = this.#done
+  }
+
+  /** Requests that complete within `ms` at the present rate (Little's law). */
+  completing(ms: number): number {
+    return Math.floor(this.#rate * ms)
   }
 }
 
 /** What the load is measured with. */
 interface LoadOptions {
   readonly clock: Clock
-  /** Runs an empty statement: how long it takes is how far the database is behind. */
+  /** Runs an empty statement, whose latency says how far the database is behind. */
   readonly probe: () => PromiseLike<unknown>
   /** Whether a request has a payment credential, valid or not. */
   readonly isPaid: (ctx: Context) => boolean
   /** Called for each request that is shed. */
-  readonly shed: () => void
+  readonly shed: (reason: ShedReason) => void
+  /** Called at most once a second with the number of requests shed since the last call. */
+  readonly report: (count: number) => void
 }
 
 /**
- * Decides which requests are shed. Two resources can fall behind: the event loop, which delays all requests, and the
- * database, which delays the routes that use it. Slow upstreams and providers alone shed nothing.
+ * Decides which requests are shed before they begin. Two resources can fall behind: the event loop, which delays all
+ * requests, and the database, which delays the routes that use it. Slow upstreams and providers alone shed nothing.
  */
 export class Load {
   readonly #options: LoadOptions
-  readonly #busy = new Set<RouteQueue>()
+  readonly #database: DatabaseLoad
   #timer: Timer | null = null
-  /** Monotonic time from which on arrivals are shed: now, in the middle of a late tick, or never. */
-  #shedFrom = Infinity
-  #shedPaidFrom = Infinity
   #tickAt = 0
+  /** Event loop delay at the last tick, and the lesser of the last two. */
   #late = 0
+  #lag = 0
   #arrived = 0
   #arrivedBefore = 0
-  #probedAt: number | null = null
-  #limitedUntil = 0
+  #shed = 0
+  #reportedAt = -Infinity
 
   constructor(options: LoadOptions) {
     this.#options = options
+    this.#database = new DatabaseLoad(options)
   }
 
   start(): void {
@@ -92,62 +122,108 @@ export class Load {
 
   /** Counts a request into its route's queue. */
   enter(queue: RouteQueue): void {
-    if (++queue.waiting < FLOOR || this.#busy.has(queue)) return
-    queue.rate = 0
-    queue.seen = queue.done
-    queue.since = this.#tickAt
-    this.#busy.add(queue)
+    if (++queue.waiting >= BURST) this.#database.watch(queue)
   }
 
-  /** Whether a request is shed. Probes never are, and those with payment credentials are the last. */
+  /** Whether a request is shed. Probes never are, and requests with payment credentials are the last. */
   sheds(ctx: Context, queue: RouteQueue): boolean {
     this.#arrived++
-    if (ctx.startedAt < this.#shedFrom && queue.waiting < queue.limit) return false
-    if (ctx.internal || PROBES.has(ctx.path)) return false
-    if (ctx.startedAt < this.#shedPaidFrom && queue.waiting < queue.limit * PAID && this.#options.isPaid(ctx))
-      return false
-    if (queue.waiting >= queue.limit) this.#limitedUntil = ctx.startedAt + CALM
-    this.#options.shed()
+    const reason = this.#behind(ctx.startedAt, queue, 1)
+    if (reason === null || ctx.internal || PROBES.has(ctx.path)) return false
+    if (this.#behind(ctx.startedAt, queue, PAID) === null && this.#options.isPaid(ctx)) return false
+    if (reason === 'database') this.#database.full(ctx.startedAt)
+    this.#shed++
+    this.#options.shed(reason)
     return true
+  }
+
+  #behind(now: number, queue: RouteQueue, tolerance: number): ShedReason | null {
+    const limit = LATE * tolerance
+    // Late once: what comes after as much of the next tick is late twice.
+    if (this.#lag > limit || (this.#late > limit && now >= this.#tickAt + TICK + limit)) return 'event_loop'
+    return queue.waiting >= queue.limit * tolerance ? 'database' : null
   }
 
   #tick(now: number): void {
     const passed = Math.max(now - this.#tickAt, 1)
     const late = this.#arrived + this.#arrivedBefore < ARRIVALS ? 0 : passed - TICK
-    const lag = Math.min(late, this.#late)
+    this.#lag = Math.min(late, this.#late)
     this.#late = late
+    this.#database.tick(now, passed)
     this.#tickAt = now
     this.#arrivedBefore = this.#arrived
     this.#arrived = 0
-    this.#shedFrom = shedFrom(now, lag, late, LATE)
-    this.#shedPaidFrom = shedFrom(now, lag, late, LATE * PAID)
-    if (this.#busy.size > 0) this.#limit(now, passed)
-  }
-
-  #limit(now: number, passed: number): void {
-    if (this.#probedAt === null) this.#probe(now)
-    else if (now - this.#probedAt > SLOW) this.#limitedUntil = now + CALM
-    const isLimited = now < this.#limitedUntil
-    for (const queue of this.#busy) {
-      const weight = Math.min(passed / Math.min(Math.max(now - queue.since, passed), WINDOW), 1)
-      queue.rate += ((queue.done - queue.seen) / passed - queue.rate) * weight
-      queue.seen = queue.done
-      queue.limit = isLimited ? Math.max(FLOOR, Math.floor(queue.rate * WAIT)) : Infinity
-      if (!isLimited && queue.waiting < FLOOR) this.#busy.delete(queue)
-    }
-  }
-
-  #probe(now: number): void {
-    this.#probedAt = now
-    const answered = (): void => {
-      this.#probedAt = null
-    }
-    // A database that refuses is not behind; whoever needs it is answered by its error.
-    this.#options.probe().then(answered, answered)
+    if (this.#shed === 0 || now - this.#reportedAt < REPORT) return
+    this.#options.report(this.#shed)
+    this.#shed = 0
+    this.#reportedAt = now
   }
 }
 
-/** The time from which on arrivals are shed, with the lateness of the last two ticks and of the last one. */
-function shedFrom(now: number, lag: number, late: number, limit: number): number {
-  return lag > limit ? now : late > limit ? now + TICK + limit : Infinity
+/**
+ * Limits the queues of routes by how fast the database answers. A long queue alone may wait for a slow provider, so
+ * an empty statement tells the two apart: as long as it is answered in time queues may grow, by `GROWTH` for each.
+ */
+class DatabaseLoad {
+  readonly #clock: Clock
+  readonly #send: LoadOptions['probe']
+  readonly #queues = new Set<RouteQueue>()
+  #sentAt: number | null = null
+  #behindSince: number | null = null
+  #behindUntil = 0
+
+  constructor({ clock, probe }: LoadOptions) {
+    this.#clock = clock
+    this.#send = probe
+  }
+
+  /** Called with each request of a queue that is longer than a burst. */
+  watch(queue: RouteQueue): void {
+    if (!this.#queues.has(queue)) {
+      this.#queues.add(queue)
+      queue.measure(this.#clock.monotonic())
+      queue.limit = this.#behindSince === null ? BURST + GROWTH : BURST
+    }
+    if (queue.waiting + GROWTH / 2 > queue.limit) this.#probe()
+  }
+
+  /** Called with each request that a full queue sheds. */
+  full(now: number): void {
+    if (this.#behindSince !== null) this.#behindUntil = now + CALM
+  }
+
+  tick(now: number, passed: number): void {
+    if (this.#queues.size === 0) return
+    // Measured at the tick before: an answer that the event loop was too late to read is none of the database's delay.
+    if (this.#sentAt !== null && now - passed - this.#sentAt > SLOW) {
+      this.#behindSince ??= now
+      this.#behindUntil = now + CALM
+    } else if (now >= this.#behindUntil) this.#behindSince = null
+    for (const queue of this.#queues) {
+      queue.measured(now, passed)
+      if (this.#behindSince !== null) queue.limit = this.#limit(queue, now - this.#behindSince)
+      else if (queue.waiting < BURST) {
+        queue.limit = Infinity
+        this.#queues.delete(queue)
+      }
+    }
+    this.#probe()
+  }
+
+  #limit(queue: RouteQueue, behindFor: number): number {
+    return Math.max(behindFor < STANDING_AFTER ? BURST : STANDING, queue.completing(WAIT))
+  }
+
+  #probe(): void {
+    if (this.#sentAt !== null) return
+    const sentAt = this.#clock.monotonic()
+    this.#sentAt = sentAt
+    const answered = (): void => {
+      this.#sentAt = null
+      if (this.#behindSince !== null || this.#clock.monotonic() - sentAt > SLOW) return
+      for (const queue of this.#queues) queue.limit = Math.max(queue.limit, queue.waiting + GROWTH)
+    }
+    // A database that refuses is not behind: requests that need it are answered by its error.
+    this.#send().then(answered, answered)
+  }
 }

@@ -52,7 +52,8 @@ export interface Hooks {
   close?(): void | Promise<void>
   /**
    * Its `request` answers whatever has `preflight`: a CORS preflight comes to the route of the request that it
-   * announces, where that route's chain has such a plugin.
+   * announces, where that route's chain has such a plugin. Its `response` also gets the 503 of requests that an
+   * overloaded gateway refuses before any `request` hook.
    */
   answersPreflights?: boolean
   /** The kind of principal that every request has which went past here; for what an operation behind it needs. */

@@ -115,7 +115,9 @@ export class Snapshot implements ExchangeEvents {
 
   #run(ctx: Context, wire: Wire, chain: Chain): void {
     const exchange = new Exchange(ctx, wire, chain, this)
-    if (this.#load?.sheds(ctx, chain.queue) === true) exchange.shed(OVERLOADED)
+    // A refused preflight would hide the 503 from the page.
+    const isPreflight = ctx.preflight === 'own' && chain.answersPreflights
+    if (!isPreflight && this.#load?.sheds(ctx, chain.queue) === true) exchange.shed(OVERLOADED)
     else {
       // A client that still sends its body keeps nothing of ours busy.
       if (this.#load !== null && !ctx.body.unfinished) exchange.enter(this.#load)

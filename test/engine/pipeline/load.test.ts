@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { Chain } from '../../../src/engine/pipeline/chain.ts'
-import { Load } from '../../../src/engine/pipeline/load.ts'
+import { Load, type ShedReason } from '../../../src/engine/pipeline/load.ts'
 import { NO_ROUTE } from '../../../src/engine/pipeline/route.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
 import { Snapshot, type CompiledRoute } from '../../../src/engine/pipeline/snapshot.ts'
@@ -17,9 +17,18 @@ async function overloadable(t: Test, fastLane: boolean) {
   const entered: string[] = []
   let ended = 0
   let shed = 0
+  const reasons = new Set<ShedReason>()
+  const reports: number[] = []
   let statements: Array<() => void> = []
   const chain = new Chain(
     [
+      {
+        answersPreflights: true,
+        request: ctx => (ctx.preflight === null ? undefined : { status: 204, headers: [], body: null }),
+        response(_ctx, { headers }) {
+          headers.set('Access-Control-Allow-Origin', '*')
+        }
+      },
       {
         request(ctx) {
           entered.push(ctx.path)
@@ -41,8 +50,12 @@ async function overloadable(t: Test, fastLane: boolean) {
       new Promise<void>(resolve => {
         statements.push(resolve)
       }),
-    shed: () => {
+    shed: reason => {
       shed++
+      reasons.add(reason)
+    },
+    report: count => {
+      reports.push(count)
     }
   })
   load.start()
@@ -78,6 +91,14 @@ async function overloadable(t: Test, fastLane: boolean) {
     entered,
     client,
     send,
+    reasons,
+    reports,
+    preflight: async () => {
+      client.send(
+        'OPTIONS /quote HTTP/1.1\r\nHost: h\r\nOrigin: https://a.example\r\nAccess-Control-Request-Method: GET\r\n\r\n'
+      )
+      return (await client.response()).status
+    },
     statuses: async () => [
       (await send('/quote')).status,
       (await send('/quote', PAID)).status,
@@ -120,7 +141,7 @@ for (const fastLane of [true, false]) {
   })
 
   void t.test(`load: a shed request gets 503 with Retry-After and keeps its connection (${where})`, async t => {
-    const { clock, load, queue, send, client, counts } = await overloadable(t, fastLane)
+    const { clock, load, queue, send, preflight, client, counts, reasons } = await overloadable(t, fastLane)
     for (let count = 0; count < 256; count++) load.enter(queue)
     clock.advance(300)
     const response = await send('/quote')
@@ -128,12 +149,67 @@ for (const fastLane of [true, false]) {
     t.equal(response.header('retry-after'), '1')
     t.equal(response.header('cache-control'), 'no-store')
     t.equal(response.header('connection'), 'keep-alive')
+    t.equal(response.header('access-control-allow-origin'), '*', 'pages can read it')
     t.match(JSON.parse(response.body.toString()), { error: 'Service unavailable', message: /overloaded/ })
+    t.equal(await preflight(), 204, 'a refused preflight would hide it')
     client.send('GET /quote HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n')
     t.equal((await client.response()).header('connection'), 'close')
     t.match(counts(), { entered: 0, ended: 0, shed: 2 })
+    t.same([...reasons], ['database'])
   })
 }
+
+void t.test('load: a queue grows only as fast as the database answers', async t => {
+  const { clock, load, queue, statuses, answer } = await overloadable(t, true)
+  const fill = (count: number): void => {
+    while (queue.waiting < count) load.enter(queue)
+  }
+  fill(400)
+  t.same(await statuses(), [503, 200, 200, 200], 'the database has not answered yet')
+  for (const count of [500, 600, 700, 1_000]) {
+    clock.advance(40)
+    await answer()
+    t.same(await statuses(), [200, 200, 200, 200], 'a database that answers in time sheds nothing')
+    load.enter(queue)
+    fill(Math.min(count, queue.limit - 1))
+  }
+  clock.advance(60)
+  await answer()
+  fill(queue.limit)
+  t.same(await statuses(), [503, 200, 200, 200], 'a slow answer lets nothing grow')
+})
+
+void t.test('load: an event loop that reads the answer late does not make the database slow', async t => {
+  const { clock, load, queue, answer } = await overloadable(t, true)
+  for (let count = 0; count < 256; count++) load.enter(queue)
+  clock.leap(500)
+  await answer()
+  clock.advance(50)
+  t.equal(queue.limit, 320)
+})
+
+void t.test('load: a standing queue is kept shorter than a burst', async t => {
+  const { clock, load, queue } = await overloadable(t, true)
+  for (let count = 0; count < 256; count++) load.enter(queue)
+  clock.advance(200)
+  t.equal(queue.limit, 256)
+  clock.advance(2_000)
+  t.equal(queue.limit, 64)
+})
+
+void t.test('load: shed requests are reported once a second with their number', async t => {
+  const { clock, load, queue, send, reports, reasons } = await overloadable(t, true)
+  for (let count = 0; count < 256; count++) load.enter(queue)
+  clock.advance(300)
+  await send('/quote')
+  clock.advance(50)
+  for (let count = 0; count < 3; count++) await send('/quote')
+  clock.advance(900)
+  t.same(reports, [1])
+  clock.advance(1_000)
+  t.same(reports, [1, 3])
+  t.same([...reasons], ['database'])
+})
 
 void t.test('load: a route whose queue grows while the database is slow sheds, and recovers', async t => {
   const { clock, load, queue, statuses, answer } = await overloadable(t, true)
@@ -141,19 +217,16 @@ void t.test('load: a route whose queue grows while the database is slow sheds, a
     for (let entered = 0; entered < count; entered++) load.enter(queue)
   }
   wait(1_000)
-  clock.advance(100)
-  await answer()
-  clock.advance(100)
-  await answer()
-  t.same(await statuses(), [200, 200, 200, 200], 'a database that answers in time sheds nothing')
   clock.advance(300)
   t.same(await statuses(), [503, 503, 200, 200])
   for (let left = 0; left < 700; left++) queue.leave()
   clock.advance(50)
-  t.ok(queue.limit > 300, 'a database that completes requests may have more of them waiting')
+  t.ok(queue.limit > 280, 'a database that completes requests may have more of them waiting')
   clock.advance(5_000)
-  t.same(await statuses(), [503, 200, 200, 200], 'the limit falls when it completes none')
-  for (let left = 0; left < 300; left++) queue.leave()
+  t.same(await statuses(), [503, 503, 200, 200], 'the limit falls when it completes none')
+  for (let left = 0; left < 200; left++) queue.leave()
+  t.same(await statuses(), [503, 200, 200, 200], 'paid requests are the last')
+  for (let left = 0; left < 100; left++) queue.leave()
   t.same(await statuses(), [200, 200, 200, 200])
   for (let ticks = 0; ticks < 42; ticks++) {
     await answer()
