@@ -97,8 +97,14 @@ export class Meter {
 
   #metering(model: string | null, prices: UnitPrices, rates: Rates, estimate: Usage): Metering {
     const { per } = this.config
-    const cost = (usage: Usage): number => costOf(prices, usage, per, rates)
-    return { model, reservedMsat: Math.max(1, cost(estimate)), input: estimate.input, cost }
+    const reservedMsat = Math.max(1, costOf(prices, estimate, per, rates))
+    const cost = (usage: Usage): number => {
+      const asOutput = costOf(prices, usage, per, rates)
+      if (usage.isTotal !== true) return asOutput
+      const asInput = costOf(prices, { input: usage.output, output: 0 }, per, rates)
+      return Math.min(reservedMsat, Math.max(asInput, asOutput))
+    }
+    return { model, reservedMsat, input: estimate.input, cost }
   }
 
   async #estimate(ctx: Context): Promise<Usage> {

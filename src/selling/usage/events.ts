@@ -61,13 +61,13 @@ export class EventUsage implements UsageReader, EventVisitor {
     if (isWhole) this.#reader.end()
     if (isWhole && !this.#hasEvents) return { input: 0, output: 0 }
     if (!isWhole && !this.#isOver) return null
-    const { input, output } = this.#totals.usage
+    const { input, output, ...rest } = this.#totals.usage
     if (this.#hasFailed) {
       const delivered = this.#form.isUnitByEvent ? this.#delivered : (output ?? 0)
       if (delivered === 0) return { input: 0, output: 0 }
-      return { input: input ?? this.#inputEstimate, output: Math.max(delivered, output ?? 0) }
+      return { input: input ?? this.#inputEstimate, output: Math.max(delivered, output ?? 0), ...rest }
     }
-    return input === undefined || output === undefined ? null : { input, output }
+    return input === undefined || output === undefined ? null : { input, output, ...rest }
   }
 
   data(bytes: Buffer, from: number, to: number): void {
@@ -95,7 +95,8 @@ export class EventUsage implements UsageReader, EventVisitor {
   #text(): void {
     const { values, hasContent } = this.#scan
     if (this.#totals.take(values)) {
-      const { output = 0 } = this.#totals.usage
+      const { output: said = 0, isTotal = false } = this.#totals.usage
+      const output = isTotal ? 0 : said
       this.#isNewOutput = output !== this.#output
       this.#output = output
     }

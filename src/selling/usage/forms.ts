@@ -117,7 +117,11 @@ export const OPENAI: UsageForm = formOf(
     isUnitByEvent: true,
     usage([prompt, input, completion, output, total]) {
       const goesIn = largest(prompt, input)
-      if (goesIn === undefined) return partial(undefined, largest(completion, output))
+      const comesOut = largest(completion, output)
+      if (goesIn === undefined)
+        return comesOut === undefined && typeof total === 'number'
+          ? { input: 0, output: total, isTotal: true }
+          : partial(undefined, comesOut)
       const rest = typeof total === 'number' ? Math.max(0, total - goesIn) : undefined
       // An embedding has no completion.
       const isSilent = completion === undefined && output === undefined

@@ -23,8 +23,8 @@ export class JsonUsage implements UsageReader {
 
   read(isWhole: boolean): Usage | null {
     if (!isWhole || !this.#scan.isComplete) return null
-    const { input, output } = this.#totals.usage
+    const { input, output, ...rest } = this.#totals.usage
     if (this.#hasFailed && (output ?? 0) === 0) return { input: 0, output: 0 }
-    return input === undefined || output === undefined ? null : { input, output }
+    return input === undefined || output === undefined ? null : { input, output, ...rest }
   }
 }

@@ -2,6 +2,8 @@
 export interface Usage {
   readonly input: number
   readonly output: number
+  /** `output` is all units, in and out: which were which was not reported. */
+  readonly isTotal?: true
 }
 
 /** Reads the usage of one response while its bytes pass, in bounded memory. */

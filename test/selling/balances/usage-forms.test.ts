@@ -213,3 +213,18 @@ t.test('events of a stream are counted here', async t => {
   t.same(streamed(answer), { charged_msat: 300, balance_msat: 99_700 })
   t.equal(told(await ask({ status: 502, body: '' }))[1], '99700')
 })
+
+t.test('a total alone costs the higher of both prices, and no more than was reserved', async t => {
+  const prices = '{ input: 100 msat, output: 400 msat }'
+  const { ask, left } = await metered(
+    t,
+    `{ bundle: 100 sats, prices: ${prices}, usage: openai, estimate: { else: 9 } }`
+  )
+  for (const [total, expected] of [
+    [5, 98_000],
+    [50, 94_400]
+  ] as const) {
+    await ask({ body: JSON.stringify({ usage: { total_tokens: total } }) })
+    t.equal(await left(), expected)
+  }
+})

@@ -39,6 +39,7 @@ t.test('JSON responses say what they used, in each of their forms', async t => {
     }),
     { input: 112, output: 3 }
   )
+  t.same(json(OPENAI, { usage: { total_tokens: 21 } }), { input: 0, output: 21, isTotal: true })
   t.same(json(memberForm(['usage', 'total']), { usage: { total: 2.1 } }), { input: 0, output: 3 }, 'rounded up')
   for (const nothing of [
     {},
