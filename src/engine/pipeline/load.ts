@@ -169,6 +169,8 @@ class DatabaseLoad {
   readonly #send: LoadOptions['probe']
   readonly #queues = new Set<RouteQueue>()
   #sentAt: number | null = null
+  /** The last answer took more than `SLOW`. */
+  #wasSlow = false
   #behindSince: number | null = null
   #behindUntil = 0
 
@@ -196,8 +198,7 @@ class DatabaseLoad {
     if (this.#queues.size === 0) return
     // Measured at the tick before: an answer that the event loop was too late to read is none of the database's delay.
     if (this.#sentAt !== null && now - passed - this.#sentAt > SLOW) {
-      this.#behindSince ??= now
-      this.#behindUntil = now + CALM
+      this.#fallBehind(now)
     } else if (now >= this.#behindUntil) this.#behindSince = null
     for (const queue of this.#queues) {
       queue.measured(now, passed)
@@ -210,6 +211,11 @@ class DatabaseLoad {
     this.#probe()
   }
 
+  #fallBehind(now: number): void {
+    this.#behindSince ??= now
+    this.#behindUntil = now + CALM
+  }
+
   #limit(queue: RouteQueue, behindFor: number): number {
     return Math.max(behindFor < STANDING_AFTER ? BURST : STANDING, queue.completing(WAIT))
   }
@@ -220,7 +226,12 @@ class DatabaseLoad {
     this.#sentAt = sentAt
     const answered = (): void => {
       this.#sentAt = null
-      if (this.#behindSince !== null || this.#clock.monotonic() - sentAt > SLOW) return
+      const now = this.#clock.monotonic()
+      const isSlow = now - sentAt > SLOW
+      // Twice: an event loop whose turns all take that long keeps requests waiting as a slow database does.
+      if (isSlow && this.#wasSlow) this.#fallBehind(now)
+      this.#wasSlow = isSlow
+      if (isSlow || this.#behindSince !== null) return
       for (const queue of this.#queues) queue.limit = Math.max(queue.limit, queue.waiting + GROWTH)
     }
     // A database that refuses is not behind: requests that need it are answered by its error.
