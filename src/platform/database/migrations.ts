@@ -100,8 +100,9 @@ async function step(
   const next = isShared ? missing.slice(0, 1) : missing
   for (const [at, migration] of next.entries()) {
     if (applied.length > 0) progress.begins(migration.name, at, missing.length)
-    await run(migration, tx)
+    // First, so that the migration's locks are held for no round trip more than its own.
     await tx`insert into schema_migrations (name, checksum, applied_at) values (${migration.name}, ${checksumOf(migration)}, ${progress.now()})`
+    await run(migration, tx)
   }
   progress.ran(next)
   return next.length === missing.length

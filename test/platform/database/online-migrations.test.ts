@@ -41,9 +41,13 @@ const FORBIDDEN: ReadonlyArray<readonly [what: string, pattern: RegExp, table?: 
 function faultsOf(statements: string): string[] {
   const text = statements.replaceAll(/--.*$/gm, '').toLowerCase()
   const own = new Set([...text.matchAll(/create\s+table\s+(?:if\s+not\s+exists\s+)?(\w+)/g)].map(([, table]) => table))
-  return FORBIDDEN.flatMap(([what, pattern, table]) =>
+  const faults = FORBIDDEN.flatMap(([what, pattern, table]) =>
     [...text.matchAll(pattern)].some(match => table === undefined || !own.has(match[table])) ? [what] : []
   )
+  const altered = new Set([...text.matchAll(/alter\s+table\s+(\w+)/g)].map(([, table]) => table))
+  return altered.difference(own).size > 1
+    ? [...faults, 'the first table stays locked while others are waited for']
+    : faults
 }
 
 t.test('migrations: none since the rule keeps running gateways waiting on a large table', t => {
@@ -70,7 +74,8 @@ t.test('migrations: the rule knows the forbidden kinds, and lets pass what takes
     'alter table challenges rename to d',
     'alter table challenges drop column b',
     'create table x (a int); drop table challenges',
-    'lock table challenges'
+    'lock table challenges',
+    'alter table challenges add column b text; alter table payments add column b text'
   ])
     t.equal(faultsOf(statement).length, 1, statement)
   for (const statement of [
