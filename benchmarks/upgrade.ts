@@ -189,8 +189,6 @@ async function main(): Promise<void> {
     await pause(seconds * 500)
     port = after.port
     await pause(seconds * 500)
-    over.abort()
-    await Promise.all([traffic, locks])
     process.stdout.write(`Ready after ${took.toFixed(0)} ms\n\n`)
     process.stdout.write(
       after
@@ -200,6 +198,8 @@ async function main(): Promise<void> {
         .join('\n')
     )
   } finally {
+    over.abort()
+    await Promise.all([traffic, locks])
     await after.stop()
   }
   const cell = (kind: string, of: Asked['phase']): string => {
