@@ -7,7 +7,7 @@ import { systemClock } from '../src/platform/system/clock.ts'
 import { silentLog } from '../src/platform/telemetry/log.ts'
 import { fill, fillMerchants, FILLINGS } from './growth/rows.ts'
 import { percentiles } from './measure/statistics.ts'
-import { mintCredentials, startBoltgate } from './peers/boltgate.ts'
+import { mintCredentials, startBoltgate, type GatewayTarget } from './peers/boltgate.ts'
 import { makeFolder, removeFolder } from './rig/child.ts'
 import { startServers } from './rig/servers.ts'
 import { startUpstream } from './upstream/upstream.ts'
@@ -181,8 +181,9 @@ async function main(): Promise<void> {
   const locks = lookAtLocks(over.signal)
   phase = 'during'
   const begun = performance.now()
-  const after = await startBoltgate(place, { name: 'after', servers, shares: join(folder, 'before-data') })
+  let after: GatewayTarget | null = null
   try {
+    after = await startBoltgate(place, { name: 'after', servers, shares: join(folder, 'before-data') })
     const took = performance.now() - begun
     phase = 'after'
     // The older one still serves for a while, as in a rolling upgrade; then the newer one does.
@@ -200,7 +201,7 @@ async function main(): Promise<void> {
   } finally {
     over.abort()
     await Promise.all([traffic, locks])
-    await after.stop()
+    await after?.stop()
   }
   const cell = (kind: string, of: Asked['phase']): string => {
     const ms = asked.filter(one => one.kind === kind && one.phase === of).map(one => one.ms)
