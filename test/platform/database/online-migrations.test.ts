@@ -45,7 +45,7 @@ function faultsOf(statements: string): string[] {
     [...text.matchAll(pattern)].some(match => table === undefined || !own.has(match[table])) ? [what] : []
   )
   const altered = new Set([...text.matchAll(/alter\s+table\s+(\w+)/g)].map(([, table]) => table))
-  return altered.difference(own).size > 1
+  return [...altered].filter(table => !own.has(table)).length > 1
     ? [...faults, 'the first table stays locked while others are waited for']
     : faults
 }
