@@ -11,21 +11,24 @@ import {
   type Context,
   type Hooks,
   type Principal,
-  type Reply
+  type Reply,
+  KEY_INVALID,
+  NOT_SIGNED_IN
 } from '../src/index.ts'
 
-const keyMissing = (): LongError => new LongError(401, 'API key required', 'Send the API key in the header X-API-Key.')
+const keyMissing = (): LongError =>
+  new LongError(KEY_INVALID, 'API key required', 'Send the API key in the header X-API-Key.')
 
 // One text for every reason: wrong, replaced, deactivated, or a key of the other role (decisions 25 and 29).
 const keyInvalid = (): LongError =>
-  new LongError(401, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
+  new LongError(KEY_INVALID, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
 // Nobody is asked for a key on a page: decision 26.
 const sessionMissing = (headers: readonly string[]): LongError =>
   new LongError(
-    401,
+    NOT_SIGNED_IN,
     'Authentication required',
     'Nobody is signed in here, or the session has ended. Sign in at /sign-in, or send an API key in X-API-Key.',
     {},

@@ -9,7 +9,9 @@ import {
   type AdminPrincipal,
   type Context,
   type Reply,
-  type UpstreamRequest
+  type UpstreamRequest,
+  FORBIDDEN,
+  KEY_INVALID
 } from '../src/index.ts'
 
 /** Name of the cookie that stands for the key in a browser. */
@@ -23,13 +25,13 @@ const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
 const keyMissing = (): LongError =>
   new LongError(
-    401,
+    KEY_INVALID,
     'API key required',
     'Send the admin key in the header X-Admin-Key, or open /jobs?adminKey= with it.'
   )
-const keyInvalid = (): LongError => new LongError(401, 'Invalid API key', 'The admin key is not valid.')
+const keyInvalid = (): LongError => new LongError(KEY_INVALID, 'Invalid API key', 'The admin key is not valid.')
 const otherSite = (): LongError =>
-  new LongError(403, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
+  new LongError(FORBIDDEN, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
 
 /** How the caller shows who it is; `how` decides what else must hold. */
 type Shown =

@@ -16,7 +16,8 @@ import {
   type ReadonlyHeaders,
   type ReplayRecord,
   type Timer,
-  type Reply
+  type Reply,
+  VALIDATION
 } from '../src/index.ts'
 
 const longestKey = 256
@@ -164,12 +165,7 @@ export default definePlugin({
         const key = keyOf(ctx.headers)
         if (key === null) return
         if (key.length > longestKey)
-          throw new ShortError(
-            400,
-            `Idempotency key must not exceed ${longestKey} characters.`,
-            [],
-            'BG_IDEMPOTENCY_KEY_TOO_LONG'
-          )
+          throw new ShortError(VALIDATION, `Idempotency key must not exceed ${longestKey} characters.`)
         // None of the parts before the key can hold a space, so no two requests share a text by chance.
         return guarded(ctx, key, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
       },

@@ -69,7 +69,6 @@ const ROOMS: Readonly<Record<string, ReadonlyArray<string | readonly string[]>>>
     ['listener', 'lane'],
     'pipeline',
     ['message', 'operations', 'formats'],
-    'errors',
     ['sections', 'config', 'checks']
   ],
   platform: ['jobs', 'database', 'state', 'keys', 'telemetry', 'system']

@@ -7,7 +7,7 @@ import { keys, keysUsage } from './commands/keys.ts'
 import { mint, mintUsage } from './commands/mint.ts'
 import { openapi, openapiUsage } from './commands/openapi.ts'
 import { describe, startCode, withCode } from './commands/explain.ts'
-import { outliveReaders, processOutput, UsageError, type Output } from './cli/output.ts'
+import { outliveReaders, processOutput, UsageError, type Output, USAGE } from './cli/output.ts'
 import { pay, payUsage } from './commands/pay.ts'
 import { revoke, revokeUsage } from './commands/revoke.ts'
 import { routes, routesUsage } from './commands/routes.ts'
@@ -53,7 +53,7 @@ export async function main(args: readonly string[], out: Output = processOutput)
   const command = commands.get(name)
   if (command === undefined) {
     const meant = didYouMean(nearest(name, commands.keys()))
-    out.complain(withCode(`There is no command "${name}"${meant === '' ? '.' : meant}\n\n${overview()}`, 'BG_USAGE'))
+    out.complain(withCode(`There is no command "${name}"${meant === '' ? '.' : meant}\n\n${overview()}`, USAGE.code))
     return 2
   }
   if (rest.includes('--help') || rest.includes('-h')) {
@@ -88,7 +88,7 @@ function explain(error: unknown, command: Command, out: Output): number {
   if (error instanceof Error && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS')) {
     const [, option] = /^Unknown option '(--[^'=]*)/.exec(error.message) ?? []
     const meant = option === undefined ? undefined : nearest(option, command.usage.match(/--[a-z-]+/g) ?? [])
-    out.complain(withCode(`${error.message}${didYouMean(meant)}\n\n${command.usage}`, 'BG_USAGE'))
+    out.complain(withCode(`${error.message}${didYouMean(meant)}\n\n${command.usage}`, USAGE.code))
     return 2
   }
   out.complain(withCode(describe(error), startCode(error)))

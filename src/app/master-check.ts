@@ -1,11 +1,18 @@
 import type { Database } from '../platform/database/database.ts'
-import { UnsealError, type Sealer } from '../platform/keys/secrets.ts'
+import { UNSEAL, UnsealError, type Sealer } from '../platform/keys/secrets.ts'
 import type { Log } from '../platform/telemetry/log.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+const MASTER_MISMATCH = defineError('BG_MASTER_SECRET_MISMATCH', {
+  cause:
+    'The database was used with a different master secret; sold tokens and saved provider keys would stop working.',
+  fix: 'Restore `secrets.master` (`BOLTGATE_SECRET`) or `master.key`. To rotate, keep the old secret under `secrets.previous`. If it is lost: `boltgate keys adopt`.'
+})
 
 /** The database was used with a master secret that is not configured. The message names the ways out. */
 export class MasterSecretMismatch extends Error {
   override name = 'MasterSecretMismatch'
-  readonly code = 'BG_MASTER_SECRET_MISMATCH'
+  readonly code = MASTER_MISMATCH.code
 
   constructor() {
     super(
@@ -37,7 +44,7 @@ export async function checkMaster(database: Database, sealer: Sealer, log: Log):
   if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
   if (values.foreign > 0)
     log.warn(
-      { code: 'BG_UNSEAL', values: values.foreign },
+      { code: UNSEAL.code, values: values.foreign },
       'Some stored secrets were sealed with a master secret that is not configured, so their accounts cannot use them. Put that secret under secrets.previous'
     )
 }

@@ -20,6 +20,7 @@ import session from '../../plugins/session.ts'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
 import throttle from '../../plugins/throttle.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
+import type { ConfigurationCode } from '../engine/config/diagnose.ts'
 
 /** The gateway's own plugins by name. */
 export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
@@ -68,7 +69,7 @@ function resolveOwnName(): void {
 /** The file is no plugin. */
 class PluginFileError extends Error {
   override name = 'PluginFileError'
-  readonly code = 'BG_PLUGIN_FILE'
+  readonly code: ConfigurationCode = 'BG_PLUGIN_SETUP'
 }
 
 /**

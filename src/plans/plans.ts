@@ -1,5 +1,12 @@
 import { ShortError } from '../engine/operations/errors.ts'
 import { planNames, type PlanTier } from '../accounts/merchants/plans.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+export const PLAN_NOT_SOLD = defineError('BG_PLAN_NOT_SOLD', {
+  status: 400,
+  cause: 'The plan is unknown, retired, free, or sold and changed by contact only.',
+  fix: 'Choose a plan listed in `error`, or contact the operator.'
+})
 
 /**
  * Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165).
@@ -18,15 +25,13 @@ export function parseSoldPlan(text: string): SoldPlan {
   const allowed = 'Allowed: individual.'
   if (contactOnly.has(text))
     throw new ShortError(
-      400,
-      `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`,
-      [],
-      'BG_PLAN_NOT_SOLD'
+      PLAN_NOT_SOLD,
+      `The plan ${planNames.l402} is sold by contact only, so it has no checkout. ${allowed}`
     )
   if (text === 'free')
-    throw new ShortError(400, `The free plan costs nothing and needs no checkout. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
-  if (retired.has(text)) throw new ShortError(400, `The plan ${text} is retired. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
-  throw new ShortError(400, `Unknown plan. ${allowed}`, [], 'BG_PLAN_NOT_SOLD')
+    throw new ShortError(PLAN_NOT_SOLD, `The free plan costs nothing and needs no checkout. ${allowed}`)
+  if (retired.has(text)) throw new ShortError(PLAN_NOT_SOLD, `The plan ${text} is retired. ${allowed}`)
+  throw new ShortError(PLAN_NOT_SOLD, `Unknown plan. ${allowed}`)
 }
 
 /** A publicly listed plan. */

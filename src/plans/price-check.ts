@@ -4,6 +4,14 @@ import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
 import { planPricesUsd, soldPlans, type SoldPlan } from './plans.ts'
 import type { BilledPrice, BillingProvider } from './provider.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+const PLAN_NOT_FOR_SALE = defineError('BG_PLAN_NOT_FOR_SALE', {
+  status: 503,
+  title: 'Plan not for sale',
+  cause: 'The price at the billing provider differs from the listed one, or cannot be read.',
+  fix: 'The operator corrects the price as the log says.'
+})
 
 /** What the check asks. */
 export interface PriceCheckParts {
@@ -65,7 +73,7 @@ export class PriceCheck {
     const { wrong } = believed ? last : await this.#look(plan)
     if (wrong === null) return
     throw new Unavailable(
-      'Plan not for sale',
+      PLAN_NOT_FOR_SALE,
       `The plan ${plan} cannot be bought by card at the moment: its price at the billing provider is not the listed one. ` +
         'The operator finds in the log what has to be corrected.',
       COME_BACK

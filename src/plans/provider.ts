@@ -1,5 +1,11 @@
 import type { PlanTier } from '../accounts/merchants/plans.ts'
 import type { SoldPlan } from './plans.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+const BILLING_PROVIDER = defineError('BG_BILLING_PROVIDER', {
+  cause: 'A request to the billing provider failed or was rejected.',
+  fix: 'Check `billing.key`, and the status page of the provider.'
+})
 
 /** Kinds of billing providers. */
 export type BillingKind = 'stripe' | 'sandbox'
@@ -80,7 +86,7 @@ export type BillingFault =
 /** The billing provider did not do what it was asked. */
 export class BillingError extends Error {
   override name = 'BillingError'
-  readonly code = 'BG_BILLING_PROVIDER'
+  readonly code = BILLING_PROVIDER.code
   readonly fault: BillingFault
 
   constructor(fault: BillingFault, message: string, cause?: unknown) {

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../engine/config/schema.ts'
+import { INVALID_STATE, NOTIFICATION_UNREADABLE, UNAUTHORIZED } from '../engine/operations/error-kinds.ts'
 import { ConfigurationMissing, LongError, ShortError, Unavailable } from '../engine/operations/errors.ts'
 import { invalidField } from '../engine/operations/validation.ts'
 import { planNames } from '../accounts/merchants/plans.ts'
@@ -8,11 +9,25 @@ import { freshId } from '../platform/system/ids.ts'
 import { periodic, queue, type JobDeclaration, type JsonObject, type Jobs } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import { isLive } from './current.ts'
-import { listedPlans, parseSoldPlan, type ListedPlan } from './plans.ts'
+import { listedPlans, parseSoldPlan, type ListedPlan, PLAN_NOT_SOLD } from './plans.ts'
 import { BillingError, isCardSubscription, type BillingProvider } from './provider.ts'
 import type { PriceCheck } from './price-check.ts'
 import type { PlanCheckoutInput } from './schema.ts'
 import type { CardSubscriptions } from './subscriptions.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+const BILLING_FAILED = defineError('BG_BILLING_FAILED', {
+  status: 502,
+  cause: 'The billing provider rejected the request.',
+  fix: 'The operator checks `billing.key` and the log.'
+})
+
+const BILLING_UNAVAILABLE = defineError('BG_BILLING_UNAVAILABLE', {
+  status: 503,
+  title: 'Billing provider unavailable',
+  cause: 'The billing provider cannot be reached.',
+  fix: 'Retry after `Retry-After`.'
+})
 
 /** What billing by card is made of. */
 export interface BillingParts {
@@ -151,7 +166,7 @@ export class Billing {
     const address = this.#address('/returnUrl', returnUrl) ?? returnUrl
     if (merchant.billingCustomerId === null)
       throw new ShortError(
-        400,
+        INVALID_STATE,
         'This account has no subscription by card, so there is nothing to manage. Buy a plan over /api/billing/create-checkout-session first.'
       )
     return await this.#asking(provider.portal(merchant.billingCustomerId, address))
@@ -203,14 +218,15 @@ export class Billing {
         'the billing provider did not do what it was asked'
       )
       if (error.fault !== 'away')
-        throw new LongError(502, 'Billing provider error', 'The billing provider refused the request.', {}, [], error)
-      throw new Unavailable(
-        'Billing provider unavailable',
-        'The billing provider cannot be reached at the moment.',
-        5,
-        {},
-        error
-      )
+        throw new LongError(
+          BILLING_FAILED,
+          'Billing provider error',
+          'The billing provider refused the request.',
+          {},
+          [],
+          error
+        )
+      throw new Unavailable(BILLING_UNAVAILABLE, 'The billing provider cannot be reached at the moment.', 5, {}, error)
     }
   }
 }
@@ -219,15 +235,13 @@ export class Billing {
 function refuseSecond({ tier, billingSubscriptionId, subscriptionStatus }: Merchant): void {
   if (tier === 'l402')
     throw new ShortError(
-      400,
-      `This account is on the plan ${planNames.l402}, which is changed by contact only.`,
-      [],
-      'BG_PLAN_BY_CONTACT'
+      PLAN_NOT_SOLD,
+      `This account is on the plan ${planNames.l402}, which is changed by contact only.`
     )
   if (billingSubscriptionId === null || !isCardSubscription(billingSubscriptionId)) return
   if (isLive(subscriptionStatus) || subscriptionStatus === 'past_due') {
     throw new ShortError(
-      400,
+      INVALID_STATE,
       'This account has a subscription already. Change its card or cancel it over /api/billing/customer-portal.'
     )
   }
@@ -238,7 +252,7 @@ function readable<T>(read: () => T): T {
     return read()
   } catch (error) {
     if (!(error instanceof BillingError)) throw error
-    if (error.fault === 'signature') throw new LongError(401, 'Unauthorized', error.message)
-    throw new ShortError(400, error.message, [], 'BG_BILLING_NOTIFICATION_UNREADABLE')
+    if (error.fault === 'signature') throw new LongError(UNAUTHORIZED, 'Unauthorized', error.message)
+    throw new ShortError(NOTIFICATION_UNREADABLE, error.message)
   }
 }

@@ -1,3 +1,4 @@
+import { VALIDATION } from '../engine/operations/error-kinds.ts'
 import { LongError } from '../engine/operations/errors.ts'
 import type { Calculation, Catalog } from './platform.ts'
 import type { Integration, OrderItem, ShippingRules } from './schema.ts'
@@ -82,7 +83,11 @@ export function shipsTo(integration: Integration, country: string): boolean {
 /** 400 for a buyer abroad (contract, Errors: international address on a domestic-only store). */
 export function notShippedTo(integration: Integration, country: string): LongError {
   const home = integration.shopCountry === null ? 'its own country' : integration.shopCountry
-  return new LongError(400, 'Not shipped to this country', `This store ships within ${home} only, not to ${country}.`)
+  return new LongError(
+    VALIDATION,
+    'Not shipped to this country',
+    `This store ships within ${home} only, not to ${country}.`
+  )
 }
 
 /** 400 for what cannot be bought now. */
@@ -91,5 +96,5 @@ export function soldOut(variantId: number): LongError {
 }
 
 function invalidCart(message: string): LongError {
-  return new LongError(400, 'Invalid cart', message)
+  return new LongError(VALIDATION, 'Invalid cart', message)
 }

@@ -4,6 +4,7 @@ import type { Clock } from '../platform/system/clock.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { Integration } from './schema.ts'
+import { STORE_UNAVAILABLE } from './store-errors.ts'
 
 /** What catalogs are read with. */
 export interface CatalogsParts {
@@ -149,7 +150,7 @@ function served(last: Read | null, cause?: unknown): Read {
 /** `retryAfter` in seconds. */
 function unavailable(retryAfter: number, cause?: unknown): Unavailable {
   return new Unavailable(
-    'Catalog unavailable',
+    { ...STORE_UNAVAILABLE, title: 'Catalog unavailable' },
     'The store cannot be asked for its catalog at the moment.',
     Math.max(1, Math.ceil(retryAfter)),
     {},

@@ -33,7 +33,16 @@ import type { OrderStore, OrderRecord } from './orders/store.ts'
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'
-import { credentialRefused, notSelling, orderNotFound, storeNotFound, temporary } from './store-errors.ts'
+import {
+  credentialRefused,
+  notSelling,
+  orderNotFound,
+  storeNotFound,
+  temporary,
+  CREDENTIAL_NOT_VERIFIED,
+  STORE_UNAVAILABLE
+} from './store-errors.ts'
+import { UNAUTHORIZED, REQUEST_MALFORMED } from '../engine/operations/error-kinds.ts'
 
 /** Body of a checkout. */
 export interface StoreCheckoutInput {
@@ -176,7 +185,7 @@ export class Checkout {
   ): Promise<Priced> {
     const { catalogs, platform, prices } = this.#parts
     const catalog = await catalogs.forSale(integration).catch((error: unknown) => {
-      throw error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+      throw error instanceof Unavailable ? temporary(error, error.message, correlationId, error) : error
     })
     const listed = priced(lines, catalog)
     const asked = joined(lines)
@@ -185,7 +194,7 @@ export class Checkout {
       access => platform.available(access, asked),
       cause =>
         temporary(
-          'Store unavailable',
+          STORE_UNAVAILABLE,
           'The store cannot be asked at the moment whether the goods are there.',
           correlationId,
           cause
@@ -193,7 +202,12 @@ export class Checkout {
     )
     for (const { variantId } of asked) if (!available.has(variantId)) throw soldOut(variantId)
     const noTax = (cause: unknown): Unavailable =>
-      temporary('Tax calculation failed', 'The store cannot say at the moment what the tax is.', correlationId, cause)
+      temporary(
+        { ...STORE_UNAVAILABLE, title: 'Tax calculation failed' },
+        'The store cannot say at the moment what the tax is.',
+        correlationId,
+        cause
+      )
     const calculate = (shippingCents: number) =>
       this.#ask(integration, access => platform.calculate(access, { items: asked, location, shippingCents }), noTax)
     const expected = shippingFor(integration.shipping, subtotalOf(listed))
@@ -217,7 +231,7 @@ export class Checkout {
       throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
     const { price } = await prices.quote('USD').catch((error: unknown) => {
       throw error instanceof Unavailable
-        ? temporary(error.error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error)
+        ? temporary(error, 'What a dollar is worth in bitcoin is not known at the moment.', correlationId, error)
         : error
     })
     return {
@@ -345,18 +359,18 @@ export class Checkout {
 function sellingFault(error: unknown, correlationId: string): unknown {
   if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing)
     return notSelling(correlationId, error)
-  return error instanceof Unavailable ? temporary(error.error, error.message, correlationId, error) : error
+  return error instanceof Unavailable ? temporary(error, error.message, correlationId, error) : error
 }
 
 /** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
 function refusal(refused: Extract<ShopCredential, { kind: 'refused' }>): LongError {
   switch (refused.reason) {
     case 'form':
-      return credentialRefused(400, 'Bad Request', refused)
+      return credentialRefused(REQUEST_MALFORMED, 'Bad Request', refused)
     case 'disabled':
-      return credentialRefused(400, 'Protocol disabled', refused)
+      return credentialRefused(CREDENTIAL_NOT_VERIFIED, 'Protocol disabled', refused)
     case 'failed':
-      return credentialRefused(401, 'Unauthorized', refused)
+      return credentialRefused(UNAUTHORIZED, 'Unauthorized', refused)
     case 'unknown':
       return orderNotFound()
   }

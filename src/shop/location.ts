@@ -1,3 +1,4 @@
+import { VALIDATION } from '../engine/operations/error-kinds.ts'
 import { LongError } from '../engine/operations/errors.ts'
 import { trimmed, type ReadonlyHeaders } from '../engine/message/headers.ts'
 import { countryCode } from './pages/countries.ts'
@@ -33,5 +34,5 @@ export function readLocation(headers: ReadonlyHeaders): BuyerLocation {
 }
 
 function invalid(message: string): LongError {
-  return new LongError(400, 'Invalid buyer location', message)
+  return new LongError(VALIDATION, 'Invalid buyer location', message)
 }

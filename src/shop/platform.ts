@@ -1,5 +1,11 @@
 import type { Secret } from '../platform/keys/secrets.ts'
 import type { BuyerLocation, OrderItem, OrderTax, ShippingAddress, Tracking } from './schema.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+const STORE_PLATFORM = defineError('BG_STORE_PLATFORM', {
+  cause: 'A request to the platform of a store failed or was rejected.',
+  fix: 'The message has the request and the response; the merchant renews the credentials.'
+})
 
 /** Kinds of store platforms. */
 export type StorePlatformKind = 'shopify' | 'sandbox'
@@ -144,7 +150,7 @@ export type StorePlatformFault =
 /** A platform's failure. The message is for merchants and logs: what was asked and what came back, without secrets. */
 export class StorePlatformError extends Error {
   override name = 'StorePlatformError'
-  readonly code = 'BG_STORE_PLATFORM'
+  readonly code = STORE_PLATFORM.code
   readonly fault: StorePlatformFault
   /** The platform's HTTP status; null when there was none. */
   readonly upstreamStatus: number | null

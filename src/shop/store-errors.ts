@@ -1,15 +1,51 @@
+import { RESOURCE_NOT_FOUND, type ErrorKind, type TitledKind } from '../engine/operations/error-kinds.ts'
 import { LongError, Unavailable } from '../engine/operations/errors.ts'
 import type { ShopCredential } from './credentials.ts'
 import { StorePlatformError } from './platform.ts'
+import { defineError } from '../platform/system/errors.ts'
+
+export const STORE_NOT_CONNECTED = defineError('BG_STORE_NOT_CONNECTED', {
+  status: 400,
+  cause:
+    'The store cannot be connected: its platform credentials are missing or rejected, its domain is unknown, or it does not sell in USD.',
+  fix: 'Check the credentials, the scopes of the app, and `storefrontDomain`.'
+})
+
+export const CREDENTIAL_NOT_VERIFIED = defineError('BG_CREDENTIAL_NOT_VERIFIED', {
+  status: 400,
+  cause: 'The proof of payment for an order is missing, does not verify, or uses a disabled payment scheme.',
+  fix: 'Pay with an enabled scheme and send its credential; `message` says what is wrong with this one.'
+})
+
+export const STORE_FAILED = defineError('BG_STORE_FAILED', {
+  status: 502,
+  cause: 'The store platform rejected the request or could not create the order. The payment was not spent.',
+  fix: 'Retry later; an administrator can retry the order too.'
+})
+
+export const STORE_UNAVAILABLE = defineError('BG_STORE_UNAVAILABLE', {
+  status: 503,
+  title: 'Store unavailable',
+  cause: 'The store cannot take payments, or its platform gives no catalog or tax. Nothing was charged.',
+  fix: 'Retry after `Retry-After` unless `retryable` is false.'
+})
 
 /** 404 for a store that is not there, and at what sells for one that is inactive. */
 export function storeNotFound(): LongError {
-  return new LongError(404, 'Store not found', 'There is no such store, or it sells nothing at the moment.')
+  return new LongError(
+    RESOURCE_NOT_FOUND,
+    'Store not found',
+    'There is no such store, or it sells nothing at the moment.'
+  )
 }
 
 /** 404 for an order, whatever the reason (contract, Errors: Storefront order status). */
 export function orderNotFound(): LongError {
-  return new LongError(404, 'Order not found', 'This store has no order that the token or credential opens.')
+  return new LongError(
+    RESOURCE_NOT_FOUND,
+    'Order not found',
+    'This store has no order that the token or credential opens.'
+  )
 }
 
 /**
@@ -17,18 +53,24 @@ export function orderNotFound(): LongError {
  * (contract, Errors: Classic credential; decision 111).
  */
 export function credentialRefused(
-  status: 400 | 401,
+  kind: ErrorKind,
   error: string,
   { scheme, detail }: Pick<Extract<ShopCredential, { kind: 'refused' }>, 'scheme' | 'detail'>
 ): LongError {
   return scheme === 'l402'
-    ? new LongError(status, error, detail, { detail }, ['X-L402-Error', detail])
-    : new LongError(status, error, detail)
+    ? new LongError(kind, error, detail, { detail }, ['X-L402-Error', detail])
+    : new LongError(kind, error, detail)
 }
 
-/** 503 in the form of decision 148. `retryAfter` in whole seconds. */
-export function temporary(error: string, message: string, correlationId: string, cause: unknown): Unavailable {
-  return new Unavailable(error, message, retryAfterOf(cause), { correlationId, retryable: true }, cause)
+/** 503 in the form of decision 148, for an error or another 503. */
+export function temporary(
+  of: TitledKind | Unavailable,
+  message: string,
+  correlationId: string,
+  cause: unknown
+): Unavailable {
+  const kind = of instanceof Unavailable ? { ...of.kind, title: of.error } : of
+  return new Unavailable(kind, message, retryAfterOf(cause), { correlationId, retryable: true }, cause)
 }
 
 /**
@@ -37,7 +79,7 @@ export function temporary(error: string, message: string, correlationId: string,
  */
 export function notSelling(correlationId: string, cause?: unknown): Unavailable {
   return new Unavailable(
-    'Store unavailable',
+    STORE_UNAVAILABLE,
     'This store cannot take payments at the moment. Nothing was charged.',
     60,
     { correlationId, retryable: false },

@@ -2,6 +2,7 @@ import { Batch } from '../../platform/database/batch.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { overRows } from '../../platform/database/given-rows.ts'
 import { flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { CONFLICT, LIMIT_REACHED, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { generateApiKey, type NewApiKey } from '../../platform/keys/api-key.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
@@ -188,7 +189,7 @@ export class ApiKeys {
   async remove(merchantId: number, keyId: string): Promise<void> {
     await this.#database.transaction(async tx => {
       if ((await this.#lock(tx, merchantId)) === keyId)
-        throw new ShortError(409, 'The first key cannot be removed; replace it', [], 'BG_API_KEY_FIRST')
+        throw new ShortError(CONFLICT, 'The first key cannot be removed; replace it')
       const gone = await tx`delete from api_keys where merchant_id = ${merchantId} and key_id = ${keyId}`
       if (gone.count === 0) throw notFound()
       await tx`delete from api_key_uses where key_id = ${keyId}`
@@ -208,7 +209,7 @@ export class ApiKeys {
       Array<{ held: number }>
     >`select count(*)::int as held from api_keys where merchant_id = ${merchantId}`
     if ((row?.held ?? 0) >= MAX_KEYS)
-      throw new ShortError(409, `An account has at most ${MAX_KEYS} further keys`, [], 'BG_API_KEYS_FULL')
+      throw new ShortError(LIMIT_REACHED, `An account has at most ${MAX_KEYS} further keys`)
   }
 
   async #insert(
@@ -226,5 +227,5 @@ export class ApiKeys {
 }
 
 function notFound(): ShortError {
-  return new ShortError(404, 'API key not found')
+  return new ShortError(RESOURCE_NOT_FOUND, 'API key not found')
 }

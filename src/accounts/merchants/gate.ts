@@ -1,3 +1,10 @@
+import {
+  ACCOUNT_INACTIVE,
+  FEATURE_NOT_AVAILABLE,
+  SUBSCRIPTION_EXPIRED,
+  SUBSCRIPTION_NOT_ACTIVE,
+  SUBSCRIPTION_REQUIRED
+} from '../../engine/operations/error-kinds.ts'
 import { GateError } from '../../engine/operations/errors.ts'
 import { currentPlan } from './plans.ts'
 import type { Merchant, MerchantFlags } from './schema.ts'
@@ -42,7 +49,7 @@ const featureNames: Readonly<Record<GatedFeature, string>> = Object.freeze({
  */
 export function gate(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null {
   if (!merchant.isActive) {
-    return new GateError('Account inactive', 'This account has been deactivated. Please contact support.', {
+    return new GateError(ACCOUNT_INACTIVE, 'This account has been deactivated. Please contact support.', {
       action_required: 'contact_support'
     })
   }
@@ -78,7 +85,7 @@ function gateSubscription(merchant: Merchant, now: number): GateError | null {
   const current_plan = currentPlan(merchant.storedTier)
   if (status === null || status === '') {
     return new GateError(
-      'Subscription required',
+      SUBSCRIPTION_REQUIRED,
       'This plan needs a subscription, and none is on file for this account.',
       {
         action_required: 'subscribe',
@@ -89,7 +96,7 @@ function gateSubscription(merchant: Merchant, now: number): GateError | null {
   }
   if (status === 'past_due') {
     return new GateError(
-      'Subscription not active',
+      SUBSCRIPTION_NOT_ACTIVE,
       'The last payment of the subscription failed. Update the payment method to go on.',
       {
         action_required: 'update_payment_method',
@@ -99,7 +106,7 @@ function gateSubscription(merchant: Merchant, now: number): GateError | null {
     )
   }
   if (status !== 'active' && status !== 'trialing') {
-    return new GateError('Subscription not active', `The subscription is ${status}. Renew it to go on.`, {
+    return new GateError(SUBSCRIPTION_NOT_ACTIVE, `The subscription is ${status}. Renew it to go on.`, {
       action_required: 'renew_subscription',
       current_plan,
       subscription_status: status
@@ -107,16 +114,12 @@ function gateSubscription(merchant: Merchant, now: number): GateError | null {
   }
   if (currentPeriodEnd !== null && now > currentPeriodEnd) {
     const ended = new Date(currentPeriodEnd).toISOString()
-    return new GateError(
-      'Subscription period expired',
-      `The paid period ended at ${ended}. Renew the subscription to go on.`,
-      {
-        action_required: 'renew_subscription',
-        current_plan,
-        subscription_status: status,
-        current_period_end: ended
-      }
-    )
+    return new GateError(SUBSCRIPTION_EXPIRED, `The paid period ended at ${ended}. Renew the subscription to go on.`, {
+      action_required: 'renew_subscription',
+      current_plan,
+      subscription_status: status,
+      current_period_end: ended
+    })
   }
   return null
 }
@@ -125,7 +128,7 @@ function gateFeature(merchant: Merchant, feature: GatedFeature): GateError {
   const current_plan = currentPlan(merchant.storedTier)
   const name = featureNames[feature]
   if (feature === 'refunds') {
-    return new GateError('Feature not available', `${name} not enabled for this account. Please contact support.`, {
+    return new GateError(FEATURE_NOT_AVAILABLE, `${name} not enabled for this account. Please contact support.`, {
       action_required: 'contact_support',
       current_plan,
       required_plan: null,
@@ -136,7 +139,7 @@ function gateFeature(merchant: Merchant, feature: GatedFeature): GateError {
     merchant.tier !== 'free'
       ? `${name} not enabled for this account although its plan includes it. Please contact support.`
       : `${name} not enabled for this account; the individual plan includes it.`
-  return new GateError('Feature not available', message, {
+  return new GateError(FEATURE_NOT_AVAILABLE, message, {
     action_required: 'upgrade_plan',
     current_plan,
     required_plan: 'individual',

@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../../engine/operations/errors.ts'
 import {
   defineOperation,
@@ -30,6 +31,13 @@ import { quickstart, QuickstartView } from './quickstart.ts'
 import type { Merchant } from './schema.ts'
 import type { Merchants } from './service.ts'
 import { checkWebhookSecret, invalidWebhookUrl, webhookAddress, webhookSecretLength } from './webhook-address.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const PROVIDER_KEY_TEST_FAILED = defineError('BG_PROVIDER_KEY_TEST_FAILED', {
+  status: 400,
+  cause: 'The test of a new provider key failed, so it was not saved.',
+  fix: 'Correct the key as `error` says; the previous key is still in use.'
+})
 
 /** What the operations of merchants' own accounts need. */
 export interface MerchantOperationParts {
@@ -227,7 +235,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
       const isTested = query.test === 'true' && key.reveal().trim() !== ''
       const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
       if (tested?.isValid === false)
-        throw new ShortError(400, `The key was not saved. ${tested.message}`, [], 'BG_PROVIDER_KEY_TEST_FAILED')
+        throw new ShortError(PROVIDER_KEY_TEST_FAILED, `The key was not saved. ${tested.message}`)
       there(await parts.merchants.setProviderKey(merchantOf(ctx).id, slot, key))
       return done(`The key for the ${slot} provider was saved.${tested === null ? '' : ` ${tested.message}`}`)
     }
@@ -350,7 +358,7 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
     handle: async ({ ctx, body }) => {
       const { webhookUrl, webhookSecret } = body
       if (webhookUrl === undefined && webhookSecret === undefined)
-        throw new ShortError(400, 'webhookUrl or webhookSecret is required')
+        throw new ShortError(VALIDATION, 'webhookUrl or webhookSecret is required')
       const url = cleared(webhookUrl) ? null : webhookUrl === undefined ? undefined : webhookAddress(webhookUrl, parts)
       if (!cleared(webhookSecret) && webhookSecret !== undefined) checkWebhookSecret(webhookSecret)
       const secret = cleared(webhookSecret) ? null : webhookSecret === undefined ? undefined : new Secret(webhookSecret)
@@ -456,6 +464,6 @@ function done(message: string): { status: number; body: { success: true; message
 
 /** What was written, unless the account vanished after the key had been checked. */
 function there<T>(written: T | null): T {
-  if (written === null) throw new ShortError(404, 'Merchant not found')
+  if (written === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
   return written
 }

@@ -1,6 +1,14 @@
+import { FEATURE_NOT_AVAILABLE } from '../../engine/operations/error-kinds.ts'
 import { GateError, ProblemError } from '../../engine/operations/errors.ts'
 import { currentPlan, type PlanCaps } from './plans.ts'
 import type { Merchant } from './schema.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const PLAN_LIMIT = defineError('BG_PLAN_LIMIT', {
+  status: 402,
+  cause: "A limit of the merchant's plan is reached: price, challenges per month, or endpoints. It cannot be paid.",
+  fix: 'Lower the price, wait for the next month (UTC), retire an endpoint, or upgrade the plan.'
+})
 
 /** Which cap of a plan was reached (decision 102). */
 export type PlanCap = 'price' | 'monthly' | 'endpoint'
@@ -36,7 +44,7 @@ export function overCap(
   const limit = allowed[of]
   if (limit === null || use.current + use.requested <= limit) return null
   return new ProblemError(
-    402,
+    PLAN_LIMIT,
     `${problemBase}/plan-${cap}-limit`,
     title,
     `This plan allows ${limit} ${noun}; the request would make it ${use.current + use.requested}.`,
@@ -58,7 +66,7 @@ export function overCap(
  */
 export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateError {
   return new GateError(
-    'Feature not available',
+    FEATURE_NOT_AVAILABLE,
     `This plan allows ${limit} webhook ${limit === 1 ? 'endpoint' : 'endpoints'}; the webhook URL is one of them. Remove an endpoint, or upgrade the plan.`,
     {
       action_required: 'upgrade_plan',

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { MerchantFlags } from './schema.ts'
 
@@ -59,7 +60,7 @@ export function currentPlan(stored: string | null): string | null {
 export function parseTier(text: string): PlanTier {
   const tier = known.get(text.trim())
   if (tier === undefined)
-    throw new ShortError(400, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`, [], 'BG_PLAN_TIER_INVALID')
+    throw new ShortError(VALIDATION, `Invalid planTier. Accepted values: ${planTiers.join(', ')}.`)
   return tier
 }
 

@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { ALREADY_EXISTS } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { generateApiKey, matchesApiKey, parseApiKey } from '../../platform/keys/api-key.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -339,7 +340,7 @@ async function conflicting<T>(writing: Promise<T>): Promise<T> {
   try {
     return await writing
   } catch (error) {
-    if (error instanceof EmailTaken) throw new ShortError(409, 'A merchant with this email already exists')
+    if (error instanceof EmailTaken) throw new ShortError(ALREADY_EXISTS, 'A merchant with this email already exists')
     throw error
   }
 }

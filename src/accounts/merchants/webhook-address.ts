@@ -1,3 +1,4 @@
+import { ADDRESS_BLOCKED, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
@@ -10,7 +11,7 @@ export const webhookSecretLength = Object.freeze({ min: 16, max: 200 })
  * settings).
  */
 export function invalidWebhookUrl(why: string): ShortError {
-  return new ShortError(400, `Invalid webhook URL format: ${why}`, [], 'BG_WEBHOOK_URL_INVALID')
+  return new ShortError(VALIDATION, `Invalid webhook URL format: ${why}`)
 }
 
 /**
@@ -26,7 +27,7 @@ export function webhookAddress(text: string, rules: { readonly production: boole
   } catch (error) {
     if (!(error instanceof AddressRefused)) throw error
     if (error.reason === 'host' || error.reason === 'port' || error.reason === 'range')
-      throw new ShortError(400, `Webhook URL not allowed: ${error.message}`, [], 'BG_WEBHOOK_URL_BLOCKED')
+      throw new ShortError(ADDRESS_BLOCKED, `Webhook URL not allowed: ${error.message}`)
     throw invalidWebhookUrl(error.message)
   }
 }

@@ -1,5 +1,5 @@
 import { request, type Dispatcher } from 'undici'
-import { CommandError } from './output.ts'
+import { CommandError, NOT_REACHED, OTHER_RESPONSE } from './output.ts'
 
 /** A response, read to its end. */
 export interface WholeResponse {
@@ -23,7 +23,7 @@ export async function callGateway(url: URL, { method, headers, body }: GatewayRe
   } catch (error) {
     // All that is given to it was judged before: what fails is the network, or who answers there.
     throw new CommandError(
-      'BG_NOT_REACHED',
+      NOT_REACHED,
       `${url.origin} cannot be reached: ${reasonOf(error)}; start the gateway there, or correct the address`,
       { cause: error }
     )
@@ -40,7 +40,7 @@ export async function payAtSandbox(sandbox: URL, invoice: string | undefined): P
   const preimage = status === 200 ? preimageIn(text) : null
   if (preimage !== null) return preimage
   throw new CommandError(
-    'BG_NOT_PAID',
+    OTHER_RESPONSE,
     `The invoice could not be paid: ${sandbox.href} answered ${status}: ${beginningOf(text)}\nOnly the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.`
   )
 }

@@ -1,4 +1,30 @@
-import type { ErrorCode } from '../../engine/errors/codes.ts'
+import { defineError, type ErrorCode } from '../../platform/system/errors.ts'
+
+export const USAGE = defineError('BG_USAGE', {
+  cause: 'A command was called with unknown or invalid arguments. Exit code 2.',
+  fix: 'Run `boltgate <command> --help`.'
+})
+
+export const FILE_ACCESS = defineError('BG_FILE_ACCESS', {
+  cause: 'A file or folder cannot be created, read or written; mostly in the `data` folder.',
+  fix: "Give the gateway's user access, free disk space, or set another folder with `data`."
+})
+
+export const NOT_REACHED = defineError('BG_NOT_REACHED', {
+  cause: 'A command could not connect to the gateway or the database.',
+  fix: 'Start it, or correct the address.'
+})
+
+export const OTHER_RESPONSE = defineError('BG_OTHER_RESPONSE', {
+  cause:
+    'A command received an unexpected response: no 402, no challenge of the scheme, a long wait, an invoice that cannot be paid, or an error.',
+  fix: 'Check that the address is a priced path of a gateway, and for `--wallet` its sandbox. The message has the response.'
+})
+
+export const UNEXPECTED = defineError('BG_UNEXPECTED', {
+  cause: 'A command failed with an unexpected error.',
+  fix: 'Run it again with `BOLTGATE_DEBUG=1` for the stack, and report it.'
+})
 
 /** Where a command writes; tests pass arrays. */
 export interface Output {
@@ -33,7 +59,7 @@ export function outliveReaders(): void {
 /** A mistake in how a command was called; shown without a stack, with exit code 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
-  readonly code = 'BG_USAGE'
+  readonly code = USAGE.code
 }
 
 /** What kept a command that was called rightly from its work; shown without a stack, with exit code 1. */
@@ -41,7 +67,7 @@ export class CommandError extends Error {
   override name = 'CommandError'
   readonly code: ErrorCode
 
-  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+  constructor({ code }: { readonly code: ErrorCode }, message: string, options?: ErrorOptions) {
     super(message, options)
     this.code = code
   }

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici'
 import { readChallengeLine, type ChallengeLine } from '../cli/challenge-lines.ts'
-import { CommandError } from '../cli/output.ts'
+import { CommandError, OTHER_RESPONSE } from '../cli/output.ts'
 
 /** The schemes of a 402, as the command line names them. */
 export type CliScheme = 'l402' | 'payment'
@@ -18,7 +18,7 @@ export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme:
     if (challenge?.scheme === scheme) return challenge
   }
   throw new CommandError(
-    'BG_OTHER_RESPONSE',
+    OTHER_RESPONSE,
     `The 402 offers no ${scheme} challenge; the other one is --scheme ${scheme === 'l402' ? 'payment' : 'l402'}.`
   )
 }

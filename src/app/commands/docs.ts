@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { jsonSchema } from '../../engine/config/json-schema.ts'
 import { referencePage } from '../../engine/config/reference.ts'
-import { errorsPage } from '../../engine/errors/page.ts'
 import { builtInPlugins } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import type { Output } from '../cli/output.ts'
+import { errorsPage } from './errors-page.ts'
 
 export const docsUsage = `boltgate docs [--write FOLDER]
 
@@ -21,6 +21,8 @@ export async function docs(args: readonly string[], out: Output): Promise<number
     out.print(page)
     return 0
   }
+  // Every module that defines errors.
+  await import('../compose.ts')
   mkdirSync(values.write, { recursive: true })
   writeFileSync(join(values.write, 'configuration.md'), page)
   writeFileSync(join(values.write, 'errors.md'), errorsPage())

@@ -1,15 +1,16 @@
 import { ConfigError } from '../../engine/config/diagnose.ts'
-import { isConnectionFault, isRefused } from '../../platform/database/errors.ts'
-import { codeOf, type ErrorCode } from '../../engine/errors/codes.ts'
+import { DATABASE_REJECTED, isConnectionFault, isRefused } from '../../platform/database/errors.ts'
+import { codeOf, type ErrorCode } from '../../platform/system/errors.ts'
+import { FILE_ACCESS, NOT_REACHED, UNEXPECTED } from '../cli/output.ts'
 
-/** The code of what ended a command or a start; `BG_UNEXPECTED` is a fault of ours, and nobody else's mistake. */
+/** The code of what ended a command or a start; `BG_UNEXPECTED` is a fault of boltgate. */
 export function startCode(error: unknown): ErrorCode {
   const own = codeOf(error)
   if (own !== null) return own
   const { code, syscall, cause } = systemError(error)
-  if (isRefused(error)) return 'BG_DATABASE_REFUSED'
-  if (isConnectionFault(error) || isConnectionFault(cause)) return 'BG_NOT_REACHED'
-  return syscall !== undefined && code !== undefined ? 'BG_FILE_ACCESS' : 'BG_UNEXPECTED'
+  if (isRefused(error)) return DATABASE_REJECTED.code
+  if (isConnectionFault(error) || isConnectionFault(cause)) return NOT_REACHED.code
+  return syscall !== undefined && code !== undefined ? FILE_ACCESS.code : UNEXPECTED.code
 }
 
 /** The message, and that of its cause where it has no code and may not say why; the stack only where BOLTGATE_DEBUG asks for it. */
@@ -36,7 +37,7 @@ export interface Logged {
  */
 export function logged(error: unknown): Logged {
   const code = startCode(error)
-  if (code === 'BG_UNEXPECTED') return { err: error }
+  if (code === UNEXPECTED.code) return { err: error }
   const thrown = error instanceof ConfigError ? error.cause : undefined
   return { code, reason: describe(error), ...(thrown === undefined ? {} : { err: thrown }) }
 }

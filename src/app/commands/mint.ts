@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util'
 import type { Dispatcher } from 'undici'
 import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
-import { CommandError, UsageError, type Output } from '../cli/output.ts'
+import { CommandError, UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption, readMethod } from '../cli/request-options.ts'
 
 export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
@@ -83,7 +83,7 @@ async function one({ target, method, body, scheme }: Wanted, out: Output): Promi
       const seconds = Number(response.headers['retry-after'] ?? '1')
       if (seconds > LONGEST_WAIT)
         throw new CommandError(
-          'BG_OTHER_RESPONSE',
+          OTHER_RESPONSE,
           `The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`
         )
       out.complain(`Throttled; going on in ${seconds} s. Raise the policy of the route for load tests.`)
@@ -94,7 +94,7 @@ async function one({ target, method, body, scheme }: Wanted, out: Output): Promi
     }
     if (response.status !== 402)
       throw new CommandError(
-        'BG_OTHER_RESPONSE',
+        OTHER_RESPONSE,
         `${target.href} answered ${response.status}, not 402: ${beginningOf(response.text)}`
       )
     const challenge = challengeIn(response.headers, scheme)

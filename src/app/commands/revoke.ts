@@ -7,7 +7,7 @@ import { isHex32, paymentHashOf } from '../../lightning/codecs/preimage.ts'
 import { readKeys } from '../../platform/keys/keyfile.ts'
 import { callGateway, beginningOf } from '../cli/gateway-call.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
-import { CommandError, UsageError, type Output } from '../cli/output.ts'
+import { CommandError, UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption } from '../cli/request-options.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
@@ -55,7 +55,7 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
     return 0
   }
-  throw new CommandError('BG_OTHER_RESPONSE', `${url} answered ${status}: ${beginningOf(text)}`)
+  throw new CommandError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
 }
 
 /** The operation that revokes what the command line names. */

@@ -1,7 +1,7 @@
 import { isAbsolute, resolve } from 'node:path'
 import { Type } from 'typebox'
-import type { ConfigurationCode } from '../errors/codes.ts'
 import {
+  type ConfigurationCode,
   didYouMean,
   formatNames,
   formatPath,
@@ -93,7 +93,7 @@ export function readEntry(
     const entries = Object.entries(raw)
     const names = entries.filter(([key]) => !siblings.includes(key))
     const [first, second] = names
-    if (first === undefined) return refuse('BG_CHAIN_ENTRY', `found an entry without a plugin; allowed: ${form}`)
+    if (first === undefined) return refuse('BG_CONFIG_VALUE', `found an entry without a plugin; allowed: ${form}`)
     if (second !== undefined) {
       const known = (key: string): boolean => sources.named?.has(key) === true || isPluginPath(key)
       const [odd] =
@@ -111,7 +111,7 @@ export function readEntry(
     settingsPath = [...path, name]
     settings = first[1] ?? {}
     beside = Object.fromEntries(entries.filter(([key]) => siblings.includes(key)))
-  } else return refuse('BG_CHAIN_ENTRY', `found ${kindOf(raw)}; allowed: ${form}`)
+  } else return refuse('BG_CONFIG_VALUE', `found ${kindOf(raw)}; allowed: ${form}`)
 
   const options = readConfig(entrySiblings, beside, origin, path)
   problems.push(...options.problems)
@@ -131,7 +131,7 @@ export function readEntry(
         )
       const written = origin.expression(settingsPath)
       return refuse(
-        'BG_PLUGIN_UNKNOWN',
+        'BG_CONFIG_REFERENCE',
         `found the unknown plugin ${quote(typeof raw === 'string' && written !== undefined ? written : name)}; allowed: ${formatNames(names)}, or a path such as ./my-plugin.ts${didYouMean(nearest(name, names))}`,
         settingsPath,
         'key'
@@ -141,7 +141,7 @@ export function readEntry(
     const found = sources.files.get(file)
     if (found !== undefined && 'failure' in found)
       return refuse(
-        'BG_PLUGIN_FILE',
+        'BG_PLUGIN_SETUP',
         `the plugin file ${quote(name)} cannot be used: ${found.failure}`,
         settingsPath,
         'key'

@@ -30,7 +30,7 @@ export function checkPrice(route: RouteConfig, index: number, chain: readonly Re
       const twice = names.find((name, nth) => names.indexOf(name) !== nth)
       if (twice !== undefined)
         findings.report(
-          'BG_CONFIG_KEY_TWICE',
+          'BG_CONFIG_DUPLICATE',
           [...at, 'price', 'fields'],
           `found two fields with the name ${quote(twice)}, by which the price server could not tell them apart; allowed: each name once`
         )

@@ -113,7 +113,7 @@ export function checkCallSchemes(
   for (const { route, index } of routes)
     if (sellsCalls(chains.get(route.chain) ?? []))
       findings.report(
-        'BG_ROUTE_MISMATCH',
+        'BG_CONFIG_CONFLICT',
         ['routes', index, 'chain'],
         `found the chain ${quote(route.chain)}, which sells calls inside messages, but payment.schemes leaves out the Payment scheme, whose challenges stand in them; allowed: such a chain with payment among the schemes`
       )
@@ -146,6 +146,6 @@ export function checkSessionProvider(
               ? 'but nothing costs anything there; allowed: sessions beside a price or a meter'
               : null
     if (found !== null)
-      findings.report('BG_ROUTE_MISMATCH', ['routes', index, 'sessions'], `found sessions, ${found}`, 'key')
+      findings.report('BG_CONFIG_CONFLICT', ['routes', index, 'sessions'], `found sessions, ${found}`, 'key')
   }
 }

@@ -43,13 +43,13 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings): voi
   const [only] = given
   if (only === undefined)
     findings.report(
-      'BG_CONFIG_UPSTREAM',
+      'BG_CONFIG_CONFLICT',
       path,
       'found an upstream without a target; allowed: exactly one of internal, proxy and url'
     )
   else if (given.length > 1)
     findings.report(
-      'BG_CONFIG_UPSTREAM',
+      'BG_CONFIG_CONFLICT',
       path,
       `found ${given.join(' and ')} in one upstream; allowed: exactly one of internal, proxy and url`
     )
@@ -57,7 +57,7 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings): voi
     const extra = keys.find(key => key !== only)
     if (extra !== undefined)
       findings.report(
-        'BG_CONFIG_UPSTREAM',
+        'BG_CONFIG_CONFLICT',
         [...path, extra],
         `found ${extra} beside ${only}; allowed: ${extra} only beside url`,
         'key'
@@ -73,7 +73,7 @@ export function checkMeterAlone(
 ): void {
   if (route.meter !== undefined && route.price !== undefined)
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'price'],
       'found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter',
       'key'
@@ -96,7 +96,7 @@ export function checkTokenPath(
   const found = match.path.length > 1 ? `${match.path.length} paths` : unsaid && `the path ${quote(unsaid)}`
   if (found !== undefined)
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'tokenPath'],
       `found pattern beside ${found}; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact`
     )
@@ -118,7 +118,7 @@ export function checkDuplicates(
         if (earlier === undefined) seen.set(key, route)
         else
           findings.report(
-            'BG_ROUTE_TWICE',
+            'BG_CONFIG_DUPLICATE',
             ['routes', index, 'match'],
             `found a second route for ${verb === '*' ? 'any method' : verb} ${quote(pattern)}; allowed: one (the first stands on line ${earlier.at.line})`,
             'key'
@@ -129,7 +129,7 @@ export function checkDuplicates(
     if (earlier === undefined) names.set(route.name, route)
     else if (findings.isSound(['routes', index]))
       findings.report(
-        'BG_ROUTE_TWICE',
+        'BG_CONFIG_DUPLICATE',
         ['routes', index, 'name'],
         `found the name ${quote(route.name)} a second time; allowed: each name once (the first stands on line ${earlier.at.line})`
       )
@@ -158,7 +158,7 @@ export function checkFreeSiblings(
       )
       if (literal === undefined) continue
       findings.warn(
-        'BG_ROUTE_MISMATCH',
+        'BG_CONFIG_CONFLICT',
         ['routes', index, 'match'],
         `found a free route beside the priced path ${quote(literal)} (line ${sold.at.line}) of the same upstream. Other spellings, such as ${quote(`${literal}/`)}, ${quote(literal.toUpperCase())}, ";x=1", "//" or "%2F", reach the free route, and the upstream may serve them as the priced path; allowed: free paths that are listed one by one, or a price for the wide route`
       )
@@ -183,14 +183,14 @@ export function checkRoute(
     const lacking = route.match.path.find(pattern => !pattern.split('/').includes(`:${upstream.param}`))
     if (lacking !== undefined)
       findings.report(
-        'BG_ROUTE_MISMATCH',
+        'BG_CONFIG_CONFLICT',
         [...path, 'upstream', 'proxy'],
         `found ${quote(`:${upstream.param}`)}, which the path ${quote(lacking)} does not have; allowed: a parameter of every path of the route`
       )
   }
   if (upstream.kind === 'proxy' && route.priceGrace > 0) {
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'priceGrace'],
       "found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy",
       'key'
@@ -209,7 +209,7 @@ export function checkRoute(
     (last.entry.plugin === internalPlugin.name) !== (upstream.kind === 'internal')
   ) {
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'upstream'],
       `found ${upstream.kind === 'internal' ? 'an internal upstream' : 'an HTTP upstream'}, but the chain ${quote(route.chain)} ends with ${last.entry.plugin}; allowed: a chain that leaves its end to the route, or ends with ${upstream.kind === 'internal' ? 'internal' : 'forward'}`
     )
@@ -220,7 +220,7 @@ export function checkRoute(
   // A limit that nothing enforces would be believed.
   if (route.bodyLimit !== undefined && !provides('body-limit')) {
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'bodyLimit'],
       `found a body limit, but the chain ${quote(route.chain)} has nothing that enforces it; allowed: a chain with the entry body-limit`,
       'key'
@@ -228,7 +228,7 @@ export function checkRoute(
   }
   if (route.meter !== undefined && upstream.kind === 'proxy')
     findings.report(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'meter'],
       "found a meter on a route of merchants' proxies, whose prices are theirs; allowed: meter of an endpoint, over /api/proxy",
       'key'
@@ -254,7 +254,7 @@ function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry
           : taking.entry.mode === 'observe' || !alwaysHolds(taking.entry.when, route.match)
             ? `but ${quote(taking.entry.plugin)} (line ${taking.entry.at.line}) of the chain ${quote(route.chain)} does not take part in every request; allowed: the entry without mode and when`
             : null
-  if (found !== null) findings.report('BG_ROUTE_MISMATCH', [...path, 'sessions'], `found sessions, ${found}`, 'key')
+  if (found !== null) findings.report('BG_CONFIG_CONFLICT', [...path, 'sessions'], `found sessions, ${found}`, 'key')
 }
 
 /**
@@ -272,11 +272,11 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
   // A file from before there were meters goes on serving what has none.
   if (route.upstream.kind === 'proxy')
     findings.warn(
-      'BG_ROUTE_MISMATCH',
+      'BG_CONFIG_CONFLICT',
       [...path, 'chain'],
       `found merchants' proxies, whose metered endpoints nobody can buy of here: ${found}`
     )
-  else findings.report('BG_ROUTE_MISMATCH', [...path, 'meter'], `found a meter, but ${found}`, 'key')
+  else findings.report('BG_CONFIG_CONFLICT', [...path, 'meter'], `found a meter, but ${found}`, 'key')
 }
 
 /** A bundle bears at least one request at each of its prices, or it would be paid for nothing (decision 370). */
@@ -298,7 +298,7 @@ function checkPrefix({ match, upstream }: RouteConfig, index: number, findings: 
   if (other === undefined) return
   const path: Path = ['routes', index, 'upstream', ...(upstream.name === undefined ? ['stripPrefix'] : [])]
   findings.report(
-    'BG_ROUTE_MISMATCH',
+    'BG_CONFIG_CONFLICT',
     path,
     `found the stripPrefix ${quote(upstream.stripPrefix)}, with which the path ${quote(other)} does not begin; allowed: the beginning of every path of the route`
   )
@@ -356,7 +356,7 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
       )
     if (facts.provides?.includes('challenge') === true && entry.mode === 'enforce' && !provided.has('throttle')) {
       findings.warn(
-        'BG_CHAIN_UNTHROTTLED',
+        'BG_CHAIN_ORDER',
         path,
         `found ${quote(entry.plugin)} without an earlier throttle: anybody can have invoices made without limit`
       )

@@ -166,7 +166,7 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
   if (asking.every(({ entry }) => entry.mode === 'observe')) {
     if (costs)
       findings.warn(
-        'BG_CHAIN_OBSERVES',
+        'BG_CHAIN_SALE',
         place,
         `${found} ${called(asked)} of the chain ${name} only observes: every request is served without payment`,
         proxied ? 'value' : 'key'

@@ -1,5 +1,80 @@
-import type { ConfigurationCode } from '../errors/codes.ts'
+import { defineError, type ErrorCode, type ErrorText } from '../../platform/system/errors.ts'
 import type { Position } from './schema.ts'
+
+/** What can be wrong in `gateway.yaml`. `boltgate check`, a start and a reload report it with file, line and column. */
+export const configurationErrors = {
+  BG_CONFIG_FILE: {
+    cause: 'The configuration, or a file that it names such as a certificate, cannot be read.',
+    fix: "Check the path, which is relative to the folder of the configuration, and the permissions of the gateway's user."
+  },
+  BG_CONFIG_SYNTAX: {
+    cause:
+      'The file is not YAML that boltgate accepts: a syntax error, an unsupported feature (tabs, tags, several documents), no content, or too large.',
+    fix: 'Fix the reported line, or the line above it. `boltgate init` writes a first file.'
+  },
+  BG_CONFIG_DUPLICATE: {
+    cause: 'A key, list item, name or route appears twice, so one of them would have no effect.',
+    fix: 'Remove one, or give them different names, hosts, methods or paths.'
+  },
+  BG_CONFIG_VARIABLE: {
+    cause: 'An environment variable is unset or empty, or `${…}` is malformed.',
+    fix: 'Set the variable, or give a default: `${NAME:-default}`. `$${` is a literal `${`.'
+  },
+  BG_CONFIG_VALUE: {
+    cause: 'A setting has a value that is not allowed.',
+    fix: 'Use a value that the message allows; docs/configuration.md lists all settings.'
+  },
+  BG_CONFIG_UNKNOWN_KEY: {
+    cause: 'The setting does not exist here, or was removed.',
+    fix: 'Use the name that the message suggests, and check the indentation.'
+  },
+  BG_CONFIG_MISSING_KEY: {
+    cause: 'A required setting is missing.',
+    fix: 'Add it; the message lists the allowed values.'
+  },
+  BG_CONFIG_REFERENCE: {
+    cause: 'A chain, policy, upstream, internal upstream or plugin is named that is not defined.',
+    fix: 'Define it, or use a name from the message. Name your own plugin by its path, such as `./my-plugin.ts`.'
+  },
+  BG_CONFIG_CONFLICT: {
+    cause: 'Two settings contradict each other, such as a route and its chain or upstream, or one needs another.',
+    fix: 'Change one of them as the message says.'
+  },
+  BG_CONFIG_PRODUCTION: {
+    cause: 'The setting puts money, keys or links at risk and is rejected in production.',
+    fix: 'Set what the message asks for, or use `mode: development` to try things out.'
+  },
+  BG_CONFIG_PROVIDER_KEY: {
+    cause: 'The key of a payment provider is missing or malformed.',
+    fix: 'Copy the complete key from the provider; the key of a node is an address, such as `lndconnect://` for lnd.'
+  },
+  BG_CONFIG_PROVIDER_RECEIVES: {
+    cause: 'Warning: the provider kind only receives payments, so refunds through it are rejected.',
+    fix: 'Use a kind that pays out, unless you never refund.'
+  },
+  BG_CHAIN_ORDER: {
+    cause: 'A plugin is missing from a chain, or is placed before one that it needs or after one that ends the chain.',
+    fix: 'Add or move the plugin that the message names.'
+  },
+  BG_CHAIN_SALE: {
+    cause: 'The chain of a priced route would serve without payment, or take payment without serving.',
+    fix: 'Use `chain: paid`, or put `credential` and `challenge` into the chain unconditionally, without `mode: observe`.'
+  },
+  BG_ROUTE_MISSING: {
+    cause: 'Warning: the file routes only some operations of an API; a release may have added others.',
+    fix: 'Name the preset in `use`, or add routes for the operations to serve.'
+  },
+  BG_PLUGIN_SETUP: {
+    cause:
+      'A plugin cannot be loaded or set up: its file is missing, exports no plugin, or its `setup` failed, took over 10 seconds, or returned unknown hooks.',
+    fix: 'Fix the plugin or its settings as the message says; docs/plugins.md has an example.'
+  }
+} as const satisfies Record<ErrorCode, ErrorText>
+
+/** Code of an error in the configuration. */
+export type ConfigurationCode = keyof typeof configurationErrors
+
+for (const [code, text] of Object.entries(configurationErrors)) defineError(code as ErrorCode, text) // its keys
 
 /** The way to a value: keys of mappings and indexes of lists, from the top of the file. */
 export type Path = readonly (string | number)[]

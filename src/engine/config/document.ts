@@ -12,8 +12,7 @@ import {
   type ParsedNode,
   type YAMLError
 } from 'yaml'
-import type { ConfigurationCode } from '../errors/codes.ts'
-import { formatPath, quote, type Path, type Problem } from './diagnose.ts'
+import { type ConfigurationCode, formatPath, quote, type Path, type Problem } from './diagnose.ts'
 import { interpolate, type Environment } from './interpolate.ts'
 import type { Position } from './schema.ts'
 
@@ -80,7 +79,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
   const failed = (): ParsedFile => ({ value: undefined, origin, problems })
 
   if (text.length > maxCharacters) {
-    report('BG_CONFIG_TOO_LARGE', 0, [], `found ${text.length} characters; allowed: at most ${maxCharacters}`)
+    report('BG_CONFIG_SYNTAX', 0, [], `found ${text.length} characters; allowed: at most ${maxCharacters}`)
     return failed()
   }
   let document: Document.Parsed | undefined
@@ -123,7 +122,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
   } catch (error) {
     // The parser is recursive: nesting beyond the stack is the one way in which text can make it throw.
     if (!(error instanceof RangeError)) throw error
-    report('BG_CONFIG_TOO_LARGE', 0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
+    report('BG_CONFIG_SYNTAX', 0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
     return failed()
   }
   if (
@@ -132,7 +131,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
     (isScalar(document.contents) && document.contents.value === null)
   ) {
     report(
-      'BG_CONFIG_EMPTY',
+      'BG_CONFIG_SYNTAX',
       0,
       [],
       'found an empty file; allowed: a mapping with keys such as mode, server, chains and routes'
@@ -156,7 +155,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
     if (++nodes > maxNodes || path.length > maxDepth) {
       if (nodes <= maxNodes + 1)
         report(
-          'BG_CONFIG_TOO_LARGE',
+          'BG_CONFIG_SYNTAX',
           offset,
           [],
           `found too many or too deeply nested values; allowed: at most ${maxNodes} values in ${maxDepth} levels`
@@ -168,7 +167,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       if (++aliases > maxAliases) {
         if (aliases === maxAliases + 1)
           report(
-            'BG_CONFIG_TOO_LARGE',
+            'BG_CONFIG_SYNTAX',
             offset,
             path,
             `found more than ${maxAliases} aliases; allowed: at most ${maxAliases}`
@@ -245,7 +244,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       if (isMerged && earlier !== undefined) continue
       if (earlier !== undefined) {
         report(
-          'BG_CONFIG_KEY_TWICE',
+          'BG_CONFIG_DUPLICATE',
           offset,
           [...path, name],
           `found the key ${quote(name)} a second time; allowed: each key once (the first stands on line ${at(earlier).line})`

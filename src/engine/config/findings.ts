@@ -1,5 +1,4 @@
-import type { ConfigurationCode } from '../errors/codes.ts'
-import { formatPath, type Path, type Problem } from './diagnose.ts'
+import { type ConfigurationCode, formatPath, type Path, type Problem } from './diagnose.ts'
 import type { Origin } from './document.ts'
 
 /** Collects what is wrong, each at its place in the file. */

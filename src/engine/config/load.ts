@@ -121,7 +121,7 @@ export async function loadConfig(file: string, env: Environment, options: LoadOp
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown error'
     throw new ConfigError([
       {
-        code: 'BG_CONFIG_UNREADABLE',
+        code: 'BG_CONFIG_FILE',
         file,
         line: 1,
         column: 1,

@@ -1,8 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import { Errors } from 'typebox/value'
-import type { ConfigurationCode } from '../errors/codes.ts'
-import { describeAllowed } from './allowed.ts'
 import {
+  type ConfigurationCode,
   didYouMean,
   formatMessage,
   formatNames,
@@ -15,6 +14,7 @@ import {
   type Path,
   type Problem
 } from './diagnose.ts'
+import { describeAllowed } from './allowed.ts'
 import { noOrigin, type Origin } from './document.ts'
 import type { ReferenceKind } from './fields.ts'
 import { textFormat } from './formats.ts'
@@ -299,7 +299,7 @@ class Reader {
         const key = JSON.stringify(item)
         if (item !== undefined && seen.has(key))
           this.report(
-            'BG_CONFIG_KEY_TWICE',
+            'BG_CONFIG_DUPLICATE',
             [...path, index],
             'found the same item a second time; allowed: each item once'
           )

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { INTERNAL } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { isToken, NameTable } from '../message/header-names.ts'
 import type { Stopping, TunnelResult, Wire, WireListener } from '../message/wire.ts'
@@ -261,7 +262,7 @@ export class LaneWire implements Wire {
 
   tunnel(): Promise<TunnelResult> {
     return Promise.reject(
-      new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+      new LongError(INTERNAL, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
     )
   }
 

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { pipeline, Transform, type Readable, type TransformCallback } from 'node:stream'
+import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import type { TunnelTarget } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
@@ -39,7 +40,11 @@ class Limited extends Transform {
     this.#size += piece.byteLength
     if (this.#size > this.#limit) {
       done(
-        new LongError(502, 'Bad gateway', `The upstream's answer to the upgrade is larger than ${this.#limit} bytes.`)
+        new LongError(
+          UPSTREAM_FAILED,
+          'Bad gateway',
+          `The upstream's answer to the upgrade is larger than ${this.#limit} bytes.`
+        )
       )
       return
     }
@@ -63,7 +68,11 @@ class Limited extends Transform {
       if (this.readableLength > 0) this.#timer = this.#begin()
       else
         this.destroy(
-          new LongError(504, 'Gateway timeout', 'The upstream paused for too long in its answer to the upgrade.')
+          new LongError(
+            UPSTREAM_TIMEOUT,
+            'Gateway timeout',
+            'The upstream paused for too long in its answer to the upgrade.'
+          )
         )
     })
   }

@@ -1,5 +1,6 @@
 import { type IncomingMessage, ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
+import { INTERNAL } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import type { Stopping, TunnelResponse, TunnelResult, TunnelTarget, Wire, WireListener } from '../message/wire.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -234,7 +235,7 @@ export class ResponseWire implements Wire {
   tunnel(target: TunnelTarget, accepted: (response: TunnelResponse) => void | Promise<void>): Promise<TunnelResult> {
     if (this.#opener === null || this.#stage !== FRESH)
       return Promise.reject(
-        new LongError(500, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
+        new LongError(INTERNAL, 'Internal server error', 'Only a request that asks for an upgrade can become a tunnel.')
       )
     return this.#opener(target, accepted, this)
   }

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import { isIPv6 } from 'node:net'
 import { Duplex } from 'node:stream'
 import httpProxy from 'http-proxy-3'
+import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
 import { ClientGone, LongError } from '../operations/errors.ts'
 import type { TunnelResponse, TunnelResult, TunnelTarget } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
@@ -227,7 +228,7 @@ export function openTunnel(
 
     const near = new ClientEnd(counting, open)
     const timer = clock.after(target.timeout, () => {
-      refuse(new LongError(504, 'Gateway timeout', 'The upstream did not answer the upgrade in time.'))
+      refuse(new LongError(UPSTREAM_TIMEOUT, 'Gateway timeout', 'The upstream did not answer the upgrade in time.'))
     })
     socket.on('close', onClientClose)
 
@@ -296,7 +297,7 @@ export function openTunnel(
 }
 
 function badGateway(message: string, cause?: unknown): LongError {
-  return new LongError(502, 'Bad gateway', message, {}, [], cause)
+  return new LongError(UPSTREAM_FAILED, 'Bad gateway', message, {}, [], cause)
 }
 
 /** A server may switch to nothing else (RFC 9110 7.8). */

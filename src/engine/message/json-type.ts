@@ -1,3 +1,4 @@
+import { UNSUPPORTED_MEDIA_TYPE } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { trimmed, type ReadonlyHeaders } from './headers.ts'
 
@@ -22,7 +23,7 @@ export function otherCharset(headers: ReadonlyHeaders): string | null {
 export function requireJson(headers: ReadonlyHeaders): void {
   if (bodyCoding(headers) !== null) {
     throw new LongError(
-      415,
+      UNSUPPORTED_MEDIA_TYPE,
       'Unsupported media type',
       'The body must be sent as it is, without a Content-Encoding.',
       {},
@@ -34,7 +35,7 @@ export function requireJson(headers: ReadonlyHeaders): void {
   if (essence === 'application/json' || (essence !== undefined && /^application\/[a-z0-9.-]+\+json$/.test(essence)))
     return
   throw new LongError(
-    415,
+    UNSUPPORTED_MEDIA_TYPE,
     'Unsupported media type',
     `The body must be JSON with Content-Type: application/json${type === undefined ? '' : `, not ${essence ?? type}`}.`
   )

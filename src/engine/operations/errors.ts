@@ -1,6 +1,26 @@
 import { isConnectionFault } from '../../platform/database/errors.ts'
-import { responseCode, type ResponseCode } from '../errors/codes.ts'
+import type { ErrorCode } from '../../platform/system/errors.ts'
 import type { WholeReply } from '../message/reply.ts'
+import {
+  AUTH_THROTTLED,
+  CLIENT_CLOSED,
+  IDEMPOTENCY_KEY_REUSED,
+  INTERNAL,
+  METHOD_NOT_ALLOWED,
+  NOT_FOUND,
+  PAYLOAD_TOO_LARGE,
+  PLUGIN_RESPONSE,
+  RATE_LIMITED,
+  REQUEST_IN_PROGRESS,
+  REQUEST_MALFORMED,
+  REQUEST_TIMEOUT,
+  SERVICE_UNAVAILABLE,
+  SETTING_MISSING,
+  UPSTREAM_FAILED,
+  VALIDATION,
+  type ErrorKind,
+  type TitledKind
+} from './error-kinds.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
@@ -16,31 +36,36 @@ export interface ErrorSurroundings {
 
 /**
  * The root of every response that is an error. One class for each shape of the contract's Errors section; domains throw
- * them, and `errorReply` alone turns them into bytes.
+ * them with the kind of error, and `errorReply` alone turns them into bytes.
  */
 export abstract class GatewayError extends Error {
   readonly status: number
   /** Further headers, flat. */
   readonly headers: readonly string[]
+  // Private, since loggers write the members of an error.
+  readonly #kind: ErrorKind
 
-  constructor(status: number, message: string, headers: readonly string[] = [], cause?: unknown) {
+  /** @param kind a status alone is a plugin's own response */
+  constructor(kind: ErrorKind | number, message: string, headers: readonly string[] = [], cause?: unknown) {
     super(message, cause === undefined ? undefined : { cause })
     this.name = new.target.name
-    this.status = status
+    this.#kind = typeof kind === 'number' ? { code: PLUGIN_RESPONSE.code, status: kind } : kind
+    this.status = this.#kind.status
     this.headers = headers
+  }
+
+  get kind(): ErrorKind {
+    return this.#kind
+  }
+
+  /** Its name in docs/errors.md, for the log; bodies have none (contract, Errors). */
+  get code(): ErrorCode {
+    return this.#kind.code
   }
 
   /** Media type of the body. */
   get mediaType(): string {
     return JSON_TYPE
-  }
-
-  /** What clients know the error by beside its status: `error` of the body, or `title` of a problem. */
-  abstract get title(): string
-
-  /** Its name in docs/errors.md. It stands in the log; bodies have none (contract, Errors). */
-  get code(): ResponseCode {
-    return responseCode(this.status, this.title)
   }
 
   /** The members of the body, in the order in which they are written; null for no body. */
@@ -49,22 +74,6 @@ export abstract class GatewayError extends Error {
 
 /** `{error}` (contract, Errors: Short). */
 export class ShortError extends GatewayError {
-  readonly #code: ResponseCode | undefined
-
-  /** `code` where the text differs from case to case, so that the table cannot know it. */
-  constructor(status: number, error: string, headers: readonly string[] = [], code?: ResponseCode) {
-    super(status, error, headers)
-    this.#code = code
-  }
-
-  get title(): string {
-    return this.message
-  }
-
-  override get code(): ResponseCode {
-    return this.#code ?? super.code
-  }
-
   members(): Record<string, unknown> {
     return { error: this.message }
   }
@@ -78,20 +87,16 @@ export class LongError extends GatewayError {
   readonly more: Readonly<Record<string, unknown>>
 
   constructor(
-    status: number,
+    kind: ErrorKind | number,
     error: string,
     message: string,
     more: Readonly<Record<string, unknown>> = {},
     headers: readonly string[] = [],
     cause?: unknown
   ) {
-    super(status, message, headers, cause)
+    super(kind, message, headers, cause)
     this.error = error
     this.more = more
-  }
-
-  get title(): string {
-    return this.error
   }
 
   members(): Record<string, unknown> {
@@ -105,10 +110,13 @@ export class PayloadTooLarge extends LongError {
   readonly limit: number
 
   constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
-    super(413, 'Payload too large', `The request body is larger than the limit of ${limit} bytes.`, more, [
-      'Connection',
-      'close'
-    ])
+    super(
+      PAYLOAD_TOO_LARGE,
+      'Payload too large',
+      `The request body is larger than the limit of ${limit} bytes.`,
+      more,
+      ['Connection', 'close']
+    )
     this.limit = limit
   }
 }
@@ -121,18 +129,15 @@ export class ResponseTooLarge extends LongError {
   /** `limit` in bytes. */
   constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
     const details = `its body is larger than ${limit} bytes`
-    super(502, 'Bad gateway', 'The answer of the upstream is too large.', { ...more, details })
+    super(UPSTREAM_FAILED, 'Bad gateway', 'The answer of the upstream is too large.', { ...more, details })
   }
 }
 
 /** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
 export class MalformedBody extends LongError {
   constructor(status: number, message: string) {
-    super(status, status === 408 ? 'Request Timeout' : 'Bad Request', message)
-  }
-
-  override get code(): ResponseCode {
-    return this.status === 408 ? 'BG_REQUEST_TIMEOUT' : 'BG_REQUEST_MALFORMED'
+    if (status === REQUEST_TIMEOUT.status) super(REQUEST_TIMEOUT, 'Request Timeout', message)
+    else super({ ...REQUEST_MALFORMED, status }, 'Bad Request', message)
   }
 }
 
@@ -142,15 +147,7 @@ export class MalformedBody extends LongError {
  */
 export class ClientGone extends GatewayError {
   constructor(cause?: unknown) {
-    super(499, 'The client closed the connection.', [], cause)
-  }
-
-  get title(): string {
-    return this.message
-  }
-
-  override get code(): ResponseCode {
-    return 'BG_CLIENT_GONE'
+    super(CLIENT_CLOSED, 'The client closed the connection.', [], cause)
   }
 
   members(): null {
@@ -158,17 +155,21 @@ export class ClientGone extends GatewayError {
   }
 }
 
-/** The caller must wait: 503 with Retry-After, for faults that pass by themselves (contract, Errors; decision 15). */
+/** The caller must wait: 503 with Retry-After, for transient faults (contract, Errors; decision 15). */
 export class Unavailable extends LongError {
-  /** `retryAfter` in whole seconds. */
+  /**
+   * @param error a text alone is `BG_SERVICE_UNAVAILABLE`
+   * @param retryAfter in whole seconds
+   */
   constructor(
-    error: string,
+    error: string | TitledKind,
     message: string,
     retryAfter = 5,
     more: Readonly<Record<string, unknown>> = {},
     cause?: unknown
   ) {
-    super(503, error, message, more, ['Retry-After', String(retryAfter)], cause)
+    const kind = typeof error === 'string' ? { ...SERVICE_UNAVAILABLE, title: error } : error
+    super(kind, kind.title, message, more, ['Retry-After', String(retryAfter)], cause)
   }
 }
 
@@ -179,16 +180,12 @@ export class RateLimited extends GatewayError {
   /** `retryAfter` in whole seconds, at least 1 (decision 33). */
   constructor(retryAfter: number) {
     const seconds = Math.max(1, Math.ceil(retryAfter))
-    super(429, `Rate limit exceeded. Try again in ${seconds} seconds.`, ['Retry-After', String(seconds)])
+    super(RATE_LIMITED, `Rate limit exceeded. Try again in ${seconds} seconds.`, ['Retry-After', String(seconds)])
     this.retryAfter = seconds
   }
 
-  get title(): string {
-    return 'Too many requests'
-  }
-
   members(): Record<string, unknown> {
-    return { error: this.title, message: this.message, retryAfter: this.retryAfter }
+    return { error: RATE_LIMITED.title, message: this.message, retryAfter: this.retryAfter }
   }
 }
 
@@ -197,8 +194,8 @@ export class AuthThrottled extends LongError {
   constructor(retryAfter: number) {
     const seconds = Math.max(1, Math.ceil(retryAfter))
     super(
-      429,
-      'Too many failed authentication attempts',
+      AUTH_THROTTLED,
+      AUTH_THROTTLED.title,
       `Too many requests with a missing or invalid API key came from this address. Try again in ${seconds} seconds.`,
       {},
       ['Retry-After', String(seconds)]
@@ -219,12 +216,8 @@ export class ValidationError extends GatewayError {
   readonly errors: FieldErrors
 
   constructor(errors: FieldErrors) {
-    super(400, 'One or more validation errors occurred.')
+    super(VALIDATION, 'One or more validation errors occurred.')
     this.errors = errors
-  }
-
-  get title(): string {
-    return this.message
   }
 
   override get mediaType(): string {
@@ -234,7 +227,7 @@ export class ValidationError extends GatewayError {
   members(around: ErrorSurroundings): Record<string, unknown> {
     return {
       type: 'https://tools.ietf.org/html/rfc9110#section-15.5.1',
-      title: this.title,
+      title: this.message,
       status: 400,
       errors: this.errors,
       traceId: around.correlationId
@@ -249,14 +242,14 @@ export class ProblemError extends GatewayError {
   readonly more: Readonly<Record<string, unknown>>
 
   constructor(
-    status: number,
+    kind: ErrorKind | number,
     type: string,
     title: string,
     detail: string,
     more: Readonly<Record<string, unknown>> = {},
     headers: readonly string[] = []
   ) {
-    super(status, detail, headers)
+    super(kind, detail, headers)
     this.type = type
     this.title = title
     this.more = more
@@ -288,17 +281,8 @@ export interface GateMembers {
 
 /** 403 of the subscription gate (contract, Errors: Subscription or feature 403). */
 export class GateError extends LongError {
-  constructor(
-    error:
-      | 'Account inactive'
-      | 'Subscription required'
-      | 'Subscription not active'
-      | 'Subscription period expired'
-      | 'Feature not available',
-    message: string,
-    members: GateMembers
-  ) {
-    super(403, error, message, { ...members })
+  constructor(kind: TitledKind, message: string, members: GateMembers) {
+    super(kind, kind.title, message, { ...members })
   }
 }
 
@@ -306,26 +290,18 @@ export class GateError extends LongError {
 export class ConfigurationMissing extends GatewayError {
   /** `setting` names the missing key for the log; the client does not see it. */
   constructor(setting: string) {
-    super(500, `setting ${setting} is missing`)
-  }
-
-  get title(): string {
-    return 'Server configuration error'
+    super(SETTING_MISSING, `setting ${setting} is missing`)
   }
 
   members(): Record<string, unknown> {
-    return { error: this.title }
+    return { error: SETTING_MISSING.title }
   }
 }
 
-/** Wraps what nobody foresaw (contract, Errors: Unhandled; decision 16). */
+/** Wraps an unexpected error (contract, Errors: Unhandled; decision 16). */
 class Unhandled extends GatewayError {
   constructor(cause: unknown) {
-    super(500, 'An unexpected error occurred', [], cause)
-  }
-
-  get title(): string {
-    return this.message
+    super(INTERNAL, 'An unexpected error occurred', [], cause)
   }
 
   members(around: ErrorSurroundings): Record<string, unknown> {
@@ -376,13 +352,13 @@ export function errorReply(error: GatewayError, around: ErrorSurroundings): Whol
 
 /** 400 for an idempotency key under which another request has run (decision 18). */
 export function idempotencyKeyReused(): ShortError {
-  return new ShortError(400, 'Idempotency key was already used with a different request.')
+  return new ShortError(IDEMPOTENCY_KEY_REUSED, 'Idempotency key was already used with a different request.')
 }
 
 /** 503 for a repetition that comes while the first request still runs (decision 19). */
 export function requestInProgress(): Unavailable {
   return new Unavailable(
-    'Request in progress',
+    REQUEST_IN_PROGRESS,
     'A request with the same idempotency key is still running. Try again shortly.',
     5
   )
@@ -390,14 +366,17 @@ export function requestInProgress(): Unavailable {
 
 /** 404 for a path that nothing serves (decision 6). */
 export function notFound(): LongError {
-  return new LongError(404, 'Not found', 'Nothing is served at this path.')
+  return new LongError(NOT_FOUND, 'Not found', 'Nothing is served at this path.')
 }
 
 /** 405 with Allow (decision 6). `allowed` lists the methods that the path has. */
 export function methodNotAllowed(method: string, allowed: readonly string[]): LongError {
   const list = allowed.join(', ')
-  return new LongError(405, 'Method not allowed', `This path does not take ${method}; it takes ${list}.`, {}, [
-    'Allow',
-    list
-  ])
+  return new LongError(
+    METHOD_NOT_ALLOWED,
+    'Method not allowed',
+    `This path does not take ${method}; it takes ${list}.`,
+    {},
+    ['Allow', list]
+  )
 }

@@ -1,4 +1,5 @@
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
+import { FORBIDDEN } from './error-kinds.ts'
 import { LongError } from './errors.ts'
 import { isLocalCaller } from '../message/local-caller.ts'
 import { defineOperation, type AnyOperation } from './operation.ts'
@@ -38,7 +39,7 @@ export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOp
     async handle({ ctx }) {
       if (ctx.principal?.kind !== 'admin' && (isProduction || !isLocalCaller(ctx)))
         throw new LongError(
-          403,
+          FORBIDDEN,
           'Forbidden',
           isProduction
             ? 'Send the admin key in X-API-Key.'

@@ -1,5 +1,13 @@
 import { LongError } from './errors.ts'
 import type { AnyOperation } from './operation.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+export const ROLE_REQUIRED = defineError('BG_ROLE_REQUIRED', {
+  status: 403,
+  title: 'Role required',
+  cause: 'The role of the signed-in person, or a read-only key, does not allow this.',
+  fix: 'An owner of the account changes the role; `required_role` is the one needed.'
+})
 
 /** What somebody may do with an account, least first: each may also do what those before it may (decision 320). */
 export const ROLES = Object.freeze(['viewer', 'editor', 'owner'] as const)
@@ -19,7 +27,7 @@ export function neededRole({ role, method }: Pick<AnyOperation, 'role' | 'method
 export class RoleRequired extends LongError {
   constructor(has: Role, needed: Role) {
     super(
-      403,
+      ROLE_REQUIRED,
       'Role required',
       `This needs the role ${needed} in the account; you are ${has}. Its owner can change that.`,
       { role: has, required_role: needed }

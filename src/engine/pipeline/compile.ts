@@ -1,6 +1,5 @@
-import { ConfigError, type Problem } from '../config/diagnose.ts'
+import { ConfigError, type Problem, type ConfigurationCode } from '../config/diagnose.ts'
 import type { ChainEntryConfig, GatewayConfig, Position, RouteConfig } from '../config/schema.ts'
-import type { ConfigurationCode } from '../errors/codes.ts'
 import { Chain } from './chain.ts'
 import type { Slot } from '../message/context.ts'
 import { conditional, conditionOf, observing } from './entry.ts'
@@ -159,7 +158,7 @@ async function setUp(
 ): Promise<Hooks> {
   if (entry.plugin === 'internal') return internalTerminal(entry, route, around)
   const plugin = around.plugins.get(entry.file ?? entry.plugin)
-  if (plugin === undefined) throw refused('BG_PLUGIN_UNKNOWN', entry.at, `there is no plugin "${entry.plugin}"`)
+  if (plugin === undefined) throw refused('BG_CONFIG_REFERENCE', entry.at, `there is no plugin "${entry.plugin}"`)
   try {
     if (around.late.has(entry)) throw new SetUpTooLate('setup has not settled in time for another route')
     const { services } = around

@@ -91,7 +91,7 @@ export function checkReach(
       ? list.map(({ operation }) => nameOf(operation)).join(', ')
       : `${nameOf(first.operation)}${more}`
     const problem: Problem = {
-      code: 'BG_CHAIN_CALLER',
+      code: 'BG_CHAIN_ORDER',
       ...placeOf(config, way),
       path: '',
       message: `found the chain ${JSON.stringify(way.chain)} before ${which}, which needs ${need}`

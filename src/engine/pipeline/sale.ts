@@ -4,6 +4,13 @@ import type { ChainEntryConfig, RouteConfig } from '../config/schema.ts'
 import type { Context } from '../message/context.ts'
 import { LongError } from '../operations/errors.ts'
 import type { Hooks, Plugin } from './plugin.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const METERING_UNAVAILABLE = defineError('BG_METERING_UNAVAILABLE', {
+  status: 503,
+  cause: 'The endpoint sells a balance, and the chain of its route has no `meter` that charges it.',
+  fix: 'Add `meter` after `challenge` to the chain named in `message`; `boltgate check` warns about it.'
+})
 
 /** The entries of a chain that ask for payment; disabled ones are none. */
 function asking(
@@ -89,7 +96,7 @@ export function requireMetering(
     request(ctx) {
       if (ctx.offer === null || ctx.offer.meter === null) return
       throw new LongError(
-        503,
+        METERING_UNAVAILABLE,
         'Metering unavailable',
         `This endpoint sells a balance, and nothing here takes from it. Nothing was charged. The operator adds meter to the chain "${route.chain}".`
       )

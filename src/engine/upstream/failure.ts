@@ -1,3 +1,4 @@
+import { UPSTREAM_FAILED, UPSTREAM_TIMEOUT } from '../operations/error-kinds.ts'
 import { GatewayError, LongError } from '../operations/errors.ts'
 import type { UpstreamTarget } from '../pipeline/target.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
@@ -7,13 +8,13 @@ import { AddressRefused, NameUnresolved } from './guard.ts'
  * words why.
  */
 export function badGateway(target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
-  return new LongError(502, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
+  return new LongError(UPSTREAM_FAILED, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
 }
 
 /** 504: the upstream did not answer in time (decision 97). */
 export function gatewayTimeout(target: UpstreamTarget, details: string, cause?: unknown): LongError {
   return new LongError(
-    504,
+    UPSTREAM_TIMEOUT,
     'Gateway timeout',
     'The upstream did not answer in time.',
     { ...target.errorMembers, details },

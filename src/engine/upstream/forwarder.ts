@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { Context } from '../message/context.ts'
+import { REQUEST_MALFORMED } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { endOfPrefix } from '../message/path.ts'
 import type { UpstreamRequest } from '../pipeline/plugin.ts'
@@ -303,7 +304,12 @@ function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTar
   const refusal = refusedByClient(path, headers)
   if (refusal === null) return
   if (refusal.startsWith('the path'))
-    throw new LongError(400, 'Bad request', `The request cannot be forwarded: ${refusal}.`, target.errorMembers)
+    throw new LongError(
+      REQUEST_MALFORMED,
+      'Bad request',
+      `The request cannot be forwarded: ${refusal}.`,
+      target.errorMembers
+    )
   throw new Error(`the request cannot be forwarded: ${refusal}`)
 }
 
@@ -333,7 +339,7 @@ class UpgradePolicy implements TunnelPolicy {
       this.#breakers.failed(this.#ctx, this.#target, error.cause instanceof Error && isUnreachable(error.cause))
       if (error.cause instanceof Error) return upstreamFailure(error.cause, this.#target)
       return new LongError(
-        error.status,
+        error.kind,
         error.error,
         error.message,
         { ...this.#target.errorMembers, ...error.more, details: error.message },

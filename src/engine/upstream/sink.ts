@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { Context } from '../message/context.ts'
 import { clientNetwork } from '../message/addresses.ts'
+import { REQUEST_TIMEOUT } from '../operations/error-kinds.ts'
 import { ClientGone, GatewayError, LongError, ResponseTooLarge } from '../operations/errors.ts'
 import type { Responder } from '../pipeline/responder.ts'
 import { HeaderList } from '../message/headers.ts'
@@ -146,7 +147,7 @@ export class Sink implements CallHandler, Waiting {
   giveUp(): void {
     this.#stop(
       new LongError(
-        408,
+        REQUEST_TIMEOUT,
         'Request Timeout',
         'The request body arrived too slowly while others waited for the upstream.',
         this.#target.errorMembers
@@ -352,8 +353,8 @@ export class Sink implements CallHandler, Waiting {
   #failure(error: Error): GatewayError {
     const failure = upstreamFailure(error, this.#target)
     if (this.#ctx.payment === null || !(failure instanceof LongError) || failure.status < 500) return failure
-    const { status, error: title, message, more, headers, cause } = failure
-    return new LongError(status, title, `${message} ${STILL_GOOD}`, more, headers, cause)
+    const { kind, error: title, message, more, headers, cause } = failure
+    return new LongError(kind, title, `${message} ${STILL_GOOD}`, more, headers, cause)
   }
 
   /**

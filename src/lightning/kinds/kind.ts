@@ -5,6 +5,12 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { AddressGuard } from '../../engine/upstream/guard.ts'
 import type { CallBudget, CallLimits } from '../provider-calls/budgets.ts'
 import type { KindName, Provider } from '../providers/provider.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const NODE_FOLDER = defineError('BG_NODE_FOLDER', {
+  cause: "`boltgate key` found no certificate or macaroon in the node's folder, or one with too few permissions.",
+  fix: 'Name the folder, file or network, or bake a macaroon with the command in the message.'
+})
 
 /**
  * A kind of provider, whole: what the configuration, the budgets and the poller must know of it, and how it is opened.
@@ -80,7 +86,7 @@ export interface NodeKey {
 /** A folder that no key can be made of. The message says what is missing and where. */
 export class NodeFolderError extends Error {
   override name = 'NodeFolderError'
-  readonly code = 'BG_NODE_FOLDER'
+  readonly code = NODE_FOLDER.code
 }
 
 /** How a kind is called. */

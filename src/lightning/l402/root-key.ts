@@ -9,6 +9,7 @@
  * (decision 117).
  */
 import { hkdfSha256 } from '../codecs/hmac.ts'
+import { MASTER_SECRET } from '../../platform/keys/secrets.ts'
 
 /** Bytes of a token id; the first `GENERATION_BYTES` name the key generation, the rest are random. */
 const TOKEN_ID_BYTES = 32
@@ -26,7 +27,7 @@ const PAYMENT_ID_PURPOSE = 'boltgate/payment-id'
 /** A master secret that cannot be used. The message never holds the secret. */
 export class KeyRingError extends Error {
   override readonly name = 'KeyRingError'
-  readonly code = 'BG_MASTER_SECRET'
+  readonly code = MASTER_SECRET.code
 }
 
 /** A key with the name of the generation it came from (8 hex characters). */

@@ -2,6 +2,14 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import { systemClock, type Clock } from '../../platform/system/clock.ts'
 import type { Currency, FiatCurrency } from './currencies.ts'
 import { inUnits, knownDecimal, type Decimal } from './decimal.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+export const PRICE_FEED_UNAVAILABLE = defineError('BG_PRICE_FEED_UNAVAILABLE', {
+  status: 503,
+  title: 'Price feed unavailable',
+  cause: 'The exchange rate of the currency is not known at the moment.',
+  fix: 'Retry after `Retry-After`, or send an amount in BTC.'
+})
 
 /** Decimal places of a bitcoin: a satoshi is the last. */
 const BTC_PLACES = 8
@@ -82,7 +90,7 @@ export class FixedPrices implements Quotes {
 /** The answer where no price is known (contract, Errors: price feed unavailable). `retryAfter` in whole seconds. */
 export function pricesUnavailable(retryAfter: number): Unavailable {
   return new Unavailable(
-    'Price feed unavailable',
+    PRICE_FEED_UNAVAILABLE,
     'What this currency is worth in bitcoin is not known at the moment. Amounts in BTC need no price.',
     retryAfter
   )

@@ -1,5 +1,11 @@
 import type { FiatCurrency } from './currencies.ts'
 import { readDecimal, type Decimal } from './decimal.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const PRICE_SOURCE = defineError('BG_PRICE_SOURCE', {
+  cause: 'An exchange rate source sent no usable price; the other sources are used.',
+  fix: 'None needed unless all sources fail: then payments in fiat get 503; check `prices.urls` and the network.'
+})
 
 /** The public sources that can be asked what a bitcoin costs. */
 export type SourceName = 'coinbase' | 'coinbase-exchange' | 'kraken' | 'coingecko'
@@ -24,7 +30,7 @@ export interface PriceSource {
 /** A source answered what is no price. The message is for the log. */
 export class SourceFault extends Error {
   override name = 'SourceFault'
-  readonly code = 'BG_PRICE_SOURCE'
+  readonly code = PRICE_SOURCE.code
 }
 
 /** A number of a JSON text as it was written: as a double it might be another one. */

@@ -1,4 +1,32 @@
+import { NOTIFICATION_UNREADABLE } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError, Unavailable } from '../../engine/operations/errors.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+export const PROVIDER_KEY_REQUIRED = defineError('BG_PROVIDER_KEY_REQUIRED', {
+  status: 400,
+  title: 'Payment provider key required',
+  cause: 'The account has no key for the provider that creates the invoice.',
+  fix: 'Save one with `PUT /api/merchant/primary-key` or `alternate-key`.'
+})
+
+export const PROVIDER_REFUSED = defineError('BG_PROVIDER_REFUSED', {
+  status: 502,
+  title: 'Payment provider error',
+  cause: 'The payment provider rejected the key, a scope of it, or the request.',
+  fix: 'Validate the key, then save a new one; `message` has the reason.'
+})
+
+export const PROVIDER_UNAVAILABLE = defineError('BG_PROVIDER_UNAVAILABLE', {
+  status: 503,
+  title: 'Payment provider unavailable',
+  cause: 'The payment provider cannot be reached, or its rate limit is exceeded. Nothing was charged.',
+  fix: 'Retry after `Retry-After`.'
+})
+
+const PAYOUT_UNCERTAIN = defineError('BG_PAYOUT_UNCERTAIN', {
+  cause: 'The response to a payout was lost, so its outcome is unknown.',
+  fix: 'None needed: the gateway looks it up and never sends it twice. After days an administrator can settle it (decision 209).'
+})
 
 /**
  * The account has no key for the provider that would make its invoice. Answered as 400 on payments (decision 54); the
@@ -6,7 +34,7 @@ import { LongError, ShortError, Unavailable } from '../../engine/operations/erro
  */
 export class ProviderKeyRequired extends ShortError {
   constructor() {
-    super(400, 'Payment provider key required')
+    super(PROVIDER_KEY_REQUIRED, PROVIDER_KEY_REQUIRED.title)
   }
 }
 
@@ -34,7 +62,7 @@ export class ProviderUnavailable extends Unavailable {
     cause?: unknown,
     fault: ProviderFault = 'other'
   ) {
-    super('Payment provider unavailable', message, retryAfter, {}, cause)
+    super(PROVIDER_UNAVAILABLE, message, retryAfter, {}, cause)
     this.fault = fault
     this.retryAfter = retryAfter
   }
@@ -57,7 +85,7 @@ export class ProviderRefused extends LongError {
 
   /** `message` reaches the client: no key in it. */
   constructor(reason: RefusalReason, message: string, scope: string | null = null, cause?: unknown) {
-    super(502, 'Payment provider error', message, {}, [], cause)
+    super(PROVIDER_REFUSED, PROVIDER_REFUSED.title, message, {}, [], cause)
     this.reason = reason
     this.scope = scope
   }
@@ -69,7 +97,7 @@ export class ProviderRefused extends LongError {
  */
 export class PayoutUncertain extends Error {
   override name = 'PayoutUncertain'
-  readonly code = 'BG_PAYOUT_UNCERTAIN'
+  readonly code = PAYOUT_UNCERTAIN.code
 
   constructor(cause: unknown) {
     super('The provider was asked to pay out and its answer was lost.', { cause })
@@ -80,6 +108,6 @@ export class PayoutUncertain extends Error {
 export class ProviderNotificationError extends ShortError {
   /** `message` reaches the sender. */
   constructor(message: string) {
-    super(400, message, [], 'BG_PROVIDER_NOTIFICATION_UNREADABLE')
+    super(NOTIFICATION_UNREADABLE, message)
   }
 }

@@ -1,9 +1,17 @@
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
+import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { isLocalCaller } from '../../engine/message/local-caller.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const SANDBOX_DISABLED = defineError('BG_SANDBOX_DISABLED', {
+  status: 403,
+  cause: 'The payment provider of this gateway is not the sandbox, so it pays no invoices.',
+  fix: 'Pay the invoice with a wallet.'
+})
 
 const Payment = Type.Object(
   {
@@ -149,11 +157,15 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
 /** @throws LongError 403 for whoever may not use the sandbox */
 function sandboxFor({ mode, sandbox }: ProviderOperations, ctx: Context): SandboxProvider {
   if (mode === 'production' || sandbox === null) {
-    throw new LongError(403, 'Sandbox disabled', 'This gateway does not pay invoices: the sandbox provider is off.')
+    throw new LongError(
+      SANDBOX_DISABLED,
+      'Sandbox disabled',
+      'This gateway does not pay invoices: the sandbox provider is off.'
+    )
   }
   if (ctx.principal?.kind !== 'admin' && !isLocalCaller(ctx)) {
     throw new LongError(
-      403,
+      FORBIDDEN,
       'Forbidden',
       "Invoices of the sandbox are paid from the gateway's own machine, or with the admin key in X-API-Key."
     )

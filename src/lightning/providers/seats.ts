@@ -11,6 +11,7 @@ import type { ProviderKind } from '../kinds/kind.ts'
 import type { ProviderSeat, ProviderSeats } from './payees.ts'
 import type { KindName, Provider } from './provider.ts'
 import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
+import type { ConfigurationCode } from '../../engine/config/diagnose.ts'
 
 /**
  * Invoices of one price and description that are made before anybody asks, where the operator names no figure: 20 are
@@ -51,7 +52,7 @@ export interface OpenedSeats {
 /** A slot of `lightning` names a kind that cannot stand there. */
 export class ProviderKindError extends Error {
   override name = 'ProviderKindError'
-  readonly code = 'BG_PROVIDER_KIND'
+  readonly code: ConfigurationCode = 'BG_CONFIG_VALUE'
 }
 
 /**

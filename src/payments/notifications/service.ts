@@ -1,3 +1,4 @@
+import { UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError, notFound } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -165,7 +166,7 @@ export class Notifications {
         { slot, provider: name, merchantId: charged[0]?.owner },
         'a notification was refused: it is not signed with the secret of the account that was charged'
       )
-      throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.')
+      throw new LongError(UNAUTHORIZED, 'Unauthorized', 'The signature of the notification is not valid.')
     }
     await jobs.enqueue(
       database.sql,

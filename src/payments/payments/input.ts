@@ -1,3 +1,4 @@
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError, ValidationError } from '../../engine/operations/errors.ts'
 import { fieldName, isStorable, UNSTORABLE } from '../../engine/operations/validation.ts'
 import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money/currencies.ts'
@@ -60,9 +61,8 @@ function amountFault(amount: Decimal | null): string | null {
 function checkRules(amount: Decimal, currency: Currency): void {
   const { places, largest } = CURRENCY_RULES[currency]
   if (amount.places > places)
-    throw new ShortError(400, `An amount in ${currency} has at most ${places} decimal places.`, [], 'BG_AMOUNT_INVALID')
-  if (isAbove(amount, largest))
-    throw new ShortError(400, `An amount in ${currency} is at most ${largest}.`, [], 'BG_AMOUNT_INVALID')
+    throw new ShortError(VALIDATION, `An amount in ${currency} has at most ${places} decimal places.`)
+  if (isAbove(amount, largest)) throw new ShortError(VALIDATION, `An amount in ${currency} is at most ${largest}.`)
 }
 
 function isAbove(amount: Decimal, limit: bigint): boolean {

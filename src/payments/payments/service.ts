@@ -1,4 +1,5 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
+import { CONFLICT, INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import {
   idempotencyKeyReused,
   LongError,
@@ -39,6 +40,13 @@ import {
 } from './store.ts'
 import { ANSWERLESS, Sweeper } from './sweeper.ts'
 import type { PaymentWatch } from './watch.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
+  status: 400,
+  cause: 'A payment with this `orderId` exists; order ids are never reused.',
+  fix: 'Read that payment with `GET /api/payments/order/{orderId}`, or use a new id.'
+})
 
 /** What payments are built from. */
 export interface PaymentsParts extends ChangeParts {
@@ -213,7 +221,7 @@ export class Payments {
     const canceled = (await this.#changes.cancel(seen)) ?? notFound()
     if (canceled.status === 'expired') return canceled
     throw new LongError(
-      409,
+      CONFLICT,
       'Payment not canceled',
       `The payment is ${canceled.status}: only an unpaid one can be canceled.`
     )
@@ -472,14 +480,14 @@ export class Payments {
 
 /** @throws ShortError 400 for all but `done`; Unavailable 503 for `running` */
 function requireDone(outcome: CreateOutcome): void {
-  if (outcome === 'taken') throw new ShortError(400, 'A payment with this orderId already exists')
-  if (outcome === 'inactive') throw new ShortError(400, 'Merchant not found or inactive')
+  if (outcome === 'taken') throw new ShortError(ORDER_ID_TAKEN, 'A payment with this orderId already exists')
+  if (outcome === 'inactive') throw new ShortError(INVALID_STATE, 'Merchant not found or inactive')
   if (outcome === 'running') throw requestInProgress()
   if (outcome === 'reused') throw idempotencyKeyReused()
 }
 
 function notFound(): never {
-  throw new ShortError(404, 'Payment not found')
+  throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
 }
 
 /**

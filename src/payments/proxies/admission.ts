@@ -1,5 +1,6 @@
 import type { Context } from '../../engine/message/context.ts'
-import { LongError } from '../../engine/operations/errors.ts'
+import { FORBIDDEN, METHOD_NOT_ALLOWED } from '../../engine/operations/error-kinds.ts'
+import { LongError, Unavailable } from '../../engine/operations/errors.ts'
 import { comparablePath, mergedPath } from '../../engine/message/path.ts'
 import { ProxyScope } from '../../engine/message/proxy-scope.ts'
 import type { HookResult } from '../../engine/pipeline/plugin.ts'
@@ -11,12 +12,19 @@ import { paymentScheme } from '../../engine/message/payment-headers.ts'
 import { gate } from '../../accounts/merchants/gate.ts'
 import { providerOf } from '../../lightning/providers/account.ts'
 import { amountOf } from '../../selling/offers/request-price.ts'
-import { BALANCE_VALIDITY, type Offer, type Renewal } from '../../selling/offers/offer.ts'
+import { BALANCE_VALIDITY, type Offer, type Renewal, PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { ListedProxy, ProxyDirectory } from './directory.ts'
 import { choosePrice, type ChosenAmount } from './price.ts'
 import { graceOf, pathAllowed, priceOfEither, type ProxyPrice } from './pricing.ts'
 import { proxyNotFound } from './service.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const PROXY_PATH_NOT_ALLOWED = defineError('BG_PROXY_PATH_NOT_ALLOWED', {
+  status: 403,
+  cause: 'The proxy does not sell this path. Nothing was charged.',
+  fix: 'The merchant sets `allowedPaths` and `blockedPaths`.'
+})
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {
@@ -48,10 +56,7 @@ export interface RouteTerms {
 /** 10 MiB (contract, Limits: Proxy). */
 export const RESPONSE_LIMIT = 10_485_760
 
-const CLOSED = Object.freeze({
-  error: 'Proxy unavailable',
-  message: 'This proxy cannot sell requests at the moment. Nothing was charged.'
-})
+const CLOSED = 'This proxy cannot sell requests at the moment. Nothing was charged.'
 
 interface Prepared {
   readonly origin: string
@@ -130,28 +135,36 @@ export class ProxyAdmission {
     const prepared = this.#prepare(proxy)
     // A worker registered here would control every page of this origin.
     if (ctx.headers.has('service-worker') || ctx.headers.get('sec-fetch-dest') === 'serviceworker')
-      throw new LongError(403, 'Forbidden', 'A proxy does not serve service workers.', prepared.members)
+      throw new LongError(FORBIDDEN, 'Forbidden', 'A proxy does not serve service workers.', prepared.members)
     const rest = restOf(ctx.path, terms.prefixSegments)
     const path = comparablePath(rest)
     if (row.allowedMethods.length > 0 && !allowsMethod(row.allowedMethods, ctx.method)) {
-      throw new LongError(405, 'Method not allowed', `This proxy does not take ${ctx.method}.`, prepared.members, [
-        'Allow',
-        served(row.allowedMethods).join(', ')
-      ])
+      throw new LongError(
+        METHOD_NOT_ALLOWED,
+        'Method not allowed',
+        `This proxy does not take ${ctx.method}.`,
+        prepared.members,
+        ['Allow', served(row.allowedMethods).join(', ')]
+      )
     }
     const merged = mergedPath(path)
     if (
       !pathAllowed(row.allowedPaths, row.blockedPaths, path) ||
       (merged !== path && !pathAllowed(row.allowedPaths, row.blockedPaths, merged))
     ) {
-      throw new LongError(403, 'Path not allowed', 'This proxy does not serve this path.', prepared.members)
+      throw new LongError(
+        PROXY_PATH_NOT_ALLOWED,
+        'Path not allowed',
+        'This proxy does not serve this path.',
+        prepared.members
+      )
     }
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
     // Many upstreams take both for the same; a request that could be either costs the dearer.
     const price = priceOfEither(row, ctx.method, path, merged)
     if (price === null)
       throw new LongError(
-        403,
+        PROXY_PATH_NOT_ALLOWED,
         'Path not allowed',
         'This path can be read in two ways that differ in price. Write it without doubled slashes.',
         prepared.members
@@ -260,7 +273,7 @@ export class ProxyAdmission {
 }
 
 function unavailable({ members }: Prepared): LongError {
-  return new LongError(503, CLOSED.error, CLOSED.message, members, ['Retry-After', '60'])
+  return new Unavailable(PROXY_UNAVAILABLE, CLOSED, 60, members)
 }
 
 /** What Allow lists: HEAD goes wherever GET does (decision 6). */

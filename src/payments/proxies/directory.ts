@@ -7,6 +7,7 @@ import type { Tallies, Tally } from '../../platform/telemetry/tallies.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import { merchantsChannel } from '../../accounts/merchants/store.ts'
 import { isProxyId, PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
+import { PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 
 /** A proxy with what its requests need to know of its merchant. */
 export interface ListedProxy {
@@ -157,7 +158,7 @@ export class ProxyDirectory {
       await this.#load([proxyId])
     } catch (error) {
       throw new Unavailable(
-        'Proxy unavailable',
+        PROXY_UNAVAILABLE,
         'The proxy cannot be looked up at the moment. Nothing was charged.',
         5,
         { proxy_id: proxyId },

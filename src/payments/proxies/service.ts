@@ -1,5 +1,6 @@
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
+import { ADDRESS_BLOCKED, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError, notFound, ShortError } from '../../engine/operations/errors.ts'
 import { comparablePath } from '../../engine/message/path.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
@@ -166,10 +167,8 @@ export class ProxyService {
     const metered = inputs.findIndex(({ meter }) => meter !== undefined)
     if (metered >= 0 && !this.#parts.canMeter())
       throw new ShortError(
-        400,
-        `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`,
-        [],
-        'BG_PROXY_METER_UNAVAILABLE'
+        VALIDATION,
+        `endpoints[${metered}] has a meter, and no route of this gateway takes from balances: the operator must add meter to the chain of its proxies.`
       )
     return endpointsOf(inputs)
   }
@@ -212,8 +211,7 @@ export class ProxyService {
       const url = checkTargetUrl(text, { production: this.#parts.production })
       return url.href.endsWith('/') ? url.href.slice(0, -1) : url.href
     } catch (error) {
-      if (error instanceof AddressRefused)
-        throw new ShortError(400, `targetBaseUrl: ${error.message}`, [], 'BG_PROXY_TARGET_REFUSED')
+      if (error instanceof AddressRefused) throw new ShortError(ADDRESS_BLOCKED, `targetBaseUrl: ${error.message}`)
       throw error
     }
   }
@@ -265,7 +263,7 @@ export class ProxyService {
 
 /** 404 for a proxy that is not there or another merchant's (contract, Errors: 404; decision 93). */
 export function proxyNotFound(): LongError {
-  return new LongError(404, 'Proxy not found', 'There is no such proxy.')
+  return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }
 
 /** The value of a proxy's upstream header; null when there is none. @throws UnsealError */
@@ -293,10 +291,8 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
     const key = `${input.method ?? '*'} ${pathPattern}`
     if (seen.has(key))
       throw new ShortError(
-        400,
-        `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`,
-        [],
-        'BG_PROXY_ENDPOINT_TWICE'
+        VALIDATION,
+        `endpoints[${index}] repeats ${key}; each method and pathPattern can have one price.`
       )
     seen.add(key)
     const price = priceOfInput(input.price ?? null, `/endpoints/${index}/price`)
@@ -307,10 +303,8 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
       )
     if (input.meter !== undefined && input.priceSats === 0)
       throw new ShortError(
-        400,
-        `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`,
-        [],
-        'BG_PROXY_METER_WITHOUT_PRICE'
+        VALIDATION,
+        `endpoints[${index}] has a meter and no price; priceSats is what a balance costs.`
       )
     if (input.meter !== undefined)
       checkBundle(input.meter, typeof price === 'string' ? amountOfText(price) : input.priceSats, index)
@@ -376,7 +370,7 @@ function authHeaderOf(name: string | null): string | null {
 
 function checkAuth(row: ProxyRow): void {
   if (row.authValue !== null && row.authHeader === null)
-    throw new ShortError(400, 'authValue needs authHeader, the name of the header that carries it.')
+    throw new ShortError(VALIDATION, 'authValue needs authHeader, the name of the header that carries it.')
 }
 
 /** Further ids that are tried when one is taken: names are shared by all merchants. */

@@ -1,5 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { refundAdminTexts } from './documented.ts'
@@ -158,18 +159,11 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
 function settlementOf(input: SettlementInput, correlationId: string, now: number): RefundSettlement {
   const { outcome, providerRefundId = null, transactionHash = null, feeSatoshis = null, settledBy, reason } = input
   if (outcome === 'sent' && providerRefundId === null)
-    throw new ShortError(
-      400,
-      'providerRefundId is required where the refund was sent.',
-      [],
-      'BG_REFUND_SETTLEMENT_INVALID'
-    )
+    throw new ShortError(VALIDATION, 'providerRefundId is required where the refund was sent.')
   if (outcome === 'not-sent' && (providerRefundId !== null || transactionHash !== null || feeSatoshis !== null)) {
     throw new ShortError(
-      400,
-      'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.',
-      [],
-      'BG_REFUND_SETTLEMENT_INVALID'
+      VALIDATION,
+      'providerRefundId, transactionHash and feeSatoshis are for refunds that were sent.'
     )
   }
   return {

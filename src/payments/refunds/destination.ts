@@ -1,5 +1,6 @@
 import { AddressError, readAddress } from '../../lightning/codecs/address.ts'
 import { decodeInvoice, InvoiceError, type Invoice, type InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { PayoutDestination } from '../../lightning/providers/provider.ts'
 import type { RefundType } from '../../lightning/providers/payout-states.ts'
@@ -84,5 +85,5 @@ function isAddress(text: string): boolean {
 }
 
 function refusal(message: string): ShortError {
-  return new ShortError(400, message, [], 'BG_REFUND_ADDRESS_INVALID')
+  return new ShortError(VALIDATION, message)
 }

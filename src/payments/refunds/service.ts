@@ -1,3 +1,4 @@
+import { INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { IdempotencyKeyTaken, type Idempotency, type Kept } from '../../engine/message/idempotency.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -6,7 +7,7 @@ import { isUniqueViolation, type Database, type TransactionSql } from '../../pla
 import { numericId, type Random } from '../../platform/system/ids.ts'
 import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import { ProviderRefused, ProviderUnavailable, PROVIDER_REFUSED } from '../../lightning/provider-calls/errors.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payee, Payees } from '../../lightning/providers/payees.ts'
 import type { Payout, PayoutRequest } from '../../lightning/providers/provider.ts'
@@ -25,6 +26,20 @@ import {
 } from '../../lightning/providers/payout-states.ts'
 import { adviceOn, LOOKED_UP_FOR } from './advice.ts'
 import { IDEMPOTENCY_KEY_INDEX, LIGHTNING_INVOICE_INDEX, type RefundStore } from './store.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const REFUND_UNSUPPORTED = defineError('BG_REFUND_UNSUPPORTED', {
+  status: 400,
+  cause:
+    'The configured payment provider cannot send this refund: it does not support the type, or the payment was made through another provider.',
+  fix: 'Use another `refundType`, or configure the provider of the payment again.'
+})
+
+const REFUND_REFUSED = defineError('BG_REFUND_REFUSED', {
+  status: 400,
+  cause: 'The payment provider rejected the refund; nothing was sent.',
+  fix: "Fix the provider's reason in `error`, then request a new refund."
+})
 
 /** What the service is made of. */
 export interface RefundsParts {
@@ -77,7 +92,7 @@ export class Refunds {
   async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
     const { sources, payees, clock } = this.#parts
     const source = await sources.get(merchant.id, input.invoiceId, clock.now())
-    if (source === null) throw new ShortError(400, 'Invoice not found')
+    if (source === null) throw new ShortError(VALIDATION, 'Invoice not found')
     requireRefundable(source)
     const payee = payees.maker(merchant, source.slot, source.kind)
     if (payee === null) throw providerChanged(source, payees)
@@ -103,7 +118,7 @@ export class Refunds {
   /** @throws ShortError 404 */
   async get(merchant: Merchant, refundId: string): Promise<Refund> {
     const refund = isRefundId(refundId) ? await this.#parts.store.get(merchant.id, refundId) : null
-    if (refund === null) throw new ShortError(404, 'Refund not found')
+    if (refund === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Refund not found')
     return refund
   }
 
@@ -116,7 +131,7 @@ export class Refunds {
   async ofInvoice(merchant: Merchant, invoiceId: string): Promise<Refund[]> {
     const { sources, clock } = this.#parts
     if ((await sources.get(merchant.id, invoiceId, clock.now())) === null)
-      throw new ShortError(404, 'Invoice not found')
+      throw new ShortError(RESOURCE_NOT_FOUND, 'Invoice not found')
     return await this.#parts.store.ofInvoice(merchant.id, invoiceId)
   }
 
@@ -206,7 +221,7 @@ export class Refunds {
       return await database.transaction(async sql => {
         const now = clock.now()
         const source = await sources.lock(sql, seen.merchantId, seen.invoiceId, now)
-        if (source === null) throw new ShortError(400, 'Invoice not found')
+        if (source === null) throw new ShortError(VALIDATION, 'Invoice not found')
         requireRefundable(source)
         const { held } = await store.sums(sql, source.invoiceId)
         const left = Math.max(source.capSats - held, 0)
@@ -217,7 +232,7 @@ export class Refunds {
             amountSats === 0
               ? 'Nothing is left to refund.'
               : `Refund amount exceeds the payment: ${left} satoshis are left to refund.`
-          throw new ShortError(400, [words, ...lost].join(' '), [], 'BG_REFUND_AMOUNT_EXCEEDED')
+          throw new ShortError(VALIDATION, [words, ...lost].join(' '))
         }
         const reserved = { ...refund, amountSats, createdAt: now }
         await store.insert(sql, reserved, now + SEND_WITHIN, idempotency)
@@ -227,7 +242,7 @@ export class Refunds {
       if (isUniqueViolation(error, IDEMPOTENCY_KEY_INDEX)) throw new IdempotencyKeyTaken()
       if (isUniqueViolation(error, LIGHTNING_INVOICE_INDEX)) {
         throw new ShortError(
-          400,
+          VALIDATION,
           'Another refund already pays the Lightning invoice in refundAddress; ask the payer for a new one.'
         )
       }
@@ -251,7 +266,7 @@ export class Refunds {
         return refund
       }
       await this.#release(refund)
-      throw error instanceof ProviderRefused ? new ShortError(400, error.message, [], 'BG_REFUND_REFUSED') : error
+      throw error instanceof ProviderRefused ? new ShortError(REFUND_REFUSED, error.message) : error
     }
     let written: Refund
     try {
@@ -276,7 +291,7 @@ export class Refunds {
     }
     // Taken, and given up at once: for the client the same as a refusal.
     if (payout.status === 'failed' && written.status === 'failed')
-      throw new ShortError(400, 'The payment provider could not send the refund.', [], 'BG_REFUND_REFUSED')
+      throw new ShortError(REFUND_REFUSED, 'The payment provider could not send the refund.')
     return written
   }
 
@@ -300,7 +315,7 @@ export class Refunds {
     if (payee === null) {
       // Another provider would say that it knows nothing, which is not the same as never sent.
       throw new LongError(
-        502,
+        PROVIDER_REFUSED,
         'Payment provider error',
         `The refund was sent through ${refund.kind}, and the ${refund.slot} provider is ${namesIn(payees, refund.slot)} now.`
       )
@@ -376,16 +391,14 @@ function payoutRequest(refund: Refund, source: RefundSource): PayoutRequest {
 }
 
 function requireRefundable({ refusal }: RefundSource): void {
-  if (refusal !== null) throw new ShortError(400, refusal, [], 'BG_PAYMENT_NOT_REFUNDABLE')
+  if (refusal !== null) throw new ShortError(INVALID_STATE, refusal)
 }
 
 /** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
 function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>): ShortError {
   return new ShortError(
-    400,
-    `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`,
-    [],
-    'BG_REFUND_PROVIDER_CHANGED'
+    REFUND_UNSUPPORTED,
+    `The payment was made through ${source.kind}, and the ${source.slot} provider is ${namesIn(payees, source.slot)} now.`
   )
 }
 
@@ -402,25 +415,17 @@ function requireCapable(payee: Payee, refund: Refund): void {
   const { lightning, chain } = payee.capabilities.payout
   if (!can)
     throw new ShortError(
-      400,
+      REFUND_UNSUPPORTED,
       lightning || chain
         ? `The payment provider cannot send refunds of type ${refund.type}.`
-        : `The ${payee.slot} provider, ${payee.kind}, only receives: it can send no refunds.`,
-      [],
-      'BG_REFUND_TYPE_UNSUPPORTED'
+        : `The ${payee.slot} provider, ${payee.kind}, only receives: it can send no refunds.`
     )
 }
 
 function requireOptionalAmount(refund: Refund): void {
-  if (refund.type === 'ln')
-    throw new ShortError(400, 'amountSatoshis is required for refunds of type ln.', [], 'BG_REFUND_AMOUNT_REQUIRED')
+  if (refund.type === 'ln') throw new ShortError(VALIDATION, 'amountSatoshis is required for refunds of type ln.')
   if (refund.slot === 'primary')
-    throw new ShortError(
-      400,
-      'amountSatoshis is required for refunds on the primary provider.',
-      [],
-      'BG_REFUND_AMOUNT_REQUIRED'
-    )
+    throw new ShortError(VALIDATION, 'amountSatoshis is required for refunds on the primary provider.')
 }
 
 /** Whether asking the provider again could change nothing: failed, or confirmed with all that is to be known. */

@@ -1,3 +1,4 @@
+import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
@@ -74,7 +75,7 @@ export class RefundSettlements {
   /** @throws LongError 404 */
   async get(refundId: string): Promise<SettledRefund> {
     const found = isRefundId(refundId) ? await this.#parts.store.forAdmin(refundId) : null
-    if (found === null) throw new LongError(404, 'Refund not found', 'There is no refund with this id.')
+    if (found === null) throw new LongError(RESOURCE_NOT_FOUND, 'Refund not found', 'There is no refund with this id.')
     return found
   }
 
@@ -118,5 +119,5 @@ function notSettled(refund: Refund, before: number): LongError {
       : refund.createdAt > before
         ? `It may still be on its way: that it was not sent can be said from ${new Date(refund.createdAt + UNKNOWN_GRACE).toISOString()} on.`
         : 'It has changed meanwhile; read it again.'
-  return new LongError(409, 'Refund not settled', why)
+  return new LongError(CONFLICT, 'Refund not settled', why)
 }

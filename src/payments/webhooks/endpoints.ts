@@ -1,5 +1,6 @@
 import type { Database, Sql, TransactionSql } from '../../platform/database/database.ts'
 import { column, flag, integer, moment, records, text, type Records } from '../../platform/database/rows.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import type { Secret, SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 import { webhookEndpointsUsedUp } from '../../accounts/merchants/plan-caps.ts'
@@ -170,7 +171,7 @@ export class WebhookEndpoints {
 
 /** What the account does not have. */
 export function endpointMissing(): ShortError {
-  return new ShortError(404, 'Webhook endpoint not found')
+  return new ShortError(RESOURCE_NOT_FOUND, 'Webhook endpoint not found')
 }
 
 function placeOf(id: string): SealedPlace {

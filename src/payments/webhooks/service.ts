@@ -1,4 +1,5 @@
 import type { Challenge } from '../../selling/challenges/store.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { readFilterTime } from '../../engine/formats/iso-time.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
@@ -29,6 +30,18 @@ import { signatureHeader } from './signature.ts'
 import { groupOf, paceOf, recordAttempt } from './pace.ts'
 import { isWebhookId, type AddedDelivery, type ClaimedAttempt, type NewDelivery, type WebhookStore } from './store.ts'
 import { USER_AGENT } from './user-agent.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const WEBHOOK_FAILED = defineError('BG_WEBHOOK_FAILED', {
+  cause: 'The last delivery attempt of a webhook failed.',
+  fix: 'The merchant fixes the endpoint and resends with `POST /api/merchant/webhooks/deliveries/{id}/resend`.'
+})
+
+const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
+  status: 400,
+  cause: 'There is no active webhook endpoint to send to.',
+  fix: 'Set one with `PUT /api/merchant/webhook-url`, or resume it with `PUT /api/merchant/webhooks/endpoints/{endpointId}`.'
+})
 
 /** What webhooks are built from. */
 export interface WebhooksParts {
@@ -69,7 +82,7 @@ const PURGED_AT_ONCE = 1_000
 /** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
 class DeliveryFailed extends Error {
   override name = 'DeliveryFailed'
-  readonly code = 'BG_WEBHOOK_FAILED'
+  readonly code = WEBHOOK_FAILED.code
 }
 
 /** What a job of the queue carries. A type, since an interface is no JsonObject. */
@@ -265,9 +278,10 @@ export class Webhooks {
       if (made === null) return null
       const { endpointId } = made.delivery
       // Thrown in here, so that nothing of it stays.
-      if (endpointId === null && merchant.webhookUrl === null) throw new ShortError(400, 'No webhook URL is set')
+      if (endpointId === null && merchant.webhookUrl === null)
+        throw new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set')
       if (endpointId !== null && (await endpoints.find(sql, merchant.id, endpointId))?.isActive !== true)
-        throw new ShortError(400, 'The webhook endpoint is paused or was removed')
+        throw new ShortError(WEBHOOK_URL_MISSING, 'The webhook endpoint is paused or was removed')
       // Not the key of the schedule's own attempt, which may wait for its later time.
       if (made.attempt !== null)
         await this.#enqueue(
@@ -292,7 +306,7 @@ export class Webhooks {
     const endpoint = endpointId === null ? null : await endpoints.find(database.sql, merchant.id, endpointId)
     if (endpointId !== null && endpoint === null) throw endpointMissing()
     const destination = endpoint === null ? this.#first(merchant) : this.#further(endpoint)
-    if (destination === null) throw new ShortError(400, 'No webhook URL is set')
+    if (destination === null) throw new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set')
     const sentAt = clock.now()
     const id = rowId(sentAt, random)
     const { error, responseStatus, responseBody } = await this.#post(destination, {
@@ -476,5 +490,5 @@ function iso(time: number): string {
 }
 
 function notFound(): ShortError {
-  return new ShortError(404, 'Delivery not found')
+  return new ShortError(RESOURCE_NOT_FOUND, 'Delivery not found')
 }

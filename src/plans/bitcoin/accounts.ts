@@ -1,9 +1,11 @@
+import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { BITCOIN_PREFIX, planNames } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Period } from './period.ts'
 import type { BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
+import { PLAN_NOT_SOLD } from '../plans.ts'
 
 /** Statuses in which a subscription goes on, or will once it is paid. */
 const LIVE = new Set(['active', 'trialing', 'past_due'])
@@ -24,14 +26,12 @@ function paysByCard({ billingSubscriptionId, subscriptionStatus }: Merchant): bo
 export function checkMayBuy(merchant: Merchant): void {
   if (merchant.tier === 'l402')
     throw new ShortError(
-      400,
-      `The account is on the plan ${planNames.l402}, which is changed by contact only.`,
-      [],
-      'BG_PLAN_BY_CONTACT'
+      PLAN_NOT_SOLD,
+      `The account is on the plan ${planNames.l402}, which is changed by contact only.`
     )
   if (paysByCard(merchant))
     throw new ShortError(
-      400,
+      INVALID_STATE,
       'The account pays for its plan by card. Cancel that subscription first, or both would be charged.'
     )
 }

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { sandboxBillingTexts } from '../documented.ts'
@@ -36,7 +37,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
       },
       async handle({ params: { session } }) {
         if (!SESSION.test(session) || !(await sandbox[name](session, take)))
-          throw new ShortError(404, 'Session not found')
+          throw new ShortError(RESOURCE_NOT_FOUND, 'Session not found')
         return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
       }
     })

@@ -3,7 +3,7 @@ import { isAbsolute, join, relative } from 'node:path'
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
-import { DatabaseOpenError, DatabaseStopped } from './errors.ts'
+import { DatabaseOpenError, DatabaseStopped, DATABASE_REJECTED } from './errors.ts'
 import { lockFolder, type FolderLock } from './folder-lock.ts'
 import type { Log } from '../telemetry/log.ts'
 import { PgliteServer } from './pglite/pglite.ts'
@@ -120,7 +120,7 @@ export interface DatabaseOptions {
 /** The url names no database that we know, or a folder outside the data folder. */
 export class DatabaseUrlError extends Error {
   override name = 'DatabaseUrlError'
-  readonly code = 'BG_DATABASE_URL'
+  readonly code = DATABASE_REJECTED.code
 }
 
 const healthyMs = 1_000

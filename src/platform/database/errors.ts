@@ -1,4 +1,16 @@
 import postgres from 'postgres'
+import { defineError } from '../system/errors.ts'
+
+export const DATABASE_REJECTED = defineError('BG_DATABASE_URL', {
+  cause: '`database.url` is not valid, or PostgreSQL rejects its user, password, database name or permissions.',
+  fix: 'Correct `database.url`, such as `postgres://user:password@host:5432/name`, or create the role and database.'
+})
+
+const DATABASE_OPEN = defineError('BG_DATABASE_OPEN', {
+  cause:
+    'The embedded database cannot be opened: the path is taken, its files are damaged, or disk, memory or permissions are missing.',
+  fix: 'Follow the message: move the obstacle away, restore the folder from a backup, or set another `data` folder.'
+})
 
 /** The embedded database is not running; the message says why. */
 export class DatabaseStopped extends Error {
@@ -15,7 +27,7 @@ export class DatabaseStopped extends Error {
 /** The embedded database cannot be opened; the message says where, why, and what would be right. */
 export class DatabaseOpenError extends Error {
   override name = 'DatabaseOpenError'
-  readonly code = 'BG_DATABASE_OPEN'
+  readonly code = DATABASE_OPEN.code
 
   constructor(folder: string, reason: string, options?: ErrorOptions) {
     super(`The embedded database in ${folder} cannot be opened: ${reason}`, options)

@@ -2,11 +2,17 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { DatabaseOpenError } from './errors.ts'
+import { defineError } from '../system/errors.ts'
+
+const DATABASE_IN_USE = defineError('BG_DATABASE_IN_USE', {
+  cause: 'Another gateway uses the folder of the embedded database.',
+  fix: 'Stop that gateway, or set another `data` folder; several gateways on one database need PostgreSQL.'
+})
 
 /** Another process, or another part of this one, holds the folder. */
 export class FolderInUse extends Error {
   override name = 'FolderInUse'
-  readonly code = 'BG_DATABASE_IN_USE'
+  readonly code = DATABASE_IN_USE.code
   readonly folder: string
   /** The holder's process id, or null when it could not be read. */
   readonly pid: number | null

@@ -3,6 +3,12 @@ import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from './database.ts'
 import { isLockedOut } from './errors.ts'
 import type { Log } from '../telemetry/log.ts'
+import { defineError } from '../system/errors.ts'
+
+const DATABASE_MIGRATION = defineError('BG_DATABASE_MIGRATION', {
+  cause: 'A migration failed, or a newer version has migrated the database. Nothing was changed.',
+  fix: 'Run the version named in the message, or fix the reported cause and restart.'
+})
 
 /**
  * One step of the database's shape. Steps are never changed once released: a later one corrects them. Each must work on
@@ -23,7 +29,7 @@ export type Migration = {
 /** The database cannot be brought to the shape that this program needs. */
 export class MigrationError extends Error {
   override name = 'MigrationError'
-  readonly code = 'BG_DATABASE_MIGRATION'
+  readonly code = DATABASE_MIGRATION.code
 }
 
 /** What running the migrations takes. */

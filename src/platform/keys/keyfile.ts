@@ -16,6 +16,12 @@ import {
 import { dirname, join } from 'node:path'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret } from './secrets.ts'
+import { defineError } from '../system/errors.ts'
+
+export const KEY_FILE = defineError('BG_KEY_FILE', {
+  cause: 'A key file in the data folder is readable by others, or has unexpected content.',
+  fix: 'Run `chmod 600` on it or restore it from a backup, as the message says. A new sandbox node key is created if you delete the old one.'
+})
 
 /** What `keys.json` in the data folder tells the operator after the first start. */
 export interface Keys {
@@ -27,7 +33,7 @@ export interface Keys {
 /** A file of secrets is readable by others, or is not what it should be. The message says what to do. */
 export class KeyFileError extends Error {
   override name = 'KeyFileError'
-  readonly code = 'BG_KEY_FILE'
+  readonly code = KEY_FILE.code
 }
 
 const keysName = 'keys.json'

@@ -1,6 +1,17 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import { inspect } from 'node:util'
 import { systemRandom, type Random } from '../system/ids.ts'
+import { defineError } from '../system/errors.ts'
+
+export const UNSEAL = defineError('BG_UNSEAL', {
+  cause: 'An encrypted value cannot be decrypted: its master secret is missing, or the row was modified.',
+  fix: 'Restore the former secret under `secrets.previous` or in master.key; otherwise the merchant saves the value again.'
+})
+
+export const MASTER_SECRET = defineError('BG_MASTER_SECRET', {
+  cause: 'A master secret is too short, or is listed twice.',
+  fix: 'Create one with `openssl rand -base64 48`; `boltgate keys rotate` replaces it without invalidating what was sold.'
+})
 
 const redacted = '[redacted]'
 
@@ -48,13 +59,13 @@ export interface SealedPlace {
 /** A ciphertext that cannot be opened. The message says which step failed, never what was inside. */
 export class UnsealError extends Error {
   override name = 'UnsealError'
-  readonly code = 'BG_UNSEAL'
+  readonly code = UNSEAL.code
 }
 
 /** The master secret is too short to derive keys from. */
 export class MasterSecretError extends Error {
   override name = 'MasterSecretError'
-  readonly code = 'BG_MASTER_SECRET'
+  readonly code = MASTER_SECRET.code
 }
 
 const leastMasterBytes = 32

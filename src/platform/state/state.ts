@@ -1,3 +1,10 @@
+import { defineError } from '../system/errors.ts'
+
+const STATE_AWAY = defineError('BG_STATE_AWAY', {
+  cause:
+    'Redis is unreachable or sent an unusable reply. Until it recovers, limits are inexact, or requests are rejected where `onError: deny` is set.',
+  fix: 'Check Redis and `state.url`; the gateway reconnects.'
+})
 /**
  * A value that is there already, or a promise of it. Test for a promise before awaiting: the hot path must not wait for
  * what it has.
@@ -127,5 +134,5 @@ export interface State {
 /** The state cannot be reached or did not answer in time. */
 export class StateUnavailable extends Error {
   override name = 'StateUnavailable'
-  readonly code = 'BG_STATE_AWAY'
+  readonly code = STATE_AWAY.code
 }

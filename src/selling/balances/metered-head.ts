@@ -6,6 +6,13 @@ import { trimmed } from '../../engine/message/headers.ts'
 import type { Head } from '../../engine/message/reply.ts'
 import { units, type Usage } from '../usage/usage.ts'
 import type { Settled } from './ledger.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const BALANCE_USED_UP = defineError('BG_BALANCE_USED_UP', {
+  status: 402,
+  cause: 'A metered response used up the balance while it was sent, and was cut off.',
+  fix: 'Buy another bundle and send the request again.'
+})
 
 /** Headers of a metered response, in millisatoshis. */
 export const BALANCE_HEADER = 'X-Balance-Msat'
@@ -64,7 +71,7 @@ export function balanceEvent(facts: object): Uint8Array {
 }
 
 export function usedUp(): LongError {
-  return new LongError(402, 'Balance used up', 'The balance was used up while the response was sent.')
+  return new LongError(BALANCE_USED_UP, 'Balance used up', 'The balance was used up while the response was sent.')
 }
 
 export function balanceAway(): Unavailable {

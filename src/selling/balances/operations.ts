@@ -1,6 +1,7 @@
 import { Type } from 'typebox'
 import type { Challenges } from '../challenges/service.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -95,12 +96,12 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       handle: async ({ ctx }) => {
         const paymentHash = await challenges.proven(ctx.headers)
         if (paymentHash === null)
-          throw new LongError(401, 'Unauthorized', 'Send the credential of the payment in Authorization.')
+          throw new LongError(UNAUTHORIZED, 'Unauthorized', 'Send the credential of the payment in Authorization.')
         await ledger.flush(paymentHash)
         const balance = await store.find(paymentHash)
         if (balance === null)
           throw new LongError(
-            404,
+            NOT_FOUND,
             'Not found',
             'This payment has no balance. If it bought a bundle, nothing is spent yet: the first metered request opens the balance.'
           )
@@ -174,7 +175,7 @@ function pageOf(query: { readonly skip?: number; readonly take?: number }): Page
 }
 
 function notFound(): LongError {
-  return new LongError(404, 'Not found', 'There is no such balance.')
+  return new LongError(NOT_FOUND, 'Not found', 'There is no such balance.')
 }
 
 function standingOf(balance: BalanceNow) {

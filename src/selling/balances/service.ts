@@ -1,6 +1,7 @@
 import type { MeterConfig, UsageConfig } from '../../engine/checks/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
 import type { Context, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
+import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
 import type { Reply } from '../../engine/message/reply.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
@@ -13,6 +14,13 @@ import { Meter, type Metering } from './meter.ts'
 import { MeteredRequest } from './metered-request.ts'
 import type { BalanceStore } from './store.ts'
 import { RequestsUnderWay } from './under-way.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const BALANCE_TOO_SMALL = defineError('BG_BALANCE_TOO_SMALL', {
+  status: 400,
+  cause: 'A metered request may cost more than one bundle holds. Nothing was charged.',
+  fix: 'Request less, such as with a smaller `max_tokens`; the operator can raise `bundle`.'
+})
 
 declare module '../../engine/pipeline/services.ts' {
   interface Services {
@@ -205,7 +213,7 @@ export class Balances {
     const bundleMsat = 1000 * (await this.#parts.challenges.inSatoshis(offer))
     if (offer.sessions !== null || reservedMsat <= bundleMsat) return
     throw new LongError(
-      400,
+      BALANCE_TOO_SMALL,
       'Beyond a balance',
       `This request may use up to ${reservedMsat} millisatoshis, and a balance here holds ${bundleMsat}; ask for less, such as by a smaller max_tokens. Nothing was charged.`
     )
@@ -266,7 +274,7 @@ function unitsOf(unitMsat: number): Metering {
 function requireReadable({ upgrade }: Context, usage: UsageConfig | 'pieces'): void {
   if (upgrade === null || usage === 'requests' || usage === 'seconds') return
   throw new LongError(
-    400,
+    REQUEST_MALFORMED,
     'Bad request',
     'What is sold here is told by responses, and after an upgrade there is none; send the request without Upgrade.'
   )

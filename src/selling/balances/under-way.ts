@@ -1,3 +1,4 @@
+import { RATE_LIMITED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 
@@ -71,7 +72,7 @@ export class RequestsUnderWay {
 
 function busy(): LongError {
   return new LongError(
-    429,
+    RATE_LIMITED,
     'Balance busy',
     `More than ${MOST} requests of this balance are under way. Nothing was charged; send the request again.`,
     { retryAfter: 5 },

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { revocationTexts } from './documented.ts'
@@ -93,7 +94,7 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
         if (!/^[1-9]\d{0,8}$/.test(merchantId) || !(await parts.isMerchant(Number(merchantId))))
-          throw new ShortError(404, 'Merchant not found')
+          throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
         return { status: 200, body: await revokeAll(parts, 'merchant', merchantId) }
       }
     })
@@ -152,7 +153,7 @@ async function revokePayment(
 ): Promise<void> {
   const challenge = isHex32(paymentHash) ? await challenges.find(paymentHash) : null
   if (challenge === null || (merchantId !== null && challenge.merchantId !== String(merchantId)))
-    throw new ShortError(404, 'Payment not found')
+    throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
   await challenges.revoke('payment', paymentHash)
 }
 
@@ -165,5 +166,5 @@ async function revokeAll(
 }
 
 function proxyNotFound(): LongError {
-  return new LongError(404, 'Proxy not found', 'There is no such proxy.')
+  return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }

@@ -1,7 +1,12 @@
 import { ConfigurationMissing, Unavailable } from '../../engine/operations/errors.ts'
 import { decodeInvoice, shortDescription, type Invoice } from '../../lightning/codecs/bolt11.ts'
 import { descriptionRoom } from '../../lightning/codecs/challenge-size.ts'
-import { ProviderKeyRequired, ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
+import {
+  ProviderKeyRequired,
+  ProviderRefused,
+  ProviderUnavailable,
+  PROVIDER_UNAVAILABLE
+} from '../../lightning/provider-calls/errors.ts'
 import { byFirst } from '../../lightning/providers/failover.ts'
 import type { CallStanding } from '../../lightning/provider-calls/budgets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -12,6 +17,7 @@ import type { ChallengeSource, Offer } from '../offers/offer.ts'
 import type { ChallengePayee, FindPayee, MadeCharge } from './payee.ts'
 import { Stock, type Perishable } from './stock.ts'
 import type { Strangers, Wish } from '../offers/strangers.ts'
+import { PROXY_UNAVAILABLE } from '../offers/offer.ts'
 
 /** An offer whose price in satoshis is known. */
 export type PricedOffer = Offer & { readonly amountSats: number }
@@ -31,7 +37,7 @@ export interface Invoiced extends Sound {
 /** A provider made an invoice that must not be sent; the log says why. */
 class UnusableInvoice extends Unavailable {
   constructor({ errorMembers }: Offer, cause: unknown) {
-    super('Payment provider unavailable', 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
+    super(PROVIDER_UNAVAILABLE, 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
   }
 }
 
@@ -209,7 +215,7 @@ export class Invoicing {
       // Payers see no account facts (decision 93); the merchant's own calls are told what is missing.
       if (offer.source !== 'proxy') return error
       return new Unavailable(
-        'Proxy unavailable',
+        PROXY_UNAVAILABLE,
         'This proxy sells nothing at the moment.',
         60,
         offer.errorMembers,
@@ -217,7 +223,7 @@ export class Invoicing {
       )
     }
     return new Unavailable(
-      'Payment provider unavailable',
+      PROVIDER_UNAVAILABLE,
       'No invoice can be made at the moment.',
       waitOf(error),
       offer.errorMembers,

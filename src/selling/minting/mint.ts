@@ -13,7 +13,7 @@ import { endOf, type Invoicing, type PricedOffer } from './invoicing.ts'
 import type { Prices } from '../../lightning/money/prices.ts'
 import { fiatOf } from '../prices/fiat.ts'
 import { Makings, type Held, type Making } from './makings.ts'
-import { boundQuery, HOLDER_MARK, type Offer } from '../offers/offer.ts'
+import { boundQuery, HOLDER_MARK, type Offer, PROXY_UNAVAILABLE } from '../offers/offer.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 import type { ChallengeSettings } from '../challenges/settings.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sharedWith } from './shared-invoice.ts'
@@ -26,6 +26,30 @@ import type {
   SentChallenge
 } from '../challenges/store.ts'
 import { macaroonOf, sentAgain, wordingOf } from './wording.ts'
+import { defineError } from '../../platform/system/errors.ts'
+import { PRICE_FEED_UNAVAILABLE } from '../../lightning/money/prices.ts'
+
+const URI_TOO_LONG = defineError('BG_URI_TOO_LONG', {
+  status: 414,
+  cause: 'The path is longer than a payment can be bound to.',
+  fix: 'Shorten it to 1,024 characters.'
+})
+
+const CHALLENGES_UNAVAILABLE = defineError('BG_CHALLENGES_UNAVAILABLE', {
+  status: 503,
+  title: 'Payment challenges unavailable',
+  cause:
+    "No payment challenge can be created: signing failed, or the Payment scheme does not support the provider's network.",
+  fix: 'Retry after `Retry-After`; the operator checks the log.'
+})
+
+const PRICE_OVER_LIMIT = defineError('BG_PRICE_OVER_LIMIT', {
+  status: 503,
+  title: 'Price over its limit',
+  cause:
+    "A price in fiat converts to more satoshis than the proxy's `priceSats` or `defaultPriceSats` allows. Nothing was charged.",
+  fix: 'The merchant raises that limit or lowers the price.'
+})
 
 /** What of a request its challenge is bound to, besides the offer. */
 export interface MintRequest {
@@ -103,10 +127,10 @@ export class Mint {
    */
   async mint(offer: Offer, request: MintRequest): Promise<Minted> {
     const { closed, errorMembers } = offer
-    if (closed !== null) throw new Unavailable(closed.error, closed.message, 60, errorMembers)
+    if (closed !== null) throw new Unavailable(PROXY_UNAVAILABLE, closed, 60, errorMembers)
     if (offer.tokenPath.length > MAX_PRICED_PATH) {
       throw new LongError(
-        414,
+        URI_TOO_LONG,
         'URI too long',
         `The path has ${offer.tokenPath.length} characters; at most ${MAX_PRICED_PATH} can be paid for.`
       )
@@ -229,7 +253,7 @@ export class Mint {
       return await ask()
     } catch (error) {
       throw new Unavailable(
-        'Payment challenges unavailable',
+        CHALLENGES_UNAVAILABLE,
         'No payment challenge can be made at the moment.',
         5,
         offer.errorMembers,
@@ -255,7 +279,7 @@ export class Mint {
     const payment = this.#payment(priced, request.digest, invoice, keys, settings)
     if (payment === null && !settings.schemes.includes('l402')) {
       throw new Unavailable(
-        'Payment challenges unavailable',
+        CHALLENGES_UNAVAILABLE,
         'The Payment scheme cannot be offered on the network of the payment provider.',
         60,
         offer.errorMembers
@@ -330,13 +354,13 @@ export class Mint {
     if (satoshis <= mostSats) return { ...offer, amountSats: satoshis }
     if (satoshis <= MAX_PRICE_SATS)
       throw new Unavailable(
-        'Price over its limit',
+        PRICE_OVER_LIMIT,
         'At the present rate this would cost more than its seller allows.',
         60,
         errorMembers
       )
     throw new Unavailable(
-      'Price feed unavailable',
+      PRICE_FEED_UNAVAILABLE,
       'What this currency is worth in bitcoin is not known at the moment.',
       60,
       errorMembers,

@@ -16,6 +16,14 @@ import type { Maybe } from '../../platform/state/state.ts'
 import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
 import { ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
+  status: 503,
+  title: 'Proxy unavailable',
+  cause: 'The proxy cannot be looked up, or its merchant cannot sell at the moment. Nothing was charged.',
+  fix: 'Retry after `Retry-After`; the merchant checks plan, subscription and provider key.'
+})
 
 /** Who made an offer; kept with its challenge. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
@@ -86,11 +94,8 @@ declare module '../../engine/message/context.ts' {
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
     readonly afterCrash: AfterCrash
-    /**
-     * Nothing is sold now, but what was paid is still served: the 503 that stands in the place of a challenge (decision
-     * 93).
-     */
-    readonly closed: { readonly error: string; readonly message: string } | null
+    /** Message of the 503 that replaces challenges while the proxy cannot sell (decision 93); paid requests are served. */
+    readonly closed: string | null
     /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
     readonly errorMembers: Readonly<Record<string, unknown>>
   }

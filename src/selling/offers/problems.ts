@@ -1,5 +1,14 @@
 import { FIELD_REQUIRED } from '../../engine/operations/validation.ts'
 import { ProblemError, type FieldErrors, type ValidationError } from '../../engine/operations/errors.ts'
+import {
+  ALREADY_EXISTS,
+  CONFLICT,
+  RESOURCE_NOT_FOUND,
+  SERVICE_UNAVAILABLE,
+  VALIDATION,
+  type TitledKind
+} from '../../engine/operations/error-kinds.ts'
+import { PROVIDER_KEY_REQUIRED, PROVIDER_UNAVAILABLE } from '../../lightning/provider-calls/errors.ts'
 
 /** What the producer API says by itself; plan caps have their own (decisions 102 and 103). */
 export type ProducerSlug =
@@ -15,18 +24,18 @@ export type ProducerSlug =
   | 'provider-unavailable'
   | 'service-unavailable'
 
-const kinds: Readonly<Record<ProducerSlug, { readonly status: number; readonly title: string }>> = Object.freeze({
-  'invalid-request': { status: 400, title: 'Invalid request' },
-  'invalid-price': { status: 400, title: 'Invalid price' },
-  'invalid-idempotency-key': { status: 400, title: 'Invalid idempotency key' },
-  'provider-key-required': { status: 400, title: 'Payment provider key required' },
-  'challenge-not-found': { status: 404, title: 'Challenge not found' },
-  'endpoint-not-found': { status: 404, title: 'Endpoint not found' },
-  'idempotency-conflict': { status: 409, title: 'Idempotency conflict' },
-  'endpoint-retired': { status: 409, title: 'Endpoint retired' },
-  'challenge-not-recorded': { status: 503, title: 'Challenge not recorded' },
-  'provider-unavailable': { status: 503, title: 'Payment provider unavailable' },
-  'service-unavailable': { status: 503, title: 'Service unavailable' }
+const kinds: Readonly<Record<ProducerSlug, TitledKind>> = Object.freeze({
+  'invalid-request': { ...VALIDATION, title: 'Invalid request' },
+  'invalid-price': { ...VALIDATION, title: 'Invalid price' },
+  'invalid-idempotency-key': { ...VALIDATION, title: 'Invalid idempotency key' },
+  'provider-key-required': PROVIDER_KEY_REQUIRED,
+  'challenge-not-found': { ...RESOURCE_NOT_FOUND, title: 'Challenge not found' },
+  'endpoint-not-found': { ...RESOURCE_NOT_FOUND, title: 'Endpoint not found' },
+  'idempotency-conflict': { ...ALREADY_EXISTS, title: 'Idempotency conflict' },
+  'endpoint-retired': { ...CONFLICT, title: 'Endpoint retired' },
+  'challenge-not-recorded': { ...SERVICE_UNAVAILABLE, title: 'Challenge not recorded' },
+  'provider-unavailable': PROVIDER_UNAVAILABLE,
+  'service-unavailable': { ...SERVICE_UNAVAILABLE, title: 'Service unavailable' }
 })
 
 /** What a problem of the producer API may carry besides its kind. */
@@ -45,15 +54,15 @@ export class ProducerProblem extends ProblemError {
 
   /** @param base `{publicUrl}/problems` */
   constructor(base: string, slug: ProducerSlug, detail: string, details: ProblemDetails = {}) {
-    const { status, title } = kinds[slug]
+    const kind = kinds[slug]
     const errors = details.errors === undefined ? {} : { errors: details.errors }
     super(
-      status,
+      kind,
       `${base}/${slug}`,
-      title,
+      kind.title,
       detail,
-      { error: title, ...errors },
-      status === 503 ? ['Retry-After', String(details.retryAfter ?? 5)] : []
+      { error: kind.title, ...errors },
+      kind.status === 503 ? ['Retry-After', String(details.retryAfter ?? 5)] : []
     )
     this.slug = slug
     this.cause = details.cause

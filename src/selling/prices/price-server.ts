@@ -12,6 +12,14 @@ import { headerValue } from './header-value.ts'
 import type { Scalar } from './json-text.ts'
 import { readServerPrice, type ServerPrice } from './server-price.ts'
 import { nameOf, readField, unreadable } from './request-field.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const PRICE_UNAVAILABLE = defineError('BG_PRICE_UNAVAILABLE', {
+  status: 503,
+  title: 'Price unavailable',
+  cause: "The route's price server did not respond in time or sent no price. Nothing was charged.",
+  fix: 'Retry after `Retry-After`; the operator finds the reason in the log.'
+})
 
 /** The price of one request, as a server named it. */
 export interface NamedPrice extends ServerPrice {
@@ -183,7 +191,7 @@ function toldHeader(ctx: Context, name: string): string | null {
 
 function unpriced(cause: unknown): Unavailable {
   return new Unavailable(
-    'Price unavailable',
+    PRICE_UNAVAILABLE,
     'What this request costs is not known at the moment. Nothing was charged.',
     1,
     {},

@@ -1,5 +1,6 @@
 import type { FieldSelector } from '../../engine/checks/price.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { UNSUPPORTED_MEDIA_TYPE, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { otherCharset, requireJson } from '../../engine/message/json-type.ts'
 import { readUnpaidBody } from '../../engine/message/unpaid-body.ts'
@@ -68,7 +69,11 @@ function ofBody<R>(name: string, ctx: Context, read: (text: JsonText) => R): May
 /** JSON is UTF-8 (RFC 8259, 8.1); an upstream that believes another charset would read other names. */
 function requireUtf8(ctx: Context): void {
   if (ctx.headers.all('content-type').length > 1 || otherCharset(ctx.headers) !== null)
-    throw new LongError(415, 'Unsupported media type', 'The body must be JSON in UTF-8, with one Content-Type.')
+    throw new LongError(
+      UNSUPPORTED_MEDIA_TYPE,
+      'Unsupported media type',
+      'The body must be JSON in UTF-8, with one Content-Type.'
+    )
 }
 
 function taken(read: FieldRead): Scalar | null {
@@ -82,5 +87,9 @@ function taken(read: FieldRead): Scalar | null {
 
 /** 400: what the request costs cannot be told, and why. */
 export function unreadable(message: string): LongError {
-  return new LongError(400, 'Price unknown', `What this request costs cannot be told: ${message}. Nothing was charged.`)
+  return new LongError(
+    VALIDATION,
+    'Price unknown',
+    `What this request costs cannot be told: ${message}. Nothing was charged.`
+  )
 }

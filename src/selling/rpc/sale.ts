@@ -7,6 +7,7 @@ import type { Challenges } from '../challenges/service.ts'
 import type { SentChallenge } from '../challenges/store.ts'
 import type { CredentialRefusal } from '../verifying/verdict.ts'
 import type { Context } from '../../engine/message/context.ts'
+import { METHOD_NOT_ALLOWED, REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError } from '../../engine/operations/errors.ts'
 import { bodyCoding, otherCharset } from '../../engine/message/json-type.ts'
 import type { Outcome, Reply } from '../../engine/message/reply.ts'
@@ -71,7 +72,8 @@ export class RpcSale {
     if (!(prices.protocol === 'mcp' ? MCP_METHODS : PLAIN_METHODS).has(ctx.method))
       throw notTaken('Messages are sent with POST.')
     // Nobody would have looked at it.
-    if (ctx.body.length !== 0) throw new LongError(400, 'Bad request', `A ${ctx.method} has no body here.`)
+    if (ctx.body.length !== 0)
+      throw new LongError(REQUEST_MALFORMED, 'Bad request', `A ${ctx.method} has no body here.`)
     return forward(ctx, responder, null)
   }
 
@@ -236,7 +238,7 @@ function routingHeaders({ headers }: Context): RoutingHeaders | string {
 }
 
 function notTaken(message: string): LongError {
-  return new LongError(405, 'Method not allowed', message, {}, ['Allow', 'POST'])
+  return new LongError(METHOD_NOT_ALLOWED, 'Method not allowed', message, {}, ['Allow', 'POST'])
 }
 
 /** What contradicts itself in the settings; null for nothing. */

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
+import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
@@ -114,7 +115,8 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
   const missing = { description: 'There is no such session.', schema: ErrorBody }
   const found = async (id: string): Promise<PrepaidSession> => {
     const session = await store.find(id)
-    if (session === null) throw new LongError(404, 'Session not found', 'There is no session with this id.')
+    if (session === null)
+      throw new LongError(RESOURCE_NOT_FOUND, 'Session not found', 'There is no session with this id.')
     return session
   }
   return documented(prepaidTexts, [
@@ -153,7 +155,7 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       handle: async ({ params: { sessionId } }) => {
         await found(sessionId)
         if (!(await refunds.close(sessionId, 'operator')))
-          throw new LongError(409, 'Session closed', 'The session is closed already.')
+          throw new LongError(CONFLICT, 'Session closed', 'The session is closed already.')
         await refunds.refund(sessionId)
         return { status: 200, body: view(await found(sessionId)) }
       }

@@ -1,4 +1,5 @@
 import { isUniqueViolation, type Database } from '../../platform/database/database.ts'
+import { CONFLICT, REQUEST_MALFORMED, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { decodeInvoice } from '../../lightning/codecs/bolt11.ts'
 import { checkReturnInvoice } from '../../lightning/payment-scheme/session-credential.ts'
@@ -43,15 +44,15 @@ export class RefundOverrides {
       const session = await store.lock(sql, id)
       if (session === null) throw notFound()
       if (session.closedAt === null || (session.refundStatus !== null && session.refundStatus !== 'failed'))
-        throw new LongError(409, 'Refund not sent', standingOf(session))
+        throw new LongError(CONFLICT, 'Refund not sent', standingOf(session))
       const now = clock.now()
       if (invoice !== null) {
         const fault = checkReturnInvoice(invoice, session.network, now / 1000)
-        if (fault !== null) throw new LongError(400, 'Bad request', `${fault}.`)
+        if (fault !== null) throw new LongError(REQUEST_MALFORMED, 'Bad request', `${fault}.`)
         const { paymentHash } = decodeInvoice(invoice, { zeroAmount: true })
         await store.returnTo(sql, id, invoice.toLowerCase(), paymentHash).catch((error: unknown) => {
           throw isUniqueViolation(error, 'sessions_return_hash')
-            ? new LongError(400, 'Bad request', 'Another session is paid back to this invoice.')
+            ? new LongError(REQUEST_MALFORMED, 'Bad request', 'Another session is paid back to this invoice.')
             : error
         })
       }
@@ -77,7 +78,7 @@ export class RefundOverrides {
       const isOpenTo =
         session.refundStatus === null ||
         (refund !== null && (refund.status === 'failed' ? outcome === 'sent' : isLost(refund, now)))
-      if (refund === null || !isOpenTo) throw new LongError(409, 'Refund not settled', standingOf(session))
+      if (refund === null || !isOpenTo) throw new LongError(CONFLICT, 'Refund not settled', standingOf(session))
       const next: Refunding =
         outcome === 'sent' ? { ...refund, status: 'confirmed', processedAt: now } : afterRefusal(refund, now)
       await refunds.write(sql, session, next, outcome === 'sent' ? null : 'The operator found that it was not sent.')
@@ -91,5 +92,5 @@ export class RefundOverrides {
 }
 
 function notFound(): LongError {
-  return new LongError(404, 'Session not found', 'There is no session with this id.')
+  return new LongError(RESOURCE_NOT_FOUND, 'Session not found', 'There is no session with this id.')
 }

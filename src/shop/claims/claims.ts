@@ -1,3 +1,4 @@
+import { INVALID_STATE, UNAUTHORIZED, REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
@@ -11,7 +12,7 @@ import { alreadyClaimed, missingProof, type ClaimDetails, type OrderMaking } fro
 import type { OrderStore, OrderRecord } from '../orders/store.ts'
 import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from '../schema.ts'
-import { credentialRefused, orderNotFound, storeNotFound } from '../store-errors.ts'
+import { credentialRefused, orderNotFound, storeNotFound, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
 /** What a buyer sends to have an order made. */
 export interface ClaimInput {
@@ -81,13 +82,10 @@ export class OrderClaims {
     // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
     const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null
     if (credential.kind === 'refused' && !isIgnored) {
-      if (credential.reason === 'disabled') throw credentialRefused(401, 'Unauthorized', credential)
+      if (credential.reason === 'disabled') throw credentialRefused(UNAUTHORIZED, 'Unauthorized', credential)
       if (credential.reason === 'unknown') throw orderNotFound()
-      throw credentialRefused(
-        400,
-        credential.reason === 'form' ? 'Bad Request' : 'L402 verification failed',
-        credential
-      )
+      if (credential.reason === 'form') throw credentialRefused(REQUEST_MALFORMED, 'Bad Request', credential)
+      throw credentialRefused(CREDENTIAL_NOT_VERIFIED, 'L402 verification failed', credential)
     }
     if (credential.kind === 'paid') {
       const order = await orders.byPaymentHash(credential.challenge.paymentHash)
@@ -116,7 +114,7 @@ function detailsOf(integration: Integration, { email, shippingAddress }: ClaimIn
 
 function windowEnded(order: OrderRecord): LongError {
   return new LongError(
-    400,
+    INVALID_STATE,
     'Claim window expired',
     `This order could be claimed until ${new Date(order.claimExpiresAt).toISOString()}.`
   )

@@ -1,3 +1,4 @@
+import { REQUEST_MALFORMED, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -74,8 +75,15 @@ export class Fulfilments {
         'a notification of a store was refused'
       )
       if (error.fault === 'credentials')
-        throw new LongError(401, 'Unauthorized', 'The signature of the notification is not valid.', {}, [], error)
-      throw new LongError(400, 'Bad Request', 'The notification cannot be read.', {}, [], error)
+        throw new LongError(
+          UNAUTHORIZED,
+          'Unauthorized',
+          'The signature of the notification is not valid.',
+          {},
+          [],
+          error
+        )
+      throw new LongError(REQUEST_MALFORMED, 'Bad Request', 'The notification cannot be read.', {}, [], error)
     }
   }
 

@@ -1,3 +1,4 @@
+import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
@@ -14,7 +15,7 @@ import {
   type StorePlatform
 } from '../platform.ts'
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
-import { orderNotFound, retryAfterOf } from '../store-errors.ts'
+import { orderNotFound, retryAfterOf, STORE_FAILED, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
 /** Where an order goes and who gets it, as the buyer said; kept sealed. */
 export interface ClaimDetails {
@@ -325,13 +326,13 @@ export const ALREADY_CLAIMED = 'Order already claimed'
 
 /** 400: the token has been used up for claiming (contract, Errors: Storefront claim). */
 export function alreadyClaimed(): LongError {
-  return new LongError(400, ALREADY_CLAIMED, 'This order has been claimed; its token only reads it now.')
+  return new LongError(INVALID_STATE, ALREADY_CLAIMED, 'This order has been claimed; its token only reads it now.')
 }
 
 /** 400: neither a credential nor a paid order's token (contract, Errors; decision 133). */
 export function missingProof(): LongError {
   return new LongError(
-    400,
+    CREDENTIAL_NOT_VERIFIED,
     'Missing payment proof',
     'Send the claim token of a paid order, or the L402 or Payment credential of its invoice.'
   )
@@ -369,7 +370,7 @@ function notMade(error: StorePlatformError, reason: FailureReason | null): LongE
   const headers = ['Retry-After', String(Math.max(1, Math.ceil(retryAfterOf(error))))]
   if (reason === null) {
     return new LongError(
-      502,
+      STORE_FAILED,
       'Store order failed',
       'The store did not take the order. The payment stays recorded and nothing was used up: send the claim again later.',
       {},
@@ -378,7 +379,7 @@ function notMade(error: StorePlatformError, reason: FailureReason | null): LongE
     )
   }
   return new LongError(
-    502,
+    STORE_FAILED,
     'Store order failed',
     `${failureWords(reason)} The payment stays recorded and nothing was used up: send the claim again later, or ask for the money back with POST …/refund-request or at claimPageUrl.`,
     { reason, choices: ['wait', 'refund'] },
@@ -390,12 +391,16 @@ function notMade(error: StorePlatformError, reason: FailureReason | null): LongE
 /** 400: the money goes back, so nothing is sent. */
 function givenBack(): LongError {
   return new LongError(
-    400,
+    INVALID_STATE,
     'Order refunded',
     'What was paid for this order has been given back, or is being given back, so it is not made.'
   )
 }
 
 function beingClaimed(): LongError {
-  return new LongError(400, ALREADY_CLAIMED, 'Another request is claiming this order; its status says how that ends.')
+  return new LongError(
+    INVALID_STATE,
+    ALREADY_CLAIMED,
+    'Another request is claiming this order; its status says how that ends.'
+  )
 }

@@ -1,3 +1,4 @@
+import { INVALID_STATE } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { equalBytes } from '../../platform/keys/constant-time.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -132,9 +133,9 @@ export class Orders {
   async retry(orderId: string): Promise<Order> {
     const order: OrderRecord | null = isOrderId(orderId) ? await this.#parts.store.get(orderId) : null
     if (order === null) throw orderNotFound()
-    if (order.claimedAt !== null) throw new LongError(400, 'Nothing to retry', 'The store has this order.')
+    if (order.claimedAt !== null) throw new LongError(INVALID_STATE, 'Nothing to retry', 'The store has this order.')
     if ((await this.#parts.claims.details(orderId)) === null)
-      throw new LongError(400, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
+      throw new LongError(INVALID_STATE, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
     const integration = await this.#parts.byId(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
     return await this.#parts.making.make(integration, orderId, null)

@@ -1,3 +1,4 @@
+import { INVALID_STATE, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -60,14 +61,14 @@ export class RefundRequests {
     const { type, paymentHash, amountMsat } = await this.#parts.readAddress(address, known, now)
     if (paymentHash === known.paymentHash) {
       throw new LongError(
-        400,
+        VALIDATION,
         'Invalid refund address',
         "This is the invoice that the order was paid with, which is the shop's. Give one of your own wallet."
       )
     }
     if (amountMsat !== null && amountMsat > BigInt(known.totalSats) * 1000n) {
       throw new LongError(
-        400,
+        VALIDATION,
         'Invalid refund address',
         `The Lightning invoice asks for more than the ${known.totalSats} satoshis that were paid.`
       )
@@ -86,7 +87,7 @@ export class RefundRequests {
 /** @throws LongError 400 for an order that there is nothing to give back of */
 function requireRefundable(order: Order): void {
   if (order.refundedAt !== null)
-    throw new LongError(400, 'Order refunded', 'What was paid for this order has been given back.')
+    throw new LongError(INVALID_STATE, 'Order refunded', 'What was paid for this order has been given back.')
   if (order.claimedAt !== null && order.canceledAt === null)
-    throw new LongError(400, 'Order placed', 'The shop has this order. To give it back, ask the shop.')
+    throw new LongError(INVALID_STATE, 'Order placed', 'The shop has this order. To give it back, ask the shop.')
 }

@@ -1,3 +1,4 @@
+import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type FieldErrors } from '../../engine/operations/errors.ts'
 import { fieldName, isStorable } from '../../engine/operations/validation.ts'
 import { isMailAddress } from '../../web/mail/mail.ts'
@@ -100,7 +101,7 @@ function component(text: string): string {
 }
 
 function unreadable(why: string): ShortError {
-  return new ShortError(400, `The form cannot be read: ${why}.`, [], 'BG_FORM_UNREADABLE')
+  return new ShortError(REQUEST_MALFORMED, `The form cannot be read: ${why}.`)
 }
 
 /** Fields have one line each; labels and customs forms show nothing else. */

@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
 import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../../engine/operations/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
@@ -325,7 +326,7 @@ function requireForm(headers: ReadonlyHeaders): void {
   )
     return
   throw new LongError(
-    415,
+    UNSUPPORTED_MEDIA_TYPE,
     'Unsupported media type',
     'The body must be a form with Content-Type: application/x-www-form-urlencoded, in UTF-8.'
   )

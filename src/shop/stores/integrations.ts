@@ -1,3 +1,4 @@
+import { ALREADY_EXISTS, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -16,6 +17,7 @@ import {
 import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration, ShippingRules, StoreCredentials } from '../schema.ts'
 import { centsOf } from '../usd.ts'
+import { STORE_NOT_CONNECTED, STORE_FAILED } from '../store-errors.ts'
 
 /** What `Storefronts` needs. */
 export interface StorefrontsParts {
@@ -113,7 +115,7 @@ export class Storefronts {
     // The sandbox opens for everybody.
     if (platform.kind !== 'sandbox' && opening.adminApiToken === null && opening.clientSecret === null) {
       throw new LongError(
-        400,
+        STORE_NOT_CONNECTED,
         'Store credentials required',
         'Give clientId and clientSecret of your app at the platform, or adminApiToken.'
       )
@@ -184,7 +186,7 @@ export class Storefronts {
     const held = await this.own(merchantId)
     if (!hasCredentials(held))
       throw new LongError(
-        400,
+        STORE_NOT_CONNECTED,
         'No access token configured',
         'Store clientId and clientSecret, or adminApiToken, with PUT /api/merchant/storefront first.'
       )
@@ -246,7 +248,7 @@ export class Storefronts {
     })
     if (info.currency !== 'USD')
       throw new LongError(
-        400,
+        STORE_NOT_CONNECTED,
         'Unsupported currency',
         `The shop's currency is ${info.currency}; only shops that sell in USD can be opened.`
       )
@@ -384,12 +386,12 @@ function shopFacts(info: ShopInfo): Pick<Integration, 'storefrontDomain' | 'shop
 function platformFailure(error: unknown, when: 'opening' | 'refreshing'): unknown {
   if (!(error instanceof StorePlatformError)) return error
   if (when === 'opening' && error.fault === 'credentials')
-    return new LongError(400, 'Store credentials refused', error.message, {}, [], error)
+    return new LongError(STORE_NOT_CONNECTED, 'Store credentials refused', error.message, {}, [], error)
   if (when === 'opening' && error.fault === 'shop')
-    return new LongError(400, 'Store not found at the platform', error.message, {}, [], error)
+    return new LongError(STORE_NOT_CONNECTED, 'Store not found at the platform', error.message, {}, [], error)
   const later = error.fault === 'away' || error.fault === 'throttled' ? ['Retry-After', String(error.retryAfter)] : []
   return new LongError(
-    502,
+    STORE_FAILED,
     'No shop info from the platform',
     error.message,
     { upstreamStatus: error.upstreamStatus },
@@ -400,18 +402,22 @@ function platformFailure(error: unknown, when: 'opening' | 'refreshing'): unknow
 
 function storeExists(): LongError {
   return new LongError(
-    409,
+    ALREADY_EXISTS,
     'Store exists',
     'There is a store already, and a merchant has one; change it with PUT /api/merchant/storefront.'
   )
 }
 
 function slugTaken(slug: string): LongError {
-  return new LongError(409, 'Slug taken', `Another store has the slug ${slug}; choose another one.`)
+  return new LongError(ALREADY_EXISTS, 'Slug taken', `Another store has the slug ${slug}; choose another one.`)
 }
 
 function there(integration: Integration | null): Integration {
   if (integration === null)
-    throw new LongError(404, 'Store not found', 'There is no store yet; POST /api/merchant/storefront opens one.')
+    throw new LongError(
+      RESOURCE_NOT_FOUND,
+      'Store not found',
+      'There is no store yet; POST /api/merchant/storefront opens one.'
+    )
   return integration
 }

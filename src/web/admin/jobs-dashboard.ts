@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { PageAssets } from '../kit/assets.ts'
@@ -94,7 +95,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
         ...keyAnswers
       },
       async handle({ params: { queue, id } }) {
-        if (!(await jobs.retry(queue, id))) throw new ShortError(404, 'Failed job not found')
+        if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')
         return { status: 303, body: null, headers: ['Location', `../../../${listAddress({ queue })}`, ...JOBS_HEADERS] }
       }
     })

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -121,7 +122,7 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         }
       },
       handle: async ({ params: { queue, id } }) => {
-        if (!(await jobs.retry(queue, id))) throw new ShortError(404, 'Failed job not found')
+        if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')
         return { status: 204, body: null }
       }
     })

@@ -1,3 +1,4 @@
+import { INVALID_STATE, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isWritable } from '../../engine/formats/calendar.ts'
 import { readIsoTime } from '../../engine/formats/iso-time.ts'
@@ -225,12 +226,7 @@ export class Administration {
   async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
     const subscription = knownPending(await this.#parts.store.lock(tx, id))
     if (subscription.state !== 'pending')
-      throw new ShortError(
-        400,
-        `This pending subscription has already been ${subscription.state}`,
-        [],
-        'BG_PENDING_PROCESSED'
-      )
+      throw new ShortError(INVALID_STATE, `This pending subscription has already been ${subscription.state}`)
     return subscription
   }
 
@@ -379,12 +375,12 @@ function idOf(text: string): number | null {
 }
 
 function known<T>(found: T | null): T {
-  if (found === null) throw new ShortError(404, 'Merchant not found')
+  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
   return found
 }
 
 function knownPending<T>(found: T | null): T {
-  if (found === null) throw new ShortError(404, 'Pending subscription not found')
+  if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Pending subscription not found')
   return found
 }
 

@@ -1,4 +1,10 @@
 import type { Clock } from '../../platform/system/clock.ts'
+import { defineError } from '../../platform/system/errors.ts'
+
+const MAIL_FAILED = defineError('BG_MAIL_FAILED', {
+  cause: 'A mail could not be sent.',
+  fix: 'Check `mail` and the mail server; transient failures are retried.'
+})
 
 /** One mail to one reader. */
 export interface Mail {
@@ -32,7 +38,7 @@ export interface Mailer {
 /** A mail could not be sent. The message is for operators: neither the reader's address nor a password is in it. */
 export class MailFailed extends Error {
   override name = 'MailFailed'
-  readonly code = 'BG_MAIL_FAILED'
+  readonly code = MAIL_FAILED.code
   /** Whether it may go well later; false when the mail itself is refused. */
   readonly temporary: boolean
 

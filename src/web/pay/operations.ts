@@ -1,4 +1,5 @@
 import { Type } from 'typebox'
+import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
 import { isLocalCaller } from '../../engine/message/local-caller.ts'
@@ -112,7 +113,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       },
       async handle({ params }) {
         const found = await find(params.payToken)
-        if (found === null) throw new ShortError(404, 'Payment not found')
+        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
         const body = paymentEvents(found.payable, {
           byPayToken: async token => (await find(token))?.payable ?? null,
           watch: (id, changed) => watch.watch(id, changed),
@@ -137,7 +138,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       },
       async handle({ params }) {
         const found = await find(params.payToken)
-        if (found === null) throw new ShortError(404, 'Payment not found')
+        if (found === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
         return { status: 200, body: { status: statusAt(found.payable, clock.now()) } }
       }
     }),
@@ -160,9 +161,9 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       async handle({ ctx, params }) {
         const found = await find(params.payToken)
         if (found === null || parts.sandbox === null || found.payable.kind !== 'sandbox')
-          throw new ShortError(404, 'Payment not found')
+          throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
         if (!isLocalCaller(ctx))
-          throw new LongError(403, 'Forbidden', "The button pays from the gateway's own machine alone.")
+          throw new LongError(FORBIDDEN, 'Forbidden', "The button pays from the gateway's own machine alone.")
         const status = statusAt(found.payable, clock.now())
         if (!isFinalStatus(status)) await parts.sandbox.pay(found.payable.invoice)
         return { status: 303, body: null, headers: ['Location', `../${params.payToken}`, ...FORM_PAGE_HEADERS] }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
+import { CONFLICT } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -63,7 +64,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
       },
       handle: async ({ ctx }) => {
         const issued = await firstKeys.take(merchantOf(ctx))
-        if (issued === null) throw new ShortError(409, 'The first key was fetched already')
+        if (issued === null) throw new ShortError(CONFLICT, 'The first key was fetched already')
         const { merchant, apiKey } = issued
         const regeneratedAt = new Date(merchant.keyRotatedAt ?? merchant.keyCreatedAt).toISOString()
         return {

@@ -1,4 +1,5 @@
 import { Type, type Static } from 'typebox'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -124,5 +125,5 @@ function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): St
 }
 
 function notFound(): ShortError {
-  return new ShortError(404, 'Member not found')
+  return new ShortError(RESOURCE_NOT_FOUND, 'Member not found')
 }

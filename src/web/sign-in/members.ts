@@ -1,5 +1,6 @@
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
+import { ALREADY_EXISTS, CONFLICT, LIMIT_REACHED } from '../../engine/operations/error-kinds.ts'
 import { RateLimited, ShortError } from '../../engine/operations/errors.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
@@ -72,13 +73,14 @@ export class Members {
       await lock(sql, merchant.id)
       const person = await people.person(sql, email.trim().toLowerCase(), now)
       const former = await memberOf(sql, merchant.id, person.id)
-      if (former !== null && former.joinedAt !== null) throw new ShortError(409, 'This address is a member already')
+      if (former !== null && former.joinedAt !== null)
+        throw new ShortError(ALREADY_EXISTS, 'This address is a member already')
       // The account's own address is an owner whether or not anybody has signed in with it.
       if (former?.role === 'owner' && role !== 'owner') await keepAnOwner(sql, merchant.id, person.id)
       if (former === null) {
         const [row] = await sql<{ count: number }[]>`
           select count(*)::int as count from members where merchant_id = ${merchant.id}`
-        if ((row?.count ?? 0) >= MOST_MEMBERS) throw new ShortError(409, 'An account has at most 100 members')
+        if ((row?.count ?? 0) >= MOST_MEMBERS) throw new ShortError(LIMIT_REACHED, 'An account has at most 100 members')
       }
       await sql`
         insert into members (merchant_id, person_id, role, created_at)
@@ -147,5 +149,5 @@ async function keepAnOwner(sql: TransactionSql, merchantId: number, without: num
     select 1 from members b join people p on p.id = b.person_id join merchants m on m.id = b.merchant_id
     where b.merchant_id = ${merchantId} and b.role = 'owner' and b.person_id <> ${without}
       and (b.joined_at is not null or p.email = m.email) limit 1`
-  if (other === undefined) throw new ShortError(409, 'An account needs an owner: make somebody else one first')
+  if (other === undefined) throw new ShortError(CONFLICT, 'An account needs an owner: make somebody else one first')
 }

@@ -1,5 +1,6 @@
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -100,7 +101,8 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       },
       async handle({ ctx, params }) {
         const { token, session } = await signedInAs(ctx)
-        if (!(await sessions.revoke(token, params.sessionId))) throw new ShortError(404, 'No such session')
+        if (!(await sessions.revoke(token, params.sessionId)))
+          throw new ShortError(RESOURCE_NOT_FOUND, 'No such session')
         await record.session(ctx, 'endSession', session, 204)
         return { status: 204, body: null }
       }
@@ -123,7 +125,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       async handle({ ctx, body }) {
         const { token } = await signedInAs(ctx)
         const opened = await sessions.goTo(token, body.merchantId)
-        if (opened === null) throw new ShortError(404, 'Account not found')
+        if (opened === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Account not found')
         const next = opened.token.reveal()
         await record.session(ctx, 'goToAccount', await sessions.current(next), 204)
         const cookie = sessionCookie(next, publicUrl().startsWith('https:'))

@@ -1,3 +1,4 @@
+import { FORBIDDEN } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { Role } from '../../engine/operations/roles.ts'
@@ -255,7 +256,7 @@ export function principalOf(
 
 function otherSite(): LongError {
   return new LongError(
-    403,
+    FORBIDDEN,
     'Forbidden',
     'Only a page of this gateway may ask for this in the name of who is signed in.'
   )

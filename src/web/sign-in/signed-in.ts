@@ -1,4 +1,5 @@
 import type { Context } from '../../engine/message/context.ts'
+import { FORBIDDEN, NOT_SIGNED_IN } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { CurrentSession, Sessions } from './sessions.ts'
@@ -17,8 +18,12 @@ export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: stri
   const token = sessions.tokenOf(ctx)
   const session = await sessions.current(token)
   if (session === null || token === null)
-    throw new LongError(401, 'Not signed in', 'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.')
+    throw new LongError(
+      NOT_SIGNED_IN,
+      'Not signed in',
+      'Nobody is signed in. Ask for a link with POST /api/auth/magic-link.'
+    )
   if (!mayActByCookie(ctx, publicUrl))
-    throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.')
+    throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
   return { token, session }
 }

@@ -155,7 +155,7 @@ t.test('what is answered otherwise than a command needs is told with its code', 
   ])
     t.match(await run(...args), {
       code: 1,
-      err: /could not be paid: http:.*\/sandbox\/pay answered 200: <html> \[BG_NOT_PAID\]\nOnly the sandbox can be paid/
+      err: /could not be paid: http:.*\/sandbox\/pay answered 200: <html> \[BG_OTHER_RESPONSE\]\nOnly the sandbox can be paid/
     })
 })
 

@@ -142,7 +142,7 @@ t.test('SIGTERM lets a request finish, takes no new ones, and ends with 0; a stu
 
   const busy = await run(['start'], { HOST: '127.0.0.1', PORT: String(own), BOLTGATE_DATA: temporaryFolder(t) })
   t.equal(busy.code, 1, 'a port in use')
-  t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]* \[BG_LISTEN_IN_USE\]\n$/)
+  t.match(busy.err, /^[^\n]*EADDRINUSE[^\n]* \[BG_LISTEN_FAILED\]\n$/)
   t.notMatch(busy.out, /"err"|"stack"/, 'it is the mistake of who started it, and not a fault of ours')
 
   const two = await Promise.all([RawClient.connect(own), RawClient.connect(own)])
@@ -289,7 +289,7 @@ t.test('a start that fails ends, whatever timers a plugin has left', { timeout: 
   const env = { HOST: '127.0.0.1', PORT: String(port), BOLTGATE_DATA: temporaryFolder(t) }
   const result = await run(['start', '--config', file], env)
   t.equal(result.code, 1)
-  t.match(result.err, /\[BG_LISTEN_IN_USE\]\n$/)
+  t.match(result.err, /\[BG_LISTEN_FAILED\]\n$/)
 })
 
 t.test(

@@ -45,7 +45,7 @@ const REFUSED: ReadonlyArray<readonly [name: string, yaml: string, line: RegExp]
       'throttle, credential, challenge, { meter: {}, mode: observe }',
       `meter: { bundle: 9 sats, prices: 1 sat }, ${up}`
     ),
-    /^gateway\.yaml:4:41: routes\[0\]\.meter: found a meter, but "meter" \(line 2\) of the chain "c" only observes; allowed: the entry without mode \[BG_ROUTE_MISMATCH\]$/
+    /^gateway\.yaml:4:41: routes\[0\]\.meter: found a meter, but "meter" \(line 2\) of the chain "c" only observes; allowed: the entry without mode \[BG_CONFIG_CONFLICT\]$/
   ],
   [
     'a meter for one method alone',
@@ -282,10 +282,10 @@ t.test('check warns of what may be meant, and passes it', async t => {
     )
   }
   t.same(await check(file('credential, challenge', `price: 10, ${up}`)), [
-    'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: anybody can have invoices made without limit [BG_CHAIN_UNTHROTTLED]'
+    'warning: gateway.yaml:2:20: chains.c[1]: found "challenge" without an earlier throttle: anybody can have invoices made without limit [BG_CHAIN_ORDER]'
   ])
   t.same(await check(file('throttle, credential, { challenge: {}, mode: observe }', `price: 10, ${up}`)), [
-    'warning: gateway.yaml:4:41: routes[0].price: found a price, but "challenge" (line 2) of the chain "c" only observes: every request is served without payment [BG_CHAIN_OBSERVES]'
+    'warning: gateway.yaml:4:41: routes[0].price: found a price, but "challenge" (line 2) of the chain "c" only observes: every request is served without payment [BG_CHAIN_SALE]'
   ])
   t.match(
     await check(file('throttle', 'upstream: { internal: api }').replace('/v1/*', '/*')),

@@ -19,7 +19,7 @@ routes:
 t.test('check: a free wildcard beside a priced literal path of the same upstream is a warning', async t => {
   const warnings = async (text: string): Promise<unknown[]> =>
     (await loadConfigText('gateway.yaml', text, {}, { plugins: pluginFacts })).warnings.filter(
-      ({ code }) => code === 'BG_ROUTE_MISMATCH'
+      ({ code }) => code === 'BG_CONFIG_CONFLICT'
     )
   t.match(await warnings(yaml('path: /*')), [
     { line: 10, column: 12, path: 'routes[1].match', message: /"\/v1\/premium" \(line 6\).*listed one by one/ }

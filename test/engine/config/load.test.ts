@@ -297,7 +297,7 @@ t.test('a plugin file that cannot be loaded is a problem at the entry that names
         }
       }
     ),
-    ['gateway.yaml:1:17: chains.own[0]: the plugin file "./gone.ts" cannot be used: no such file [BG_PLUGIN_FILE]']
+    ['gateway.yaml:1:17: chains.own[0]: the plugin file "./gone.ts" cannot be used: no such file [BG_PLUGIN_SETUP]']
   )
 })
 
@@ -600,9 +600,9 @@ routes:
   - { name: x, match: { path: /a }, chain: a, upstream: { url: "http://a.example", tls: { servername: b.example } } }
   - { name: x, match: { path: /b }, chain: a, upstream: { url: "https://a.example" } }`),
     [
-      'gateway.yaml:1:28: payment.schemes[1]: found the same item a second time; allowed: each item once [BG_CONFIG_KEY_TWICE]',
+      'gateway.yaml:1:28: payment.schemes[1]: found the same item a second time; allowed: each item once [BG_CONFIG_DUPLICATE]',
       'gateway.yaml:4:84: routes[0].upstream.tls: found tls beside a plain http address; allowed: tls beside an https address [BG_CONFIG_CONFLICT]',
-      'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first stands on line 4) [BG_ROUTE_TWICE]'
+      'gateway.yaml:5:13: routes[1].name: found the name "x" a second time; allowed: each name once (the first stands on line 4) [BG_CONFIG_DUPLICATE]'
     ]
   )
 })

@@ -64,25 +64,25 @@ const mistakes: readonly Mistake[] = [
     name: 'a price beside a meter',
     from: '    price: 10 sats\n',
     to: '    price: 10 sats\n    meter: { bundle: 100 sats, prices: 1 msat }\n',
-    line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:27:5: routes[2].price: found price beside meter; allowed: one of them, since what one payment costs is the bundle of the meter [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'tokens for a pattern with a named segment',
     from: 'path: /v1/* }',
     to: 'path: "/v1/:id" }\n    tokenPath: pattern',
-    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside the path "/v1/:id"; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'tokens for several patterns',
     from: 'path: /v1/* }',
     to: 'path: [/v1/*, /v2/*] }\n    tokenPath: pattern',
-    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:27:16: routes[2].tokenPath: found pattern beside 2 paths; allowed: one path without named segments, such as "/v1/*", since a token says one prefix; or exact [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a meter that nothing in the chain reads',
     from: '    price: 10 sats\n',
     to: '    meter: { bundle: 100 sats, prices: 1 msat }\n',
-    line: 'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:27:5: routes[2].meter: found a meter, but the chain "paid" has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a price of a unit without its own unit',
@@ -166,7 +166,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a key that stands twice',
     from: '  workers: 1',
     to: '  workers: 1\n  workers: 2',
-    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first stands on line 5) [BG_CONFIG_KEY_TWICE]'
+    line: 'gateway.yaml:6:3: server.workers: found the key "workers" a second time; allowed: each key once (the first stands on line 5) [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'an unknown key',
@@ -178,7 +178,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a misspelt plugin',
     from: '- throttle: { policy: burst }',
     to: '- thorttle: { policy: burst }',
-    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"? [BG_PLUGIN_UNKNOWN]'
+    line: 'gateway.yaml:13:7: chains.paid[1].thorttle: found the unknown plugin "thorttle"; allowed: auth, body-limit, challenge, correlation, forward, idempotency, internal, proxy, throttle, or a path such as ./my-plugin.ts. Did you mean "throttle"? [BG_CONFIG_REFERENCE]'
   },
   {
     name: 'a misspelt key beside a plugin',
@@ -202,7 +202,7 @@ const mistakes: readonly Mistake[] = [
     name: "a grace for prices that are merchants' own",
     from: '    upstream: { proxy: ":proxyId" }',
     to: '    priceGrace: 1h\n    upstream: { proxy: ":proxyId" }',
-    line: "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_ROUTE_MISMATCH]"
+    line: "gateway.yaml:25:5: routes[1].priceGrace: found a grace for prices on a route of merchants' proxies, whose prices are theirs; allowed: priceGrace of each proxy, over /api/proxy [BG_CONFIG_CONFLICT]"
   },
   {
     name: 'a cap that is no longer there',
@@ -244,25 +244,25 @@ const mistakes: readonly Mistake[] = [
     name: 'an upstream without a target',
     from: 'upstream: { proxy: ":proxyId" }',
     to: 'upstream: { timeout: 3s }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url [BG_CONFIG_UPSTREAM]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found an upstream without a target; allowed: exactly one of internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a route with two upstreams',
     from: '{ proxy: ":proxyId" }',
     to: '{ proxy: ":proxyId", internal: api }',
-    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url [BG_CONFIG_UPSTREAM]'
+    line: 'gateway.yaml:25:15: routes[1].upstream: found internal and proxy in one upstream; allowed: exactly one of internal, proxy and url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a setting of an HTTP upstream beside an internal one',
     from: '{ internal: api }',
     to: '{ internal: api, timeout: 3s }',
-    line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_UPSTREAM]'
+    line: 'gateway.yaml:22:32: routes[0].upstream.timeout: found timeout beside internal; allowed: timeout only beside url [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'the id of a proxy from a parameter that the path lacks',
     from: 'proxy: ":proxyId"',
     to: 'proxy: ":id"',
-    line: 'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:25:24: routes[1].upstream.proxy: found ":id", which the path "/l402/proxy/:proxyId/*" does not have; allowed: a parameter of every path of the route [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a value of the wrong type',
@@ -402,7 +402,7 @@ const mistakes: readonly Mistake[] = [
     name: 'two fields of one name for a price server',
     from: 'price: 10 sats',
     to: 'price: { from: "http://127.0.0.1:9100/price", fields: [ { json: a }, { query: a } ] }',
-    line: 'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_KEY_TWICE]'
+    line: 'gateway.yaml:27:59: routes[2].price.fields: found two fields with the name "a", by which the price server could not tell them apart; allowed: each name once [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'free calls for no time',
@@ -420,7 +420,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a second route for the same requests',
     from: '  - match: { host: api.example.com, path: /v1/* }\n    price: 10 sats',
     to: '  - match: { path: "/l402/proxy/:id/*" }\n    price: 10 sats',
-    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 23) [BG_ROUTE_TWICE]'
+    line: 'gateway.yaml:26:5: routes[2].match: found a second route for any method "/l402/proxy/:id/*"; allowed: one (the first stands on line 23) [BG_CONFIG_DUPLICATE]'
   },
   {
     name: 'a plugin after the one that answers',
@@ -432,7 +432,7 @@ const mistakes: readonly Mistake[] = [
     name: 'a chain that ends with forward for an internal upstream',
     from: 'chain: merchant',
     to: 'chain: paid',
-    line: 'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal [BG_ROUTE_MISMATCH]'
+    line: 'gateway.yaml:22:15: routes[0].upstream: found an internal upstream, but the chain "paid" ends with forward; allowed: a chain that leaves its end to the route, or ends with internal [BG_CONFIG_CONFLICT]'
   },
   {
     name: 'a throttle after the challenge',

@@ -400,15 +400,15 @@ t.test('a listener opens nothing before it is told, and says why it cannot', asy
   const second = createListener(options)
   t.equal(second.address, null)
   await t.rejects(second.listen('127.0.0.1', door.port), {
-    code: 'BG_LISTEN_IN_USE',
+    code: 'BG_LISTEN_FAILED',
     message: new RegExp(`^server\\.listen: another program listens at 127\\.0\\.0\\.1:${door.port}; .*EADDRINUSE`)
   })
   await t.rejects(createListener(options).listen('no.such.host.invalid', 0), {
-    code: 'BG_LISTEN_ADDRESS',
+    code: 'BG_LISTEN_FAILED',
     message: /^server\.listen: the name no\.such\.host\.invalid has no address here; use /
   })
   await t.rejects(createListener(options).listen('192.0.2.1', 0), {
-    code: 'BG_LISTEN_ADDRESS',
+    code: 'BG_LISTEN_FAILED',
     message: /^server\.listen: 192\.0\.2\.1 is no address of this machine; use /
   })
   t.throws(() => createListener({ ...options, trustedProxies: ['nonsense'] }), { name: 'TypeError' })

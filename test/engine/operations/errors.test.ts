@@ -1,4 +1,5 @@
 import t from 'tap'
+import { SUBSCRIPTION_REQUIRED } from '../../../src/engine/operations/error-kinds.ts'
 import {
   asGatewayError,
   AuthThrottled,
@@ -83,7 +84,7 @@ const table: [string, GatewayError, number, string[], string][] = [
   ],
   [
     'gate',
-    new GateError('Subscription required', 'Subscribe first.', {
+    new GateError(SUBSCRIPTION_REQUIRED, 'Subscribe first.', {
       action_required: 'subscribe',
       current_plan: 'l402',
       subscription_status: null

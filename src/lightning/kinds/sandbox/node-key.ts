@@ -2,11 +2,12 @@ import { chmodSync, linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFi
 import { dirname } from 'node:path'
 import { isPrivate } from 'tiny-secp256k1'
 import { randomToken, systemRandom, type Random } from '../../../platform/system/ids.ts'
+import { KEY_FILE } from '../../../platform/keys/keyfile.ts'
 
 /** The file of the sandbox's node key holds something else. */
 export class NodeKeyError extends Error {
   override name = 'NodeKeyError'
-  readonly code = 'BG_NODE_KEY'
+  readonly code = KEY_FILE.code
 }
 
 /**

@@ -1,4 +1,5 @@
 import { hash, randomUUID } from 'node:crypto'
+import { CONFLICT, INVALID_STATE, RESOURCE_NOT_FOUND, VALIDATION } from '../../../engine/operations/error-kinds.ts'
 import { LongError } from '../../../engine/operations/errors.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import { decodeInvoice, encodeInvoice, InvoiceError, shortDescription } from '../../codecs/bolt11.ts'
@@ -227,7 +228,7 @@ export class SandboxProvider implements Provider {
     }
     if (settlement.kind === 'expired') {
       throw new LongError(
-        400,
+        INVALID_STATE,
         'Invoice expired',
         `The invoice could be paid until ${new Date(settlement.invoice.expiresAt).toISOString()}; ask for a new one.`
       )
@@ -250,10 +251,10 @@ export class SandboxProvider implements Provider {
       if (row === null) throw unknownInvoice()
       const part = receivedSats ?? Math.floor(row.amountSats / 2)
       if (state !== 'underpaid' && receivedSats !== null)
-        throw new LongError(400, 'Invalid amount', 'receivedSats is for underpaid alone.')
+        throw new LongError(VALIDATION, 'Invalid amount', 'receivedSats is for underpaid alone.')
       if (state === 'underpaid' && (part < 1 || part >= row.amountSats)) {
         throw new LongError(
-          400,
+          VALIDATION,
           'Invalid amount',
           `A part of an invoice for ${row.amountSats} sat is at least 1 and less than that, not ${part}.`
         )
@@ -265,7 +266,7 @@ export class SandboxProvider implements Provider {
       )
       if (brought === null)
         throw new LongError(
-          409,
+          CONFLICT,
           'Not possible any more',
           `The invoice is paid, has expired, or has as much of its amount already: it cannot become ${state}.`
         )
@@ -309,7 +310,7 @@ function lacksScope(key: Secret<string>, name: string, scope: string): ProviderR
 
 function unknownInvoice(): LongError {
   return new LongError(
-    404,
+    RESOURCE_NOT_FOUND,
     'Invoice not found',
     'The sandbox made no invoice with this payment hash; it can pay only its own.'
   )
@@ -321,7 +322,7 @@ function readHash(invoice: string): string {
     return decodeInvoice(invoice.trim().replace(/^lightning:/i, ''), { signature: 'none' }).paymentHash
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
-    throw new LongError(400, 'Invalid invoice', `${error.message}.`)
+    throw new LongError(VALIDATION, 'Invalid invoice', `${error.message}.`)
   }
 }
 

@@ -2,6 +2,12 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import type { Clock } from '../../system/clock.ts'
 import type { PostgresClient } from './client.ts'
+import { defineError } from '../../system/errors.ts'
+
+const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
+  cause: 'A pooler in front of PostgreSQL does not provide session time limits, prepared statements or notifications.',
+  fix: 'Change its settings as the message says; docs/scaling.md has a complete `pgbouncer.ini`.'
+})
 
 /**
  * Whose the sessions are that statements run in: `none`, each connection has one of its own; `transaction`, a pooler such
@@ -30,7 +36,7 @@ export function sessionLimits(silence: number): SessionLimits {
 /** The sessions of the database lack what the gateway needs of them; the message says what to set, and where. */
 export class DatabaseSessionError extends Error {
   override name = 'DatabaseSessionError'
-  readonly code = 'BG_DATABASE_SESSION'
+  readonly code = DATABASE_SESSION.code
 }
 
 /** What is looked at, and over what. */

@@ -1,6 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { clientNetwork } from '../../../engine/message/addresses.ts'
 import type { Context } from '../../../engine/message/context.ts'
+import { FORBIDDEN, NOT_SIGNED_IN, RESOURCE_NOT_FOUND } from '../../../engine/operations/error-kinds.ts'
 import { AuthThrottled, LongError, ShortError } from '../../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../../engine/operations/operation.ts'
@@ -143,7 +144,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
     const { person } = open.session
     if (person === null)
       throw new LongError(
-        403,
+        FORBIDDEN,
         'Forbidden',
         'A passkey is a person’s, and you are signed in with a key. Sign in by mail.'
       )
@@ -151,7 +152,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
   }
   const fromHere = (ctx: Context): void => {
     if (!isFromHere(ctx, publicUrl()))
-      throw new LongError(403, 'Forbidden', 'Only a page of this gateway may ask for this.')
+      throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
   }
   /** Makes a change with its row in the audit trail: it is made by a session, whatever the chain asks for. */
   const onRecord = async <T>(
@@ -232,7 +233,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           const wait = await authThrottle.failed(address)
           if (wait > 0) throw new AuthThrottled(wait / 1000)
           throw new LongError(
-            401,
+            NOT_SIGNED_IN,
             'Not signed in',
             'This passkey does not work here: it was removed, or asked for too long ago. Try again, or sign in by mail.',
             {},
@@ -352,7 +353,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           const result = await passkeys.rename(open.person.id, passkeyId, body.name)
           return { result, status: result === null ? 404 : 200 }
         })
-        if (passkey === null) throw new ShortError(404, 'No such passkey')
+        if (passkey === null) throw new ShortError(RESOURCE_NOT_FOUND, 'No such passkey')
         return { status: 200, body: passkeyView(passkey, open.session.person?.passkeyId ?? null) }
       }
     }),
@@ -372,7 +373,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           const result = await passkeys.remove(open.person.id, passkeyId)
           return { result, status: result ? 204 : 404 }
         })
-        if (!isRemoved) throw new ShortError(404, 'No such passkey')
+        if (!isRemoved) throw new ShortError(RESOURCE_NOT_FOUND, 'No such passkey')
         return { status: 204, body: null }
       }
     })

@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 import type { Database } from '../../../platform/database/database.ts'
+import { ALREADY_EXISTS, LIMIT_REACHED } from '../../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../../engine/operations/errors.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import type { Outbox } from '../../mail/outbox.ts'
@@ -14,6 +15,19 @@ import { CEREMONY_LIFE, digestOf, isSignInToken } from '../tokens.ts'
 import { passkeyMail } from './mail.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
+import { defineError } from '../../../platform/system/errors.ts'
+
+const PASSKEY_REFUSED = defineError('BG_PASSKEY_REFUSED', {
+  status: 400,
+  cause: 'The passkey response is expired, was started in another session, or is for another origin.',
+  fix: 'Start again within five minutes, at the address in `publicUrl`.'
+})
+
+const PASSKEYS_IMPOSSIBLE = defineError('BG_PASSKEYS_IMPOSSIBLE', {
+  status: 409,
+  cause: 'Browsers create passkeys only for host names over https, and for localhost.',
+  fix: 'Set `server.publicUrl` to the https address that people use.'
+})
 
 /** What passkeys work with. */
 export interface PasskeyParts {
@@ -134,8 +148,8 @@ export class Passkeys {
     }
     await database.transaction(async sql => {
       if ((await store.count(sql, person.id)) >= MOST_PASSKEYS)
-        throw new ShortError(409, 'A person has at most 20 passkeys')
-      if (!(await store.insert(sql, passkey))) throw new ShortError(409, 'This passkey was added already')
+        throw new ShortError(LIMIT_REACHED, 'A person has at most 20 passkeys')
+      if (!(await store.insert(sql, passkey))) throw new ShortError(ALREADY_EXISTS, 'This passkey was added already')
       await outbox.queue(sql, passkeyMail(person.email, passkey, publicUrl()), 'notice of a new passkey')
     })
     return passkey
@@ -193,7 +207,7 @@ export class Passkeys {
     const { clock, random, store } = this.#parts
     if (!this.areAvailable)
       throw new LongError(
-        409,
+        PASSKEYS_IMPOSSIBLE,
         'No passkeys here',
         'Browsers make passkeys only for a host name over https, or for localhost. Sign in by mail.'
       )
@@ -261,5 +275,5 @@ function handleText(uuid: string): string {
 }
 
 function refused(message: string): LongError {
-  return new LongError(400, 'Passkey refused', message)
+  return new LongError(PASSKEY_REFUSED, 'Passkey refused', message)
 }
