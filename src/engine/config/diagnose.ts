@@ -81,7 +81,7 @@ export type Path = readonly (string | number)[]
 
 /** One thing that is wrong in a configuration file, at one place. */
 export interface Problem extends Position {
-  /** Its name in docs/errors.md, which says more of cause and cure. */
+  /** Its name in docs/errors.md. */
   readonly code: ConfigurationCode
   /** Such as `routes[0].match.path`; empty for the file as a whole. */
   readonly path: string
