@@ -5,10 +5,10 @@ import { migrations } from '../src/platform/database/migrations/list.ts'
 import { fillMerchants } from './growth/rows.ts'
 import { systemClock } from '../src/platform/system/clock.ts'
 import { silentLog } from '../src/platform/telemetry/log.ts'
-import { nothingMeasured, type MeasuredStep } from '../src/payments/traffic/measured.ts'
-import { GRAINS, TrafficStore } from '../src/payments/traffic/store.ts'
-import { ProxyTraffic } from '../src/payments/traffic/proxy-traffic.ts'
-import { Traffic } from '../src/payments/traffic/traffic.ts'
+import { nothingMeasured, type MeasuredStep } from '../src/accounts/traffic/measured.ts'
+import { GRAINS, TrafficStore } from '../src/accounts/traffic/store.ts'
+import { ProxyTraffic } from '../src/accounts/traffic/proxy-traffic.ts'
+import { Traffic } from '../src/accounts/traffic/traffic.ts'
 
 // node benchmarks/traffic.ts URL [DAYS]: what 20 routes of 4 processes that are busy in every minute take in an empty
 // database traffic_DAYS of the PostgreSQL at URL, how long a process takes to write its minute, and the operator's

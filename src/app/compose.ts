@@ -6,7 +6,6 @@ import { changesBetween, effective } from '../engine/config/effective.ts'
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import { compile } from '../engine/pipeline/compile.ts'
 import { Gateway } from '../engine/pipeline/gateway.ts'
-import { InternalUpstream } from '../engine/pipeline/internal.ts'
 import { Load } from '../engine/pipeline/load.ts'
 import type { AnyOperation } from '../engine/operations/operation.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
@@ -46,15 +45,12 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
     gateway: null
   }
   const parts = await openParts(running, around, closers)
-  const internals = new Map(
-    Object.entries(parts.internals).map(([name, operations]) => [name, new InternalUpstream(operations, parts.trail)])
-  )
   const warn =
     around.warn ??
     ((warning: Problem): void => {
       log.warn({ code: warning.code }, formatProblem(warning))
     })
-  const shed = parts.services.metrics.counter(
+  const shed = parts.metrics.counter(
     'boltgate_requests_shed_total',
     'Requests that were answered with 503 because the gateway was overloaded, by what was behind.',
     ['reason']
@@ -80,9 +76,9 @@ async function build(config: GatewayConfig, around: Surroundings, closers: Close
   const compileFor: Compile = async (next, plugins, generation) => {
     for (const warning of next.warnings) warn(warning)
     return await compile(next, {
-      services: { ...parts.services, policies: next.policies },
+      services: { ...parts.services(), policies: next.policies },
       plugins,
-      internals,
+      internals: parts.internals(),
       generation,
       load,
       warn
@@ -182,6 +178,7 @@ export class App {
   /** Takes a new configuration for new requests. Throws, and changes nothing, when it cannot be compiled. */
   async reload(file: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
     const { running, around, parts, gateway } = this.#parts
+    await parts.openFor(file, plugins)
     const config = this.#parts.mount(file, plugins)
     // Offers are made with the settings of now, while their route is compiled.
     const takeBack = parts.configure(config)

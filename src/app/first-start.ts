@@ -9,12 +9,9 @@ import type { Log } from '../platform/telemetry/log.ts'
 import { migrate } from '../platform/database/migrations.ts'
 import { migrations } from '../platform/database/migrations/list.ts'
 import { Sealer } from '../platform/keys/secrets.ts'
+import { FIRST_STORE } from './commands/for-sale.ts'
 import { checkMaster } from './master-check.ts'
 import type { Secrets } from './secrets.ts'
-import { firstStore } from '../shop/stores/first-store.ts'
-import { SqlIntegrationStore } from '../shop/stores/integration-store.ts'
-import { Storefronts } from '../shop/stores/integrations.ts'
-import { openSandboxShop } from '../shop/sandbox/sandbox.ts'
 
 /** What preparing needs. */
 export interface Preparation {
@@ -57,18 +54,8 @@ export async function prepare(parts: Preparation): Promise<void> {
     return
   }
   if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
-  if (config.storefront.kind !== 'sandbox') return
-  const platform = openSandboxShop({ database, clock })
-  // The sandbox has nothing to be told, so no job is needed; and jobs have not started yet.
-  await firstStore(
-    new Storefronts({
-      store: new SqlIntegrationStore(database),
-      sealer,
-      clock,
-      platform,
-      jobs: null,
-      publicUrl: () => config.server.publicUrl
-    }),
-    merchant.id
-  )
+  const sellsGoods = config.routes.some(({ match }) => match.path.some(path => path.startsWith('/api/storefront/')))
+  if (config.storefront.kind !== 'sandbox' || !sellsGoods) return
+  const { openFirstStore } = await import('../shop/stores/first-store.ts')
+  await openFirstStore({ clock, database, sealer, publicUrl: config.server.publicUrl }, merchant.id, FIRST_STORE)
 }

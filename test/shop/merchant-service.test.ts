@@ -5,7 +5,7 @@ import { Catalogs } from '../../src/shop/catalogs.ts'
 import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import { integrationView, type IntegrationInput } from '../../src/shop/stores/integration-schema.ts'
 import { Storefronts } from '../../src/shop/stores/integrations.ts'
-import { firstStore } from '../../src/shop/stores/first-store.ts'
+import { openFirstStore } from '../../src/shop/stores/first-store.ts'
 import { StorePlatformError, type ShopInfo } from '../../src/shop/platform.ts'
 import { openSandboxShop } from '../../src/shop/sandbox/sandbox.ts'
 import { centsOf, usd } from '../../src/shop/usd.ts'
@@ -492,15 +492,16 @@ t.test("merchants' stores", async t => {
 
   await t.test("the first merchant's store is made once and then left alone", async t => {
     const sandbox = new Storefronts({ ...partsOf(f), platform: openSandboxShop(f) })
+    const open = (id: number): Promise<void> => openFirstStore({ ...f, publicUrl: '' }, id, 'demo')
     const merchantId = await f.merchant()
-    await firstStore(sandbox, merchantId)
+    await open(merchantId)
     const made = await sandbox.own(merchantId)
     t.match(made, { slug: /^demo$/, isActive: true, shopName: 'Sandbox shop' })
     await sandbox.update(merchantId, { isActive: false })
-    await firstStore(sandbox, merchantId)
+    await open(merchantId)
     t.equal((await sandbox.own(merchantId)).isActive, false)
     const second = await f.merchant()
-    await firstStore(sandbox, second)
+    await open(second)
     t.equal(await sandbox.ofMerchant(second), null, 'a slug that is taken is taken')
   })
 })

@@ -1,3 +1,4 @@
+import type { ProxyCounts } from './holdings.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
@@ -97,12 +98,6 @@ export const KeyInfoView = Type.Object(
   { title: 'ApiKeyInfo' }
 )
 export type KeyInfoView = Static<typeof KeyInfoView>
-
-/** How many proxies an account has that are not deleted, and how many of them are active. */
-export interface ProxyCounts {
-  readonly count: number
-  readonly active: number
-}
 
 /**
  * The status that an account shows. The free plan has no subscription and is active by itself, whatever an earlier one

@@ -2,6 +2,7 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Sealer, Secret } from '../../platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { State } from '../../platform/state/state.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -9,6 +10,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { AdminKey } from './admin-key.ts'
 import { ApiKeys, KeyUses } from './api-keys.ts'
 import { AuthThrottle } from './auth-throttle.ts'
+import { countProxies, hasChallenge, hasPaidPayment } from './holdings.ts'
 import { apiKeyOperations } from './key-operations.ts'
 import { merchantOperations, type MerchantOperationParts } from './operations.ts'
 import { Merchants } from './service.ts'
@@ -16,10 +18,7 @@ import { settingsOperation, type SlotFacts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 
 /** What the accounts are opened with. */
-export interface OpenMerchantsParts extends Pick<
-  MerchantOperationParts,
-  'countProxies' | 'hasPaidPayment' | 'hasChallenge' | 'production' | 'publicUrl'
-> {
+export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'production' | 'publicUrl'> {
   readonly adminKey: Secret<string>
   readonly clock: Clock
   readonly database: Database
@@ -30,13 +29,12 @@ export interface OpenMerchantsParts extends Pick<
   /** What is known of a slot without a key. */
   slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   config(): Pick<GatewayConfig, 'plans'>
-  /** An account's key was saved or has proved good. It must not reject. */
-  keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void>
+  readonly events: ProviderEvents
 }
 
 /** Opens the accounts, what they do for themselves, and the keys that callers prove themselves with. */
 export function openMerchants(parts: OpenMerchantsParts) {
-  const { adminKey, clock, config, database, keyIsGood, payees, sealer, state } = parts
+  const { adminKey, clock, config, database, events, payees, sealer, state } = parts
   const plans = (): GatewayConfig['plans'] => config().plans
   const uses = new KeyUses(parts)
   const apiKeys = new ApiKeys({ database, clock })
@@ -45,7 +43,7 @@ export function openMerchants(parts: OpenMerchantsParts) {
     sealer,
     clock,
     plans,
-    keySaved: keyIsGood,
+    keySaved: (id, slot) => events.keyIsGood(id, slot),
     keyUsed: keyId => {
       uses.note(keyId)
     }
@@ -62,10 +60,13 @@ export function openMerchants(parts: OpenMerchantsParts) {
         plans,
         validate: async (merchant, slot) => {
           const verdict = await payees.validate(merchant, slot)
-          if (verdict?.isValid === true) await keyIsGood(merchant.id, slot)
+          if (verdict?.isValid === true) await events.keyIsGood(merchant.id, slot)
           return verdict
         },
-        validateKey: (key, slot) => payees.validateKey(key, slot)
+        validateKey: (key, slot) => payees.validateKey(key, slot),
+        countProxies: id => countProxies(database.sql, id),
+        hasPaidPayment: id => hasPaidPayment(database.sql, id),
+        hasChallenge: id => hasChallenge(database.sql, id)
       }),
       ...apiKeyOperations(apiKeys),
       ...settingsOperation(slot => parts.slotFacts(slot))

@@ -23,11 +23,11 @@ import {
   LicenseView,
   licenseView,
   SubscriptionView,
-  subscriptionView,
-  type ProxyCounts
+  subscriptionView
 } from './account.ts'
 import { merchantOf } from './principal.ts'
 import { quickstart, QuickstartView } from './quickstart.ts'
+import type { ProxyCounts } from './holdings.ts'
 import type { Merchant } from './schema.ts'
 import type { Merchants } from './service.ts'
 import { checkWebhookSecret, invalidWebhookUrl, webhookAddress, webhookSecretLength } from './webhook-address.ts'

@@ -54,3 +54,26 @@ export function principalOfKey(
 ): MerchantPrincipal {
   return { kind: 'merchant', id: String(merchant.id), merchant, role, by: { kind: 'key', keyId } }
 }
+
+declare module '../../engine/pipeline/services.ts' {
+  interface Services {
+    readonly sessions: BrowserSessions
+  }
+}
+
+/** Sessions of signed-in browsers, as plugins see them; `web/sign-in` opens them. */
+export interface BrowserSessions {
+  /** A `Set-Cookie` value that removes the session's cookie. */
+  readonly goneCookie: string
+  /** The session token that a request shows, or null. */
+  tokenOf(ctx: Pick<Context, 'headers'>): string | null
+  /** The account or the operator that the session acts for, or null. @throws LongError 403 for a change that a page of another site asks for */
+  principal(ctx: Context, as: 'merchant' | 'admin'): Promise<MerchantPrincipal | AdminPrincipal | null>
+}
+
+/** The sessions of a gateway where no one can sign in. */
+export const NO_SESSIONS: BrowserSessions = Object.freeze({
+  goneCookie: '',
+  tokenOf: () => null,
+  principal: async () => null
+})

@@ -23,6 +23,7 @@ export async function docs(args: readonly string[], out: Output): Promise<number
   }
   // Every module that defines errors.
   await import('../compose.ts')
+  await import('../composition/suite.ts')
   mkdirSync(values.write, { recursive: true })
   writeFileSync(join(values.write, 'configuration.md'), page)
   writeFileSync(join(values.write, 'errors.md'), errorsPage())

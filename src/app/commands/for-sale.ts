@@ -3,6 +3,9 @@ import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 
+/** Slug of the store that a newcomer finds open. */
+export const FIRST_STORE = 'demo'
+
 /** Something that a gateway sells for its operator, as its start says it. */
 export interface ForSale {
   /** Such as `/v1/* for 10 sats`. */

@@ -1,47 +1,23 @@
-import { openAdmin } from '../../web/admin/open.ts'
-import { openAudit } from '../../accounts/audit/open.ts'
-import { openBalances } from '../../selling/balances/open.ts'
-import { openBilling } from '../../plans/open.ts'
-import { countEndpoints, hasChallenge, openChallenges } from '../../selling/challenges/open.ts'
-import type { Problem } from '../../engine/config/diagnose.ts'
 import type { ReloadNote } from '../../web/admin/configuration.ts'
+import type { Problem } from '../../engine/config/diagnose.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import { openConsole } from '../../web/console/open.ts'
-import type { Database } from '../../platform/database/database.ts'
-import { openDemo } from '../demo/open.ts'
-import { openDiscovery } from '../discovery/open.ts'
-import type { Gateway } from '../../engine/pipeline/gateway.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
+import type { Gateway } from '../../engine/pipeline/gateway.ts'
+import { InternalUpstream } from '../../engine/pipeline/internal.ts'
 import type { Plugin } from '../../engine/pipeline/plugin.ts'
 import type { Services } from '../../engine/pipeline/services.ts'
-import { PgBossJobs } from '../../platform/jobs/pg-boss-jobs.ts'
-import { Sealer } from '../../platform/keys/secrets.ts'
-import { openMail } from '../../web/mail/open.ts'
-import { openMerchants } from '../../accounts/merchants/open.ts'
-import { openPrices } from '../../lightning/money/open.ts'
-import { openNotifications, openProviderAccounts } from '../../payments/notifications/open.ts'
-import { openPages, openPaywall } from '../../web/pay/open.ts'
-import { hasPaidPayment, openPayments } from '../../payments/payments/open.ts'
 import type { ProviderKind } from '../../lightning/kinds/kind.ts'
-import { openProviders } from '../../lightning/providers/open.ts'
-import { countProxies, openProxies, ownerOfProxy } from '../../payments/proxies/open.ts'
-import { openRefunds } from '../../payments/refunds/open.ts'
-import type { Secrets } from '../secrets.ts'
-import { openSales } from '../../selling/sales/open.ts'
-import { openSessions } from '../../selling/sessions/open.ts'
-import { openSignIn } from '../../web/sign-in/open.ts'
-import { openState } from '../../platform/state/url.ts'
-import { openPlatform, openStorefront } from '../../shop/open.ts'
+import type { Database } from '../../platform/database/database.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { systemRandom } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { Metrics } from '../../platform/telemetry/metrics.ts'
-import { openTraffic } from '../../payments/traffic/open.ts'
-import { Forwarder } from '../../engine/upstream/forwarder.ts'
-import { outboundCall } from '../../engine/upstream/outbound.ts'
-import { openWebhooks } from '../../payments/webhooks/open.ts'
+import { haveMerchantsSold } from '../../accounts/merchants/holdings.ts'
+import { openDemo } from '../demo/open.ts'
+import { openDiscovery } from '../discovery/open.ts'
+import type { Secrets } from '../secrets.ts'
 import type { Closers } from './closers.ts'
-import type { Domain } from './domain.ts'
+import { openCore, type Core } from './core.ts'
+import type { Domain, Open } from './domain.ts'
+import type { Suite } from './suite.ts'
 
 /** What a gateway is composed from; its owner closes the database. */
 export interface Surroundings {
@@ -82,215 +58,107 @@ export type SteadyServices = Omit<Services, 'policies'>
 /** What a gateway is made of, as far as whoever serves it must know. */
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
-/** Opens what every domain stands on. */
-async function openGround(running: Running, around: Surroundings, closers: Closers) {
-  const { config } = running
-  const { clock, database, log, publicUrl, secrets } = around
-  const production = config.mode === 'production'
-  const metrics = new Metrics()
-  if (config.metrics.process) metrics.measureProcess()
-  const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
-    part.close()
-  )
-  const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
-  const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
-  return {
-    call: outboundCall(forwarder.guard),
-    clock,
-    /** As it is now: a reload changes it. */
-    config: () => running.config,
-    database,
-    forwarder,
-    /** Started when all have declared theirs, and closed before everybody else. */
-    jobs: new PgBossJobs({ database, clock, log, metrics }),
-    log,
-    metrics,
-    prices,
-    production,
-    publicUrl,
-    random: systemRandom,
-    sealer: new Sealer(secrets.ring),
-    state
-  }
-}
-
 /**
- * Opens every domain, each after those that it is given (docs/architecture.md, Composition), and declares their jobs.
- * What was opened is closed by `closers` in the reverse order, also when a later one cannot be opened.
+ * Opens the core, and the merchant suite where the configuration uses it (docs/architecture.md, Composition). What was
+ * opened is closed by `closers` in the reverse order, also when a later part cannot be opened.
  */
 export async function openParts(running: Running, around: Surroundings, closers: Closers) {
-  const ground = await openGround(running, around, closers)
-  const { clock, database, forwarder, jobs, log, metrics, state } = ground
-  const { secrets, providerKinds } = around
+  /** All operations, as the OpenAPI document lists them. */
+  const operations: AnyOperation[] = []
+  const api: AnyOperation[] = []
   const domains: Domain[] = []
-  const opened = <T extends Domain>(domain: T): T => {
+  const opened: Open = domain => {
     domains.push(domain)
+    api.push(...domain.operations)
     return closers.add(domain, part => part.close())
   }
-
-  const providers = opened(openProviders({ ...ground, kinds: providerKinds }))
-  const { news, payees } = providers
-  const accounts = opened(openProviderAccounts({ ...ground, payees }))
-  const { merchants, adminKey, authThrottle } = opened(
-    openMerchants({
-      ...ground,
-      adminKey: secrets.adminKey,
-      payees,
-      slotFacts: providers.slotFacts,
-      keyIsGood: accounts.keyIsGood,
-      countProxies: merchantId => countProxies(database.sql, merchantId),
-      hasPaidPayment: merchantId => hasPaidPayment(database.sql, merchantId),
-      hasChallenge: merchantId => hasChallenge(database.sql, merchantId)
-    })
-  )
-  const known = { ...ground, merchants, news, payees }
-  const mail = opened(await openMail(known))
-  const webhooks = opened(openWebhooks(known))
-  const { paywall } = opened(openPaywall({ ...known, sandbox: providers.wallet }))
-  const sale = opened(
-    openChallenges({
-      ...known,
-      paywall,
-      keys: secrets.macaroonKeys,
-      charged: accounts.charged,
-      paid: webhooks.challengesPaid,
-      requireSellable: ctx => {
-        forwarder.breakers.requireSellable(ctx)
-      },
-      countProxies: async (tx, merchantId) => (await countProxies(tx, merchantId)).count,
-      ownerOf: proxyId => ownerOfProxy(database.sql, proxyId)
-    })
-  )
-  const { challenges } = sale
-  const { earnings } = opened(openSales(ground))
-  const traffic = opened(openTraffic({ ...ground, generation: () => running.gateway?.generation ?? 0 }))
-  const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
-  const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
-  const billing = opened(await openBilling({ ...known, challenges, outbox: mail.outbox }))
-  const { gate } = billing
-  const { trail } = opened(openAudit(ground))
-  const signIn = opened(openSignIn({ ...known, adminKey, authThrottle, trail, outbox: mail.outbox }))
-  opened(
-    openAdmin({
-      ...known,
-      approved: [billing.approved, signIn.invite],
-      earnedSince: from => earnings.since(from, clock.now()),
-      traffic: traffic.traffic,
-      makers: providers.makers,
-      running: () => running,
-      serving: () => running.serving,
-      generation: () => running.gateway?.generation ?? 0,
-      providers: providers.report,
-      countProxies: merchantId => countProxies(database.sql, merchantId)
-    })
-  )
-  const proxies = opened(openProxies({ ...known, challenges, countOtherEndpoints: countEndpoints }))
-  const payments = opened(
-    openPayments({
-      ...known,
-      gate,
-      polled: accounts.polled,
-      changed: [webhooks.paymentChanged, mail.sendReceipt],
-      charged: accounts.charged,
-      sold: sale.sold('payment')
-    })
-  )
-  const stores = opened(
-    openStorefront({
-      ...known,
-      platform: openPlatform(running.config, ground),
-      challenges,
-      gate,
-      outbox: mail.outbox,
-      orderFailed: webhooks.storeOrderFailed
-    })
-  )
-  opened(openRefunds({ ...known, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
-  opened(
-    openNotifications({
-      ...known,
-      accounts,
-      challenges,
-      payments: payments.payments,
-      recoveries: providers.recoveries
-    })
-  )
-  const pages = opened(
-    openPages({ ...known, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet })
-  )
-  opened(
-    openConsole({
-      handle(ctx, wire) {
-        if (running.gateway === null) throw new TypeError('a page is asked for before there are routes')
-        running.gateway.handle(ctx, wire)
-      },
-      sessions: signIn.sessions,
-      publicUrl: ground.publicUrl
-    })
-  )
-  const all: AnyOperation[] = []
+  const core = await openCore(running, around, closers, opened)
+  const { challenges, events, jobs, ledger, providers, sale, sessions, traffic } = core
+  let suite: Suite | null = null
   opened(
     openDiscovery({
-      ...ground,
+      ...core,
       ready: () => running.serving,
       budgets: () => providers.budgets.report(),
       makers: providers.makers,
       prices: sale.priceList,
-      operations: () => all,
-      webhooks: webhooks.documented,
-      icon: pages.icon,
-      homePage: pages.home,
-      stores: stores.listed
+      operations: () => operations,
+      webhooks: () => suite?.webhooks ?? {},
+      stores: async () => (await suite?.listedStores()) ?? []
     })
   )
-  const api = domains.flatMap(({ operations }) => operations)
   const demo = opened(openDemo()).operations
-  all.push(...api, ...demo)
-  jobs.declare(domains.flatMap(domain => domain.jobs))
-  // Last opened, first closed: what a job uses outlives its runs.
-  closers.add(jobs, part => part.close())
-
-  const services: SteadyServices = {
-    adminKey,
-    authThrottle,
-    balances,
-    challenges,
-    clock,
-    forwarder,
-    log,
-    merchants,
-    metrics,
-    payees,
-    proxies: proxies.admission,
-    sessions: signIn.sessions,
-    signInRecord: signIn.record,
-    prepaidSessions: sessions.prepaid,
-    state,
-    subscriptionGate: gate
+  api.splice(-demo.length)
+  let internals: ReadonlyMap<string, InternalUpstream> = new Map()
+  const mount = (): void => {
+    jobs.declare(domains.splice(0).flatMap(domain => domain.jobs))
+    operations.splice(0, Infinity, ...api, ...demo)
+    // Last opened, first closed: what a job uses outlives its runs.
+    closers.add(jobs, part => part.close())
+    internals = new Map([
+      ['api', new InternalUpstream(api, core.trail)],
+      ['demo', new InternalUpstream(demo, core.trail)]
+    ])
   }
+  let started = false
+  const open = async (): Promise<void> => {
+    const { openSuite } = await import('./suite.ts')
+    suite = await openSuite(core, opened)
+    mount()
+    if (started) await suite.start()
+  }
+  const openFor = async (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> => {
+    if (suite === null && usesSuite(config, plugins, api, core.services)) await open()
+  }
+  await openFor(running.config, around.plugins)
+  if (internals.size === 0) mount()
   return {
-    services,
-    /** The operations of each internal upstream, by its name in `gateway.yaml`. */
-    internals: { api, demo },
-    /** All of them, as the OpenAPI document lists them. */
-    operations: all,
-    /** Where the operations' changes are written down. */
-    trail,
+    metrics: core.metrics,
+    /** A chain whose plugins use a service of the suite opens it (`usesSuite`), so each service is there when it is used. */
+    services: (): SteadyServices => ({ ...core.services, ...suite?.services }) as SteadyServices,
+    /** By their names in `gateway.yaml`. */
+    internals: () => internals,
+    /** Opens the suite where a configuration uses it. Once open, it stays. */
+    openFor,
+    operations,
     configure: sale.configure,
     offer: sale.offer,
-    /** Begins what is done beside requests, and to follow what other processes change. May be called again. */
+    /** Starts background work, and to follow what other processes change. May be called again. */
     async start(): Promise<void> {
-      await proxies.start()
       await challenges.start()
       await ledger.start()
       await sessions.start()
-      // What the others find out at once may have to be told by a job.
+      if (suite === null && (await haveMerchantsSold(core.database.sql))) await open()
+      // What the others find at once may have to be passed on by a job.
       await jobs.start()
-      news.begin()
-      await payments.start()
+      events.begin()
+      await suite?.start()
+      started = true
       traffic.start()
-      // Nobody waits for the billing provider but who buys a plan.
-      void billing.start()
     }
   }
+}
+
+/**
+ * Whether a configuration needs the merchant suite: it uses one of its presets, a route leads to an operation that the
+ * core does not have, a plugin uses a service that it does not have, or a billing provider is configured.
+ */
+function usesSuite(
+  { billing, chains, routes, use }: GatewayConfig,
+  plugins: ReadonlyMap<string, Plugin>,
+  core: readonly AnyOperation[],
+  services: Core['services']
+): boolean {
+  const paths = new Set(core.map(({ path }) => path))
+  return (
+    billing.kind !== 'none' ||
+    use.some(preset => preset !== 'service' && preset !== 'sandbox') ||
+    routes.some(
+      ({ chain, match, upstream }) =>
+        (upstream.kind === 'internal' && upstream.name === 'api' && match.path.some(path => !paths.has(path))) ||
+        chains[chain]?.some(({ plugin }) =>
+          plugins.get(plugin)?.uses?.some(name => name !== 'policies' && !(name in services))
+        )
+    )
+  )
 }

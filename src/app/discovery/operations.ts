@@ -1,7 +1,7 @@
 import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
-import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
+import { operationPrices, pricedRoutes } from '../../engine/openapi/paid.ts'
 import { prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -19,22 +19,9 @@ export interface DiscoveryFacts {
   /** Every operation that is mounted; asked for when a document is first read. */
   operations(): readonly AnyOperation[]
   /** What the gateway sends to merchants, by the name of the event. */
-  readonly webhooks: Readonly<Record<string, WebhookFacts>>
+  webhooks(): Readonly<Record<string, WebhookFacts>>
   /** Stores that want to be found. */
   stores(): Promise<readonly ListedStore[]>
-  /** The gateway's picture, an SVG. */
-  readonly icon: string
-  /** Writes the front page, with its headers. */
-  homePage(home: Home): { readonly body: string; readonly headers: readonly string[] }
-}
-
-/** What the front page tells of. */
-interface Home {
-  readonly seller: string
-  readonly colour: string
-  readonly routes: readonly PricedRoute[]
-  readonly stores: readonly ListedStore[]
-  readonly hasStorePages: boolean
 }
 
 const DESCRIPTION =
@@ -83,7 +70,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
         which === 'whole' ? priced : priced.filter(route => route.price !== null || route.calls !== undefined),
       priceOf,
       service: service(),
-      ...(which === 'whole' ? { webhooks: facts.webhooks } : {})
+      ...(which === 'whole' ? { webhooks: facts.webhooks() } : {})
     })
     return JSON.stringify(document)
   }
@@ -127,7 +114,9 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
             mediaType: JSON_TYPE,
             headers: ['Vary', 'Accept']
           }
-        const { body, headers } = facts.homePage({
+        // Pages load when a browser asks for one: a gateway whose clients are programs needs none of them.
+        const { homePage } = await import('../../web/pay/home-page.ts')
+        const { body, headers } = homePage({
           seller: name === '' ? config.payment.serviceName : name,
           colour,
           routes: pricedRoutes(config),
@@ -196,7 +185,10 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       summary: 'The picture that browsers ask for',
       description: 'An SVG, whatever the name of the address says.',
       responses: { 200: { description: 'The picture.', mediaType: 'image/svg+xml' } },
-      handle: () => ({ status: 200, body: facts.icon, headers: FOR_A_DAY })
+      async handle() {
+        const { ICON_SVG } = await import('../../web/kit/document.ts')
+        return { status: 200, body: ICON_SVG, headers: FOR_A_DAY }
+      }
     }),
     defineOperation({
       ...common,

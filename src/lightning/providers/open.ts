@@ -6,8 +6,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { ProviderSlot } from './account.ts'
 import { Budgets } from '../provider-calls/budgets.ts'
-import { InvoiceNews } from './invoice-news.ts'
-import { Recoveries } from './recoveries.ts'
+import { ProviderEvents } from './events.ts'
 import type { ProviderKind } from '../kinds/kind.ts'
 import { providerKinds } from '../kinds/kinds.ts'
 import { providerOperations } from './operations.ts'
@@ -40,8 +39,7 @@ export function openProviders({
 }: OpenProvidersParts) {
   const { data, lightning, mode } = config()
   const budgets = new Budgets({ state, clock, metrics })
-  const news = new InvoiceNews()
-  const recoveries = new Recoveries()
+  const events = new ProviderEvents()
   const { seats, sandbox, jobs, close } = openSeats({
     kinds: kinds ?? providerKinds,
     mode,
@@ -51,9 +49,9 @@ export function openProviders({
     clock,
     budgets,
     receiver: slot => `${publicUrl()}/api/webhooks/${slot}`,
-    settled: paymentHash => news.paid(paymentHash),
+    settled: paymentHash => events.paid(paymentHash),
     recovered: (slot, name, host) => {
-      recoveries.tell(slot, name, host)
+      events.recovered(slot, name, host)
     }
   })
   const payees = new Payees(seats, sealer, clock)
@@ -68,8 +66,7 @@ export function openProviders({
   )
   return {
     budgets,
-    news,
-    recoveries,
+    events,
     payees,
     /** Who makes the operator's invoices where there are several to do so. */
     makers: () => payees.report(),
@@ -96,12 +93,12 @@ export function openProviders({
     wallet:
       mode === 'production' || sandbox === null
         ? null
-        : { pay: async (invoice: string) => news.paid((await sandbox.settle(invoice)).paymentHash) },
+        : { pay: async (invoice: string) => events.paid((await sandbox.settle(invoice)).paymentHash) },
     operations: providerOperations({
       sandbox,
       mode,
-      onSettled: paymentHash => news.paid(paymentHash),
-      onChanged: paymentHash => news.changed(paymentHash)
+      onSettled: paymentHash => events.paid(paymentHash),
+      onChanged: paymentHash => events.changed(paymentHash)
     }),
     jobs,
     close

@@ -6,10 +6,7 @@ import type { Sealer } from '../../platform/keys/secrets.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
-import type { ProviderSeatName } from '../payments/store.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { Recoveries } from '../../lightning/providers/recoveries.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Random } from '../../platform/system/ids.ts'
@@ -21,36 +18,35 @@ import { PollMemory } from './poll-memory.ts'
 import { pollRules } from './poll-rules.ts'
 import { SqlPollStore } from './poll-store.ts'
 import { Poller } from './poller.ts'
-import { Registration, type RegisteredAccount } from './registration.ts'
+import { Registration } from './registration.ts'
 import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
 import { SqlSubscriptionStore } from './subscriptions.ts'
 
-interface Around {
+/** What receivers and pollers are opened with. */
+export interface OpenNotificationsParts {
+  readonly challenges: Challenges
   readonly clock: Clock
   readonly database: Database
+  readonly events: ProviderEvents
+  readonly jobs: Jobs
   readonly log: Log
-  readonly payees: Payees
-  readonly random: Random
-}
-
-/** What the accounts at providers are opened with. */
-export interface OpenProviderAccountsParts extends Around {
+  readonly merchants: Merchants
   readonly metrics: Metrics
+  readonly payees: Payees
+  readonly payments: Payments
+  readonly random: Random
   readonly sealer: Sealer
   publicUrl(): string
 }
 
-/** What is kept of accounts at their providers. */
-export type ProviderAccounts = ReturnType<typeof openProviderAccounts>
-
 /**
- * Opens what is kept of accounts at their providers: where these were told to send notifications, and when they are
- * asked. Before the accounts themselves and before whoever makes invoices, since both tell it something; what comes of
- * it, `openNotifications` takes in, after them.
+ * Opens the receivers of providers' notifications and the pollers, which report paid invoices to payments and
+ * challenges, and keeps where accounts told their providers to send notifications.
  */
-export function openProviderAccounts(parts: OpenProviderAccountsParts) {
-  const { clock, database, log, metrics, payees, publicUrl, random, sealer } = parts
+export function openNotifications(parts: OpenNotificationsParts) {
+  const { challenges, clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl } = parts
+  const { random, sealer } = parts
   const registration = new Registration({
     store: new SqlSubscriptionStore(database),
     payees,
@@ -86,53 +82,26 @@ export function openProviderAccounts(parts: OpenProviderAccountsParts) {
         )
       ).flat()
   )
-  return {
-    registration,
-    memories,
-    /** An invoice was made for an account, null for the operator. Answers at once and never throws. */
-    charged(account: RegisteredAccount | null, slot: ProviderSlot, kind: KindName): void {
+  events.listen({
+    charged(account, slot, kind) {
       registration.charged(account, slot, kind)
     },
-    /** Seats that a poller asks about. */
-    polled: memories.map(({ slot, seat }): ProviderSeatName => `${slot} ${seat.name}`),
-    /**
-     * An account's key was saved or has proved good: it is asked again at once. Logs what fails; it is asked again all
-     * the same, later.
-     */
-    async keyIsGood(merchantId: number, slot: ProviderSlot): Promise<void> {
+    /** Polls the account without waiting for the end of its rest. */
+    async keyIsGood(merchantId, slot) {
       try {
         for (const each of memories) if (each.slot === slot) await each.memory.wake(merchantId)
       } catch (error) {
         log.warn(
           { err: error, merchantId, slot },
-          'an account could not be asked again at once; it is asked when its rest is over'
+          'an account could not be polled early; its next poll is as scheduled'
         )
       }
-    },
-    operations: [],
-    jobs: [],
-    close: () => registration.close()
-  }
-}
-
-/** What receivers and pollers are opened with. */
-export interface OpenNotificationsParts extends Around {
-  readonly accounts: Pick<ProviderAccounts, 'registration' | 'memories'>
-  readonly challenges: Challenges
-  readonly jobs: Jobs
-  readonly merchants: Merchants
-  readonly payments: Payments
-  readonly recoveries: Recoveries
-}
-
-/** Opens the receivers of notifications and the pollers, which tell payments and challenges what was paid. */
-export function openNotifications(parts: OpenNotificationsParts) {
-  const { accounts, challenges, clock, database, jobs, log, merchants, payees, payments, random, recoveries } = parts
+    }
+  })
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
   const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
   const merchant = (id: number): ReturnType<Merchants['byId']> => merchants.byId(id)
-  const { registration } = accounts
   const notifications = new Notifications({
     database,
     clock,
@@ -144,7 +113,6 @@ export function openNotifications(parts: OpenNotificationsParts) {
     registration,
     merchant
   })
-  const { memories } = accounts
   const polls = memories.map(({ slot, seat: { name, provider }, polling, memory }) => {
     const sharers = memories.filter(({ seat }) => seat.provider.kind === provider.kind).length
     const rules = pollRules(provider, polling, sharers)
@@ -170,10 +138,12 @@ export function openNotifications(parts: OpenNotificationsParts) {
     return { slot, name, poller, streams, job, rules }
   })
   const under = new Set<Promise<void>>()
-  recoveries.listen((slot, name, host) => {
-    for (const { poller, job } of polls.filter(each => each.slot === slot && each.name === name)) {
-      const asked = hasten(poller, job, host).finally(() => under.delete(asked))
-      under.add(asked)
+  events.listen({
+    recovered(slot, name, host) {
+      for (const { poller, job } of polls.filter(each => each.slot === slot && each.name === name)) {
+        const asked = hasten(poller, job, host).finally(() => under.delete(asked))
+        under.add(asked)
+      }
     }
   })
   const hasten = async (poller: Poller, job: string, host: string): Promise<void> => {
@@ -198,7 +168,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
       )
     ],
     close: async () => {
-      await Promise.all([...under, ...polls.map(({ streams }) => streams.close())])
+      await Promise.all([registration.close(), ...under, ...polls.map(({ streams }) => streams.close())])
     }
   }
 }

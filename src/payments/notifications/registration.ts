@@ -1,18 +1,14 @@
+import type { ChargedAccount } from '../../lightning/providers/events.ts'
 import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../../platform/system/clock.ts'
 import { freshId, randomToken, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Secret, UnsealError, type Sealer } from '../../platform/keys/secrets.ts'
-import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
+import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Provider, KindName } from '../../lightning/providers/provider.ts'
 import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
-
-/** A merchant, as far as its account at a provider is concerned. */
-export interface RegisteredAccount extends ProviderAccount {
-  readonly id: number
-}
 
 /** A provider of a slot, as invoices are kept under it. */
 interface RegisteredSeat {
@@ -63,7 +59,7 @@ export class Registration {
   }
 
   /** An invoice was made by a provider in a slot of the account, null for the operator. Answers at once and never throws. */
-  charged(account: RegisteredAccount | null, slot: ProviderSlot, kind: KindName): void {
+  charged(account: ChargedAccount | null, slot: ProviderSlot, kind: KindName): void {
     const { payees, clock } = this.#parts
     const provider = payees.provider(slot, kind)
     if (provider === null || !subscribes(provider) || this.#closed) return
@@ -92,7 +88,7 @@ export class Registration {
 
   async #run(
     provider: Subscribing,
-    account: RegisteredAccount | null,
+    account: ChargedAccount | null,
     seat: RegisteredSeat,
     id: string,
     key: string
@@ -116,7 +112,7 @@ export class Registration {
   /** Answers until when nothing need be done for this account, in milliseconds since the epoch. */
   async #register(
     provider: Subscribing,
-    account: RegisteredAccount | null,
+    account: ChargedAccount | null,
     { slot, kind }: RegisteredSeat
   ): Promise<number> {
     const { store, payees, sealer, clock, log } = this.#parts

@@ -1,10 +1,7 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { SubscriptionGate } from '../../accounts/merchants/gate.ts'
-import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { ProviderSlot } from '../../lightning/providers/account.ts'
-import type { InvoiceNews } from '../../lightning/providers/invoice-news.ts'
-import type { KindName } from '../../lightning/providers/provider.ts'
+import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { OnPaymentChange } from './schema.ts'
 import { checkoutOperations } from './checkout-sessions.ts'
 import { openDemoInvoices } from './demo.ts'
@@ -15,8 +12,6 @@ import { SqlPaymentStore } from './store-sql.ts'
 import type { ProviderSeatName } from './store.ts'
 import { PaymentWatch } from './watch.ts'
 
-export { hasPaidPayment } from './store-sql.ts'
-
 type Taken = 'clock' | 'database' | 'log' | 'payees' | 'prices' | 'publicUrl' | 'random'
 
 /** What payments are opened with. */
@@ -25,11 +20,7 @@ export interface OpenPaymentsParts extends Pick<PaymentsParts, Taken> {
   readonly changed: readonly OnPaymentChange[]
   readonly gate: SubscriptionGate
   readonly merchants: Merchants
-  readonly news: InvoiceNews
-  /** Seats that a poller asks about. */
-  readonly polled: readonly ProviderSeatName[]
-  /** A provider has made an invoice for an account. Answers at once and never throws. */
-  charged(account: Merchant, slot: ProviderSlot, kind: KindName): void
+  readonly events: ProviderEvents
   config(): Pick<GatewayConfig, 'data' | 'payments'>
   /** Told once of each payment that has become paid, in satoshis; for figures: it must not throw. */
   sold(amountSats: number): void
@@ -37,7 +28,12 @@ export interface OpenPaymentsParts extends Pick<PaymentsParts, Taken> {
 
 /** Opens merchants' payments. */
 export function openPayments(parts: OpenPaymentsParts) {
-  const { changed, charged, clock, config, database, gate, log, merchants, news, polled, sold } = parts
+  const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = parts
+  const polled = (['primary', 'alternate'] as const).flatMap(slot =>
+    payees
+      .inOrder(slot)
+      .flatMap(({ polling, name }): ProviderSeatName[] => (polling === null ? [] : [`${slot} ${name}`]))
+  )
   const store = new SqlPaymentStore(database)
   const payments = new Payments({
     ...parts,
@@ -52,14 +48,14 @@ export function openPayments(parts: OpenPaymentsParts) {
       sold(payment.amountSats ?? payment.receivedSats ?? 0)
     },
     created: (merchant, payment) => {
-      charged(merchant, payment.slot, payment.kind)
+      events.charged(merchant, payment.slot, payment.kind)
     },
     changed: async (sql, change) => {
       for (const tell of changed) await tell(sql, change)
     }
   })
   const settled = (paymentHash: string): Promise<void> => payments.settled(paymentHash)
-  news.listen({ paid: settled, changed: settled })
+  events.listen({ paid: settled, changed: settled })
   return {
     payments,
     store,

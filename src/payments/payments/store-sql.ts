@@ -186,14 +186,6 @@ const FIND = overRows<PaymentLook>(
     join payments on payments.invoice_id = given.id and payments.merchant_id = given.merchant`
 )
 
-/** Whether a payment of the account was ever paid, demo payments included. */
-export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
-  // The second condition says nothing more: it is the index's (migration 0042).
-  const [row] = await sql`
-    select 1 from payments where merchant_id = ${merchantId} and paid_at is not null and coalesce(sold_at, paid_at) is not null limit 1`
-  return row !== undefined
-}
-
 /** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database

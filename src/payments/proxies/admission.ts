@@ -304,14 +304,3 @@ function restOf(path: string, segments: number): string {
   }
   return path.slice(at)
 }
-
-/**
- * How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not
- * the last of them.
- */
-export function prefixSegments(pattern: string, param: string): number {
-  const parts = pattern.replace(/\/\*$/, '').split('/').slice(1)
-  if (parts.at(-1) !== `:${param}`)
-    throw new TypeError(`the path ${pattern} must end with :${param} or with :${param}/*`)
-  return parts.length
-}

@@ -1,3 +1,4 @@
+import { isProxyId } from '../../accounts/merchants/holdings.ts'
 import { LRUCache } from 'lru-cache'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
@@ -6,7 +7,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { Tallies, Tally } from '../../platform/telemetry/tallies.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import { merchantsChannel } from '../../accounts/merchants/store.ts'
-import { isProxyId, PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
+import { PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
 import { PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 
 /** A proxy with what its requests need to know of its merchant. */

@@ -17,10 +17,8 @@ import { MAX_TIMEOUT_SECONDS } from './schema.ts'
 import { openAuthValue, ProxyService, type ProxyServiceParts } from './service.ts'
 import { SqlProxyStore } from './store.ts'
 
-export { countProxies, ownerOfProxy } from './store.ts'
-
 /** What merchants' proxies are opened with. */
-export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'countOtherEndpoints' | 'production' | 'publicUrl'> {
+export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' | 'publicUrl'> {
   /** Through the address guard. */
   readonly call: OutboundCall
   readonly challenges: Pick<Challenges, 'settings'>

@@ -1,3 +1,4 @@
+import { countEndpoints, isProxyId } from '../../accounts/merchants/holdings.ts'
 import { leastReservedMsat } from '../../engine/checks/meter.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { ADDRESS_BLOCKED, RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -8,7 +9,7 @@ import { overCap } from '../../accounts/merchants/plan-caps.ts'
 import type { PlanCaps } from '../../accounts/merchants/plans.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { isUniqueViolation, type Sql } from '../../platform/database/database.ts'
+import { isUniqueViolation } from '../../platform/database/database.ts'
 import type { Random } from '../../platform/system/ids.ts'
 import type { Sealer } from '../../platform/keys/secrets.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
@@ -16,7 +17,7 @@ import type { ProxyEndpoint, ProbeView, ProxyChange, ProxyInput, ProxyView } fro
 import { meterOf, type EndpointMeter } from './meter.ts'
 import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './price.ts'
 import { withFormer } from './pricing.ts'
-import { isProxyId, type ProxyRow, type ProxyStore } from './store.ts'
+import { type ProxyRow, type ProxyStore } from './store.ts'
 
 /** What a probe of a target found. */
 export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
@@ -38,8 +39,6 @@ export interface ProxyServiceParts {
   canMeter(): boolean
   /** The caps of a merchant's plan. */
   caps(merchant: Merchant): PlanCaps
-  /** Endpoints of the plan's cap that are not proxies: the producer's resources (decision 84). */
-  countOtherEndpoints(sql: Sql, merchantId: number): Promise<number>
   readonly probe: Probe
   /** Lets this process see a change before its response goes out; the other processes hear of it. Must not throw. */
   changed?(proxyId: string): Promise<void>
@@ -114,9 +113,7 @@ export class ProxyService {
       const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
       checkAuth(whole)
       try {
-        const held = await this.#parts.store.insert(whole, caps.endpoints, (sql, merchantId) =>
-          this.#parts.countOtherEndpoints(sql, merchantId)
-        )
+        const held = await this.#parts.store.insert(whole, caps.endpoints, countEndpoints)
         if (held === null) return whole
         throw (
           overCap('endpoint', merchant, caps, { current: held, requested: 1 }, `${this.#parts.publicUrl()}/problems`) ??

@@ -1,4 +1,4 @@
-import type { ProxyCounts } from '../../accounts/merchants/account.ts'
+import { countProxies } from '../../accounts/merchants/holdings.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import {
   amount,
@@ -45,13 +45,6 @@ export interface ProxyRow {
   readonly updatedAt: number
 }
 
-/**
- * Whether a text can be the id of a proxy: the database is not asked for others, some of which it could not even read.
- */
-export function isProxyId(text: string): boolean {
-  return /^[a-z0-9-]{1,64}$/.test(text)
-}
-
 /** Where proxies are kept. */
 export interface ProxyStore {
   /**
@@ -77,22 +70,6 @@ export interface ProxyStore {
   get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
   /** Proxies by id, whoever they belong to; deleted ones are left out. */
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
-}
-
-/** Proxies of an account that are not deleted, and how many of them are active. */
-export async function countProxies(sql: Sql, merchantId: number): Promise<ProxyCounts> {
-  const [row] = await sql<Array<{ count: number; active: number }>>`
-    select count(*)::int as count, (count(*) filter (where is_active))::int as active
-    from proxies where merchant_id = ${merchantId} and deleted_at is null`
-  return row ?? { count: 0, active: 0 }
-}
-
-/** The account that has a proxy; null where there is none with this id. */
-export async function ownerOfProxy(sql: Sql, proxyId: string): Promise<number | null> {
-  if (!isProxyId(proxyId)) return null
-  const [row] = await sql<Array<{ owner: number }>>`
-    select merchant_id as owner from proxies where proxy_id = ${proxyId} and deleted_at is null`
-  return row?.owner ?? null
 }
 
 const proxyRows: Records<ProxyRow> = records({

@@ -3,38 +3,35 @@ import type { Database } from '../../platform/database/database.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Prices } from '../../lightning/money/prices.ts'
-import type { InvoiceNews } from '../../lightning/providers/invoice-news.ts'
+import type { ProviderEvents } from '../../lightning/providers/events.ts'
 import type { State } from '../../platform/state/state.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
+import { countProxies, ownerOfProxy } from '../../accounts/merchants/holdings.ts'
 import type { OnPaid } from './store.ts'
 import { challengeCounters, type SaleSource } from './counters.ts'
 import { leaseOperations } from '../holding/lease-operations.ts'
-import { challengeOperations, type ChallengeOperationParts } from './operations.ts'
+import { challengeOperations } from './operations.ts'
 import { countedOf, lookUpOf, payeeOf, type FindPayeeParts } from '../minting/payee.ts'
 import type { PaywallSurroundings } from '../paywall/paywall.ts'
 import { priceList, routePrices } from '../offers/pricing.ts'
-import { revocationOperations, type RevocationParts } from './revocation-operations.ts'
+import { revocationOperations } from './revocation-operations.ts'
 import { Challenges } from './service.ts'
 import { challengeSettings } from './settings.ts'
 
-export { countEndpoints, hasChallenge } from './producer-store.ts'
-
 /** What pay-per-request is opened with. */
-export interface OpenChallengesParts
-  extends FindPayeeParts, Pick<ChallengeOperationParts, 'countProxies'>, Pick<RevocationParts, 'ownerOf'> {
+export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   readonly clock: Clock
   readonly database: Database
   readonly keys: TokenKeyRing
   readonly log: Log
   readonly merchants: Merchants
   readonly metrics: Metrics
-  readonly news: InvoiceNews
+  readonly events: ProviderEvents
   /** What fiat is worth. */
   readonly prices: Prices
-  readonly paid: OnPaid
   /** How people are asked. */
   readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
@@ -46,15 +43,23 @@ export interface OpenChallengesParts
 
 /** Opens pay-per-request: challenges, the producer API, and what takes back what was sold. */
 export function openChallenges(parts: OpenChallengesParts) {
-  const { clock, config, database, keys, log, merchants, metrics, news, paid, state } = parts
+  const { clock, config, database, keys, log, merchants, metrics, events, state } = parts
+  const listeners: OnPaid[] = []
   const challenges = new Challenges({
     database,
     clock,
     log,
     state,
-    payee: payeeOf(parts),
+    payee: payeeOf({
+      ...parts,
+      charged: (account, slot, kind) => {
+        events.charged(account, slot, kind)
+      }
+    }),
     rates: parts.prices,
-    paid,
+    paid: async (tx, paid) => {
+      for (const listener of listeners) await listener(tx, paid)
+    },
     paywall: {
       ...parts.paywall,
       isSecure: () => parts.publicUrl().startsWith('https:'),
@@ -71,9 +76,13 @@ export function openChallenges(parts: OpenChallengesParts) {
   metrics.sampled('boltgate_invoices_ahead', 'Invoices that were made ahead and lie ready.', [], async () => [
     { labels: {}, value: challenges.invoicesAhead }
   ])
-  news.listen({ paid: paymentHash => challenges.settled(paymentHash) })
+  events.listen({ paid: paymentHash => challenges.settled(paymentHash) })
   return {
     challenges,
+    /** Adds who is called with challenges whose payment is claimed first, in the transaction of the claim. */
+    onPaid: (listener: OnPaid) => {
+      listeners.push(listener)
+    },
     /** Counts what is sold without a credential. */
     sold: (source: SaleSource) => (amountSats: number) => {
       challenges.counters.payment(source, 'invoice', amountSats)
@@ -93,11 +102,15 @@ export function openChallenges(parts: OpenChallengesParts) {
       }
     },
     operations: [
-      ...challengeOperations({ ...parts, challenges }),
+      ...challengeOperations({
+        ...parts,
+        challenges,
+        countProxies: async (sql, merchantId) => (await countProxies(sql, merchantId)).count
+      }),
       ...leaseOperations(challenges),
       ...revocationOperations({
         challenges,
-        ownerOf: parts.ownerOf,
+        ownerOf: proxyId => ownerOfProxy(database.sql, proxyId),
         isMerchant: async id => (await merchants.byId(id)) !== null
       })
     ],

@@ -67,21 +67,6 @@ const endpointRows: Records<ProducerEndpoint> = records({
   retiredAt: optional(moment())
 })
 
-/**
- * How many distinct resources a merchant sells that are not retired: they share the cap with its proxies (decision 84).
- */
-export async function countEndpoints(sql: Sql, merchantId: number): Promise<number> {
-  const [row] = await sql<{ held: number }[]>`
-    select count(*)::int as held from producer_endpoints where merchant_id = ${String(merchantId)} and retired_at is null`
-  return row?.held ?? 0
-}
-
-/** Whether a merchant ever made a challenge through the producer API. */
-export async function hasChallenge(sql: Sql, merchantId: number): Promise<boolean> {
-  const [row] = await sql`select 1 from producer_endpoints where merchant_id = ${String(merchantId)} limit 1`
-  return row !== undefined
-}
-
 /** The producer API's rows in the SQL database. */
 export class SqlProducerStore implements ProducerStore {
   readonly #database: Database

@@ -11,7 +11,8 @@ import { isConnectionFault, type Database, type Sql } from '../../platform/datab
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { UNROUTED, type Offer } from '../offers/offer.ts'
 import { ProducerProblem } from '../offers/problems.ts'
-import { countEndpoints, type ProducerStore } from './producer-store.ts'
+import { countEndpoints } from '../../accounts/merchants/holdings.ts'
+import type { ProducerStore } from './producer-store.ts'
 import { paymentLine } from '../offers/replies.ts'
 import {
   MAX_KEY_CHARS,

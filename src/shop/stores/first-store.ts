@@ -1,19 +1,39 @@
+import type { Database } from '../../platform/database/database.ts'
+import type { Sealer } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken } from '../../platform/system/ids.ts'
-import type { Storefronts } from './integrations.ts'
+import { openSandboxShop } from '../sandbox/sandbox.ts'
+import { SqlIntegrationStore } from './integration-store.ts'
+import { Storefronts } from './integrations.ts'
 
-/** The store that a newcomer finds open. */
-export const FIRST_STORE = 'demo'
+interface Around {
+  readonly clock: Clock
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly publicUrl: string
+}
 
 /**
- * Opens a store of the sandbox for the first merchant, so that there is something to buy at once. A store that stands
- * is left alone, as it is and whatever its slug. Call it from one process.
+ * Opens a sandbox store for the first merchant, so that there is something to buy. Changes nothing where the merchant
+ * has a store or another account has the slug. Call it from one process.
  */
-export async function firstStore(storefronts: Storefronts, merchantId: number): Promise<void> {
-  if ((await storefronts.ofMerchant(merchantId)) !== null) return
-  // It may be another account's already.
-  if ((await storefronts.bySlug(FIRST_STORE)) !== null) return
+export async function openFirstStore(
+  { clock, database, sealer, publicUrl }: Around,
+  merchantId: number,
+  slug: string
+): Promise<void> {
+  const storefronts = new Storefronts({
+    store: new SqlIntegrationStore(database),
+    sealer,
+    clock,
+    platform: openSandboxShop({ database, clock }),
+    // The sandbox sends no notifications, so no job is enqueued.
+    jobs: null,
+    publicUrl: () => publicUrl
+  })
+  if ((await storefronts.ofMerchant(merchantId)) !== null || (await storefronts.bySlug(slug)) !== null) return
   await storefronts.create(merchantId, {
-    slug: FIRST_STORE,
+    slug,
     storefrontDomain: 'demo.example.com',
     adminApiToken: `sandbox-${randomToken(12)}`,
     domesticShippingUsd: 4.9,

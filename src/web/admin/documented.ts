@@ -1,5 +1,5 @@
 import type { OperationText } from '../../engine/operations/operation.ts'
-import { exampleTraffic } from '../../payments/traffic/documented.ts'
+import { exampleTraffic } from '../../accounts/traffic/documented.ts'
 import { exampleAccount } from '../../accounts/merchants/documented.ts'
 
 const row = exampleAccount

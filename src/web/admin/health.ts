@@ -8,7 +8,7 @@ import { defineOperation, documented, type AnyOperation } from '../../engine/ope
 import type { Jobs } from '../../platform/jobs/jobs.ts'
 import type { State } from '../../platform/state/state.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { Traffic } from '../../payments/traffic/traffic.ts'
+import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import { healthTexts } from './documented.ts'
 import type { ProviderState } from './overview.ts'
 

@@ -1,9 +1,10 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
-import { accountView, type ProxyCounts } from '../../accounts/merchants/account.ts'
+import { accountView } from '../../accounts/merchants/account.ts'
+import { countProxies } from '../../accounts/merchants/holdings.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
-import type { Traffic } from '../../payments/traffic/traffic.ts'
+import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { configurationOperations } from './live.ts'
 import type { RunningConfiguration } from './configuration.ts'
@@ -30,7 +31,6 @@ export interface OpenAdminParts
   /** The configuration, and what became of its reloads. */
   running(): RunningConfiguration
   generation(): number
-  countProxies(merchantId: number): Promise<ProxyCounts>
 }
 
 /** Opens what the administrator does, and the page of the jobs. */
@@ -38,7 +38,6 @@ export function openAdmin({
   approved,
   clock,
   config,
-  countProxies,
   database,
   earnedSince,
   jobs,
@@ -68,7 +67,7 @@ export function openAdmin({
         approved: async (sql, approval) => {
           for (const tell of approved) await tell(sql, approval)
         },
-        account: async merchant => accountView(merchant, config().plans, await countProxies(merchant.id))
+        account: async merchant => accountView(merchant, config().plans, await countProxies(database.sql, merchant.id))
       })
     ],
     jobs: [],

@@ -4,8 +4,8 @@ import { integer, records } from '../../platform/database/rows.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { TrafficView, trafficView } from '../../payments/traffic/operations.ts'
-import type { Traffic } from '../../payments/traffic/traffic.ts'
+import { TrafficView, trafficView } from '../../accounts/traffic/operations.ts'
+import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import { overviewTexts } from './documented.ts'
 
 const count = (description: string) => Type.Integer({ description })

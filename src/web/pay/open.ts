@@ -1,8 +1,4 @@
-import { ICON_SVG } from '../kit/document.ts'
-import { homePage } from './home-page.ts'
 import { pageOperations, type PageParts } from './operations.ts'
-
-export { openPaywall } from './paywall.ts'
 
 /** What the pages are opened with. */
 export interface OpenPagesParts extends Omit<PageParts, 'merchant' | 'watch'> {
@@ -14,8 +10,6 @@ export interface OpenPagesParts extends Omit<PageParts, 'merchant' | 'watch'> {
 export function openPages(parts: OpenPagesParts) {
   const { merchants, payments } = parts
   return {
-    icon: ICON_SVG,
-    home: homePage,
     operations: pageOperations({ ...parts, watch: payments, merchant: id => merchants.byId(id) }),
     jobs: [],
     close: () => {}

@@ -33,7 +33,14 @@ export interface OpenPaywallParts {
 const PATIENCE = 150
 
 /** Opens the pages of challenges, for people who open in a browser what is paid for. */
-export function openPaywall({ clock, prices, sandbox, merchants, config, publicUrl }: OpenPaywallParts) {
+export function openPaywall({
+  clock,
+  prices,
+  sandbox,
+  merchants,
+  config,
+  publicUrl
+}: OpenPaywallParts): ChallengePages {
   const style = assetText('css', 'tokens', 'base', 'pay', 'paywall')
   const script = assetText('js', 'invoice', 'paywall')
   const byColour = new Map<string, { readonly assets: InlineAssets; readonly headers: readonly string[] }>()
@@ -79,7 +86,7 @@ export function openPaywall({ clock, prices, sandbox, merchants, config, publicU
     return { name: merchant?.name ?? '', colour: merchant?.colour ?? '' }
   }
 
-  const pages: ChallengePages = async asked => {
+  return async asked => {
     const { challenge, offer } = asked
     const [{ name, colour }, alsoAmount] = await Promise.all([
       seller(offer.merchantId),
@@ -110,7 +117,6 @@ export function openPaywall({ clock, prices, sandbox, merchants, config, publicU
     )
     return { body, headers }
   }
-  return { paywall: { pages, sandbox }, operations: [], jobs: [], close: () => {} }
 }
 
 const MOST_COLOURS = 200

@@ -7,6 +7,7 @@ import { Secret } from '../../platform/keys/secrets.ts'
 import type { AdminKey } from '../../accounts/merchants/admin-key.ts'
 import {
   principalOfKey,
+  type BrowserSessions,
   type Actor,
   type AdminPrincipal,
   type MerchantPrincipal
@@ -19,12 +20,6 @@ import { noSessionCookie, sessionToken } from './cookie.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
 import { SESSION_LIFE, digestOf, isSignInToken } from './tokens.ts'
-
-declare module '../../engine/pipeline/services.ts' {
-  interface Services {
-    readonly sessions: Sessions
-  }
-}
 
 /** What sessions work with. */
 export interface SessionsParts {
@@ -86,7 +81,7 @@ const MOST_BROWSER = 200
  * Who is signed in (decisions 170, 321 and 322). What a session may do is read anew for each request: the person's role in the
  * account, whether the key it was opened with still stands, whether the address is an operator's.
  */
-export class Sessions {
+export class Sessions implements BrowserSessions {
   readonly #parts: SessionsParts
 
   constructor(parts: SessionsParts) {

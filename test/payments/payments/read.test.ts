@@ -1,5 +1,5 @@
 import t from 'tap'
-import { hasPaidPayment } from '../../../src/payments/payments/store-sql.ts'
+import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { anInput, fixture } from './fixture.ts'

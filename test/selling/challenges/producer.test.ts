@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { decodeMacaroonBase64 } from '../../../src/lightning/l402/macaroon.ts'
-import { countEndpoints } from '../../../src/selling/challenges/producer-store.ts'
+import { countEndpoints } from '../../../src/accounts/merchants/holdings.ts'
 import { openApiDocument } from '../../../src/engine/openapi/openapi.ts'
 import { challengeOperations } from '../../../src/selling/challenges/operations.ts'
 import {

@@ -7,7 +7,7 @@ import { buy, startGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { isAuthentic, startReceiver } from '../../fakes/receiver.ts'
 import { countingUpstream } from '../../security/shop.ts'
-import { fillTraffic } from '../../payments/traffic/fixture.ts'
+import { fillTraffic } from '../../accounts/traffic/fixture.ts'
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 const PATIENCE = { timeout: 60_000 }

@@ -1,10 +1,10 @@
 import t, { type Test as T } from 'tap'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { TrafficStore } from '../../../src/payments/traffic/store.ts'
+import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { eventually } from '../../support/gateway-process.ts'
 import { defaultYaml, startGateway } from '../../support/gateway.ts'
-import { fillTraffic } from '../../payments/traffic/fixture.ts'
+import { fillTraffic } from '../../accounts/traffic/fixture.ts'
 import { asPerson, sessionOf } from './session.ts'
 
 const ROUTES = (upstream: string): string => `

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { nothingMeasured } from '../../../src/payments/traffic/measured.ts'
-import { TrafficStore } from '../../../src/payments/traffic/store.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
+import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { TrafficStore } from '../../../src/payments/traffic/store.ts'
-import { nothingMeasured } from '../../../src/payments/traffic/measured.ts'
+import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
+import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { eachDatabase, openTestDatabase } from '../../support/database.ts'
 import { startGateway } from '../../support/gateway.ts'
 

@@ -1,0 +1,125 @@
+import { openAudit } from '../../accounts/audit/open.ts'
+import { NO_SESSIONS } from '../../accounts/merchants/principal.ts'
+import { openMerchants } from '../../accounts/merchants/open.ts'
+import { openTraffic } from '../../accounts/traffic/open.ts'
+import { Forwarder } from '../../engine/upstream/forwarder.ts'
+import { outboundCall } from '../../engine/upstream/outbound.ts'
+import { openPrices } from '../../lightning/money/open.ts'
+import { openProviders } from '../../lightning/providers/open.ts'
+import { PgBossJobs } from '../../platform/jobs/pg-boss-jobs.ts'
+import { Sealer } from '../../platform/keys/secrets.ts'
+import { openState } from '../../platform/state/url.ts'
+import { systemRandom } from '../../platform/system/ids.ts'
+import { Metrics } from '../../platform/telemetry/metrics.ts'
+import { openBalances } from '../../selling/balances/open.ts'
+import { openChallenges } from '../../selling/challenges/open.ts'
+import type { ChallengePages } from '../../selling/paywall/page.ts'
+import { openSales } from '../../selling/sales/open.ts'
+import { openSessions } from '../../selling/sessions/open.ts'
+import type { Closers } from './closers.ts'
+import type { Open } from './domain.ts'
+import type { Running, Surroundings } from './parts.ts'
+
+/** What every gateway opens: all that pay per request needs. */
+export type Core = Awaited<ReturnType<typeof openCore>>
+
+async function openGround(running: Running, around: Surroundings, closers: Closers) {
+  const { config } = running
+  const { clock, database, log, publicUrl, secrets } = around
+  const production = config.mode === 'production'
+  const metrics = new Metrics()
+  if (config.metrics.process) metrics.measureProcess()
+  const state = closers.add(await openState(config.state.url, { clock, log, cluster: config.state.cluster }), part =>
+    part.close()
+  )
+  const forwarder = closers.add(new Forwarder({ clock, production }), part => part.close())
+  const prices = closers.add(openPrices(config, { clock, log, metrics }), part => part.close())
+  return {
+    call: outboundCall(forwarder.guard),
+    clock,
+    /** The current configuration; a reload changes it. */
+    config: () => running.config,
+    database,
+    forwarder,
+    /** Started once all domains have declared theirs, and closed before them. */
+    jobs: new PgBossJobs({ database, clock, log, metrics }),
+    log,
+    metrics,
+    prices,
+    production,
+    publicUrl,
+    random: systemRandom,
+    sealer: new Sealer(secrets.ring),
+    state
+  }
+}
+
+/** Opens engine, platform, providers, accounts and selling, each after those that it is given. */
+export async function openCore(running: Running, around: Surroundings, closers: Closers, opened: Open) {
+  const ground = await openGround(running, around, closers)
+  const { clock, forwarder, log, metrics, state } = ground
+  const { secrets, providerKinds } = around
+  const providers = opened(openProviders({ ...ground, kinds: providerKinds }))
+  const { events, payees } = providers
+  const { merchants, adminKey, authThrottle } = opened(
+    openMerchants({ ...ground, adminKey: secrets.adminKey, events, payees, slotFacts: providers.slotFacts })
+  )
+  const known = { ...ground, merchants, events, payees }
+  const sale = opened(
+    openChallenges({
+      ...known,
+      paywall: { pages: pagesOnDemand(known, providers.wallet), sandbox: providers.wallet },
+      keys: secrets.macaroonKeys,
+      requireSellable: ctx => {
+        forwarder.breakers.requireSellable(ctx)
+      }
+    })
+  )
+  const { challenges } = sale
+  const { earnings } = opened(openSales(ground))
+  const traffic = opened(openTraffic({ ...ground, generation: () => running.gateway?.generation ?? 0 }))
+  const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
+  const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
+  const { trail } = opened(openAudit(ground))
+  return {
+    ...known,
+    adminKey,
+    authThrottle,
+    balances,
+    challenges,
+    earnings,
+    ledger,
+    providers,
+    running,
+    sale,
+    sessions,
+    traffic,
+    trail,
+    services: {
+      adminKey,
+      authThrottle,
+      balances,
+      challenges,
+      clock,
+      forwarder,
+      log,
+      merchants,
+      metrics,
+      payees,
+      prepaidSessions: sessions.prepaid,
+      sessions: NO_SESSIONS,
+      state
+    }
+  }
+}
+
+type PageParts = Parameters<typeof import('../../web/pay/paywall.ts').openPaywall>[0]
+
+/** Pages of challenges, whose modules load when the first browser is asked to pay. */
+function pagesOnDemand(known: Omit<PageParts, 'sandbox'>, sandbox: PageParts['sandbox']): ChallengePages {
+  let pages: Promise<ChallengePages> | undefined
+  return async asked => {
+    pages ??= import('../../web/pay/paywall.ts').then(({ openPaywall }) => openPaywall({ ...known, sandbox }))
+    return (await pages)(asked)
+  }
+}

@@ -1,0 +1,89 @@
+import { openProxies } from '../../payments/proxies/open.ts'
+import { openNotifications } from '../../payments/notifications/open.ts'
+import { openPayments } from '../../payments/payments/open.ts'
+import { openRefunds } from '../../payments/refunds/open.ts'
+import { openWebhooks } from '../../payments/webhooks/open.ts'
+import { openBilling } from '../../plans/open.ts'
+import { openPlatform, openStorefront } from '../../shop/open.ts'
+import { openAdmin } from '../../web/admin/open.ts'
+import { openConsole } from '../../web/console/open.ts'
+import { openMail } from '../../web/mail/open.ts'
+import { openPages } from '../../web/pay/open.ts'
+import { openSignIn } from '../../web/sign-in/open.ts'
+import type { Core } from './core.ts'
+import type { Open } from './domain.ts'
+
+/** The merchant suite: payments, plans, shop and web. */
+export type Suite = Awaited<ReturnType<typeof openSuite>>
+
+/** Opens the merchant suite over the core, each domain after those that it is given. */
+export async function openSuite(core: Core, opened: Open) {
+  const { challenges, clock, config, earnings, providers, running, sale, traffic } = core
+  const mail = opened(await openMail(core))
+  const webhooks = opened(openWebhooks(core))
+  sale.onPaid(webhooks.challengesPaid)
+  const billing = opened(await openBilling({ ...core, outbox: mail.outbox }))
+  const { gate } = billing
+  const signIn = opened(openSignIn({ ...core, outbox: mail.outbox }))
+  opened(
+    openAdmin({
+      ...core,
+      approved: [billing.approved, signIn.invite],
+      earnedSince: from => earnings.since(from, clock.now()),
+      traffic: traffic.traffic,
+      makers: providers.makers,
+      running: () => running,
+      serving: () => running.serving,
+      generation: () => running.gateway?.generation ?? 0,
+      providers: providers.report
+    })
+  )
+  const proxies = opened(openProxies(core))
+  const payments = opened(
+    openPayments({
+      ...core,
+      gate,
+      changed: [webhooks.paymentChanged, mail.sendReceipt],
+      sold: sale.sold('payment')
+    })
+  )
+  const stores = opened(
+    openStorefront({
+      ...core,
+      platform: openPlatform(config(), core),
+      gate,
+      outbox: mail.outbox,
+      orderFailed: webhooks.storeOrderFailed
+    })
+  )
+  opened(openRefunds({ ...core, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
+  opened(openNotifications({ ...core, challenges, payments: payments.payments }))
+  opened(openPages({ ...core, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet }))
+  opened(
+    openConsole({
+      handle(ctx, wire) {
+        if (running.gateway === null) throw new TypeError('a page is requested before there are routes')
+        running.gateway.handle(ctx, wire)
+      },
+      sessions: signIn.sessions,
+      publicUrl: core.publicUrl
+    })
+  )
+  return {
+    services: {
+      proxies: proxies.admission,
+      sessions: signIn.sessions,
+      signInRecord: signIn.record,
+      subscriptionGate: gate
+    },
+    listedStores: stores.listed,
+    webhooks: webhooks.documented,
+    /** Follows what other processes change; the jobs run already. */
+    async start(): Promise<void> {
+      await proxies.start()
+      await payments.start()
+      // Only a buyer of a plan waits for the billing provider.
+      void billing.start()
+    }
+  }
+}

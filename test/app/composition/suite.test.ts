@@ -1,0 +1,78 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test as T } from 'tap'
+import { buy } from '../../support/gateway.ts'
+import { temporaryFolder } from '../../support/database.ts'
+import { spawnGateway } from '../../support/gateway-process.ts'
+import { countingUpstream } from '../../security/shop.ts'
+
+const SUITE = ['shop', 'plans', 'web', 'payments']
+
+/** Starts a gateway that writes down the modules it loads, each by its room. */
+async function listedGateway(t: T, yaml: string) {
+  const file = join(temporaryFolder(t), 'modules')
+  const hook = `
+    import { appendFileSync } from 'node:fs'
+    import { registerHooks } from 'node:module'
+    registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(file)}, url + '\\n'); return next(url, context) } })`
+  const gateway = await spawnGateway(t, {
+    yaml,
+    nodeArgs: ['--import', `data:text/javascript,${encodeURIComponent(hook)}`],
+    documented: false
+  })
+  return {
+    gateway,
+    rooms: () =>
+      new Set(
+        readFileSync(file, 'utf8')
+          .split('\n')
+          .flatMap(url => /\/src\/([a-z]+)\//.exec(url)?.[1] ?? [])
+      )
+  }
+}
+
+const routesOf = (origin: string): string =>
+  `lightning: { primary: { kind: sandbox } }\nroutes:\n  - { match: { path: /paid/* }, price: 10 sats, chain: paid, upstream: { url: "${origin}" } }\n`
+
+t.test(
+  'use: [service, sandbox] and a priced route: sells both schemes without a module of the merchant suite',
+  async t => {
+    const upstream = await countingUpstream(t)
+    const { gateway, rooms } = await listedGateway(t, `use: [service, sandbox]\n${routesOf(upstream.origin)}`)
+    const loaded = (): string[] => SUITE.filter(room => rooms().has(room))
+
+    const first = await gateway.send('GET', '/paid/x')
+    t.equal(first.status, 402)
+    t.equal(first.headers['cache-control'], 'no-store')
+    for (const scheme of ['l402', 'payment'] as const) {
+      const authorization = await buy(gateway, '/paid/x', scheme)
+      const paid = await gateway.send('GET', '/paid/x', { headers: { authorization } })
+      t.equal(paid.status, 200, scheme)
+      const again = await gateway.send('GET', '/paid/x', { headers: { authorization } })
+      t.equal(
+        again.status,
+        scheme === 'l402' ? 200 : 402,
+        `${scheme}: a classic token is reusable, a modern one is spent`
+      )
+    }
+    t.equal((await gateway.send('GET', '/health')).status, 200)
+    t.match((await gateway.send('GET', '/llms.txt')).text, '/paid/')
+    t.equal((await gateway.send('GET', '/api/merchant/me')).status, 404)
+    t.same(loaded(), [])
+    for (const room of ['engine', 'platform', 'lightning', 'selling']) t.ok(rooms().has(room), room)
+
+    const page = await gateway.send('GET', '/paid/x', { headers: { accept: 'text/html' } })
+    t.equal(page.status, 402)
+    t.match(page.headers['content-type'], 'text/html')
+    t.same(loaded(), ['web'], 'the page loads when a browser asks for it')
+  }
+)
+
+t.test('a route to an operation of the suite loads it', async t => {
+  const { gateway, rooms } = await listedGateway(
+    t,
+    'use: [service]\nlightning: { primary: { kind: sandbox } }\nroutes:\n  - { match: { path: /api/payments }, chain: own, upstream: { internal: api } }\nchains:\n  own: [ correlation, { throttle: { policy: read } }, { auth: { as: merchant } } ]\n'
+  )
+  t.equal((await gateway.send('GET', '/api/payments')).status, 401)
+  t.same(SUITE.filter(room => rooms().has(room)).sort(), [...SUITE].sort())
+})
