@@ -150,6 +150,8 @@ export default definePlugin({
     const hooks: Hooks = {
       ...(config.optional ? {} : { establishes: config.as }),
       request(ctx) {
+        // The chain of the page has established who asks in-process.
+        if (ctx.internal && ctx.principal?.kind === config.as) return
         const key = config.page ? null : presentedKey(ctx)
         if (key !== null) return authenticate(ctx, key)
         if (config.optional && sessions.tokenOf(ctx) === null) return

@@ -61,9 +61,9 @@ export async function openSuite(core: Core, opened: Open) {
   opened(openPages({ ...core, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet }))
   opened(
     openConsole({
-      handle(ctx, wire) {
+      ask: async ctx => {
         if (running.gateway === null) throw new TypeError('a page is requested before there are routes')
-        running.gateway.handle(ctx, wire)
+        return await running.gateway.ask(ctx)
       },
       sessions: signIn.sessions,
       publicUrl: core.publicUrl

@@ -193,7 +193,7 @@ export class Context {
     this.slots = NO_SLOTS
   }
 
-  /** Whether a page of this gateway asks, within the process (`InternalContext`): its own request was counted and logged. */
+  /** Whether a page of this gateway asks in-process (`InternalContext`); its own request was counted and logged. */
   get internal(): boolean {
     return false
   }

@@ -55,7 +55,9 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
     const info: RouteInfo = Object.freeze({ name: route.name, config: route, own: route.upstream.kind !== 'url' })
     try {
       const { chain, callers } = await buildChain(config, route, info, around)
-      const compiled: CompiledRoute = Object.freeze({ info, chain })
+      const { upstream } = route
+      const operations = upstream.kind === 'internal' ? (around.internals.get(upstream.name) ?? null) : null
+      const compiled: CompiledRoute = Object.freeze({ info, chain, operations })
       built.push({ compiled, callers, asks: asksAlways(route, config.chains[route.chain] ?? [], around.plugins) })
       for (const path of route.match.path) {
         const methods = route.match.method ?? []

@@ -1,4 +1,6 @@
 import type { Context } from '../message/context.ts'
+import type { WholeReply } from '../message/reply.ts'
+import type { InternalContext } from './in-process.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Wire } from '../message/wire.ts'
 
@@ -27,6 +29,11 @@ export class Gateway {
 
   handle(ctx: Context, wire: Wire): void {
     this.#current.handle(ctx, wire)
+  }
+
+  /** Answers a request that one of this gateway's own pages makes. Never rejects. */
+  ask(ctx: InternalContext): Promise<WholeReply> {
+    return this.#current.ask(ctx)
   }
 
   /**

@@ -2,18 +2,23 @@ import { Chain } from './chain.ts'
 import type { Context } from '../message/context.ts'
 import { methodNotAllowed, notFound } from '../operations/errors.ts'
 import { Exchange, type ExchangeEvents } from './exchange.ts'
+import { replyInProcess, type InternalContext } from './in-process.ts'
+import type { InternalUpstream } from './internal.ts'
 import { NO_ROUTE, type RouteInfo } from './route.ts'
 import { type Load, OVERLOADED } from './load.ts'
 import { announcedMethod } from '../message/preflight.ts'
 import { hostName, type Match, type Router } from './router.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
+import type { WholeReply } from '../message/reply.ts'
 import type { Wire } from '../message/wire.ts'
 
 /** A route as it is walked: nothing about it is left to decide. */
 export interface CompiledRoute {
   readonly info: RouteInfo
   readonly chain: Chain
+  /** Where it leads, for a route to operations of the gateway itself; else null. */
+  readonly operations: InternalUpstream | null
 }
 
 /** A host that has routes of its own and no others. */
@@ -34,6 +39,14 @@ export interface SnapshotParts {
   readonly log: Log
   /** Null sheds nothing. */
   readonly load: Load | null
+}
+
+/** Puts a request on the route that was found for it. */
+function take(ctx: Context, { params, value: { chain, info } }: Match<CompiledRoute>): Chain {
+  ctx.route = info
+  ctx.params = params
+  if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
+  return chain
 }
 
 /**
@@ -72,7 +85,7 @@ export class Snapshot implements ExchangeEvents {
   readonly #router: Router<CompiledRoute>
   readonly #apart: ProxyHost | null
   readonly #chains: readonly Chain[]
-  readonly #withoutRoute: Chain
+  readonly #noRoute: CompiledRoute
   readonly #clock: Clock
   readonly #log: Log
   readonly #load: Load | null
@@ -86,7 +99,7 @@ export class Snapshot implements ExchangeEvents {
     this.#router = parts.router
     this.#apart = parts.apart
     this.#chains = parts.chains
-    this.#withoutRoute = withoutRoute(host => this.#routerOf(host))
+    this.#noRoute = { info: NO_ROUTE, chain: withoutRoute(host => this.#routerOf(host)), operations: null }
     this.#clock = parts.clock
     this.#log = parts.log
     this.#load = parts.load
@@ -103,14 +116,22 @@ export class Snapshot implements ExchangeEvents {
     const found = this.#find(ctx)
     if (found === null) {
       ctx.route = NO_ROUTE
-      this.#run(ctx, wire, this.#withoutRoute)
+      this.#run(ctx, wire, this.#noRoute.chain)
       return
     }
-    const { info, chain } = found.value
-    ctx.route = info
-    ctx.params = found.params
-    if (chain.slotCount > 0) ctx.slots = chain.emptySlots.slice()
-    this.#run(ctx, wire, chain)
+    this.#run(ctx, wire, take(ctx, found))
+  }
+
+  /** Answers a request that one of this gateway's own pages makes. Never rejects. */
+  async ask(ctx: InternalContext): Promise<WholeReply> {
+    this.#active++
+    const found = this.#routerOf(ctx.host).find(ctx.host, ctx.method, ctx.path)
+    if (found !== null) take(ctx, found)
+    try {
+      return await replyInProcess(ctx, found?.value ?? this.#noRoute, this)
+    } finally {
+      this.finished()
+    }
   }
 
   #run(ctx: Context, wire: Wire, chain: Chain): void {

@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto'
-import type { Context } from '../../engine/message/context.ts'
-import { askWithin, type LoopbackRequest, type LoopbackResponse } from '../../engine/pipeline/loopback.ts'
-import type { Wire } from '../../engine/message/wire.ts'
+import type { Context, Principal } from '../../engine/message/context.ts'
+import type { WholeReply } from '../../engine/message/reply.ts'
+import { InternalContext, type InProcessRequest } from '../../engine/pipeline/in-process.ts'
+
+/** Answers what a page asks of the API in-process. */
+export type AskApi = (ctx: InternalContext) => Promise<WholeReply>
 
 /** The API refused what a page asked of it, and why, in words for people. */
 export class ApiRefusal extends Error {
@@ -43,14 +46,17 @@ export function queryOf(parameters: Readonly<Record<string, string | number | nu
   return query.size === 0 ? '' : `?${query}`
 }
 
-/** The gateway's API, as it is to whoever asked for a page. Every permission, limit and check of the API holds. */
+/** The gateway's API, as the reader of a page may use it. Every permission, limit and check of the API holds. */
 export class PageApi {
-  readonly #handle: (ctx: Context, wire: Wire) => void
+  readonly #ask: AskApi
   readonly #page: Context
+  /** Who reads, while nothing has changed since the page's own chain established it. */
+  #reader: Principal | null
 
-  constructor(handle: (ctx: Context, wire: Wire) => void, page: Context) {
-    this.#handle = handle
+  constructor(ask: AskApi, page: Context) {
+    this.#ask = ask
     this.#page = page
+    this.#reader = page.principal
   }
 
   /** What a GET gives. `T` is the type of the operation's view. @throws ApiRefusal */
@@ -69,11 +75,13 @@ export class PageApi {
   }
 
   /** What a change gives. @throws ApiRefusal */
-  async send<T>(request: LoopbackRequest): Promise<T> {
-    const response = await askWithin(this.#handle, this.#page, request)
-    if (response.status < 200 || response.status > 299) throw refusalOf(response)
+  async send<T>(request: InProcessRequest): Promise<T> {
+    if (request.method !== 'GET') this.#reader = null
+    const { status, body } = await this.#ask(new InternalContext(this.#page, request, this.#reader))
+    const text = typeof body === 'string' ? body : Buffer.from(body ?? '').toString()
+    if (status < 200 || status > 299) throw refusalOf(status, text)
     // The operation wrote it through the very schema that the type was made of.
-    return (response.text === '' ? undefined : JSON.parse(response.text, exactly as Reviver)) as T
+    return (text === '' ? undefined : JSON.parse(text, exactly as Reviver)) as T
   }
 }
 
@@ -99,7 +107,7 @@ function exactly(_key: string, value: unknown, { source }: { readonly source: st
 }
 
 /** What an error's body tells people, in each of its shapes (contract, Errors). */
-function refusalOf({ status, text }: LoopbackResponse): ApiRefusal {
+function refusalOf(status: number, text: string): ApiRefusal {
   const body = membersOf(text)
   const fields: Record<string, string> = {}
   const { errors } = body

@@ -1,5 +1,5 @@
 import type { Context } from '../../engine/message/context.ts'
-import type { Wire } from '../../engine/message/wire.ts'
+import type { AskApi } from './api.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { formToken } from '../sign-in/cookie.ts'
 import type { Sessions } from '../sign-in/sessions.ts'
@@ -68,8 +68,8 @@ const PAGES: readonly ConsolePage[] = [
 
 /** What the consoles are opened with. */
 export interface OpenConsoleParts {
-  /** Asks the gateway itself. */
-  handle(ctx: Context, wire: Wire): void
+  /** Asks the gateway's API in-process. */
+  readonly ask: AskApi
   readonly sessions: Pick<Sessions, 'tokenOf'>
   publicUrl(): string
 }
@@ -83,7 +83,7 @@ export function openConsole(parts: OpenConsoleParts) {
   const { consoleStyle: style, consoleScript: script } = new PageAssets()
   return {
     operations: consoleOperations(
-      { handle: parts.handle, publicUrl: () => parts.publicUrl(), signedIn, assets: { style, script } },
+      { ask: parts.ask, publicUrl: () => parts.publicUrl(), signedIn, assets: { style, script } },
       PAGES
     ),
     jobs: [],

@@ -1,9 +1,8 @@
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import type { Wire } from '../../engine/message/wire.ts'
 import { html, HTML_TYPE } from '../kit/document.ts'
-import { PageApi, ApiRefusal } from './api.ts'
+import { PageApi, ApiRefusal, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
 import { CONSOLE_HEADERS } from './headers.ts'
 import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
@@ -12,8 +11,8 @@ import { passkeyOffer } from './passkeys.ts'
 
 /** What the consoles need of others. */
 export interface ConsoleParts {
-  /** Asks the gateway itself. */
-  handle(ctx: Context, wire: Wire): void
+  /** Asks the gateway's API in-process. */
+  readonly ask: AskApi
   /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
   signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
   /** The gateway's own address, without a slash at the end. */
@@ -108,7 +107,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
 }
 
 function asked(
-  { handle, publicUrl }: ConsoleParts,
+  { ask, publicUrl }: ConsoleParts,
   page: ConsolePage,
   ctx: Context,
   params: unknown,
@@ -117,7 +116,7 @@ function asked(
   const root = rootOf(ctx.path)
   return {
     ctx,
-    api: new PageApi(handle, ctx),
+    api: new PageApi(ask, ctx),
     // Checked against the schema that was made of the path's own names, all of them texts.
     params: (params ?? {}) as Readonly<Record<string, string>>,
     query: new URLSearchParams(ctx.query),

@@ -42,7 +42,7 @@ async function overloadable(t: Test, fastLane: boolean) {
     0
   )
   const router = new Router<CompiledRoute>()
-  router.add({ host: null, methods: [], path: '/*' }, { info: NO_ROUTE, chain })
+  router.add({ host: null, methods: [], path: '/*' }, { info: NO_ROUTE, chain, operations: null })
   const load = new Load({
     clock,
     isPaid: ({ headers }) => hasPaymentCredential(headers),

@@ -1,0 +1,139 @@
+import { Readable } from 'node:stream'
+import type { RequestBody } from '../message/body.ts'
+import { Context, type Principal } from '../message/context.ts'
+import { HeaderList } from '../message/headers.ts'
+import { isStreamBody, type WholeReply } from '../message/reply.ts'
+import { asGatewayError, errorReply, notFound, PayloadTooLarge, type GatewayError } from '../operations/errors.ts'
+import type { ChainProgress } from './chain.ts'
+import type { ExchangeEvents } from './exchange.ts'
+import { NO_ROUTE } from './route.ts'
+import type { CompiledRoute } from './snapshot.ts'
+
+/** What a page asks of the API. */
+export interface InProcessRequest {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Raw path and query. */
+  readonly target: string
+  /** Sent as JSON; left out for none. */
+  readonly body?: unknown
+  /** Further headers, flat. */
+  readonly headers?: readonly string[]
+}
+
+/**
+ * The context of what a page asks of this gateway in-process, with the page's session. `internal` tells plugins that the
+ * page's own request was counted, measured and logged. With `principal` the caller that the page's chain established
+ * acts again; with null the operation's chain looks the session up anew.
+ * @throws TypeError for a change that a page asks for which only reads: a link can lead to it (decision 322)
+ */
+export class InternalContext extends Context {
+  constructor(
+    page: Context,
+    { method, target, body, headers = [] }: InProcessRequest,
+    principal: Principal | null = null
+  ) {
+    if (method !== 'GET' && (page.method === 'GET' || page.method === 'HEAD'))
+      throw new TypeError(`a page that is only read asks for ${method} ${target}`)
+    const bytes = body === undefined ? null : Buffer.from(JSON.stringify(body))
+    const cookie = page.headers.all('cookie').flatMap(value => ['Cookie', value])
+    const sent = ['Host', page.host, 'Accept', 'application/json', 'Sec-Fetch-Site', 'same-origin', ...cookie]
+    if (bytes !== null) sent.push('Content-Type', 'application/json', 'Content-Length', String(bytes.byteLength))
+    super(
+      {
+        method,
+        target,
+        headers: new HeaderList([...sent, ...headers]),
+        host: page.host,
+        body: new KnownBody(bytes),
+        peerAddress: page.peerAddress,
+        clientAddress: page.clientAddress,
+        secure: page.secure,
+        httpVersion: '1.1',
+        upgrade: null,
+        expectsContinue: false,
+        correlationId: page.correlationId,
+        now: page.now,
+        startedAt: page.startedAt
+      },
+      NO_ROUTE
+    )
+    this.principal = principal
+  }
+
+  override get internal(): boolean {
+    return true
+  }
+}
+
+/**
+ * Answers a request of a page: the plugins of its route's chain judge it and the operation runs, without a connection.
+ * Errors are answered as to any client. Never rejects.
+ */
+export async function replyInProcess(
+  ctx: Context,
+  { chain, operations }: CompiledRoute,
+  events: ExchangeEvents
+): Promise<WholeReply> {
+  const progress: ChainProgress = { next: 0, stopped: false }
+  let error: GatewayError | null = null
+  let reply: WholeReply
+  try {
+    if (operations === null) throw notFound()
+    const { status, headers, body } = (await chain.enter(ctx, progress)) ?? (await operations.handle(ctx))
+    if (isStreamBody(body)) throw new TypeError(`a page reads the stream of ${ctx.target}`)
+    reply = { status, headers, body }
+    await chain.leave(ctx, { status, headers: new HeaderList([...headers]), source: 'reply' }, progress)
+    if (chain.watchesChunks && body !== null) await chain.chunk(ctx, Buffer.from(body), progress)
+  } catch (cause) {
+    error = asGatewayError(cause)
+    if (error.status >= 500) events.fault(ctx, error)
+    reply = errorReply(error, { correlationId: ctx.correlationId, now: events.now(), mode: events.mode })
+  }
+  const outcome = {
+    status: reply.status,
+    source: error === null ? 'reply' : 'error',
+    headSent: true,
+    delivered: true,
+    bytesIn: ctx.body.received,
+    bytesOut: reply.body?.length ?? 0,
+    duration: events.monotonic() - ctx.startedAt,
+    error
+  } as const
+  chain.settle(ctx, outcome, progress, fault => {
+    events.fault(ctx, fault instanceof Error ? fault : new Error(String(fault)))
+  })
+  return reply
+}
+
+/** A body that is all there. */
+class KnownBody implements RequestBody {
+  readonly length: number
+  readonly collected: Uint8Array
+  readonly received: number
+  readonly pieces = 1
+  readonly unfinished = false
+  limit = Infinity
+  ofStranger = false
+
+  constructor(bytes: Uint8Array | null) {
+    this.collected = bytes ?? new Uint8Array()
+    this.length = this.received = this.collected.byteLength
+  }
+
+  async bytes(): Promise<Uint8Array> {
+    if (this.length > this.limit) throw new PayloadTooLarge(this.limit)
+    return this.collected
+  }
+
+  stream(): Readable {
+    return Readable.from(this.length === 0 ? [] : [this.collected])
+  }
+
+  async each(take: (piece: Uint8Array) => void): Promise<void> {
+    take(await this.bytes())
+  }
+
+  gather(): null {
+    return null
+  }
+}
