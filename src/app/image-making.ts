@@ -4,16 +4,14 @@ import { join } from 'node:path'
 import { imageFile } from './image.ts'
 import { systemClock } from '../platform/system/clock.ts'
 import { openDatabase, type Database } from '../platform/database/database.ts'
-import { PgBossJobs } from '../platform/jobs/pg-boss-jobs.ts'
 import { silentLog } from '../platform/telemetry/log.ts'
-import { Metrics } from '../platform/telemetry/metrics.ts'
 import { migrate, type Migration } from '../platform/database/migrations.ts'
 import { migrations as allMigrations } from '../platform/database/migrations/list.ts'
 import { writeImage } from '../platform/database/pglite/image.ts'
 
 /**
- * Makes the image of an embedded database with all tables and no rows, those of jobs too; tests name fewer
- * `migrations`, or none for an empty database. Nothing is done when it is there. Several may make it at once.
+ * Makes the image of an embedded database with all tables and no rows; tests name fewer `migrations`, or none for an
+ * empty database. Nothing is done when it is there. Several may make it at once.
  * @returns its file
  */
 export async function makeImage(migrations: readonly Migration[] = allMigrations): Promise<string> {
@@ -23,7 +21,7 @@ export async function makeImage(migrations: readonly Migration[] = allMigrations
   try {
     const database = await openDatabase({ url: 'pglite:database', dataDir, clock: systemClock, log: silentLog })
     try {
-      if (migrations.length > 0) await makeTables(database, migrations)
+      if (migrations.length > 0) await migrate(database, migrations, { clock: systemClock, log: silentLog })
       await dropTemplates(database)
     } finally {
       await database.close()
@@ -43,13 +41,4 @@ async function dropTemplates({ sql }: Database): Promise<void> {
   await sql`update pg_database set datistemplate = false`
   await sql`drop database template0`
   await sql`drop database template1`
-}
-
-/** Makes what a gateway finds or makes at its start: the tables of `migrations` and those of jobs. */
-export async function makeTables(database: Database, migrations: readonly Migration[]): Promise<void> {
-  const parts = { clock: systemClock, log: silentLog }
-  await migrate(database, migrations, parts)
-  const jobs = new PgBossJobs({ database, ...parts, metrics: new Metrics() })
-  await jobs.start()
-  await jobs.close()
 }

@@ -158,37 +158,25 @@ void t.test(
     if (pid === undefined) throw new Error('the database has no process')
     const stands = Promise.withResolvers<void>()
     let started = false
-    const jobs = openJobs(
-      t,
-      {
-        kind: database.kind,
-        sql: database.sql,
-        transaction: (run, options) =>
-          database.transaction(
-            tx =>
-              run(
-                new Proxy(tx, {
-                  get: (target, key) => {
-                    // What keeps the queue's tables in order runs in transactions of these.
-                    if (started && key === 'unsafe') {
-                      started = false
-                      process.kill(pid, 'SIGSTOP')
-                      stands.resolve()
-                    }
-                    return Reflect.get(target, key) as unknown
-                  }
-                })
-              ),
-            options
-          ),
-        listen: (channel, heard) => database.listen(channel, heard),
-        notify: (channel, payload, tx) => database.notify(channel, payload, tx),
-        health: () => database.health(),
-        verify: () => database.verify(),
-        close: () => database.close()
-      },
-      { supervise: 1_000 }
-    )
+    const jobs = openJobs(t, {
+      kind: database.kind,
+      sql: new Proxy(database.sql, {
+        apply: (target, self, args: unknown[]) => {
+          if (started && String(args[0]).includes('update jobs set')) {
+            started = false
+            process.kill(pid, 'SIGSTOP')
+            stands.resolve()
+          }
+          return Reflect.apply(target, self, args)
+        }
+      }),
+      transaction: (run, options) => database.transaction(run, options),
+      listen: (channel, heard) => database.listen(channel, heard),
+      notify: (channel, payload, tx) => database.notify(channel, payload, tx),
+      health: () => database.health(),
+      verify: () => database.verify(),
+      close: () => database.close()
+    })
     declareQueue(jobs, 'looked-after', plain, async () => {})
     await jobs.start()
     started = true

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type postgres from 'postgres'
 import type { Test as T } from 'tap'
-import { makeImage, makeTables } from '../../src/app/image-making.ts'
+import { makeImage } from '../../src/app/image-making.ts'
 import { systemClock, type Clock } from '../../src/platform/system/clock.ts'
 import { openDatabase, type Database, type Sql } from '../../src/platform/database/database.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
@@ -89,7 +89,7 @@ async function makeTemplate(maintenance: postgres.Sql, url: string): Promise<str
     const own = new URL(url)
     own.pathname = `/${name}`
     const database = await openDatabase({ url: own.href, dataDir: tmpdir(), log: silentLog, clock: systemClock })
-    await makeTables(database, allMigrations)
+    await migrate(database, allMigrations, { clock: systemClock, log: silentLog })
     await database.close()
     await lock`alter database ${lock(name)} with is_template true`
     return name

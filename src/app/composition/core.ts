@@ -6,7 +6,7 @@ import { Forwarder } from '../../engine/upstream/forwarder.ts'
 import { outboundCall } from '../../engine/upstream/outbound.ts'
 import { openPrices } from '../../lightning/money/open.ts'
 import { openProviders } from '../../lightning/providers/open.ts'
-import { PgBossJobs } from '../../platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs } from '../../platform/jobs/queue.ts'
 import { Sealer } from '../../platform/keys/secrets.ts'
 import { openState } from '../../platform/state/url.ts'
 import { systemRandom } from '../../platform/system/ids.ts'
@@ -42,7 +42,7 @@ async function openGround(running: Running, around: Surroundings, closers: Close
     database,
     forwarder,
     /** Started once all domains have declared theirs, and closed before them. */
-    jobs: new PgBossJobs({ database, clock, log, metrics }),
+    jobs: new DatabaseJobs({ database, clock, log, metrics }),
     log,
     metrics,
     prices,

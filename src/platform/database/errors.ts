@@ -45,18 +45,7 @@ export class OutsideTransaction extends Error {
   }
 }
 
-/** Jobs cannot be added yet: the database was away when the gateway started, or is being prepared. */
-export class JobsNotStarted extends Error {
-  override name = 'JobsNotStarted'
-  readonly code = 'JOBS_NOT_STARTED'
-
-  constructor() {
-    super('The job queue has not started yet')
-  }
-}
-
 const faultCodes = new Set([
-  'JOBS_NOT_STARTED',
   'CONNECTION_CLOSED',
   'CONNECTION_ENDED',
   'CONNECTION_DESTROYED',

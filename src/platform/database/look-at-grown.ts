@@ -11,7 +11,7 @@ export const LOOK_AT_GROWN = `
     if not pg_try_advisory_xact_lock(${LOCK}) then return; end if;
     for grown in
       select pg_class.oid from pg_class join pg_namespace on pg_namespace.oid = relnamespace
-      where relkind = 'r' and nspname in (current_schema(), 'boltgate_jobs') and pg_has_role(relowner, 'USAGE')
+      where relkind = 'r' and nspname = current_schema() and pg_has_role(relowner, 'USAGE')
         and pg_relation_size(pg_class.oid) > 2 * greatest(relpages, 8) * current_setting('block_size')::bigint
     loop execute format('analyze (skip_locked) %s', grown); end loop;
   end $$`

@@ -1,12 +1,9 @@
 import type { Sql, TransactionSql } from '../database/database.ts'
-import type { JobPage, JobQuery, QueueCounts } from './table.ts'
-
-export type { JobPage, JobQuery, JobState, JobView } from './table.ts'
 
 /** What JSON can hold. */
 export type JsonValue = string | number | boolean | null | readonly JsonValue[] | JsonObject
 
-/** What a job carries: small, without secrets, since operators see it at /jobs. Ids rather than what they stand for. */
+/** What a job carries: small, ids instead of content, and no secrets, since operators see it at /jobs. */
 export interface JsonObject {
   readonly [name: string]: JsonValue
 }
@@ -24,20 +21,14 @@ export interface QueueOptions {
    * `unproven` of slow and unproven groups together. Such a group runs one job at a time. Needs `perGroup`.
    */
   readonly paced?: { readonly slow: number; readonly unproven: number }
-  /**
-   * How often a run that threw is tried again by itself, with growing pauses from 5 s on; 0 unless said. One that was
-   * lost with its process counts too.
-   */
+  /** Retries of a run that threw, with growing pauses from 5 s on; 0 by default. A run lost with its process counts. */
   readonly retries?: number
   /**
-   * Milliseconds that one run may take; 60,000 unless said, at least 1,000. Then its signal is aborted and it has
+   * Milliseconds that one run may take; 60,000 by default, at least 1,000. Then its signal is aborted and it has
    * failed. Jobs of a killed process are run again by another within 25 s, which does not count as a failure.
    */
   readonly expiry?: number
-  /**
-   * Milliseconds, 2,000 unless said, within which jobs whose time has come are found. Those due at once are told at
-   * once.
-   */
+  /** Milliseconds, 2,000 by default, within which due jobs are found whose notification was lost. */
   readonly poll?: number
 }
 
@@ -46,48 +37,79 @@ export type Pace = 'quick' | 'unproven' | 'slow'
 
 /** How one job is added. */
 export interface EnqueueOptions {
-  /** Milliseconds since the epoch of the Clock; at once unless said. */
+  /** Milliseconds since the epoch of the Clock; now by default. */
   readonly startAfter?: number
   /** Whose it is, for `perGroup`. */
   readonly group?: string
   /** Pace of the group, in a `paced` queue; `unproven` by default. */
   readonly pace?: Pace
-  /** While a job with this key waits in the queue, another is not added: the one that waits stays as it is. */
+  /** Not empty. While a job with this key waits for its first run, another is not added. */
   readonly key?: string
 }
 
-/**
- * What runs a job. `signal` is aborted when its time is over or the gateway stops. It may run twice: a killed process
- * cannot say how far it came.
- */
+/** Runs a job, perhaps more than once. `signal` is aborted when its time is over or the gateway stops. */
 export type RunJob<T extends JsonObject> = (
   job: { readonly id: string; readonly data: T },
   signal: AbortSignal
 ) => Promise<void>
 
-/** A queue for the dashboard. */
-export interface QueueView extends QueueCounts {
+/** As people read it: `waiting` for its time or a place, `running`, `done`, `failed` for good until retried by hand. */
+export type JobState = 'waiting' | 'running' | 'done' | 'failed'
+
+/** A queue for the dashboard: how many of its jobs are in which state. */
+export interface QueueView extends Readonly<Record<JobState, number>> {
+  readonly name: string
   readonly title: string
   /** Milliseconds between the runs of a periodic job; null for queues. */
   readonly every: number | null
+  /** Of those that wait, how many are not due yet. */
+  readonly later: number
+  /** When one last ended well, in milliseconds since the epoch, by the database's clock; null when none is kept. */
+  readonly lastDone: number | null
+}
+
+/** A job as an operator sees it. Times are milliseconds since the epoch by the database's clock. */
+export interface JobView {
+  readonly id: string
+  readonly queue: string
+  readonly state: JobState
+  readonly data: unknown
+  readonly group: string | null
+  /** Why it failed, or failed last before it was tried again; null when it never has. */
+  readonly reason: string | null
+  /** How often it was begun. */
+  readonly runs: number
+  readonly createdAt: number
+  /** When it is due, or was. */
+  readonly dueAt: number
+  readonly startedAt: number | null
+  readonly endedAt: number | null
+}
+
+/** Which jobs to list, newest first. */
+export interface JobQuery {
+  readonly queue?: string | undefined
+  readonly state?: JobState | undefined
+  /** From 1. */
+  readonly page: number
+  readonly size: number
+}
+
+/** One page of jobs; `more` when there are others behind it. */
+export interface JobPage {
+  readonly jobs: readonly JobView[]
+  readonly more: boolean
 }
 
 /**
- * Work that is done behind the requests, kept in the database: it survives the process, and is done by whichever
- * process of those that share the database has a place for it. When a job is due is decided by the database's own
- * clock; whatever decides about money asks the injected Clock again in the handler. A job is run at least once, so
- * handlers must bear repetition.
+ * Work done behind the requests, kept in the database: it survives the process, and any process that shares the database
+ * may do it. The database's clock decides when a job is due; what decides about money asks the injected Clock again in
+ * the handler. A job runs at least once, so handlers must be idempotent.
  */
 export interface Jobs {
-  /**
-   * Takes what the domains declare; before `start`. @throws TypeError for a name that is declared twice, or too late
-   */
+  /** Takes what the domains declare. @throws TypeError for a name that is declared twice, or after `start` */
   declare(jobs: readonly JobDeclaration[]): void
-  /**
-   * Adds a job: it stands or falls with the transaction of `sql`, or is there at once with `database.sql`.
-   * Before `start` has succeeded, waits up to 5 s for it; not in a transaction, whose connection `start` may need.
-   * @throws JobsNotStarted when it has not; isConnectionFault knows it
-   */
+  /** Adds a job in the transaction of `sql`, or immediately with `database.sql`. */
   enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
   /** The same for several, of which none is delayed, in one statement. */
   enqueueAll(
@@ -102,26 +124,20 @@ export interface Jobs {
   ): Promise<void>
   /** Changes the pace of a group's waiting jobs, in the transaction of `sql`. */
   setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void>
-  /**
-   * Makes the tables that are missing and begins to run jobs. Rejects when the database is away, and may be called
-   * again.
-   */
+  /** Begins to run jobs. Rejects when the database is unavailable, and may be called again. */
   start(): Promise<void>
   /** Claims nothing more, waits a while for what runs, and gives back what did not end. */
   close(): Promise<void>
   /** Every queue of this process or the database. */
   queues(): Promise<readonly QueueView[]>
   list(query: JobQuery): Promise<JobPage>
-  /** Has a failed job run again. False when there is none. */
+  /** Runs a failed job again; of a periodic job the next run comes now. False when there is none. */
   retry(queue: string, id: string): Promise<boolean>
-  /** Has a periodic job run at once, in any process, and not only when its time has come. Nothing before `start`. */
+  /** Makes the next run of a periodic job due now, in any process. */
   hasten(name: string): Promise<void>
 }
 
-/**
- * A queue or a periodic job, as its domain declares it: a domain gives a list of these, and composition hands it to
- * `Jobs`.
- */
+/** A queue or a periodic job, as its domain declares it; composition hands it to `Jobs`. */
 export interface JobDeclaration {
   readonly name: string
   readonly options: QueueOptions
@@ -138,7 +154,7 @@ export function queue<T extends JsonObject>(name: string, options: QueueOptions,
 
 /**
  * Declares what is run about every `ms` milliseconds, in one process at a time. A run that throws is seen at /jobs, and
- * the next comes all the same. `expiry` as for queues.
+ * the next comes anyway. `expiry` as for queues.
  */
 export function periodic(
   name: string,

@@ -1,82 +1,65 @@
 import type { Database, Sql } from '../database/database.ts'
-import type { Due } from './looks.ts'
+import type { EnqueueOptions, JobPage, JobQuery, JobState, JsonObject, Pace, QueueView } from './jobs.ts'
 
-/** PostgreSQL schema that pg-boss's tables are in. Its column names are those of the version that package.json pins. */
-export const JOBS_SCHEMA = 'boltgate_jobs'
-
-/** As people read it: `waiting` for its time or a place, `running`, `done`, `failed` for good until retried by hand. */
-export type JobState = 'waiting' | 'running' | 'done' | 'failed'
-
-/** How many jobs of a queue are in which state. */
-export interface QueueCounts extends Readonly<Record<JobState, number>> {
-  readonly name: string
-  /** Of those that wait, how many are not due yet. */
-  readonly later: number
-  /** When one last ended well, in milliseconds since the epoch, by the database's clock; null when none is kept. */
-  readonly lastDone: number | null
-}
-
-/** A job as an operator sees it. Times are milliseconds since the epoch by the database's clock. */
-export interface JobView {
+/** A job that this process has claimed: it runs nowhere else until it is settled, or its lease lapses. */
+export interface ClaimedJob {
   readonly id: string
   readonly queue: string
-  readonly state: JobState
-  readonly data: unknown
-  readonly group: string | null
-  /** Why it failed, or failed last before it was tried again; null when it never has. */
-  readonly reason: string | null
-  /** How often it was begun. */
+  readonly data: object
+  /** With the id it names this claim: what a lost one would settle is left alone. */
   readonly runs: number
-  readonly createdAt: number
-  /** When it is due, or was. */
-  readonly dueAt: number
-  readonly startedAt: number | null
-  readonly endedAt: number | null
+  readonly pace: Pace
 }
 
-/** Why a run failed, as it is kept. */
-export interface Reason {
-  readonly message: string
-  readonly stack: string | null
+/** What one queue claims. */
+export interface Want {
+  readonly queue: string
+  readonly most: number
+  /** The slowest pace to claim. */
+  readonly slowest: Pace
+  /** Jobs of one group at once, of quick groups and of others; unlimited if null. */
+  readonly perGroup: { readonly quick: number; readonly others: number } | null
 }
 
-/** Which jobs to list, newest first. */
-export interface JobQuery {
-  readonly queue?: string | undefined
-  readonly state?: JobState | undefined
-  /** From 1. */
-  readonly page: number
-  readonly size: number
+/** A job to add. Milliseconds until it is due. */
+export type NewJob = Pick<EnqueueOptions, 'group' | 'pace' | 'key'> & {
+  readonly queue: string
+  readonly data: JsonObject
+  readonly delay?: number
 }
 
-/** One page of jobs; `more` when there are others behind it. */
-export interface JobPage {
-  readonly jobs: readonly JobView[]
-  readonly more: boolean
-}
-
-const STATES: Readonly<Record<JobState, readonly string[]>> = {
-  waiting: ['created', 'retry'],
-  running: ['active'],
-  done: ['completed', 'cancelled'],
-  failed: ['failed']
-}
+/** How a run ended: with a reason, perhaps to be tried again in so many milliseconds, or well. */
+export type RunOutcome =
+  | { readonly state: 'done' }
+  | { readonly state: 'failed'; readonly reason: string }
+  | { readonly state: 'waiting'; readonly reason: string; readonly delay: number }
 
 interface JobRow {
   id: string
-  name: string
-  state: string
+  queue: string
+  state: JobState
   data: unknown
   group_id: string | null
-  output: unknown
-  retry_count: number
-  created_on: Date
-  start_after: Date
-  started_on: Date | null
-  completed_on: Date | null
+  reason: string | null
+  runs: number
+  created_at: Date
+  due_at: Date
+  started_at: Date | null
+  ended_at: Date | null
 }
 
-/** What pg-boss has no call for: lists for people, and a failure that is not tried again by itself. */
+/** Notified with the name of a queue to which a job was added that is due. */
+export const CHANNEL = 'boltgate_jobs'
+/** Key of a periodic job, which keeps it while it runs: there is one, waiting or running. */
+export const PERIODIC = ''
+/** Jobs deleted in one statement. */
+const PURGED = 5_000
+const RANK: Readonly<Record<Pace, number>> = { quick: 1, unproven: 0, slow: -1 }
+
+/**
+ * The table `jobs`. `next_at` is when something is to be done with a row: a waiting job is due, the lease of a running
+ * one lapses and anyone may claim it, an ended one is deleted. Times are the database's.
+ */
 export class JobTable {
   readonly #database: Database
 
@@ -88,112 +71,153 @@ export class JobTable {
     return this.#database.sql
   }
 
-  /** When the jobs of each queue are due that has some waiting. */
-  async due(names: readonly string[]): Promise<Due[]> {
-    // pg-boss's index of what waits holds nothing that is blocked, and is used only where that is asked for.
-    const waiting = this.#sql`from boltgate_jobs.job where name = queue and state < 'active' and not blocked`
-    return await this.#sql<Due[]>`
-      select * from (
-        select queue as name, exists (select ${waiting} and start_after <= now()) as "isDue", (
-          select (extract(epoch from min(start_after) - clock_timestamp()) * 1000)::float8
-          ${waiting} and start_after > now()) as "inMs"
-        from unnest(${[...names]}::text[]) queue) found
-      where "isDue" or "inMs" is not null`
+  /** Adds jobs, but none whose key one has that waits. */
+  async add(sql: Sql, jobs: readonly NewJob[]): Promise<void> {
+    const rows = jobs.map(({ pace = 'unproven', delay = 0, ...job }) => ({ ...job, pace: RANK[pace], delay }))
+    await sql`
+      with added as (
+        insert into jobs (queue, data, group_id, pace, key, due_at, next_at)
+        select queue, data, "group", pace, key, at, at
+        from jsonb_to_recordset(${sql.json(rows)})
+            as job (queue text, data jsonb, "group" text, pace int, key text, delay float8),
+          lateral (select now() + delay * interval '1 ms' as at) due
+        on conflict do nothing returning queue, next_at)
+      select pg_notify(${CHANNEL}, queue) from added where next_at <= now() group by queue`
+  }
+
+  /** Claims what is due, and returns it with the milliseconds until something is, null if nothing waits. */
+  async claim(wants: readonly Want[]): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly inMs: number | null }> {
+    const rows = await this.#sql<
+      Array<{ id: string | null; queue: string; data: object; runs: number; pace: number; inMs: number | null }>
+    >`
+      with claimed as (
+        update jobs set state = 'running', runs = runs + 1, started_at = now(), next_at = now() + interval '12 s',
+          key = case when key = ${PERIODIC} then key end
+        where id = any(array(
+          select job.id
+          from unnest(
+            ${wants.map(want => want.queue)}::text[], ${wants.map(want => want.most)}::int[],
+            ${wants.map(want => RANK[want.slowest])}::int[], ${wants.map(want => want.perGroup?.quick ?? -1)}::int[],
+            ${wants.map(want => want.perGroup?.others ?? -1)}::int[]) want (queue, most, slowest, quick, others)
+          cross join lateral (
+            select id from jobs job
+            where queue = want.queue and ended_at is null and next_at <= now() and pace >= want.slowest
+              and (want.quick < 0 or group_id is null or (
+                select count(*) from jobs busy
+                where busy.queue = want.queue and busy.group_id = job.group_id and busy.state = 'running'
+                  and busy.next_at > now()
+              ) < case when pace > 0 then want.quick else want.others end)
+            order by pace desc, created_at limit want.most for update skip locked) job))
+        returning id, queue, data, runs, pace)
+      select claimed.*, (
+        select extract(epoch from min(next_at) - clock_timestamp()) * 1000
+        from jobs where ended_at is null and next_at > now())::float8 as "inMs"
+      from (values (1)) one left join claimed on true`
+    const jobs = rows.flatMap(({ id, queue, data, runs, pace }) =>
+      id === null
+        ? []
+        : [{ id, queue, data, runs, pace: pace > 0 ? 'quick' : pace === 0 ? 'unproven' : 'slow' } as const]
+    )
+    return { jobs, inMs: rows[0]?.inMs ?? null }
+  }
+
+  /** Renews the leases of claimed jobs, which lapse 12 s after the claim or the last renewal. */
+  async renew(jobs: readonly ClaimedJob[]): Promise<void> {
+    await this.#sql`
+      update jobs set next_at = now() + interval '12 s'
+      from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ runs }) => runs)}::int[]) held (job_id, claim)
+      where id = job_id and runs = claim and state = 'running'`
+  }
+
+  /**
+   * Ends a run; adds the next one of a periodic job in the same statement, so that it never ends without one. Leaves the
+   * job alone if another claim has it.
+   */
+  async settle({ id, runs }: ClaimedJob, outcome: RunOutcome, every: number | null): Promise<void> {
+    const again = outcome.state === 'waiting' ? outcome.delay : null
+    const keep = (outcome.state === 'failed' ? 14 * 24 : every === null ? 24 : 1) * 3_600_000
+    await this.#sql`
+      with settled as (
+        update jobs set state = ${outcome.state}, reason = ${outcome.state === 'done' ? null : outcome.reason},
+          next_at = now() + ${again ?? keep}::float8 * interval '1 ms',
+          due_at = coalesce(now() + ${again}::float8 * interval '1 ms', due_at),
+          ended_at = case when ${again}::float8 is null then now() end,
+          key = case when ${again}::float8 is not null then key end
+        where id = ${id} and runs = ${runs} and state = 'running'
+        returning queue, now() + ${every}::float8 * interval '1 ms' as next, ended_at)
+      insert into jobs (queue, key, due_at, next_at)
+      select queue, ${PERIODIC}, next, next from settled where next is not null and ended_at is not null
+      on conflict do nothing`
+  }
+
+  /** Changes the pace of a group's waiting jobs. */
+  async setPace(sql: Sql, queue: string, group: string, pace: Pace): Promise<void> {
+    await sql`
+      update jobs set pace = ${RANK[pace]}
+      where queue = ${queue} and group_id = ${group} and ended_at is null and state = 'waiting' and pace <> ${RANK[pace]}`
+  }
+
+  /** Makes what waits in a queue due now. */
+  async bringForward(queue: string): Promise<void> {
+    await this.#sql`
+      update jobs set due_at = now(), next_at = now()
+      where queue = ${queue} and ended_at is null and state = 'waiting' and next_at > now()`
+  }
+
+  /** Lets a failed job wait for another run, or brings the next run of a periodic one forward; false if there is none. */
+  async retry(queue: string, id: string, isPeriodic: boolean): Promise<boolean> {
+    const found = await this.#sql`
+      with failed as (select id from jobs where queue = ${queue} and id = ${id} and state = 'failed'),
+        due as (
+          update jobs set state = 'waiting', due_at = now(), next_at = now(), ended_at = null from failed
+          where case when ${isPeriodic} then queue = ${queue} and key = ${PERIODIC} and state = 'waiting'
+            else jobs.id = failed.id and state = 'failed' end)
+      select from failed`
+    return found.length === 1
+  }
+
+  /** Deletes what ended a day ago, periodic runs an hour and failures 14 days ago. */
+  async purge(): Promise<void> {
+    for (;;) {
+      const { count } = await this.#sql`
+        delete from jobs where id in (
+          select id from jobs where ended_at is not null and next_at <= now() limit ${PURGED} for update skip locked)`
+      if (count < PURGED) return
+    }
   }
 
   /** Of every queue that has jobs. */
-  async counts(): Promise<QueueCounts[]> {
-    return await this.#sql<QueueCounts[]>`
-      select name,
-        (count(*) filter (where state in ('created', 'retry')))::int as waiting,
-        (count(*) filter (where state in ('created', 'retry') and start_after > now()))::int as later,
-        (count(*) filter (where state = 'active'))::int as running,
-        (count(*) filter (where state in ('completed', 'cancelled')))::int as done,
+  async counts(): Promise<Array<Omit<QueueView, 'title' | 'every'>>> {
+    return await this.#sql<Array<Omit<QueueView, 'title' | 'every'>>>`
+      select queue as name,
+        (count(*) filter (where state = 'waiting'))::int as waiting,
+        (count(*) filter (where state = 'waiting' and next_at > now()))::int as later,
+        (count(*) filter (where state = 'running'))::int as running,
+        (count(*) filter (where state = 'done'))::int as done,
         (count(*) filter (where state = 'failed'))::int as failed,
-        (extract(epoch from max(completed_on) filter (where state = 'completed')) * 1000)::float8 as "lastDone"
-      from boltgate_jobs.job group by name order by name`
+        (extract(epoch from max(ended_at) filter (where state = 'done')) * 1000)::float8 as "lastDone"
+      from jobs group by queue order by queue`
   }
 
-  async list({ queue, state, page, size }: JobQuery): Promise<JobPage> {
-    const sql = this.#sql
-    const rows = await sql<JobRow[]>`
-      select id, name, state, data, group_id, output, retry_count, created_on, start_after, started_on, completed_on
-      from boltgate_jobs.job
-      where ${queue === undefined ? sql`true` : sql`name = ${queue}`}
-        and ${state === undefined ? sql`true` : sql`state::text = any(${[...STATES[state]]})`}
-      order by coalesce(completed_on, started_on, created_on) desc, id
-      limit ${size + 1} offset ${(page - 1) * size}`
-    return { jobs: rows.slice(0, size).map(viewOf), more: rows.length > size }
+  async list({ page, size, ...query }: JobQuery): Promise<JobPage> {
+    const { queue, state } = { queue: query.queue ?? null, state: query.state ?? null }
+    const rows = await this.#sql<JobRow[]>`
+      select id, queue, state, data, group_id, reason, runs, created_at, due_at, started_at, ended_at from jobs
+      where (${queue}::text is null or queue = ${queue}) and (${state}::text is null or state = ${state})
+      order by coalesce(ended_at, started_at, created_at) desc, id limit ${size + 1} offset ${(page - 1) * size}`
+    const jobs = rows.slice(0, size).map(row => ({
+      id: row.id,
+      queue: row.queue,
+      state: row.state,
+      data: row.data,
+      group: row.group_id,
+      reason: row.reason,
+      runs: row.runs,
+      createdAt: row.created_at.getTime(),
+      dueAt: row.due_at.getTime(),
+      startedAt: row.started_at?.getTime() ?? null,
+      endedAt: row.ended_at?.getTime() ?? null
+    }))
+    return { jobs, more: rows.length > size }
   }
-
-  /** Ends a claimed job as failed for good, to be kept for `keepSeconds`. Leaves it alone when another claim has it. */
-  async fail(
-    sql: Sql,
-    queue: string,
-    { id, retryCount }: { readonly id: string; readonly retryCount: number },
-    reason: Reason,
-    keepSeconds: number
-  ): Promise<void> {
-    await sql`
-      update boltgate_jobs.job
-      set state = 'failed', completed_on = now(), output = ${sql.json({ ...reason })}, deletion_seconds = ${keepSeconds}
-      where name = ${queue} and id = ${id} and retry_count = ${retryCount} and state = 'active'`
-  }
-
-  /** Changes priority and tier of a group's waiting jobs. */
-  async rank(sql: Sql, queue: string, group: string, priority: number, tier: string | null): Promise<void> {
-    await sql`
-      update boltgate_jobs.job set priority = ${priority}, group_tier = ${tier}
-      where name = ${queue} and group_id = ${group} and state < 'active' and priority <> ${priority}`
-  }
-
-  /** Renews the lease of claimed jobs: without another renewal within `seconds` they count as lost. */
-  async renew(
-    jobs: ReadonlyArray<{ readonly id: string; readonly retryCount: number }>,
-    seconds: number
-  ): Promise<void> {
-    await this.#sql`
-      update boltgate_jobs.job set heartbeat_on = now(), heartbeat_seconds = ${seconds}
-      from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retryCount }) => retryCount)}::int[]) held (job_id, claim)
-      where id = held.job_id and retry_count = held.claim and state = 'active'`
-  }
-
-  /** Has what waits in a queue be due now. */
-  async bringForward(queue: string): Promise<void> {
-    await this.#sql`update boltgate_jobs.job set start_after = now() where name = ${queue} and state in ('created', 'retry') and start_after > now()`
-  }
-}
-
-function viewOf(row: JobRow): JobView {
-  const begun = row.started_on !== null
-  return {
-    id: row.id,
-    queue: row.name,
-    state: stateOf(row.state),
-    data: row.data,
-    group: row.group_id,
-    reason: reasonOf(row.output),
-    runs: begun ? row.retry_count + 1 : 0,
-    createdAt: row.created_on.getTime(),
-    dueAt: row.start_after.getTime(),
-    startedAt: row.started_on?.getTime() ?? null,
-    endedAt: row.completed_on?.getTime() ?? null
-  }
-}
-
-function stateOf(state: string): JobState {
-  if (state === 'active') return 'running'
-  if (state === 'failed') return 'failed'
-  return state === 'created' || state === 'retry' ? 'waiting' : 'done'
-}
-
-/** pg-boss itself writes `{value: {message}}`, we write `{message, stack}`. */
-function reasonOf(output: unknown): string | null {
-  if (typeof output !== 'object' || output === null) return null
-  if ('message' in output && typeof output.message === 'string') return output.message
-  if (!('value' in output)) return null
-  const message = reasonOf(output.value)
-  return message === 'job timed out' || message === 'job heartbeat timeout'
-    ? 'the process that ran it ended, or stood still for longer than the job may take'
-    : message
 }

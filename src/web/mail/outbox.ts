@@ -55,10 +55,7 @@ export class Outbox {
     ]
   }
 
-  /**
-   * Has a mail sent once the transaction of `sql` is committed. `about` says what it is, without addresses and secrets.
-   * @throws JobsNotStarted before the jobs have started
-   */
+  /** Sends a mail once the transaction of `sql` is committed. `about` says what it is, without addresses and secrets. */
   async queue(sql: TransactionSql | Sql, mail: Mail, about: string): Promise<void> {
     const sealed = this.#parts.sealer.seal(JSON.stringify(mail), placeOf(mail.id))
     await this.#enqueue(sql, { id: mail.id, about, attempt: 1, sealed, last: null })

@@ -126,7 +126,7 @@ for (const kind of ['strike', 'opennode'] as const) {
           answers.map(({ status }) => status).join(' ')
         )
         fake.asked = 0
-        const jobs = await gateway.database.sql`select data, output from boltgate_jobs.job`
+        const jobs = await gateway.database.sql`select data, reason from jobs`
         t.notMatch(JSON.stringify(answers.map(({ headers, text }) => [headers, text])), CANARY, 'answers')
         t.notMatch(lines.join(''), CANARY, 'log')
         t.notMatch(JSON.stringify(jobs), CANARY, 'jobs')

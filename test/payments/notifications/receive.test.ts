@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
-import { JobsNotStarted } from '../../../src/platform/database/errors.ts'
+import { DatabaseStopped } from '../../../src/platform/database/errors.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { fixture, paid, signed } from './fixture.ts'
 
@@ -156,7 +156,7 @@ void t.test("a notification of a payment (alternate, signed with the merchant's 
 
   await t.test('what cannot be written down is 503, so that it is sent again', async t => {
     const payment = await made.pay(acme)
-    jobs.fault = new JobsNotStarted()
+    jobs.fault = new DatabaseStopped('killed')
     t.equal((await send(payment.chargeId, key)).status, 503)
     jobs.fault = null
     t.same(await send(payment.chargeId, key), RECEIVED)

@@ -8,7 +8,7 @@ import type {
   QueueOptions,
   QueueView
 } from '../../../src/platform/jobs/jobs.ts'
-import type { JobsParts } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import type { JobsOptions } from '../../../src/platform/jobs/queue.ts'
 
 /** A job that waits. Times in milliseconds since the epoch. */
 export interface Waiting {
@@ -35,9 +35,9 @@ export class FakeJobs implements Jobs {
   readonly periodic = new Map<string, number>()
   readonly #runs = new Map<string, JobDeclaration['run']>()
   readonly #database: Database
-  readonly #clock: JobsParts['clock']
+  readonly #clock: JobsOptions['clock']
 
-  constructor(database: Database, clock: JobsParts['clock']) {
+  constructor(database: Database, clock: JobsOptions['clock']) {
     this.#database = database
     this.#clock = clock
   }

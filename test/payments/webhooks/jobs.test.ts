@@ -5,7 +5,7 @@ import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
-import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
@@ -24,7 +24,7 @@ interface Paying {
 }
 
 interface Running {
-  readonly jobs: PgBossJobs
+  readonly jobs: DatabaseJobs
   receiver(options?: ReceiverOptions): Promise<Receiver>
   /** A new account with so many payments, which it is not told of yet; what is answered has them paid. */
   account(url: string, payments: number): Promise<Paying>
@@ -36,7 +36,7 @@ async function running(t: T, database: Database, times?: WebhooksParts['times'])
   const clock = systemClock
   const metrics = new Metrics()
   const merchants = accountsOf(database, clock)
-  const jobs = new PgBossJobs({ database, clock, log: silentLog, metrics, patience: 50 })
+  const jobs = new DatabaseJobs({ database, clock, log: silentLog, metrics, patience: 50 })
   const webhooks = new Webhooks({
     store: new SqlWebhookStore(database),
     endpoints: endpointsOf(database, clock),

@@ -8,7 +8,7 @@ import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { systemClock as clock } from '../../../src/platform/system/clock.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
 import { systemRandom } from '../../../src/platform/system/ids.ts'
-import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog as log } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
@@ -20,7 +20,7 @@ import { accountsOf, endpointsOf } from './accounts.ts'
 const [url = '', dataDir = ''] = process.argv.slice(2)
 const database = await openDatabase({ url, dataDir, log, clock })
 const metrics = new Metrics()
-const jobs = new PgBossJobs({ database, clock, log, metrics, supervise: 1_000 })
+const jobs = new DatabaseJobs({ database, clock, log, metrics })
 const store = new SqlPaymentStore(database)
 const webhooks = new Webhooks({
   store: new SqlWebhookStore(database),

@@ -4,15 +4,24 @@
  */
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import { openDatabase } from '../../../src/platform/database/database.ts'
-import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { migrate } from '../../../src/platform/database/migrations.ts'
+import { migrations } from '../../../src/platform/database/migrations/list.ts'
+import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { testImage } from '../../support/database.ts'
 import { declareQueue } from './jobs.ts'
 
 const [url = '', dataDir = ''] = process.argv.slice(2)
-const database = await openDatabase({ url, dataDir, log: silentLog, clock: systemClock, image: await testImage() })
-const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
+const database = await openDatabase({
+  url,
+  dataDir,
+  log: silentLog,
+  clock: systemClock,
+  image: await testImage(migrations)
+})
+await migrate(database, migrations, { clock: systemClock, log: silentLog })
+const jobs = new DatabaseJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics() })
 declareQueue(jobs, 'kills', { title: 'Test', concurrency: 1, expiry: 120_000 }, () => {
   process.stdout.write('running\n')
   return new Promise<void>(() => {})

@@ -9,13 +9,13 @@ import {
   type QueueOptions,
   type RunJob
 } from '../../../src/platform/jobs/jobs.ts'
-import { PgBossJobs, type JobsParts } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs, type JobsOptions } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 
 /** A gateway's jobs on a test's database, closed with the test. */
-export function openJobs(t: T, database: Database, parts: Partial<JobsParts> = {}): PgBossJobs {
-  const jobs = new PgBossJobs({
+export function openJobs(t: T, database: Database, parts: Partial<JobsOptions> = {}): DatabaseJobs {
+  const jobs = new DatabaseJobs({
     database,
     clock: systemClock,
     log: silentLog,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { JobsNotStarted } from '../../../src/platform/database/errors.ts'
+import { DatabaseStopped } from '../../../src/platform/database/errors.ts'
 import { noBrowser, openBrowser, openPage } from '../pay/browser.ts'
 import { declarePeriodic, declareQueue, openJobs } from '../../platform/jobs/jobs.ts'
 import { openAnyDatabase } from '../../support/database.ts'
@@ -119,7 +119,7 @@ await t.test('over HTTP', async t => {
 
   await t.test('while the database is away it is 503', async t => {
     const away = async (): Promise<never> => {
-      throw new JobsNotStarted()
+      throw new DatabaseStopped('killed')
     }
     const { url } = await serveDashboard(
       t,

@@ -109,9 +109,9 @@ t.test('a failed job is run again from the console, and /jobs takes the same ses
   const database = await openTestDatabase(t)
   const { cookie, gateway, get, page } = await opened(t, database)
   const [job] = await database.sql<Array<{ id: string; name: string }>>`
-    insert into boltgate_jobs.job (name, data, state, completed_on, output, policy)
-    select name, '{"a":"<b>"}', 'failed', now(), '{"message":"it said <i>no</i>"}', policy from boltgate_jobs.queue where name = 'webhooks'
-    returning id, name`
+    insert into jobs (queue, data, state, next_at, ended_at, reason)
+    values ('webhooks', '{"a":"<b>"}', 'failed', now() + interval '1 day', now(), 'it said <i>no</i>')
+    returning id, queue as name`
   t.ok(job, 'there is one')
   const { text } = await page('/operator/jobs')
   t.match(text, 'it said &lt;i>no&lt;/i>')

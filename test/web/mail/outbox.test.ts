@@ -2,7 +2,7 @@ import t from 'tap'
 import { MAIL_QUEUE, Outbox } from '../../../src/web/mail/outbox.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
-import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { MailFailed, type Mail, type Mailer } from '../../../src/web/mail/mail.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
@@ -148,7 +148,13 @@ await eachDatabase(
   t,
   'on the real queue a mail is sent once, and one that is refused stays there with its reason',
   async (t, database) => {
-    const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
+    const jobs = new DatabaseJobs({
+      database,
+      clock: systemClock,
+      log: silentLog,
+      metrics: new Metrics(),
+      patience: 100
+    })
     t.teardown(() => jobs.close())
     const mailer = new TestMailer()
     const outbox = new Outbox({ jobs, database, mailer, sealer, clock: systemClock, log: silentLog })

@@ -6,7 +6,7 @@ import { receiptFor, receipts } from '../../../src/web/mail/receipt.ts'
 import { SqlMerchantStore } from '../../../src/accounts/merchants/store.ts'
 import type { Payment, PaymentChange, PaymentStatus } from '../../../src/payments/payments/schema.ts'
 import { systemClock } from '../../../src/platform/system/clock.ts'
-import { PgBossJobs } from '../../../src/platform/jobs/pg-boss-jobs.ts'
+import { DatabaseJobs } from '../../../src/platform/jobs/queue.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../../src/web/mail/mail.ts'
 import { FolderMailer } from '../../../src/web/mail/folder.ts'
@@ -192,7 +192,7 @@ t.test('no address, no receipt; and a demo payment has one', async t => {
 t.test('from the change of the status to the file: the receipt goes through the real queue', async t => {
   const { database, payments, told, merchant, clock } = await fixture(t)
   const folder = join(temporaryFolder(t), 'mail')
-  const jobs = new PgBossJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
+  const jobs = new DatabaseJobs({ database, clock: systemClock, log: silentLog, metrics: new Metrics(), patience: 100 })
   t.teardown(() => jobs.close())
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of 32 bytes or more')))
   const mailer = new FolderMailer({ folder, from: { name: '', address: 'no-reply@example.com' }, clock })

@@ -56,6 +56,7 @@ import { choiceByKey } from './0077-choice-by-key.ts'
 import { providerStreams } from './0078-provider-streams.ts'
 import { masterCheck } from './0079-master-check.ts'
 import { failedSignIns } from './0084-failed-sign-ins.ts'
+import { jobs } from './0085-jobs.ts'
 
 /**
  * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
@@ -118,5 +119,6 @@ export const migrations: readonly Migration[] = [
   choiceByKey,
   providerStreams,
   masterCheck,
-  failedSignIns
+  failedSignIns,
+  jobs
 ]

@@ -1,0 +1,167 @@
+import type { Database, Sql, TransactionSql } from '../database/database.ts'
+import type { Clock, Timer } from '../system/clock.ts'
+import type { Log } from '../telemetry/log.ts'
+import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import { adoptFormerJobs } from './former-jobs.ts'
+import type { EnqueueOptions, JobDeclaration, JobPage, JobQuery, Jobs, JsonObject, Pace, QueueView } from './jobs.ts'
+import { CHANNEL, JobTable, PERIODIC } from './table.ts'
+import { JobWorker } from './worker.ts'
+
+/** What jobs are kept and run with. */
+export interface JobsOptions {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly metrics: Metrics
+  /** Milliseconds that `close` waits for runs; 10,000 by default. */
+  readonly patience?: number
+}
+
+/** Milliseconds within which jobs are found that another process added and that are due later. */
+const POLL = 2_000
+/** The same for the embedded database, which no other process has. */
+const POLL_EMBEDDED = 5_000
+const TEND_EVERY = 10_000
+/** A purge reads the whole table. */
+const PURGE_EVERY = 600_000
+
+/** Jobs in the gateway's own database, embedded or PostgreSQL. */
+export class DatabaseJobs implements Jobs {
+  readonly #options: JobsOptions
+  readonly #table: JobTable
+  readonly #declared = new Map<string, JobDeclaration>()
+  readonly #runs: Counter<'queue' | 'result'>
+  #starting: Promise<void> | null = null
+  #worker: JobWorker | null = null
+  #isListening = false
+  #tending: Promise<void> | null = null
+  #timer: Timer | null = null
+  #isClosed = false
+
+  constructor(options: JobsOptions) {
+    this.#options = options
+    this.#table = new JobTable(options.database)
+    this.#runs = options.metrics.counter(
+      'boltgate_job_runs_total',
+      'Runs of background jobs that ended, by queue and result.',
+      ['queue', 'result']
+    )
+  }
+
+  declare(jobs: readonly JobDeclaration[]): void {
+    for (const job of jobs) {
+      if (this.#starting !== null || this.#worker !== null)
+        throw new TypeError(`The queue ${job.name} is declared after the start`)
+      if (this.#declared.has(job.name)) throw new TypeError(`The queue ${job.name} is declared twice`)
+      if ((job.options.expiry ?? 60_000) < 1_000) throw new TypeError(`The jobs of ${job.name} need at least a second`)
+      this.#declared.set(job.name, job)
+    }
+  }
+
+  async enqueue(
+    sql: TransactionSql | Sql,
+    name: string,
+    data: JsonObject,
+    { startAfter, ...options }: EnqueueOptions = {}
+  ): Promise<void> {
+    // As a delay: the clocks of the gateway and the database need not agree.
+    const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#options.clock.now(), 0)
+    await this.#table.add(sql, [{ queue: this.#known(name), data, delay, ...options }])
+    if (delay > 0) this.#worker?.soon(delay)
+  }
+
+  async enqueueAll(sql: TransactionSql | Sql, name: string, jobs: Parameters<Jobs['enqueueAll']>[2]): Promise<void> {
+    const queue = this.#known(name)
+    await this.#table.add(
+      sql,
+      jobs.map(job => ({ queue, ...job }))
+    )
+  }
+
+  async setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void> {
+    await this.#table.setPace(sql, name, group, pace)
+  }
+
+  async start(): Promise<void> {
+    if (this.#isClosed || this.#worker !== null) return
+    this.#starting ??= this.#start().finally(() => {
+      this.#starting = null
+    })
+    await this.#starting
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    await this.#starting?.catch(() => {})
+    this.#timer?.cancel()
+    await this.#tending
+    await this.#worker?.close(this.#options.patience ?? 10_000)
+  }
+
+  async queues(): Promise<readonly QueueView[]> {
+    const counts = new Map((await this.#table.counts()).map(row => [row.name, row]))
+    return [...new Set([...this.#declared.keys(), ...counts.keys()])].map(name => {
+      const declared = this.#declared.get(name)
+      const none = { name, waiting: 0, later: 0, running: 0, done: 0, failed: 0, lastDone: null }
+      return { ...none, ...counts.get(name), title: declared?.options.title ?? name, every: declared?.every ?? null }
+    })
+  }
+
+  async list(query: JobQuery): Promise<JobPage> {
+    return await this.#table.list(query)
+  }
+
+  async retry(queue: string, id: string): Promise<boolean> {
+    const declared = this.#declared.get(queue)
+    // Of another version's queue this process could run nothing.
+    if (declared === undefined || !(await this.#table.retry(queue, id, declared.every !== null))) return false
+    this.#worker?.wake(queue)
+    return true
+  }
+
+  async hasten(name: string): Promise<void> {
+    await this.#table.bringForward(name)
+    this.#worker?.wake(name)
+  }
+
+  #known(name: string): string {
+    if (!this.#declared.has(name)) throw new TypeError(`There is no queue ${name}`)
+    return name
+  }
+
+  async #start(): Promise<void> {
+    const { clock, database, log } = this.#options
+    if (!this.#isListening)
+      await database.listen(CHANNEL, queue => {
+        this.#worker?.wake(queue)
+      })
+    this.#isListening = true
+    const declared = this.#declared
+    let hasFormer = await adoptFormerJobs(database)
+    const periodic = [...declared.values()].filter(({ every }) => every !== null)
+    await this.#table.add(
+      database.sql,
+      periodic.map(({ name }) => ({ queue: name, data: {}, key: PERIODIC }))
+    )
+    if (this.#isClosed) return
+    const polls = [...declared.values()].map(({ options }) => options.poll ?? POLL)
+    const poll = database.kind === 'pglite' ? POLL_EMBEDDED : Math.min(POLL, ...polls)
+    this.#worker = new JobWorker({ table: this.#table, declared, log, runs: this.#runs, poll })
+    let purgedAt = -Infinity
+    const tend = async (): Promise<void> => {
+      try {
+        if (hasFormer) hasFormer = await adoptFormerJobs(database)
+        if (clock.monotonic() - purgedAt < PURGE_EVERY) return
+        purgedAt = clock.monotonic()
+        await this.#table.purge()
+      } catch (error) {
+        log.warn({ err: error }, 'old jobs could not be moved or deleted; it is tried again')
+      }
+    }
+    this.#timer = clock.every(TEND_EVERY, () => {
+      this.#tending ??= tend().finally(() => {
+        this.#tending = null
+      })
+    })
+  }
+}
