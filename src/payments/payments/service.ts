@@ -376,8 +376,7 @@ export class Payments {
   async #current(payment: Payment): Promise<Payment> {
     const { clock, log, store } = this.#parts
     const step = due(payment, clock.now())
-    if (step === null || (step.to === 'expired' && this.#polled.includes(`${payment.slot} ${payment.kind}`)))
-      return payment
+    if (step === null || this.#polled.includes(`${payment.slot} ${payment.kind}`)) return payment
     try {
       if (step.to === 'paid') return (await this.#changes.recordDue(payment, clock.now())) ?? payment
       await this.#asked(payment)

@@ -568,6 +568,22 @@ void t.test('order ids', async t => {
     t.equal((await call(acme, 'POST', '/api/payments', input)).status, 201)
   })
 
+  await t.test('order ids of processes that died are dropped by a job, however many, and held ones stay', async t => {
+    const acme = await merchant()
+    const hold = async (orderId: string, heldUntil: number) =>
+      await store.reserve({ merchantId: acme.id, orderId, reservationId: orderId, heldUntil }, clock.now())
+    await Promise.all(Array.from({ length: 1_001 }, (_, at) => hold(`dead-${at}`, clock.now() + 1)))
+    clock.advance(2 * 120_000)
+    await hold('held', clock.now() + 120_000)
+    const purge = payments.jobs.find(({ name }) => name === 'payments-purge')
+    await purge?.run({ id: '1', data: {} }, new AbortController().signal)
+    const left = await database.sql`select order_id from payment_reservations where merchant_id = ${acme.id}`
+    t.same(
+      left.map(row => row['order_id']),
+      ['held']
+    )
+  })
+
   await t.test('a create that took longer than that does not write beside the one that took over', async t => {
     const acme = await merchant()
     const input = anInput()

@@ -7,7 +7,7 @@ import { anInput, fixture } from './fixture.ts'
 const PAID = { status: 'paid', receivedSats: 10_000, settledAt: null } as const
 
 void t.test('reading payments', async t => {
-  const { call, primary, merchant, payments, clock } = await fixture(t)
+  const { call, primary, merchant, payments, clock, another } = await fixture(t)
   const [acme, other] = [await merchant(), await merchant()]
   const created = await call(acme, 'POST', '/api/payments', anInput())
   const invoiceId = String(created.data['invoiceId'])
@@ -129,6 +129,9 @@ void t.test('reading payments', async t => {
       primary.states.set(paid.charge, { status: 'paid', receivedSats: 10_000, settledAt: clock.now() - 1000 })
       await t.rejects(payments.refundable(acme.id, paid.id), 'nor can it be said whether it can be refunded')
       primary.fault = null
+      const looked = primary.lookUps
+      t.equal((await another({ polled: () => ['primary sandbox'] }).get(acme, lost.id)).status, 'unpaid')
+      t.equal(primary.lookUps, looked, 'a provider that is polled is not asked')
       t.equal((await payments.refundable(acme.id, paid.id))?.status, 'paid', 'a refund asks first')
       t.same(await everywhere(lost), all('expired'))
       t.same(await everywhere(paid), all('paid'))
@@ -136,7 +139,7 @@ void t.test('reading payments', async t => {
   )
 
   await t.test('pay token | /pay/<invoiceId> does not resolve; unknown and odd tokens are none', async t => {
-    for (const token of [invoiceId, '', 'A'.repeat(43), `${'A'.repeat(42)}!`, 'A'.repeat(44)])
+    for (const token of [invoiceId, '', 'A'.repeat(43), `${'A'.repeat(42)}!`, 'A'.repeat(44), `\0${'A'.repeat(43)}`])
       t.equal(await payments.byPayToken(token), null, token)
     t.equal((await payments.byPayToken(String(created.data['payUrl']).split('/').at(-1) ?? ''))?.invoiceId, invoiceId)
   })
@@ -181,6 +184,11 @@ void t.test('sync', async t => {
         'paidAt appears once paid'
       )
       t.same((await call(acme, 'GET', `/api/payments/${String(data['invoiceId'])}`)).data, paid.data)
+      t.same(
+        await database.sql`select sold_at from payments where invoice_id = ${String(data['invoiceId'])}`,
+        [{ sold_at: new Date(clock.now()) }],
+        'sums go by when it was written'
+      )
       says({ status: 'unpaid' })
       t.equal((await call(acme, 'POST', path)).data['status'], 'paid', 'no news leaves paid')
       says({ status: 'refunded' })
