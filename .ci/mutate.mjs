@@ -4,7 +4,7 @@
 //   npm run mutate -- src/selling/balances/meter.ts      one file
 //   npm run mutate -- src/selling/balances --contract    a room
 //   npm run mutate -- src/selling/balances --sample 60   60 random mutants of it, the same for the same --seed
-//   npm run mutate -- src/selling/balances --most 5      faster: of each file at most the five quickest tests per mutant
+//   npm run mutate -- src/selling/balances --seconds 3   per mutant the quickest tests of each file, three seconds of them
 //   npm run mutate -- src/engine/listener/front-door.ts:180-220   some lines of a file
 //   npm run mutate -- src/selling/balances/meter.ts --tests test/selling/balances/usage-forms.test.ts
 //
@@ -26,7 +26,7 @@ const { values, positionals } = parseArgs({
   options: {
     contract: { type: 'boolean', default: false },
     least: { type: 'string', default: '90' },
-    most: { type: 'string', default: 'Infinity' },
+    seconds: { type: 'string', default: 'Infinity' },
     sample: { type: 'string' },
     seed: { type: 'string', default: '1' },
     tests: { type: 'string', multiple: true }
@@ -86,7 +86,11 @@ async function instrumented(files) {
   return new Instrumenter(log).instrument(files, options)
 }
 
-const files = positionals.flatMap(filesOf)
+// Several parts of one file are one file.
+const files = [...Map.groupBy(positionals.flatMap(filesOf), ({ name }) => name).values()].map(parts => ({
+  ...parts[0],
+  mutate: parts.some(({ mutate }) => mutate === true) || parts.flatMap(({ mutate }) => mutate)
+}))
 const { files: changed, mutants: placed } = await instrumented(files)
 const all = placed.filter(({ status }) => status !== 'Ignored')
 mkdirSync('.mutation', { recursive: true })
@@ -213,7 +217,9 @@ async function passesAlone(file, test) {
 }
 
 async function isKilled(file, of, id) {
-  for (const test of of.filter(({ covered }) => covered.has(id)).slice(0, Number(values.most))) {
+  let left = 1_000 * Number(values.seconds)
+  for (const test of of.filter(({ covered }) => covered.has(id))) {
+    if ((left -= test.ms) < 0) break
     const result = await runTest(test, id)
     if (result?.passed === true) continue
     // A process that the mutant left in disorder would fail the next one too.

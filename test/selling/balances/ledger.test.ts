@@ -240,7 +240,8 @@ void eachDatabase(
   async (t, database) => {
     const { clock, store, ledger } = setting(t, database)
     const [a, b] = [ledger('a'), ledger('b')]
-    await a.start()
+    // One that holds nothing of it hears the question, too.
+    await Promise.all([a.start(), ledger('c').start()])
     const balance = newBalance(clock, { depositedMsat: 32_000 })
     await store.open(balance)
     const held = await reserved(a, balance.id, 500)
@@ -314,6 +315,9 @@ void eachDatabase(t, 'a slice that is lost while more is asked for it serves nob
   await written(clock, [gateway], 1_000)
   free.resolve()
   await refused
+  await settled(gateway, await reserved(gateway, balance.id, 5_000), 5_000)
+  await written(clock, [gateway])
+  t.equal((await store.find(balance.id))?.spentMsat, 6_000, 'later requests are charged to another slice')
 })
 
 void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', async (t, database) => {
@@ -376,6 +380,14 @@ void eachDatabase(t, 'a grant: other gateways are asked only for what the balanc
   await reserved(first, balance.id, 600_000)
   t.match(await second.reserve(balance.id, 1_000_001), { kind: 'refused', why: 'insufficient' })
   t.same(notified, [], 'what nobody has is not asked for')
+  const held = await reserved(second, balance.id, 300_000)
+  for (const state of ['reserved', 'spent']) {
+    t.match(await second.reserve(balance.id, 700_001), { kind: 'refused', why: 'insufficient' }, state)
+    if (state === 'reserved') await settled(second, held, 300_000)
+  }
+  t.same(notified, [], 'nor what the own slice has')
+  t.match(await passing(t, clock, database, second.reserve(balance.id, 700_000)), { kind: 'refused' })
+  t.ok(notified.includes(balance.id), 'what others may have is')
 })
 
 void eachDatabase(t, 'a write whose answer was lost is written once', async (t, database) => {
@@ -443,6 +455,24 @@ void eachDatabase(t, 'a gateway that slept past its slice charges nothing twice'
   await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
   await written(clock, [sleeper])
   t.equal((await sound(database, balance.id)).left, 992_990, 'and it goes on with another slice')
+})
+
+void eachDatabase(t, 'a slice that is lost leaves the one that has followed it', async (t, database) => {
+  const { clock, store, ledger } = setting(t, database)
+  const [sleeper, other] = [ledger('sleeper'), ledger('other')]
+  const balance = newBalance(clock)
+  await store.open(balance)
+  const held = await reserved(sleeper, balance.id, 7_000)
+  await written(clock, [sleeper])
+  clock.leap(61_000)
+  await other.sweep()
+  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await settled(sleeper, held, 6_000)
+  await written(clock, [sleeper])
+  await settled(sleeper, await reserved(sleeper, balance.id, 10), 10)
+  await written(clock, [sleeper])
+  t.equal(sleeper.held.slices, 1)
+  t.match(await sound(database, balance.id), { left: 992_980, spent: 7_020 })
 })
 
 /** Refunds what is left of a closed balance; how much that was. */
