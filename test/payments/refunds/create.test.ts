@@ -382,5 +382,10 @@ void eachDatabase(t, 'POST /api/refunds', async (t: T, database) => {
       { status: 400, data: { error: /cannot send refunds of type ln/ } }
     )
     t.equal((await f.call('POST', '/api/refunds', good(payment))).status, 201)
+    provider.capabilities = { ...provider.capabilities, payout: { lightning: false, chain: false } }
+    t.match(await f.call('POST', '/api/refunds', good(await f.payment())), {
+      status: 400,
+      data: { error: /only receives: it can send no refunds/ }
+    })
   })
 })

@@ -366,7 +366,9 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     provider.fate = () => 'pays'
     await refunds.create(merchant, { invoiceId: refund.invoiceId, refundAddress, amountSatoshis: 1000 })
     provider.becomes(refund.refundId, { status: 'confirmed' })
+    const before = provider.lookUps
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'failed' })
+    t.equal(provider.lookUps, before, 'nothing is asked of what has ended')
   })
 
   await t.test('a confirmed refund never goes back, whatever the provider says afterwards', async t => {
@@ -377,7 +379,9 @@ void eachDatabase(t, 'the life of a refund', async (t: T, database) => {
     }
     provider.payouts.delete(refund.refundId)
     clock.advance(60 * minutes)
+    const before = provider.lookUps
     t.match(await refunds.sync(merchant, refund.refundId), { status: 'confirmed' })
+    t.equal(provider.lookUps, before, 'nothing is asked of what has ended')
   })
 
   await t.test(
