@@ -1,10 +1,11 @@
-import { chmodSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import {
   KeyFileError,
   keysPath,
   loadMasters,
+  makeMaster,
   rotateMaster,
   readKeys,
   writeKeys
@@ -29,7 +30,9 @@ await t.test('keys are written for their owner alone, and read back', async t =>
   t.equal(keys?.merchant?.id, 1)
   t.equal(keys?.merchant?.apiKey.reveal(), 'bg_x')
   t.notMatch(JSON.stringify(keys), /bg_x/)
+  process.umask(0o277)
   writeKeys(data, { adminKey: new Secret('other'), merchant: null })
+  t.equal(mode(keysPath(data)), '600', 'whatever the umask is')
   t.equal(readKeys(data)?.adminKey.reveal(), 'other')
   t.equal(readKeys(data)?.merchant, null)
   t.same(readdirSync(data), ['keys.json'], 'nothing unfinished is left')
@@ -63,6 +66,8 @@ await t.test('a damaged keys file is refused without showing what it holds', asy
     '{}',
     '{"adminKey":"hidden-value","merchant":{"id":"1"}}',
     '{"adminKey":7}',
+    '{"adminKey":"","merchant":null}',
+    '"hidden-value"',
     '[]',
     'null'
   ]) {
@@ -76,6 +81,7 @@ await t.test('a damaged keys file is refused without showing what it holds', asy
     })()
     t.ok(error instanceof KeyFileError, text)
     t.notMatch(String(error), /hidden-value/)
+    t.match(String(error), text.startsWith('h') ? 'is not JSON' : 'must hold')
   }
 })
 
@@ -87,8 +93,26 @@ await t.test('the master secret is made once and stays', async t => {
   t.equal(mode(join(data, 'master.key')), '600')
   t.equal(readFileSync(join(data, 'master.key'), 'utf8').trim(), made.current.reveal())
   t.same(readdirSync(data), ['master.key'])
-  writeFileSync(join(data, 'master.key'), 'short\n')
-  t.throws(() => loadMasters(data), /at least 32 bytes/)
+  makeMaster(data)
+  t.equal(loadMasters(data).current.reveal(), made.current.reveal(), 'the first to place it wins')
+  const [shortest, short] = ['x'.repeat(32), 'x'.repeat(31)]
+  writeFileSync(join(data, 'master.key'), `${shortest}\n\n ${shortest} \n`)
+  t.equal(loadMasters(data).previous.length, 1)
+  for (const lines of [short, `${shortest}\n${short}`, `${short}\n${shortest}`, '']) {
+    writeFileSync(join(data, 'master.key'), `${lines}\n`)
+    t.throws(() => loadMasters(data), /at least 32 bytes/, lines)
+  }
+})
+
+await t.test('a master secret that is missing from a folder in use is not made anew', async t => {
+  for (const inUse of ['keys.json', 'pglite/PG_VERSION']) {
+    const data = temporaryFolder(t)
+    mkdirSync(join(data, 'pglite'))
+    writeFileSync(join(data, inUse), '{}', { mode: 0o600 })
+    t.throws(() => loadMasters(data), /is missing, but .* has the data of a gateway/, inUse)
+    rmSync(join(data, inUse))
+    t.ok(loadMasters(data), 'an empty folder is not in use')
+  }
 })
 
 t.test('a rotated master secret stands first and the old one below it', async t => {

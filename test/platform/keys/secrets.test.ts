@@ -71,6 +71,7 @@ await t.test('a ciphertext that was changed anywhere does not open', async t => 
   for (const bad of [
     '',
     'v1',
+    'v1.x.y.z',
     sealed.replace('v1', 'v2'),
     `${sealed}.more`,
     shortTag,
@@ -149,6 +150,9 @@ await t.test('an API key has its form, is found by its id, and matches its own d
     generateApiKey(countingRandom()).key.reveal(),
     'randomness is injected'
   )
+  let draws = 0
+  const highest = (length: number): Uint8Array => new Uint8Array(length).fill(251).fill(252, 0, draws++ === 0 ? 1 : 0)
+  t.equal(generateApiKey(highest).id, 'z'.repeat(10), 'a byte that would make some letters likelier is drawn again')
 })
 
 await t.test('constant-time compares agree with plain ones', async t => {
