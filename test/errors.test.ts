@@ -48,6 +48,18 @@ t.test('every response of the gateway has its code: a bare status is for plugins
   t.same(bare, [])
 })
 
+t.test('the title of a kind is the one that its responses have', async t => {
+  const titles = new Map(definitions.map(([, name = '', code = '']) => [name, definedErrors.get(code)?.title]))
+  const wrong = [...whole.matchAll(/new LongError\(\s*(\w+),\s*'([^']*)'/g)].filter(
+    ([, name = '', title]) => titles.get(name) !== undefined && titles.get(name) !== title
+  )
+  t.same(
+    // Another 429.
+    wrong.map(([made]) => made).filter(made => !made.endsWith("'Balance busy'")),
+    []
+  )
+})
+
 t.test('every code that sources and documents name is defined', async t => {
   const pages = globSync(['docs/*.md', '*.md'], { cwd: root, exclude: ['CHANGELOG.md'] }).map(file =>
     readFileSync(resolve(root, file), 'utf8')

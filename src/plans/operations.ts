@@ -1,10 +1,5 @@
 import { Type } from 'typebox'
-import {
-  defineOperation,
-  documented,
-  type OperationResponse,
-  type AnyOperation
-} from '../engine/operations/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
 import { billingTexts } from './documented.ts'
 import { merchantOf } from '../accounts/merchants/principal.ts'
 import { HTML_TYPE } from '../web/kit/document.ts'
@@ -16,16 +11,10 @@ import type { Billing } from './service.ts'
 const NOTIFICATION_LIMIT = 1_048_576
 
 const Received = Type.Object({ received: Type.Literal(true) })
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
-const refused: OperationResponse = { description: 'The billing provider refused.' }
-const away: OperationResponse = {
-  description:
-    'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.'
-}
-const missing: OperationResponse = {
-  description: 'No billing provider is configured.',
-  schema: Type.Object({ error: Type.String() })
-}
+const refused = 'The billing provider refused.'
+const away =
+  'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.'
+const missing = 'No billing provider is configured.'
 
 /** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
 export function billingOperations(billing: Billing): AnyOperation[] {
@@ -55,11 +44,8 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       body: PlanCheckoutInput,
       responses: {
         200: { description: 'The session, and the page where the card is entered.', schema: CheckoutView },
-        400: {
-          description:
-            'A field is not valid, the plan is not sold here (the error says which are), or the account has one already.'
-        },
-        401: { description: "A key was sent and is not a merchant's.", schema: ErrorBody },
+        400: 'A field is not valid, the plan is not sold here (the error says which are), or the account has one already.',
+        401: "A key was sent and is not a merchant's.",
         500: missing,
         502: refused,
         503: away
@@ -84,7 +70,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
           description: 'The page. It needs no further sign-in: show its address to nobody else.',
           schema: PortalView
         },
-        400: { description: 'The address is not valid, or the account has no subscription by card.' },
+        400: 'The address is not valid, or the account has no subscription by card.',
         500: missing,
         502: refused,
         503: away
@@ -111,14 +97,11 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       bodyLimit: NOTIFICATION_LIMIT,
       responses: {
         200: { description: 'Taken in, or ignored: of no interest here, or said before.', schema: Received },
-        400: { description: 'It cannot be read.', schema: ErrorBody },
-        401: {
-          description: 'It is not signed by the billing provider, or more than five minutes ago.',
-          schema: ErrorBody
-        },
-        413: { description: 'Larger than 1 MiB.' },
+        400: 'It cannot be read.',
+        401: 'It is not signed by the billing provider, or more than five minutes ago.',
+        413: 'Larger than 1 MiB.',
         500: missing,
-        503: { description: 'It cannot be written down at the moment: send it again.' }
+        503: 'It cannot be written down at the moment: send it again.'
       },
       handle: async ({ ctx }) => {
         await billing.receive(ctx.headers.get('stripe-signature') ?? null, await ctx.body.bytes())

@@ -18,6 +18,7 @@ import { defineError } from '../platform/system/errors.ts'
 
 const BILLING_FAILED = defineError('BG_BILLING_FAILED', {
   status: 502,
+  title: 'Billing provider error',
   cause: 'The billing provider rejected the request.',
   fix: 'The operator checks `billing.key` and the log.'
 })

@@ -7,7 +7,6 @@ import type { Orders } from './orders/orders.ts'
 
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const OrderId = Type.Object({ orderId: Type.String() })
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
 /**
  * What the administrator does with orders: sees those that need somebody, and has one made that its store did not take
@@ -49,11 +48,8 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       params: OrderId,
       responses: {
         200: { description: 'The order, which the store has taken.', schema: OrderView },
-        400: {
-          description: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',
-          schema: ErrorBody
-        },
-        404: { description: 'There is no such order.', schema: ErrorBody },
+        400: 'There is nothing to retry: the order is not paid, nobody claimed it yet, or it was made.',
+        404: 'There is no such order.',
         502: { description: 'The store did not take it this time either.', schema: OrderNotMade }
       },
       handle: async ({ params }) => ({ status: 200, body: orderView(await orders.retry(params.orderId)) })

@@ -16,10 +16,7 @@ export interface StorefrontMerchantParts {
 const common = { tag: 'Storefront', access: 'merchant' } as const
 const PATH = '/api/merchant/storefront'
 
-const missing = {
-  description: 'The merchant has no store.',
-  schema: Type.Object({ error: Type.String(), message: Type.String() })
-}
+const missing = 'The merchant has no store.'
 const silent = {
   description: 'The platform gave no shop info. Nothing was changed.',
   schema: Type.Object({
@@ -31,10 +28,8 @@ const silent = {
     })
   })
 }
-const opening = {
-  description:
-    'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
-}
+const opening =
+  'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
 
 /**
  * `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and
@@ -67,7 +62,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       responses: {
         201: { description: 'Open, with what its platform says of the shop.', schema: IntegrationView },
         400: opening,
-        409: { description: 'The merchant has a store, or another store has the slug.' },
+        409: 'The merchant has a store, or another store has the slug.',
         502: silent
       },
       handle: async ({ ctx, body }) => {
@@ -130,7 +125,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       summary: "Read the shop's domain, handle, name and country from the platform",
       responses: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
-        400: { description: 'No credentials are stored, or the shop no longer sells in US dollars.' },
+        400: 'No credentials are stored, or the shop no longer sells in US dollars.',
         404: missing,
         502: silent
       },

@@ -51,7 +51,6 @@ const BASE = '/api/storefront/:slug'
 const NOTIFICATION_LIMIT = 1_048_576
 
 const Slug = Type.Object({ slug: Type.String() })
-const Refused = Type.Object({ error: Type.String(), message: Type.String() })
 const Retryable = Type.Object({
   error: Type.String(),
   message: Type.String(),
@@ -65,7 +64,7 @@ const common = {
   mount: { use: 'storefront', chain: 'public' },
   params: Slug
 } as const
-const unknown = { description: 'There is no such store, or it sells nothing at the moment.', schema: Refused }
+const unknown = 'There is no such store, or it sells nothing at the moment.'
 const away = {
   description:
     'Price, tax, stock or an invoice cannot be had at the moment. Nothing was charged: come back after Retry-After.',
@@ -169,13 +168,10 @@ function buying({
           description: 'The order is paid. Say where it goes with the claim token in claimPageUrl.',
           schema: PaidOrderView
         },
-        400: {
-          description:
-            "The cart, the buyer's place, or the credential's form; or the credential is of a scheme that is disabled."
-        },
-        401: { description: 'The credential is not good.', schema: Refused },
+        400: "The cart, the buyer's place, or the credential's form; or the credential is of a scheme that is disabled.",
+        401: 'The credential is not good.',
         402: { description: 'The order waits for payment.', schema: CheckoutChallenge },
-        404: { description: 'There is no such store, or no order for this credential.', schema: Refused },
+        404: 'There is no such store, or no order for this credential.',
         503: away
       },
       handle: async ({ ctx, params: { slug }, body }) => {
@@ -211,15 +207,9 @@ function buying({
       body: ClaimBody,
       responses: {
         200: { description: 'The store has the order.', schema: PaidOrderView },
-        400: {
-          description:
-            'The address, or: window expired, claimed before, no payment proof, a credential that is not good, an address abroad at a domestic-only store.'
-        },
-        401: { description: 'The credential is of a scheme that is disabled.', schema: Refused },
-        404: {
-          description: 'There is no such store, or no order of it with this token or credential.',
-          schema: Refused
-        },
+        400: 'The address, or: window expired, claimed before, no payment proof, a credential that is not good, an address abroad at a domestic-only store.',
+        401: 'The credential is of a scheme that is disabled.',
+        404: 'There is no such store, or no order of it with this token or credential.',
         502: {
           description:
             'The store did not take the order. The token is not used up, and the address is kept: send the claim again later, or ask for the money back.',
@@ -250,10 +240,8 @@ function buying({
           description: 'The order, with what was asked for. Asked again, the later address counts.',
           schema: OrderStatusView
         },
-        400: {
-          description: 'The store has the order, the money went back already, or the address is not one to pay this to.'
-        },
-        404: { description: 'There is no such store, or no order of it with this token.', schema: Refused },
+        400: 'The store has the order, the money went back already, or the address is not one to pay this to.',
+        404: 'There is no such store, or no order of it with this token.',
         503: away
       },
       handle: async ({ params: { slug }, body: { claimToken, refundAddress } }) => ({
@@ -276,10 +264,7 @@ function buying({
       }),
       responses: {
         200: { description: 'The order.', schema: OrderStatusView },
-        404: {
-          description: 'There is no such order, the token is not its own, or it can be read no longer.',
-          schema: Refused
-        },
+        404: 'There is no such order, the token is not its own, or it can be read no longer.',
         503: away
       },
       handle: async ({ params: { slug, orderId }, query: { claimToken } }) => {
@@ -311,10 +296,10 @@ function receiving({ fulfilments }: StorefrontPublicParts): AnyOperation {
         description: 'Taken in, or ignored: about something that is not known here, or said before.',
         schema: Type.Object({ received: Type.Literal(true) })
       },
-      400: { description: 'It cannot be read.', schema: Refused },
-      401: { description: "It is not signed with the store's secret.", schema: Refused },
+      400: 'It cannot be read.',
+      401: "It is not signed with the store's secret.",
       404: unknown,
-      503: { description: 'It cannot be written down at the moment: send it again.' }
+      503: 'It cannot be written down at the moment: send it again.'
     },
     handle: async ({ ctx, params: { slug } }) => {
       await fulfilments.receive(slug, ctx.headers, await ctx.body.bytes())

@@ -21,9 +21,8 @@ const NewKey = Type.Object(
   { ...KeyView.properties, apiKey: Type.String({ description: 'Shown this once.' }) },
   { title: 'NewApiKey' }
 )
-const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: 'The account has no such key.', schema: ErrorBody }
-const full = { description: `The account has ${MAX_KEYS} further keys already.`, schema: ErrorBody }
+const missing = 'The account has no such key.'
+const full = `The account has ${MAX_KEYS} further keys already.`
 const byKey = Type.Object({ keyId: Type.String() })
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
 
@@ -97,7 +96,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       responses: {
         204: { description: 'Removed.' },
         404: missing,
-        409: { description: 'It is the first key.', schema: ErrorBody }
+        409: 'It is the first key.'
       },
       handle: async ({ ctx, params }) => {
         await keys.remove(merchantOf(ctx).id, params.keyId)

@@ -3,12 +3,7 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../../engine/operations/errors.ts'
-import {
-  defineOperation,
-  documented,
-  type OperationResponse,
-  type AnyOperation
-} from '../../engine/operations/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantTexts } from './documented.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validation.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
@@ -65,27 +60,10 @@ export interface MerchantOperationParts {
 /** Longest provider key that is taken, in characters; one that carries a node's certificate has some thousands. */
 const MAX_KEY_CHARS = 8192
 
-const ErrorBody = Type.Object({ error: Type.String() })
 const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
 const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
 
-const FieldProblem = Type.Object({
-  type: Type.String(),
-  title: Type.String(),
-  status: Type.Integer(),
-  errors: Type.Record(Type.String(), Type.Array(Type.String())),
-  traceId: Type.String()
-})
-
-/**
- * A 400 that is `{error}` for what the contract lists so, and a problem for the rest of what a schema sees (decision
- * 1).
- */
-function refused(description: string): OperationResponse {
-  return { description, schema: FieldProblem, mediaType: 'application/problem+json' }
-}
-
-const gone = { description: 'The account is not there any more.', schema: ErrorBody }
+const gone = 'The account is not there any more.'
 const common = { tag: 'Merchant', access: 'merchant' } as const
 
 /** What a slot's key is called over HTTP. */
@@ -224,9 +202,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
     refuse,
     responses: {
       200: { description: 'Saved; tried only where `test` is true.', schema: Done },
-      400: refused(
-        'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.'
-      ),
+      400: 'An error where the key is missing or blank, or was tried and does not work; a problem where it is no text, or too long.',
       404: gone
     },
     handle: async ({ ctx, body, query }) => {
@@ -350,9 +326,7 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
         description: 'Saved. A secret that was made here is shown this once.',
         schema: Type.Object({ ...Done.properties, webhookSecret: Type.Optional(Type.String()) })
       },
-      400: refused(
-        'An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.'
-      ),
+      400: 'An error where the URL cannot be used, or neither member is there; a problem where the secret cannot.',
       404: gone
     },
     handle: async ({ ctx, body }) => {

@@ -164,7 +164,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
     access: 'public',
     responses: {
       200: { description: 'Ready.', schema: Ready },
-      401: { description: 'A key was sent, and it is not the admin key.' },
+      401: 'A key was sent, and it is not the admin key.',
       503: { description: 'Starting, draining, or without its database.', schema: Ready }
     },
     async handle() {

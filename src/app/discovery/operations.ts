@@ -100,7 +100,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       responses: {
         200: { description: 'The page, or the manifest.', mediaType: HTML_TYPE, also: JSON_TYPE },
         302: { description: 'It is elsewhere, as Location says.' },
-        404: { description: 'There is no such page.' }
+        404: 'There is no such page.'
       },
       async handle({ ctx }) {
         const config = facts.config()

@@ -1,14 +1,35 @@
-import type { AnyOperation } from '../operations/operation.ts'
-import { ROLES } from '../operations/roles.ts'
+import {
+  ACCOUNT_INACTIVE,
+  ALREADY_EXISTS,
+  AUTH_THROTTLED,
+  CONFLICT,
+  FEATURE_NOT_AVAILABLE,
+  FORBIDDEN,
+  INTERNAL,
+  INVALID_STATE,
+  KEY_INVALID,
+  LIMIT_REACHED,
+  PAYLOAD_TOO_LARGE,
+  RATE_LIMITED,
+  REQUEST_MALFORMED,
+  RESOURCE_NOT_FOUND,
+  SERVICE_UNAVAILABLE,
+  SETTING_MISSING,
+  SUBSCRIPTION_EXPIRED,
+  SUBSCRIPTION_NOT_ACTIVE,
+  SUBSCRIPTION_REQUIRED,
+  UNAUTHORIZED,
+  UNSUPPORTED_MEDIA_TYPE,
+  UPSTREAM_FAILED,
+  UPSTREAM_TIMEOUT,
+  URI_TOO_LONG,
+  VALIDATION
+} from '../operations/error-kinds.ts'
+import { responseOf, type AnyOperation } from '../operations/operation.ts'
+import { ROLE_REQUIRED, ROLES } from '../operations/roles.ts'
 
 /** JSON of the document. */
 export type Json = Record<string, unknown>
-
-/** One form that a response may have: its media type and the name of its schema under `components/schemas`. */
-export interface Form {
-  readonly mediaType: string
-  readonly schema: string
-}
 
 const text: Json = { type: 'string' }
 const nullableText: Json = { type: ['string', 'null'] }
@@ -34,12 +55,12 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
       error: {
         type: 'string',
         enum: [
-          'Account inactive',
-          'Subscription required',
-          'Subscription not active',
-          'Subscription period expired',
-          'Feature not available'
-        ]
+          ACCOUNT_INACTIVE,
+          SUBSCRIPTION_REQUIRED,
+          SUBSCRIPTION_NOT_ACTIVE,
+          SUBSCRIPTION_EXPIRED,
+          FEATURE_NOT_AVAILABLE
+        ].map(({ title }) => title)
       },
       message: text,
       action_required: {
@@ -66,9 +87,9 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     { type: { type: 'string', format: 'uri' }, title: text, status: { type: 'integer', enum: [402] }, detail: text },
     { challengeId: text }
   ),
-  SiteError: object({ error: only('Forbidden'), message: text }),
+  SiteError: object({ error: only(FORBIDDEN.title), message: text }),
   RoleError: object({
-    error: only('Role required'),
+    error: only(ROLE_REQUIRED.title),
     message: text,
     role: { type: 'string', enum: [...ROLES] },
     required_role: { type: 'string', enum: [...ROLES] }
@@ -87,11 +108,11 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
     action_required: only('upgrade_plan')
   }),
   RateLimitError: object({
-    error: only('Too many requests'),
+    error: only(RATE_LIMITED.title),
     message: text,
     retryAfter: { type: 'integer', minimum: 1, description: 'Seconds, as in Retry-After.' }
   }),
-  KeyThrottleError: object({ error: only('Too many failed authentication attempts'), message: text }),
+  KeyThrottleError: object({ error: only(AUTH_THROTTLED.title), message: text }),
   UnhandledError: object(
     {
       error: only('An unexpected error occurred'),
@@ -104,9 +125,9 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
       stackTrace: nullableText
     }
   ),
-  ConfigurationError: object({ error: only('Server configuration error') }),
+  ConfigurationError: object({ error: only(SETTING_MISSING.title) }),
   CredentialError: object({
-    error: only('Unauthorized'),
+    error: only(UNAUTHORIZED.title),
     message: text,
     detail: { ...text, description: 'As in X-L402-Error.' }
   }),
@@ -133,6 +154,12 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
   )
 })
 
+/** One form that a response may have: its media type and the name of its schema under `components/schemas`. */
+interface Form {
+  readonly mediaType: string
+  readonly schema: string
+}
+
 const json = (...schemas: string[]): Form[] => schemas.map(schema => ({ mediaType: 'application/json', schema }))
 const problem = (...schemas: string[]): Form[] =>
   schemas.map(schema => ({ mediaType: 'application/problem+json', schema }))
@@ -140,104 +167,84 @@ const problem = (...schemas: string[]): Form[] =>
 interface Refusal {
   readonly description: string
   readonly forms: readonly Form[]
-  readonly headers?: Json
+  readonly headers: Json
+}
+
+/** A response with the causes of its errors as description. */
+function refusal(
+  of: string | ReadonlyArray<{ readonly cause: string }>,
+  forms: readonly Form[],
+  headers = {}
+): Refusal {
+  return { description: typeof of === 'string' ? of : of.map(({ cause }) => cause).join(' '), forms, headers }
 }
 
 const retryAfter: Json = {
   'Retry-After': { description: 'Whole seconds, at least 1.', schema: { type: 'integer', minimum: 1 } }
 }
 const reason: Json = { 'X-L402-Error': { description: 'Why.', schema: text } }
+const either = json('ShortError', 'LongError')
 
 /** What the gateway itself answers, by its name under `components/responses`. */
 export const refusals = Object.freeze({
-  Malformed: { description: 'The request is not valid HTTP, or a header of it is wrong.', forms: json('LongError') },
-  Refused: {
-    description: 'Something in the request is not valid; the error says what.',
-    forms: json('ShortError', 'LongError')
-  },
-  Invalid: {
-    description:
-      'Something in the request is not valid. A problem names the fields; an error is about more than one field, the account, or what is stored.',
-    forms: [...json('ShortError', 'LongError'), ...problem('ValidationProblem')]
-  },
-  KeyInvalid: { description: 'The API key is missing or invalid.', forms: json('LongError') },
-  CredentialInvalid: {
-    description: 'The L402 credential is not valid.',
-    forms: json('CredentialError'),
-    headers: reason
-  },
-  PaymentRequired: {
-    description:
-      'Payment is needed: one Lightning invoice, offered as L402 and as Payment. To a GET that prefers text/html it is a page for people.',
-    forms: [...json('Challenge'), ...problem('PaymentProblem'), { mediaType: 'text/html', schema: 'ChallengePage' }],
-    headers: { 'WWW-Authenticate': { description: 'One line for each scheme.', schema: text } }
-  },
-  PlanCap: {
-    description: 'A cap of the plan was reached; paying an invoice does not help, and there is no WWW-Authenticate.',
-    forms: problem('PlanCapProblem')
-  },
-  AccountRefused: {
-    description:
-      'The account, its subscription or a feature does not allow it, as action_required says; or whoever is signed in may not do it in this account.',
-    forms: json('AccountError', 'RoleError', 'SiteError')
-  },
-  Forbidden: { description: 'The caller may not do this.', forms: json('LongError') },
-  TokenForbidden: {
-    description: 'The L402 token is not for this request.',
-    forms: json('TokenError'),
-    headers: reason
-  },
-  NotFound: {
-    description: "There is no such thing, or it is another account's.",
-    forms: json('ShortError', 'LongError')
-  },
-  Conflict: { description: 'It clashes with what is there.', forms: json('ShortError', 'LongError') },
-  TooLarge: { description: 'The body is too large.', forms: json('LongError') },
-  PathTooLong: { description: 'The path is too long to be paid for.', forms: json('LongError') },
-  NotJson: { description: 'The body is not JSON.', forms: json('LongError') },
-  TooMany: {
-    description: 'Too many requests; Retry-After says when to come back.',
-    forms: json('RateLimitError'),
-    headers: retryAfter
-  },
-  TooManyWithKey: {
-    description:
-      'Too many requests, or too many with a missing or invalid key from this address; Retry-After says when to come back.',
-    forms: json('RateLimitError', 'KeyThrottleError'),
-    headers: retryAfter
-  },
-  Unforeseen: {
-    description: 'An error that nobody foresaw, or a setting that is missing.',
-    forms: json('UnhandledError', 'ConfigurationError')
-  },
-  UpstreamFailed: {
-    description: 'The payment provider or the target gave no usable answer.',
-    forms: json('LongError')
-  },
-  Away: {
-    description: 'A part that is needed is away; nothing was done. Retry-After says when to come back.',
-    forms: json('LongError'),
-    headers: retryAfter
-  },
-  UpstreamLate: { description: 'The payment provider or the target did not answer in time.', forms: json('LongError') }
-} satisfies Record<string, Refusal>)
+  Malformed: refusal([REQUEST_MALFORMED], json('LongError')),
+  Refused: refusal([VALIDATION, INVALID_STATE], either),
+  Invalid: refusal([VALIDATION, INVALID_STATE], [...either, ...problem('ValidationProblem')]),
+  KeyInvalid: refusal([KEY_INVALID], json('LongError')),
+  CredentialInvalid: refusal([UNAUTHORIZED], json('CredentialError'), reason),
+  PaymentRequired: refusal(
+    'Payment is needed: one Lightning invoice, offered as L402 and as Payment. To a GET that prefers text/html it is a page for people.',
+    [...json('Challenge'), ...problem('PaymentProblem'), { mediaType: 'text/html', schema: 'ChallengePage' }],
+    { 'WWW-Authenticate': { description: 'One line for each scheme.', schema: text } }
+  ),
+  PlanCap: refusal(
+    'A limit of the plan is reached; it cannot be paid, and there is no WWW-Authenticate.',
+    problem('PlanCapProblem')
+  ),
+  AccountRefused: refusal(
+    'The account, its subscription or a feature does not allow it, as action_required says; or the role of the caller in the account.',
+    json('AccountError', 'RoleError', 'SiteError')
+  ),
+  Forbidden: refusal([FORBIDDEN], json('LongError')),
+  TokenForbidden: refusal('The L402 token is not for this request.', json('TokenError'), reason),
+  NotFound: refusal([RESOURCE_NOT_FOUND], either),
+  Conflict: refusal([CONFLICT, ALREADY_EXISTS, LIMIT_REACHED], either),
+  TooLarge: refusal([PAYLOAD_TOO_LARGE], json('LongError')),
+  PathTooLong: refusal([URI_TOO_LONG], json('LongError')),
+  NotJson: refusal([UNSUPPORTED_MEDIA_TYPE], json('LongError')),
+  TooMany: refusal([RATE_LIMITED], json('RateLimitError'), retryAfter),
+  TooManyWithKey: refusal([RATE_LIMITED, AUTH_THROTTLED], json('RateLimitError', 'KeyThrottleError'), retryAfter),
+  Unforeseen: refusal([INTERNAL, SETTING_MISSING], json('UnhandledError', 'ConfigurationError')),
+  UpstreamFailed: refusal([UPSTREAM_FAILED], json('LongError')),
+  Away: refusal([SERVICE_UNAVAILABLE], json('LongError'), retryAfter),
+  UpstreamLate: refusal([UPSTREAM_TIMEOUT], json('LongError'))
+})
 
 export type RefusalName = keyof typeof refusals
 
+const BY_STATUS: Readonly<Record<number, RefusalName>> = {
+  404: 'NotFound',
+  409: 'Conflict',
+  413: 'TooLarge',
+  414: 'PathTooLong',
+  415: 'NotJson',
+  500: 'Unforeseen',
+  502: 'UpstreamFailed',
+  503: 'Away',
+  504: 'UpstreamLate'
+}
+
 /** Which refusal a status means for an operation; null for those that the gateway has no form of its own for. */
 export function refusalOf(operation: AnyOperation, status: number): RefusalName | null {
-  const { access } = operation
-  const keyed = access === 'merchant' || access === 'admin' || operation.responses[401] !== undefined
+  const { access, responses } = operation
+  const keyed = access === 'merchant' || access === 'admin'
   // One that says in problems of its own what does not fit its schemas never lets the engine say it.
-  const sayItself = operation.refuse !== undefined && operation.responses[400]?.mediaType === 'application/problem+json'
-  const checked = (operation.body !== undefined || operation.query !== undefined) && !sayItself
+  const saysItself =
+    operation.refuse !== undefined && responseOf(operation, 400)?.mediaType === 'application/problem+json'
+  const checked = (operation.body !== undefined || operation.query !== undefined) && !saysItself
   switch (status) {
     case 400:
-      return checked
-        ? 'Invalid'
-        : access === 'merchant' || access === 'admin' || operation.responses[400] !== undefined
-          ? 'Refused'
-          : 'Malformed'
+      return checked ? 'Invalid' : keyed || responses[400] !== undefined ? 'Refused' : 'Malformed'
     case 401:
       return access === 'credential' ? 'CredentialInvalid' : 'KeyInvalid'
     case 402:
@@ -246,28 +253,10 @@ export function refusalOf(operation: AnyOperation, status: number): RefusalName 
       if (access === 'credential') return 'TokenForbidden'
       // What anybody may do can ask for a role of who comes with a key.
       return access === 'merchant' || operation.role !== undefined ? 'AccountRefused' : 'Forbidden'
-    case 404:
-      return 'NotFound'
-    case 409:
-      return 'Conflict'
-    case 413:
-      return 'TooLarge'
-    case 414:
-      return 'PathTooLong'
-    case 415:
-      return 'NotJson'
     case 429:
-      return keyed ? 'TooManyWithKey' : 'TooMany'
-    case 500:
-      return 'Unforeseen'
-    case 502:
-      return 'UpstreamFailed'
-    case 503:
-      return 'Away'
-    case 504:
-      return 'UpstreamLate'
+      return keyed || responses[401] !== undefined ? 'TooManyWithKey' : 'TooMany'
     default:
-      return null
+      return BY_STATUS[status] ?? null
   }
 }
 

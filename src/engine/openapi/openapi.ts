@@ -1,5 +1,5 @@
 import type { TSchema } from 'typebox'
-import { errorSchemas, impliedStatuses, refusalOf, refusals, type Form, type Json, type RefusalName } from './errors.ts'
+import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type RefusalName } from './errors.ts'
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
 import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
@@ -60,7 +60,7 @@ function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Jso
 
 /** What a refusal says, under a description of the operation's own where it has one. */
 function refusal(name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
-  const { forms, headers, ...known }: { description: string; forms: readonly Form[]; headers?: Json } = refusals[name]
+  const { forms, headers, ...known } = refusals[name]
   return {
     description: description ?? known.description,
     headers: { ...commonHeaders, ...headers },
@@ -132,8 +132,9 @@ class Writer {
   responses(operation: AnyOperation): Json {
     const out: Json = {}
     const implied = new Set(impliedStatuses(operation))
-    for (const [key, response] of Object.entries(operation.responses)) {
+    for (const [key, declared] of Object.entries(operation.responses)) {
       const status = Number(key)
+      const response = typeof declared === 'string' ? { description: declared } : declared
       const bodiless = response.schema === undefined && response.mediaType === undefined
       const name = status < 400 ? null : refusalOf(operation, status)
       const own = bodiless ? null : this.#form(response)

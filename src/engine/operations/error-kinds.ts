@@ -64,6 +64,7 @@ export const KEY_INVALID = defineError('BG_KEY_INVALID', {
 
 export const UNAUTHORIZED = defineError('BG_UNAUTHORIZED', {
   status: 401,
+  title: 'Unauthorized',
   cause: 'A payment credential or signature is missing or does not verify.',
   fix: 'Send a valid credential; `message` says what is wrong with this one.'
 })
@@ -118,6 +119,7 @@ export const FEATURE_NOT_AVAILABLE = defineError('BG_FEATURE_NOT_AVAILABLE', {
 
 export const NOT_FOUND = defineError('BG_NOT_FOUND', {
   status: 404,
+  title: 'Not found',
   cause: 'No route serves this path.',
   fix: 'Run `boltgate routes` to list all paths. Routes match the raw bytes of a path.'
 })
@@ -130,12 +132,14 @@ export const RESOURCE_NOT_FOUND = defineError('BG_RESOURCE_NOT_FOUND', {
 
 export const METHOD_NOT_ALLOWED = defineError('BG_METHOD_NOT_ALLOWED', {
   status: 405,
+  title: 'Method not allowed',
   cause: 'The path does not accept this method.',
   fix: 'Use a method listed in `Allow`.'
 })
 
 export const REQUEST_TIMEOUT = defineError('BG_REQUEST_TIMEOUT', {
   status: 408,
+  title: 'Request Timeout',
   cause: 'The request body arrived too slowly.',
   fix: 'Send it faster, or in smaller requests.'
 })
@@ -160,12 +164,21 @@ export const LIMIT_REACHED = defineError('BG_LIMIT_REACHED', {
 
 export const PAYLOAD_TOO_LARGE = defineError('BG_PAYLOAD_TOO_LARGE', {
   status: 413,
+  title: 'Payload too large',
   cause: 'The body exceeds its size limit.',
   fix: 'Send a smaller body; on your own routes `bodyLimit` sets the limit.'
 })
 
+export const URI_TOO_LONG = defineError('BG_URI_TOO_LONG', {
+  status: 414,
+  title: 'URI too long',
+  cause: 'The path is longer than a payment can be bound to.',
+  fix: 'Shorten it to 1,024 characters.'
+})
+
 export const UNSUPPORTED_MEDIA_TYPE = defineError('BG_UNSUPPORTED_MEDIA_TYPE', {
   status: 415,
+  title: 'Unsupported media type',
   cause: 'The body has a content type or encoding that the operation does not accept.',
   fix: 'Send `Content-Type: application/json` without `Content-Encoding`.'
 })
@@ -205,6 +218,7 @@ export const SETTING_MISSING = defineError('BG_SETTING_MISSING', {
 
 export const UPSTREAM_FAILED = defineError('BG_UPSTREAM_FAILED', {
   status: 502,
+  title: 'Bad gateway',
   cause: 'The upstream could not be reached, closed the connection, or sent an invalid response. No payment was spent.',
   fix: 'Retry; the operator checks the upstream. `details` says what failed.'
 })
@@ -224,6 +238,7 @@ export const REQUEST_IN_PROGRESS = defineError('BG_REQUEST_IN_PROGRESS', {
 
 export const UPSTREAM_TIMEOUT = defineError('BG_UPSTREAM_TIMEOUT', {
   status: 504,
+  title: 'Gateway timeout',
   cause: 'The upstream did not respond in time. No payment was spent.',
   fix: 'Retry; `timeout` of the upstream sets the limit.'
 })

@@ -33,8 +33,8 @@ export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOp
     access: 'public',
     responses: {
       200: { description: "All measurements in Prometheus' text form.", mediaType: metrics.contentType },
-      401: { description: 'A key was sent, and it is not the admin key.' },
-      403: { description: 'The admin key is missing.' }
+      401: 'A key was sent, and it is not the admin key.',
+      403: 'The admin key is missing.'
     },
     async handle({ ctx }) {
       if (ctx.principal?.kind !== 'admin' && (isProduction || !isLocalCaller(ctx)))

@@ -139,7 +139,8 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
   /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
   readonly bodyLimit?: number
-  readonly responses: Readonly<Record<number, OperationResponse>>
+  /** By status; a text describes an error that is thrown, whose forms follow from its status. */
+  readonly responses: Readonly<Record<number, OperationResponse | string>>
   /**
    * Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem
    * goes out.
@@ -176,4 +177,10 @@ export function documented(
     if (text === undefined) throw new TypeError(`the operation ${operation.id} has no text`)
     return { ...operation, ...text }
   })
+}
+
+/** What the handler of an operation answers with a status; undefined for one that it does not declare, or only throws. */
+export function responseOf(operation: Pick<AnyOperation, 'responses'>, status: number): OperationResponse | undefined {
+  const response = operation.responses[status]
+  return typeof response === 'string' ? undefined : response
 }

@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox'
 import type { Context, Principal } from '../message/context.ts'
 import { GatewayError, methodNotAllowed, notFound, ValidationError } from '../operations/errors.ts'
 import { requireJson } from '../message/json-type.ts'
-import type { OperationResponse, AnyOperation, Result } from '../operations/operation.ts'
+import { responseOf, type OperationResponse, type AnyOperation, type Result } from '../operations/operation.ts'
 import { isStreamBody, type Reply } from '../message/reply.ts'
 import { isRoleEnough, neededRole, RoleRequired } from '../operations/roles.ts'
 import { Router } from './router.ts'
@@ -220,7 +220,7 @@ function toReply(mounted: Mounted, result: Result): Reply {
   if (result.body === null) return { status: result.status, headers, body: null }
   const { mediaType } = result
   if (mediaType !== undefined) {
-    if (mounted.operation.responses[result.status]?.also !== mediaType)
+    if (responseOf(mounted.operation, result.status)?.also !== mediaType)
       throw new TypeError(`operation ${mounted.operation.id} declares no ${mediaType}`)
     return { status: result.status, headers: ['Content-Type', mediaType, ...headers], body: ready(result.body) }
   }
@@ -250,7 +250,8 @@ function requireCaller(ctx: Context, operation: AnyOperation): void {
 
 function mount(operation: AnyOperation): Mounted {
   const write = new Map<number, { mediaType: string; write: Write }>()
-  for (const [status, response] of Object.entries(operation.responses)) write.set(Number(status), writerOf(response))
+  for (const [status, response] of Object.entries(operation.responses))
+    if (typeof response !== 'string') write.set(Number(status), writerOf(response))
   const { params, query, body, bodyOptional } = operation
   return {
     operation,

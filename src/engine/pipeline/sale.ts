@@ -8,6 +8,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const METERING_UNAVAILABLE = defineError('BG_METERING_UNAVAILABLE', {
   status: 503,
+  title: 'Metering unavailable',
   cause: 'The endpoint sells a balance, and the chain of its route has no `meter` that charges it.',
   fix: 'Add `meter` after `challenge` to the chain named in `message`; `boltgate check` warns about it.'
 })

@@ -9,6 +9,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const SANDBOX_DISABLED = defineError('BG_SANDBOX_DISABLED', {
   status: 403,
+  title: 'Sandbox disabled',
   cause: 'The payment provider of this gateway is not the sandbox, so it pays no invoices.',
   fix: 'Pay the invoice with a wallet.'
 })
@@ -39,8 +40,6 @@ const StateView = Type.Object(
   },
   { title: 'SandboxInvoiceState' }
 )
-
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
 /** What the operations of the providers need. */
 export interface ProviderOperations {
@@ -83,14 +82,11 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       body: Type.Object(ofInvoice),
       responses: {
         200: { description: 'The invoice is paid; paying it again gives the same preimage.', schema: Payment },
-        400: { description: 'Not an invoice, or one that has expired.', schema: ErrorBody },
-        401: { description: 'A key was sent, and it is not the admin key.' },
-        403: {
-          description: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
-          schema: ErrorBody
-        },
-        404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
-        503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }
+        400: 'Not an invoice, or one that has expired.',
+        401: 'A key was sent, and it is not the admin key.',
+        403: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+        404: 'Not an invoice of this sandbox.',
+        503: 'The sandbox cannot be asked at the moment.'
       },
       handle: async ({ body, ctx }) => {
         const payment = await sandboxFor(options, ctx).settle(body.invoice)
@@ -135,15 +131,12 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       }),
       responses: {
         200: { description: 'The invoice is as it was to be.', schema: StateView },
-        400: { description: 'Not an invoice, or the amount is not a part of it.', schema: ErrorBody },
-        401: { description: 'A key was sent, and it is not the admin key.' },
-        403: {
-          description: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
-          schema: ErrorBody
-        },
-        404: { description: 'Not an invoice of this sandbox.', schema: ErrorBody },
-        409: { description: 'It is paid, has expired, or has as much of its amount already.', schema: ErrorBody },
-        503: { description: 'The sandbox cannot be asked at the moment.', schema: ErrorBody }
+        400: 'Not an invoice, or the amount is not a part of it.',
+        401: 'A key was sent, and it is not the admin key.',
+        403: 'The sandbox is off, or the caller is neither on this machine nor the admin.',
+        404: 'Not an invoice of this sandbox.',
+        409: 'It is paid, has expired, or has as much of its amount already.',
+        503: 'The sandbox cannot be asked at the moment.'
       },
       handle: async ({ body, ctx }) => {
         const brought = await sandboxFor(options, ctx).bring(body.invoice, body.state, body.receivedSats ?? null)

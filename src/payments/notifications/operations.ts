@@ -7,7 +7,6 @@ import type { Notifications } from './service.ts'
 const BODY_LIMIT = 16_384
 
 const Received = Type.Object({ received: Type.Literal(true) })
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.Optional(Type.String()) })
 
 /** The receivers of providers' notifications (contract, Inbound provider webhook receivers; decision 163). */
 export function notificationOperations(notifications: Notifications): AnyOperation[] {
@@ -64,11 +63,11 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
         description: 'Taken in, or ignored: about something that is not known here, or said before.',
         schema: Received
       },
-      400: { description: 'It cannot be read.', schema: ErrorBody },
-      401: { description: 'It is not signed by the account that it is about.', schema: ErrorBody },
-      404: { description: 'The kind of provider in this place sends no notifications.' },
-      413: { description: 'Larger than 16 KiB.' },
-      503: { description: 'It cannot be written down at the moment: send it again.' }
+      400: 'It cannot be read.',
+      401: 'It is not signed by the account that it is about.',
+      404: 'The kind of provider in this place sends no notifications.',
+      413: 'Larger than 16 KiB.',
+      503: 'It cannot be written down at the moment: send it again.'
     },
     bodyLimit: BODY_LIMIT,
     handle: async ({ ctx, query }) => {

@@ -45,15 +45,9 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
           description: 'A payment was made, by the same rules as with `POST /api/payments`.',
           schema: CheckoutSessionView
         },
-        400: {
-          description:
-            'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.'
-        },
-        502: { description: 'The payment provider refused.' },
-        503: {
-          description:
-            'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
-        }
+        400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
+        502: 'The payment provider refused.',
+        503: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'checkout-session', ctx.idempotency)

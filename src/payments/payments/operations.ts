@@ -1,21 +1,14 @@
 import { Type } from 'typebox'
-import {
-  defineOperation,
-  documented,
-  type OperationResponse,
-  type AnyOperation
-} from '../../engine/operations/operation.ts'
+import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { paymentTexts } from './documented.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 
 // The forms of errors are the engine's; here stands what they mean.
-const unknown: OperationResponse = { description: "There is no such payment, or it is another account's." }
-const refused: OperationResponse = { description: 'The payment provider refused.' }
-const away: OperationResponse = {
-  description: 'The payment provider or the database is away. Retry-After says when to come back.'
-}
+const unknown = "There is no such payment, or it is another account's."
+const refused = 'The payment provider refused.'
+const away = 'The payment provider or the database is away. Retry-After says when to come back.'
 const correlation = {
   'X-Correlation-Id':
     'Comes back on the answer and stands in the log. 1 to 128 letters, digits, dots, colons, dashes and underscores.'
@@ -44,15 +37,9 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       body: PaymentInput,
       responses: {
         201: { description: 'The payment.', schema: PaymentView },
-        400: {
-          description:
-            'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.'
-        },
+        400: 'A field is not valid; or the amount does not fit its currency, the orderId is taken, no key of the payment provider is saved, or the account is not active.',
         502: refused,
-        503: {
-          description:
-            'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
-        }
+        503: 'The payment provider, the price feed or the database is away; nothing was made. Retry-After says when to come back.'
       },
       handle: async ({ ctx, body }) => {
         const { made, headers } = await payments.createOnce(merchantOf(ctx), body, 'payment', ctx.idempotency)
@@ -75,7 +62,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       params: byInvoice,
       responses: {
         200: { description: 'The payment as it is now.', schema: PaymentView },
-        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
+        400: 'The key of the provider that made the invoice is no longer saved.',
         404: unknown,
         502: refused,
         503: away
@@ -95,9 +82,9 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       params: byInvoice,
       responses: {
         200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
-        400: { description: 'The key of the provider that made the invoice is no longer saved.' },
+        400: 'The key of the provider that made the invoice is no longer saved.',
         404: unknown,
-        409: { description: 'Money has come, or is on its way; nothing was changed.' },
+        409: 'Money has come, or is on its way; nothing was changed.',
         502: refused,
         503: away
       },
@@ -153,7 +140,7 @@ function readings(
       params: byInvoice,
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
-        404: { description: 'There is no such payment.' },
+        404: 'There is no such payment.',
         503: away
       },
       handle: async ({ params }) => ({ status: 200, body: { status: await payments.status(params.invoiceId) } })

@@ -44,6 +44,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
   status: 400,
+  title: 'A payment with this orderId already exists',
   cause: 'A payment with this `orderId` exists; order ids are never reused.',
   fix: 'Read that payment with `GET /api/payments/order/{orderId}`, or use a new id.'
 })

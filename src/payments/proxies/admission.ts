@@ -22,6 +22,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const PROXY_PATH_NOT_ALLOWED = defineError('BG_PROXY_PATH_NOT_ALLOWED', {
   status: 403,
+  title: 'Path not allowed',
   cause: 'The proxy does not sell this path. Nothing was charged.',
   fix: 'The merchant sets `allowedPaths` and `blockedPaths`.'
 })

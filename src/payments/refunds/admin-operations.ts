@@ -12,8 +12,7 @@ import { LOOKED_UP_FOR } from './advice.ts'
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const RefundId = Type.Object({ refundId: Type.String() })
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
-const missing = { description: 'There is no such refund.', schema: ErrorBody }
+const missing = 'There is no such refund.'
 const visible = 'Must have a visible character.'
 
 /** Query of the administrator's list; out of range is clamped (decision 12). */
@@ -137,16 +136,9 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       body: SettlementInput,
       responses: {
         200: { description: 'The refund: confirmed, or failed with its amount free again.', schema: AdminRefund },
-        400: {
-          description: 'sent without providerRefundId, or not-sent with one.',
-          schema: Type.Object({ error: Type.String() })
-        },
+        400: 'sent without providerRefundId, or not-sent with one.',
         404: missing,
-        409: {
-          description:
-            'It is settled already; or it cannot be not-sent, since the provider took it or it may still be on its way. Nothing was changed.',
-          schema: ErrorBody
-        }
+        409: 'It is settled already; or it cannot be not-sent, since the provider took it or it may still be on its way. Nothing was changed.'
       },
       handle: async ({ ctx, params, body }) => ({
         status: 200,

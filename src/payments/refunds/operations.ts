@@ -9,9 +9,8 @@ import type { Refunds } from './service.ts'
 // Whatever is no id of ours is 404 like one that is not there (decision 10).
 const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
-const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: "There is no such refund, or it is another merchant's.", schema: ErrorBody }
-const away = { description: 'The payment provider did not say how the refund stands.' }
+const missing = "There is no such refund, or it is another merchant's."
+const away = 'The payment provider did not say how the refund stands.'
 
 /** `/api/refunds` in all its operations (contract, Refunds). */
 export function refundOperations(refunds: Refunds): AnyOperation[] {
@@ -35,8 +34,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
           description: "Created. It is pending when the provider's answer was lost: poll, and do not ask again.",
           schema: RefundView
         },
-        400: { description: 'Everything that makes a refund fail; an unknown invoice too. Nothing was sent.' },
-        503: { description: 'The payment provider cannot be asked at the moment. Nothing was sent.' }
+        400: 'Everything that makes a refund fail; an unknown invoice too. Nothing was sent.',
+        503: 'The payment provider cannot be asked at the moment. Nothing was sent.'
       },
       handle: async ({ ctx, body }) => {
         const merchant = merchantOf(ctx)
@@ -77,7 +76,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       params: InvoiceId,
       responses: {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
-        404: { description: "There is no such invoice, or it is another merchant's.", schema: ErrorBody }
+        404: "There is no such invoice, or it is another merchant's."
       },
       handle: async ({ ctx, params }) => ({
         status: 200,

@@ -38,9 +38,8 @@ const events = Type.Array(Type.Enum([ALL, ...WEBHOOK_EVENTS]), {
   description: 'What it is told of; `["*"]` for everything.'
 })
 const isActive = Type.Boolean({ description: 'false pauses it: what waits for it has failed, and can be sent again.' })
-const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: 'The account has no such endpoint.', schema: ErrorBody }
-const refused = { description: 'The address cannot be used, or there is no such event.' }
+const missing = 'The account has no such endpoint.'
+const refused = 'The address cannot be used, or there is no such event.'
 const byId = Type.Object({ endpointId: Type.String() })
 function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): EndpointView {
   return {
@@ -93,7 +92,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       responses: {
         201: { description: 'It is told of what happens from now on.', schema: NewEndpoint },
         400: refused,
-        403: { description: 'The plan allows no more endpoints.' }
+        403: 'The plan allows no more endpoints.'
       },
       handle: async ({ ctx, body }) => {
         const { endpoint, secret } = await endpoints.create(merchantOf(ctx), {
@@ -154,7 +153,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       params: byId,
       responses: {
         200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
-        400: { description: 'It is the first, and no webhook URL is set.', schema: ErrorBody },
+        400: 'It is the first, and no webhook URL is set.',
         404: missing
       },
       handle: async ({ ctx, params: { endpointId } }) => ({

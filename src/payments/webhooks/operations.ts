@@ -5,8 +5,7 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
-const ErrorBody = Type.Object({ error: Type.String() })
-const away = { description: 'The database is away. Retry-After says when to come back.' }
+const away = 'The database is away. Retry-After says when to come back.'
 
 /** The history of a merchant's webhooks, resending by hand (decision 161), and trying them (decision 305). */
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
@@ -22,7 +21,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       query: DeliveryQuery,
       responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
-        400: { description: 'endpoint, status or since is none.' },
+        400: 'endpoint, status or since is none.',
         503: away
       },
       handle: async ({ ctx, query }) => {
@@ -40,7 +39,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       params: Type.Object({ id: Type.String() }),
       responses: {
         200: { description: 'The delivery and what was sent.', schema: DeliverySentView },
-        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
+        404: "There is no such delivery, or it is another account's.",
         503: away
       },
       handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
@@ -59,8 +58,8 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
             'It is sent in a moment. One that waits for its next attempt is brought forward and goes on by its schedule; one that was delivered or has failed gets this one attempt.',
           schema: DeliveryView
         },
-        400: { description: 'No webhook URL is set; the endpoint is paused or was removed.', schema: ErrorBody },
-        404: { description: "There is no such delivery, or it is another account's.", schema: ErrorBody },
+        400: 'No webhook URL is set; the endpoint is paused or was removed.',
+        404: "There is no such delivery, or it is another account's.",
         503: away
       },
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
@@ -74,7 +73,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       summary: 'Send a signed test event to the first endpoint now, and see what it answers',
       responses: {
         200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
-        400: { description: 'No webhook URL is set.', schema: ErrorBody }
+        400: 'No webhook URL is set.'
       },
       handle: async ({ ctx }) => ({ status: 200, body: await webhooks.test(merchantOf(ctx), null) })
     })

@@ -18,7 +18,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       access: 'public',
       responses: {
         200: { description: 'The plans that anybody can buy.', schema: BitcoinPricingView },
-        503: { description: 'The price of bitcoin is not known at the moment. Retry-After says when to come back.' }
+        503: 'The price of bitcoin is not known at the moment. Retry-After says when to come back.'
       },
       handle: async () => ({ status: 200, body: await plans.pricing() })
     }),
@@ -41,14 +41,9 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
           description: 'The invoice. Once it is paid the month counts from then, or from the end of the one that runs.',
           schema: BitcoinSubscriptionView
         },
-        400: {
-          description: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.'
-        },
-        401: { description: "A key was sent, and is not a merchant's." },
-        503: {
-          description:
-            'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.'
-        }
+        400: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.',
+        401: "A key was sent, and is not a merchant's.",
+        503: 'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.'
       },
       handle: async ({ ctx, body }) => {
         const merchant = ctx.principal?.kind === 'merchant' ? ctx.principal.merchant : null

@@ -33,7 +33,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
       summary,
       responses: {
         303: { description: 'Done; the page at `Location` shows it.' },
-        404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) }
+        404: 'There is no such session.'
       },
       async handle({ params: { session } }) {
         if (!SESSION.test(session) || !(await sandbox[name](session, take)))

@@ -10,6 +10,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const BALANCE_USED_UP = defineError('BG_BALANCE_USED_UP', {
   status: 402,
+  title: 'Balance used up',
   cause: 'A metered response used up the balance while it was sent, and was cut off.',
   fix: 'Buy another bundle and send the request again.'
 })

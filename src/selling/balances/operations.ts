@@ -73,7 +73,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
   }
   const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
   const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
-  const missing = { description: 'There is no such balance.' }
+  const missing = 'There is no such balance.'
   return documented(balanceTexts, [
     defineOperation({
       id: 'getBalance',
@@ -90,8 +90,8 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
             'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second (decision 261).',
           schema: Standing
         },
-        401: { description: 'No credential of a payment was sent, or it is not genuine.' },
-        404: { description: 'No balance yet: the first metered request opens it. Or it expired long ago.' }
+        401: 'No credential of a payment was sent, or it is not genuine.',
+        404: 'No balance yet: the first metered request opens it. Or it expired long ago.'
       },
       handle: async ({ ctx }) => {
         const paymentHash = await challenges.proven(ctx.headers)

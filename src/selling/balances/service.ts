@@ -18,6 +18,7 @@ import { defineError } from '../../platform/system/errors.ts'
 
 const BALANCE_TOO_SMALL = defineError('BG_BALANCE_TOO_SMALL', {
   status: 400,
+  title: 'Beyond a balance',
   cause: 'A metered request may cost more than one bundle holds. Nothing was charged.',
   fix: 'Request less, such as with a smaller `max_tokens`; the operator can raise `bundle`.'
 })

@@ -16,7 +16,6 @@ export interface RevocationParts {
   isMerchant(merchantId: number): Promise<boolean>
 }
 
-const ErrorBody = Type.Object({ error: Type.String() })
 const Revoked = Type.Object(
   {
     issuedUntil: isoTime('What was issued up to this moment is refused; what is sold after it is good.')
@@ -41,7 +40,7 @@ const all = {
   }
 }
 const missing = (what: string) => ({
-  404: { description: `There is no such ${what}, or it is another account's.`, schema: ErrorBody }
+  404: `There is no such ${what}, or it is another account's.`
 })
 
 /**

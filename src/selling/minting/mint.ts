@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { MAX_PRICE_SATS } from '../../engine/checks/price.ts'
+import { URI_TOO_LONG } from '../../engine/operations/error-kinds.ts'
 import { LongError, RateLimited, Unavailable } from '../../engine/operations/errors.ts'
 import type { Invoice } from '../../lightning/codecs/bolt11.ts'
 import { paymentChallenge, paymentNetwork } from '../../lightning/payment-scheme/payment-challenge.ts'
@@ -28,12 +29,6 @@ import type {
 import { macaroonOf, sentAgain, wordingOf } from './wording.ts'
 import { defineError } from '../../platform/system/errors.ts'
 import { PRICE_FEED_UNAVAILABLE } from '../../lightning/money/prices.ts'
-
-const URI_TOO_LONG = defineError('BG_URI_TOO_LONG', {
-  status: 414,
-  cause: 'The path is longer than a payment can be bound to.',
-  fix: 'Shorten it to 1,024 characters.'
-})
 
 const CHALLENGES_UNAVAILABLE = defineError('BG_CHALLENGES_UNAVAILABLE', {
   status: 503,

@@ -98,7 +98,6 @@ const SettlementInput = Type.Object(
   },
   { title: 'SessionSettlement' }
 )
-const ErrorBody = Type.Object({ error: Type.String(), message: Type.String() })
 
 /** What the operations of sessions need. */
 export interface PrepaidOperationParts {
@@ -112,7 +111,7 @@ export interface PrepaidOperationParts {
 export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidOperationParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   const one = { description: 'The session as it stands.', schema: SessionView }
-  const missing = { description: 'There is no such session.', schema: ErrorBody }
+  const missing = 'There is no such session.'
   const found = async (id: string): Promise<PrepaidSession> => {
     const session = await store.find(id)
     if (session === null)
@@ -151,7 +150,7 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       path: '/api/admin/sessions/:sessionId/close',
       summary: 'Close a session and pay back what is left',
       params: Params,
-      responses: { 200: one, 404: missing, 409: { description: 'It is closed already.', schema: ErrorBody } },
+      responses: { 200: one, 404: missing, 409: 'It is closed already.' },
       handle: async ({ params: { sessionId } }) => {
         await found(sessionId)
         if (!(await refunds.close(sessionId, 'operator')))
@@ -170,9 +169,9 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       body: RefundInput,
       responses: {
         200: one,
-        400: { description: 'The invoice cannot take the refund.', schema: ErrorBody },
+        400: 'The invoice cannot take the refund.',
         404: missing,
-        409: { description: 'The refund was sent, or may have been.', schema: ErrorBody }
+        409: 'The refund was sent, or may have been.'
       },
       handle: async ({ params, body }) => ({
         status: 200,
@@ -190,7 +189,7 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       responses: {
         200: one,
         404: missing,
-        409: { description: 'It is settled, or may still be on its way.', schema: ErrorBody }
+        409: 'It is settled, or may still be on its way.'
       },
       handle: async ({ params, body }) => ({
         status: 200,

@@ -82,7 +82,6 @@ const ClaimForm = Type.Object({
     Type.String({ description: 'Where it is there, the form is shown again with these values and nothing is claimed.' })
   )
 })
-const LongRefusal = Type.Object({ error: Type.String(), message: Type.String() })
 
 /**
  * A form that needs nobody's credential: its token is all the authority there is, so other sites cannot forge what they
@@ -193,8 +192,8 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
           mediaType: HTML_TYPE
         },
         404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
-        413: { description: 'Larger than 64 KiB.', schema: LongRefusal },
-        415: { description: 'It is no form.', schema: LongRefusal },
+        413: 'Larger than 64 KiB.',
+        415: 'It is no form.',
         502: {
           description: 'A page from which the same can be sent again: the store did not make the order.',
           mediaType: HTML_TYPE
@@ -260,8 +259,8 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
           mediaType: HTML_TYPE
         },
         404: { description: 'A page that says that the address opens no order.', mediaType: HTML_TYPE },
-        413: { description: 'Larger than the body may be.', schema: LongRefusal },
-        415: { description: 'It is no form.', schema: LongRefusal }
+        413: 'Larger than the body may be.',
+        415: 'It is no form.'
       },
       async handle({ params: { slug }, query: { claimToken }, ctx }) {
         requireForm(ctx.headers)

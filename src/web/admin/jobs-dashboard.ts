@@ -22,13 +22,9 @@ const JobsQuery = Type.Object({
   )
 })
 
-const refused = Type.Object({ error: Type.String(), message: Type.String() })
 const keyAnswers = {
-  401: { description: 'The admin key is missing or wrong.', schema: refused },
-  429: {
-    description: 'Too many failed authentication attempts from this address; `Retry-After` says when.',
-    schema: refused
-  }
+  401: 'The admin key is missing or wrong.',
+  429: 'Too many failed authentication attempts from this address; `Retry-After` says when.'
 }
 const headers = { 'X-Admin-Key': 'The admin key, where no cookie stands for it.' }
 
@@ -87,11 +83,8 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       params: JobParams,
       responses: {
         303: { description: 'It waits for its run; the jobs of its queue are at `Location`.' },
-        403: { description: 'A browser was made to ask for it by another site.', schema: refused },
-        404: {
-          description: 'No job of the queue with this id has failed.',
-          schema: Type.Object({ error: Type.String() })
-        },
+        403: 'A browser was made to ask for it by another site.',
+        404: 'No job of the queue with this id has failed.',
         ...keyAnswers
       },
       async handle({ params: { queue, id } }) {

@@ -116,10 +116,7 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
       params: JobParams,
       responses: {
         204: { description: 'It waits for its run.' },
-        404: {
-          description: 'No job of the queue with this id has failed.',
-          schema: Type.Object({ error: Type.String() })
-        }
+        404: 'No job of the queue with this id has failed.'
       },
       handle: async ({ params: { queue, id } }) => {
         if (!(await jobs.retry(queue, id))) throw new ShortError(RESOURCE_NOT_FOUND, 'Failed job not found')

@@ -27,14 +27,10 @@ const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', ch
 const MerchantId = Type.Object({ merchantId: Type.String({ 'x-judged': true }) })
 const PendingId = Type.Object({ id: Type.String() })
 
-const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: 'There is no such merchant.', schema: ErrorBody }
-const taken = { description: 'Another merchant has this email address.', schema: ErrorBody }
-const refused = {
-  description: 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.',
-  schema: ErrorBody
-}
-const pendingMissing = { description: 'There is no such pending subscription.', schema: ErrorBody }
+const missing = 'There is no such merchant.'
+const taken = 'Another merchant has this email address.'
+const refused = 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.'
+const pendingMissing = 'There is no such pending subscription.'
 /** Whatever is wrong with a callback URL is `{error}`, its type too (decision 1). */
 const refuse = (error: ValidationError): GatewayError =>
   error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
@@ -253,11 +249,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
             'A new account with its key, shown this once; or the account that the subscription was linked to.',
           schema: Type.Union([CreatedMerchant, LinkedMerchant])
         },
-        400: {
-          description:
-            'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',
-          schema: ErrorBody
-        },
+        400: 'It was processed already, a provider key is blank, or the callback URL cannot be used. It stays as it was.',
         404: pendingMissing
       },
       handle: async ({ params, body }) => {
@@ -276,7 +268,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       bodyOptional: true,
       responses: {
         204: { description: 'Rejected.' },
-        400: { description: 'It was processed already.', schema: ErrorBody },
+        400: 'It was processed already.',
         404: pendingMissing
       },
       handle: async ({ params, body }) => {

@@ -109,7 +109,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
             'Events named `status` whose data is `{"status": "…"}`: one at once, one at each change; it ends after paid, expired and refunded.',
           mediaType: 'text/event-stream'
         },
-        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+        404: 'There is no such payment.'
       },
       async handle({ params }) {
         const found = await find(params.payToken)
@@ -134,7 +134,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       params: PayToken,
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },
-        404: { description: 'There is no such payment.', schema: Type.Object({ error: Type.String() }) }
+        404: 'There is no such payment.'
       },
       async handle({ params }) {
         const found = await find(params.payToken)
@@ -153,10 +153,8 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       params: PayToken,
       responses: {
         303: { description: 'Paid, or it could not be paid any more; the page at `Location` shows which.' },
-        403: {
-          description: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.'
-        },
-        404: { description: 'There is no such payment, or the sandbox did not make its invoice.' }
+        403: 'The caller is not on this machine. Other callers pay with POST /sandbox/pay and the admin key.',
+        404: 'There is no such payment, or the sandbox did not make its invoice.'
       },
       async handle({ ctx, params }) {
         const found = await find(params.payToken)

@@ -60,7 +60,7 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
           description: 'The key, shown this once.',
           schema: Type.Object({ merchantId: Type.Integer(), apiKey: Type.String(), regeneratedAt: isoTime() })
         },
-        409: { description: 'It was fetched or replaced already.', schema: Type.Object({ error: Type.String() }) }
+        409: 'It was fetched or replaced already.'
       },
       handle: async ({ ctx }) => {
         const issued = await firstKeys.take(merchantOf(ctx))

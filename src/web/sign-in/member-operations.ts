@@ -41,9 +41,8 @@ const Invitation = Type.Object(
 )
 
 const MemberId = Type.Object({ memberId: Type.String({ pattern: '^[1-9][0-9]{0,8}$' }) })
-const ErrorBody = Type.Object({ error: Type.String() })
-const missing = { description: 'The account has no such member.', schema: ErrorBody }
-const lastOwner = { description: 'It would leave the account without an owner.', schema: ErrorBody }
+const missing = 'The account has no such member.'
+const lastOwner = 'It would leave the account without an owner.'
 const common = { tag: 'Merchant', access: 'merchant' } as const
 const read = { use: 'merchant-api', chain: 'settings-read' } as const
 const write = { use: 'merchant-api', chain: 'settings-write' } as const
@@ -72,7 +71,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       body: Invitation,
       responses: {
         201: { description: 'Invited; a link was mailed.', schema: MemberView },
-        409: { description: 'The address is a member already, or there are too many.', schema: ErrorBody }
+        409: 'The address is a member already, or there are too many.'
       },
       handle: async ({ ctx, body }) => {
         const member = await members.invite(merchantOf(ctx), body.email, body.role)

@@ -31,7 +31,7 @@ export interface SignInOperationParts {
 
 const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
-const away = { description: 'The database is away. Retry-After says when to come back.' }
+const away = 'The database is away. Retry-After says when to come back.'
 const common = { tag: 'Sign-in', access: 'public' } as const
 /** Longest form that is read, in bytes: an address and what stands around it. */
 const MOST_FORM = 4096

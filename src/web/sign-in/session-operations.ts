@@ -32,10 +32,9 @@ const ListedSessionView = Type.Object(
   { title: 'ListedSession' }
 )
 
-const away = { description: 'The database is away. Retry-After says when to come back.' }
-const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
-const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
-const otherSite = { description: 'Another site asked.', schema: LongBody }
+const away = 'The database is away. Retry-After says when to come back.'
+const nobody = 'Nobody is signed in, or the session has ended.'
+const otherSite = 'Another site asked.'
 const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
 const reading = { use: 'pages', chain: 'session' } as const
 const changing = { use: 'pages', chain: 'session-write' } as const
@@ -96,7 +95,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         204: { description: 'Ended.' },
         401: nobody,
         403: otherSite,
-        404: { description: 'There is no such session.', schema: Type.Object({ error: Type.String() }) },
+        404: 'There is no such session.',
         503: away
       },
       async handle({ ctx, params }) {
@@ -119,7 +118,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         204: { description: 'Gone there: the cookie is a new one.' },
         401: nobody,
         403: otherSite,
-        404: { description: 'Not a member of it.', schema: Type.Object({ error: Type.String() }) },
+        404: 'Not a member of it.',
         503: away
       },
       async handle({ ctx, body }) {

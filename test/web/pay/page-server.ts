@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
 import { GatewayError } from '../../../src/engine/operations/errors.ts'
-import type { AnyOperation, Result } from '../../../src/engine/operations/operation.ts'
+import { responseOf, type AnyOperation, type Result } from '../../../src/engine/operations/operation.ts'
 import { isStreamBody, type Reply, type StreamBody, type StreamSink } from '../../../src/engine/message/reply.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Router } from '../../../src/engine/pipeline/router.ts'
@@ -139,7 +139,7 @@ export class PageWorld {
       } as never)) as Result & { readonly body: Reply['body'] }
       return new PageAnswer(
         status,
-        ['Content-Type', found.value.responses[status]?.mediaType ?? 'application/json', ...headers],
+        ['Content-Type', responseOf(found.value, status)?.mediaType ?? 'application/json', ...headers],
         body
       )
     } catch (error) {

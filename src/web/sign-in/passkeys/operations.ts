@@ -115,13 +115,11 @@ const PasskeyView = Type.Object(
   { title: 'Passkey' }
 )
 
-const away = { description: 'The database is away. Retry-After says when to come back.' }
-const LongBody = Type.Object({ error: Type.String(), message: Type.String() })
-const ErrorBody = Type.Object({ error: Type.String() })
-const nobody = { description: 'Nobody is signed in, or the session has ended.', schema: LongBody }
-const otherSite = { description: 'Another site asked, or no person is signed in.', schema: LongBody }
-const none = { description: 'The person has no such passkey.', schema: ErrorBody }
-const impossible = { description: 'Browsers make no passkeys for the address of this gateway.', schema: LongBody }
+const away = 'The database is away. Retry-After says when to come back.'
+const nobody = 'Nobody is signed in, or the session has ended.'
+const otherSite = 'Another site asked, or no person is signed in.'
+const none = 'The person has no such passkey.'
+const impossible = 'Browsers make no passkeys for the address of this gateway.'
 const common = { tag: 'Sign-in', access: 'public' } as const
 const bySession = { ...common, headers: { Cookie: 'The session, as signing in set it.' } } as const
 const reading = { use: 'pages', chain: 'session' } as const
@@ -212,7 +210,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
             page: Type.String({ description: "Where to go on, below the gateway's own address, such as `console`." })
           })
         },
-        401: { description: 'It proves nothing here, or it was removed.', schema: LongBody },
+        401: 'It proves nothing here, or it was removed.',
         403: otherSite,
         503: away
       },
@@ -312,10 +310,10 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       body: Type.Object({ name: Name, credential: Creation }),
       responses: {
         201: { description: 'Added; the person is told by mail.', schema: PasskeyView },
-        400: { description: 'It is no new passkey of this browser’s.', schema: LongBody },
+        400: 'It is no new passkey of this browser’s.',
         401: nobody,
         403: otherSite,
-        409: { description: 'It was added already, or there are too many.', schema: ErrorBody },
+        409: 'It was added already, or there are too many.',
         503: away
       },
       async handle({ ctx, body }) {

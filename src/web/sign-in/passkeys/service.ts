@@ -19,12 +19,14 @@ import { defineError } from '../../../platform/system/errors.ts'
 
 const PASSKEY_REFUSED = defineError('BG_PASSKEY_REFUSED', {
   status: 400,
+  title: 'Passkey refused',
   cause: 'The passkey response is expired, was started in another session, or is for another origin.',
   fix: 'Start again within five minutes, at the address in `publicUrl`.'
 })
 
 const PASSKEYS_IMPOSSIBLE = defineError('BG_PASSKEYS_IMPOSSIBLE', {
   status: 409,
+  title: 'No passkeys here',
   cause: 'Browsers create passkeys only for host names over https, and for localhost.',
   fix: 'Set `server.publicUrl` to the https address that people use.'
 })
