@@ -15,7 +15,7 @@ const SPEAKING = [
   'plugins/*.ts',
   'test/**/*.ts',
   'benchmarks/**/*.{ts,md}',
-  'docs/*.md',
+  'docs/**/*.md',
   '*.md',
   'gateway.yaml'
 ]
