@@ -97,16 +97,19 @@ export class JobTable {
           select job.id
           from unnest(
             ${wants.map(want => want.queue)}::text[], ${wants.map(want => want.most)}::int[],
-            ${wants.map(want => RANK[want.slowest])}::int[], ${wants.map(want => want.perGroup?.quick ?? -1)}::int[],
-            ${wants.map(want => want.perGroup?.others ?? -1)}::int[]) want (queue, most, slowest, quick, others)
+            ${wants.map(want => RANK[want.slowest])}::int[], ${wants.map(want => want.perGroup?.quick ?? null)}::int[],
+            ${wants.map(want => want.perGroup?.others ?? null)}::int[]) want (queue, most, slowest, quick, others)
+          cross join lateral (
+            select array_agg(group_id) filter (where places >= want.quick) as full_if_quick,
+              array_agg(group_id) filter (where places >= want.others) as full_if_not
+            from (
+              select group_id, count(*) as places from jobs
+              where queue = want.queue and state = 'running' and group_id is not null and next_at > now()
+              group by group_id) busy) groups
           cross join lateral (
             select id from jobs job
             where queue = want.queue and ended_at is null and next_at <= now() and pace >= want.slowest
-              and (want.quick < 0 or group_id is null or (
-                select count(*) from jobs busy
-                where busy.queue = want.queue and busy.group_id = job.group_id and busy.state = 'running'
-                  and busy.next_at > now()
-              ) < case when pace > 0 then want.quick else want.others end)
+              and (group_id = any(case when pace > 0 then full_if_quick else full_if_not end)) is not true
             order by pace desc, created_at limit want.most for update skip locked) job))
         returning id, queue, data, runs, pace)
       select claimed.*, (
