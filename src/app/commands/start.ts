@@ -22,7 +22,7 @@ import { endAtLatest, endSoon } from '../cli/end.ts'
 import { logged } from './explain.ts'
 import { awaitsFirstWork, FirstWork } from './first-work.ts'
 import { FIRST_STORE, forSale, hasWallet } from './for-sale.ts'
-import { needsRestart } from '../../engine/config/restart.ts'
+import { needsRestart } from '../../engine/config/effective.ts'
 import type { Output } from '../cli/output.ts'
 import { superviseWorkers } from '../cli/workers.ts'
 

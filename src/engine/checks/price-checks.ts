@@ -1,7 +1,6 @@
 import type { CallPrices } from './call-prices.ts'
 import type { ReadEntry } from './chains.ts'
-import { formatNames, quote, type Path } from '../config/diagnose.ts'
-import type { Findings } from '../config/findings.ts'
+import { formatNames, quote, type Path, type Findings } from '../config/diagnose.ts'
 import { isTable, type FieldSelector } from './price.ts'
 import type { RouteConfig } from '../config/schema.ts'
 

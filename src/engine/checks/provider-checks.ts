@@ -1,5 +1,4 @@
-import { formatNames, quote, type Path } from '../config/diagnose.ts'
-import type { Findings } from '../config/findings.ts'
+import { formatNames, quote, type Path, type Findings } from '../config/diagnose.ts'
 import type { ReadEntry } from './chains.ts'
 import { isFree } from './price.ts'
 import { sellsCalls } from './sale.ts'

@@ -1,6 +1,5 @@
 import { internalPlugin, type ReadEntry } from './chains.ts'
-import { didYouMean, formatNames, nearest, quote, type Path } from '../config/diagnose.ts'
-import type { Findings } from '../config/findings.ts'
+import { didYouMean, formatNames, nearest, quote, type Path, type Findings } from '../config/diagnose.ts'
 import { leastReservedMsat, type MeterConfig } from './meter.ts'
 import type { FoundReference } from '../config/read.ts'
 import { checkPrice } from './price-checks.ts'

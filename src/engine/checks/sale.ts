@@ -1,6 +1,5 @@
-import { quote, type Path } from '../config/diagnose.ts'
+import { quote, type Path, type Findings } from '../config/diagnose.ts'
 import type { ReadEntry } from './chains.ts'
-import type { Findings } from '../config/findings.ts'
 import { isFree, type PriceConfig } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import type { WhenConfig } from '../sections/when.ts'

@@ -1,6 +1,5 @@
 import { isPostgresUrl, PostgresUrlError, readPostgresUrl } from '../../platform/system/postgres-url.ts'
-import { formatNames } from '../config/diagnose.ts'
-import type { Findings } from '../config/findings.ts'
+import { formatNames, type Findings } from '../config/diagnose.ts'
 import { factsOf, type PlacedProvider } from './provider-checks.ts'
 import type { FileConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'

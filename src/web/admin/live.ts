@@ -1,6 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { effective } from '../../engine/config/effective.ts'
-import { needsRestart } from '../../engine/config/restart.ts'
+import { effective, needsRestart } from '../../engine/config/effective.ts'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'

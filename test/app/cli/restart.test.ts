@@ -1,5 +1,5 @@
 import t from 'tap'
-import { needsRestart } from '../../../src/engine/config/restart.ts'
+import { needsRestart } from '../../../src/engine/config/effective.ts'
 import { defaultYaml, loadText } from '../../support/gateway.ts'
 
 t.test(

@@ -103,7 +103,7 @@ t.test('the loader imports nothing of the gateway but what the system room knows
     'config/load',
     'config/read',
     'config/schema',
-    'config/findings',
+    'config/diagnose',
     'checks/route-checks',
     'checks/settings-checks',
     'checks/sale',

@@ -1,0 +1,178 @@
+import { access } from 'node:fs/promises'
+import type { Path, Findings } from '../config/diagnose.ts'
+import type { FoundReference } from '../config/read.ts'
+import type { PlacedRoute } from '../config/resolve.ts'
+import type { FileConfig, PluginFacts } from '../config/schema.ts'
+import type { ProviderFacts } from '../sections/lightning.ts'
+import type { UpstreamConfig, UrlUpstreamConfig } from '../sections/upstream.ts'
+import type { ReadEntry } from './chains.ts'
+import {
+  checkCallSchemes,
+  checkKeys,
+  checkNames,
+  checkOperatorKey,
+  checkSessionProvider,
+  placedProviders
+} from './provider-checks.ts'
+import { checkChain, checkDuplicates, checkFreeSiblings, checkReferences, checkRoute } from './route-checks.ts'
+import { sells } from './sale.ts'
+import {
+  checkBilling,
+  checkDatabase,
+  checkLargeHeads,
+  checkProduction,
+  checkProxyUrl,
+  checkSettings,
+  checkState,
+  checkWorkers
+} from './settings-checks.ts'
+
+/** A file as checks see it: read by its schema, with chains, upstreams and routes resolved. */
+export interface ReadFile {
+  readonly config: FileConfig
+  /** As it was parsed, before the schema's defaults. */
+  readonly written: unknown
+  readonly chains: ReadonlyMap<string, readonly ReadEntry[]>
+  /** Plugins whose settings are known. */
+  readonly plugins: readonly PluginFacts[]
+  readonly references: readonly FoundReference[]
+  readonly names: Readonly<Record<FoundReference['kind'], readonly string[]>>
+  readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
+  readonly routes: readonly PlacedRoute[]
+  readonly providers: readonly ProviderFacts[] | undefined
+  readonly internals: readonly string[] | undefined
+}
+
+/** One check. It runs where nothing is wrong in the parts that it `needs`, whose values then have their schema's types. */
+interface Check {
+  readonly needs?: ReadonlyArray<keyof FileConfig>
+  run(file: ReadFile, findings: Findings): void | Promise<void>
+}
+
+const isSold = ({ route }: PlacedRoute, { chains }: ReadFile): boolean => sells(route, chains.get(route.chain) ?? [])
+
+const CHECKS: readonly Check[] = [
+  {
+    run: ({ names, references }, findings) => {
+      checkReferences(references, names, findings)
+    }
+  },
+  {
+    run({ chains, config, plugins }, findings) {
+      for (const [name, chain] of chains)
+        if (Object.hasOwn(config.chains ?? {}, name) && findings.isSound(['chains', name]))
+          checkChain(chain, plugins, findings)
+    }
+  },
+  ...simple(['server', 'state', 'database'], checkWorkers),
+  ...simple(['database'], checkDatabase),
+  ...simple(['state'], checkState),
+  ...simple(['server'], checkProxyUrl),
+  ...simple(['server', 'routes'], checkLargeHeads),
+  ...simple([], checkSettings),
+  ...simple([], checkBilling),
+  {
+    needs: ['mode', 'server', 'secrets', 'database', 'lightning', 'prices', 'storefront', 'billing'],
+    run: ({ config, providers, written }, findings) => {
+      checkProduction(config, placedProviders(config, written), providers, findings)
+    }
+  },
+  {
+    run: ({ routes }, findings) => {
+      checkDuplicates(routes, findings)
+    }
+  },
+  {
+    run({ chains, internals, routes }, findings) {
+      for (const { route, index } of routes) {
+        // A chain with a problem of its own may lack the very entry that a route is judged by.
+        const chain = findings.isSound(['chains', route.chain]) ? chains.get(route.chain) : undefined
+        checkRoute(route, index, chain, internals, findings)
+      }
+    }
+  },
+  {
+    run: (file, findings) => {
+      checkFreeSiblings(
+        file.routes.map(placed => ({ ...placed, isSold: isSold(placed, file) })),
+        findings
+      )
+    }
+  },
+  {
+    needs: ['lightning'],
+    run: ({ config, providers, written }, findings) => {
+      const placed = placedProviders(config, written)
+      const kinds = (providers ?? []).map(({ name }) => name)
+      checkNames(placed, kinds, findings)
+      checkKeys(placed, providers, findings)
+    }
+  },
+  {
+    needs: ['lightning', 'payment'],
+    run: ({ chains, config, providers, routes, written }, findings) => {
+      checkSessionProvider(config, placedProviders(config, written), providers, routes, findings)
+      checkCallSchemes(config, routes, chains, findings)
+    }
+  },
+  {
+    needs: ['lightning'],
+    run: (file, findings) => {
+      const { config, providers, routes, written } = file
+      const sold = routes.filter(placed => isSold(placed, file)).map(({ route }) => route)
+      checkOperatorKey(config, placedProviders(config, written), providers, sold, findings)
+    }
+  },
+  {
+    async run({ routes, upstreams }, findings) {
+      // A named upstream is checked where it stands, not again for every route that uses it.
+      for (const { route, index } of routes)
+        if (route.upstream.kind === 'url' && route.upstream.name === undefined)
+          await checkFiles(route.upstream, ['routes', index, 'upstream'], findings)
+      for (const [name, upstream] of Object.entries(upstreams))
+        await checkFiles(upstream, ['upstreams', name], findings)
+    }
+  }
+]
+
+function simple(needs: Check['needs'] & {}, check: (config: FileConfig, findings: Findings) => void): Check[] {
+  return [
+    {
+      needs,
+      run: ({ config }, findings) => {
+        check(config, findings)
+      }
+    }
+  ]
+}
+
+/** Runs every check whose parts are sound; what is wrong is added to `findings`. */
+export async function runChecks(file: ReadFile, findings: Findings): Promise<void> {
+  for (const { needs = [], run } of CHECKS) if (needs.every(key => findings.isSound([key]))) await run(file, findings)
+}
+
+/** The files that an upstream names must be readable, and TLS settings need an https address. */
+async function checkFiles(upstream: UpstreamConfig & { kind: 'url' }, path: Path, findings: Findings): Promise<void> {
+  if (upstream.tls === undefined) return
+  if (upstream.url.startsWith('http:'))
+    findings.report(
+      'BG_CONFIG_CONFLICT',
+      [...path, 'tls'],
+      'found tls beside a plain http address; allowed: tls beside an https address',
+      'key'
+    )
+  for (const key of ['ca', 'cert', 'key'] as const) {
+    const file = upstream.tls[key]
+    if (file === undefined) continue
+    try {
+      await access(file)
+    } catch {
+      // The reason matters little to the reader: the file is not there for this process.
+      findings.report(
+        'BG_CONFIG_FILE',
+        [...path, 'tls', key],
+        'found a file that cannot be read; allowed: the path of a readable PEM file, seen from this file'
+      )
+    }
+  }
+}
