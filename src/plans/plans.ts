@@ -112,7 +112,7 @@ function capWords(caps: ListedCaps['free']): string[] {
 }
 
 function webhookWords({ webhookEndpoints }: ListedCaps['free']): string {
-  // The webhook URL is one of them, and there whatever the number (decision 346).
+  // The webhook URL is one of them, and there whatever the number (decision 79).
   return webhookEndpoints > 1 ? `Up to ${count(webhookEndpoints)} webhook endpoints` : '1 webhook endpoint'
 }
 

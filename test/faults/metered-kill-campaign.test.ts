@@ -1,7 +1,7 @@
 /**
  * One of two gateways on one PostgreSQL is killed again and again while clients use balances through both. Nothing may
- * be billed twice, and what was served and not billed stays under the bound of decision 261. The short form runs in the
- * suite; for the long one say how many kills:
+ * be billed twice, and what was served and not billed stays under a 32nd part of the deposits or what was
+ * reserved, whichever is more. The short form runs in the suite; for the long one say how many kills:
  *
  *   METERED_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/metered-kill-campaign.test.ts
  */

@@ -1,7 +1,7 @@
 /**
  * A gateway is killed again and again while clients open, use, top up and close prepaid sessions through it. Each
- * deposit must count once, each refund go out once, and what was served and not billed stays under the bound of decision
- * 261. On PostgreSQL a second gateway goes on beside it; on the embedded database there is one, which is started anew.
+ * deposit must count once, each refund go out once, and what was served and not billed stays under a 32nd part
+ * of the deposits or what was reserved, whichever is more. On PostgreSQL a second gateway goes on beside it; on the embedded database there is one, which is started anew.
  * The short form runs in the suite; for the long one say how many kills:
  *
  *   SESSION_KILLS=50 TEST_DATABASE_URL=postgres://… TAP_TIMEOUT=9000 node test/faults/session-kill-campaign.test.ts
@@ -229,7 +229,7 @@ t.test(
         if (page.length < 100) return rows
       }
     }
-    // Also those whose gateway died with the request on its way: another looks them up after a minute (decision 273).
+    // Also those whose gateway died with the request on its way: another looks them up after a minute.
     const paidBack = async (): Promise<Row[] | null> => {
       const all = await listed<Row>('/api/admin/sessions')
       const isEnded = (row: Row): boolean => row.refund.status === 'confirmed' || row.refund.status === 'skipped'

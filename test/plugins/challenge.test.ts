@@ -97,7 +97,7 @@ t.test('what was sent is in the database before it is sent', async t => {
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
   const row = await s.challenges.find(decodeInvoice(invoice).paymentHash)
   if (row === null) throw new Error('there is no row')
-  // With what is made again of it (decision 248).
+  // With what is made again of it.
   t.match(sentAgain(row, s.challenges.keys), {
     source: 'route',
     service: 'boltgate:0',

@@ -66,7 +66,7 @@ const columns: CsvColumns<AuditEntry> = {
   id: ({ id }) => id
 }
 
-/** `GET /api/merchant/audit` and `GET /api/admin/audit` (decision 323). */
+/** `GET /api/merchant/audit` and `GET /api/admin/audit`. */
 export function auditOperations(store: SqlAuditStore): AnyOperation[] {
   const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
     const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }

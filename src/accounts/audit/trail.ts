@@ -13,7 +13,7 @@ export interface AuditTrailParts {
   readonly log: Log
 }
 
-/** Writes changes down before they are made, and how they ended (decision 323). */
+/** Writes changes down before they are made, and how they ended. */
 export class AuditTrail implements Trail {
   readonly #parts: AuditTrailParts
 

@@ -262,7 +262,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
   })
 }
 
-/** `PUT …/colour`: what people see who pay this merchant in a browser (decision 314). */
+/** `PUT …/colour`: what people see who pay this merchant in a browser. */
 function colourOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,

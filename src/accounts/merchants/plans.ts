@@ -72,7 +72,7 @@ export interface PlanCaps {
   readonly challengesPerMonth: number | null
   /** Satoshis for one challenge. */
   readonly maxPriceSats: number | null
-  /** Webhook endpoints, the callback URL among them (decision 346). */
+  /** Webhook endpoints, the callback URL among them (decision 79). */
   readonly webhookEndpoints: number
 }
 

@@ -15,7 +15,7 @@ export interface MerchantPrincipal {
   /** The merchant's id as text: what counters and logs go by, so that a new key does not reset limits (decision 32). */
   readonly id: string
   readonly merchant: Merchant
-  /** What may be done: keys act as owner, and those that only read as viewer (decision 320). */
+  /** What may be done: keys act as owner, and those that only read as viewer. */
   readonly role: Role
   readonly by: Actor
 }

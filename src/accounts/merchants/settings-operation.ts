@@ -97,7 +97,7 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
   }
 }
 
-/** Of the sealed text, which is another one each time that the same key is sealed (decision 353). */
+/** Of the sealed text, which is another one each time that the same key is sealed. */
 function versionOf(key: Merchant['primaryKey']): string | null {
   return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }

@@ -278,7 +278,7 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
   else findings.report('BG_CONFIG_CONFLICT', [...path, 'meter'], `found a meter, but ${found}`, 'key')
 }
 
-/** A bundle bears at least one request at each of its prices, or it would be paid for nothing (decision 370). */
+/** A bundle bears at least one request at each of its prices, or it would be paid for nothing. */
 function checkBundle(meter: MeterConfig, path: Path, findings: Findings): void {
   const least = leastReservedMsat(meter)
   if (typeof meter.bundle !== 'number' || least <= meter.bundle * 1000) return

@@ -9,7 +9,7 @@ export const ROLE_REQUIRED = defineError('BG_ROLE_REQUIRED', {
   fix: 'An owner of the account changes the role; `required_role` is the one needed.'
 })
 
-/** What somebody may do with an account, least first: each may also do what those before it may (decision 320). */
+/** What somebody may do with an account, least first: each may also do what those before it may. */
 export const ROLES = Object.freeze(['viewer', 'editor', 'owner'] as const)
 export type Role = (typeof ROLES)[number]
 

@@ -149,7 +149,7 @@ export class Snapshot implements ExchangeEvents {
   /**
    * The route of a request. A preflight comes to a route that names OPTIONS, else to that of the request which it
    * announces, if pages may call that one. Any other that happens to take it must not grant what the announced one does
-   * not (decision 392).
+   * not (decision 6).
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
     const router = this.#routerOf(ctx.host)

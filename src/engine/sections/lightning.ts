@@ -72,7 +72,7 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-/** One provider, or several in the order in which they are asked (decision 293). */
+/** One provider, or several in the order in which they are asked. */
 const slot = (side: string, kinds: readonly ProviderFacts[]) =>
   List(provider(side, kinds), {
     default: [{ kind: 'sandbox' }],

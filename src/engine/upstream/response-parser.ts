@@ -20,7 +20,7 @@ export const MAX_HEAD = 64 * 1024
 export const MAX_FIELDS = 1_000
 /**
  * Bytes of a body that are handed over at once. More may lie here after a pause, and what is sold by the byte can be ended
- * between two pieces alone (decision 260).
+ * between two pieces alone.
  */
 export const MAX_PIECE = 64 * 1024
 /** Bytes of a line that tells the size of a chunk, extensions included. */

@@ -113,7 +113,7 @@ const UNITS: Readonly<Record<string, bigint>> = Object.freeze({
  * Decodes an invoice in lower or upper case, without a `lightning:` in front.
  * @param options.signature what is checked of it. `recover` finds the payee's public key, which takes a third of a millisecond and
  *   fails for half of all wrong ones, the others being a signature of some other key; `named` checks it where the invoice names its
- *   payee (field n), and leaves `payee` null where it does not (decision 381); `none` leaves it unchecked
+ *   payee (field n), and leaves `payee` null where it does not; `none` leaves it unchecked
  * @param options.zeroAmount `true` admits an amount of zero, which some write where the payer is to choose, and reads it as none
  * @throws InvoiceError
  */

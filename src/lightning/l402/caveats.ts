@@ -90,7 +90,7 @@ export function serviceCaveat(name: string, isMetered = false): string {
   return `${name}${isMetered ? BALANCE_TIER : ':0'}`
 }
 
-/** The value of `services` for the deposits of sessions: a payment for one is good for nothing else (decision 271). */
+/** The value of `services` for the deposits of sessions: a payment for one is good for nothing else (decision 257). */
 export function depositService(name: string): string {
   return `${name}${DEPOSIT_TIER}`
 }

@@ -8,7 +8,7 @@ import { NothingSent } from './provider-call.ts'
 const FAILURES = 5
 /**
  * Milliseconds until the first try; doubled after each try that fails. A host that says at once that nobody is there is
- * tried soon, since the try costs nobody anything (decision 295); one that lets its callers wait, or does half of what it
+ * tried soon, since the try costs nobody anything; one that lets its callers wait, or does half of what it
  * is asked, is left alone for longer.
  */
 const PAUSES = Object.freeze({

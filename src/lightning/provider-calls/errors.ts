@@ -25,7 +25,7 @@ export const PROVIDER_UNAVAILABLE = defineError('BG_PROVIDER_UNAVAILABLE', {
 
 const PAYOUT_UNCERTAIN = defineError('BG_PAYOUT_UNCERTAIN', {
   cause: 'The response to a payout was lost, so its outcome is unknown.',
-  fix: 'None needed: the gateway looks it up and never sends it twice. After days an administrator can settle it (decision 209).'
+  fix: 'None needed: the gateway looks it up and never sends it twice. After days an administrator can settle it.'
 })
 
 /**

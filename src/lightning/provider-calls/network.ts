@@ -4,8 +4,8 @@ import type { Charge, KeyVerdict } from '../providers/provider.ts'
 
 /**
  * On which network invoices are made. Money of a test network is worth nothing, and a payer's wallet of another network
- * cannot pay at all: a key of another network than the gateway sells on is told by its check, and an invoice of one goes to
- * nobody (decision 375).
+ * cannot pay at all: a key of another network than the gateway sells on fails its check, and an invoice of one is never
+ * sent.
  */
 
 /** What nodes call their network, with what their invoices then name. */

@@ -9,7 +9,7 @@ export interface InOrder<Next> {
 
 /**
  * Has the first do it who can: one whose breaker is open, whose budget is used up, who does not answer, or who refuses
- * the key itself is passed over (decision 293). The first two throw at once, without a call, which is why nobody is
+ * the key itself is passed over. The first two throw at once, without a call, which is why nobody is
  * asked beforehand. What a provider says of the request itself is the answer, as it would be at any other.
  *
  * @throws what the last one threw where it is the only one; else the error with the shortest wait

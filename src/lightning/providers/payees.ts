@@ -32,7 +32,7 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** How invoices may be made for an account before anybody asks for them (decision 246). */
+/** How invoices may be made for an account before anybody asks for them. */
 export interface InvoicesAhead {
   /** Names account and key: what was made with one key is never handed out for an account that has another by now. */
   readonly account: string

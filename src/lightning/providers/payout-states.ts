@@ -85,7 +85,7 @@ export function afterUnknown<R extends PaidOut>(refund: R, now: number): R {
 /**
  * What a provider knows of a refund, of what it found; null for nothing. Nodes know a payment by its invoice alone: a
  * failure that ended before the refund was made is that of an earlier refund to the same invoice, and says nothing of a
- * request whose answer was lost (decision 393).
+ * request whose answer was lost (decision 57).
  */
 export function ownPayout(refund: PaidOut, found: Payout | null): Payout | null {
   const isEarlier =

@@ -25,10 +25,10 @@ const NAMED = /^([a-z][a-z0-9-]*):(?!\/\/)(\S+)$/
 const ANY_TEXT = '0'.repeat(40)
 
 /**
- * The keys of an account in a slot, in the account's own order, which is that in which its providers are asked (decision
- * 294). Where the slot has one provider the text is its key, whatever it holds. Where it has several, the text holds one
- * key for each that the account uses, with white space between them: an address says by its form for whom it is, and
- * before any other stands its kind, as in `strike:…`, unless only one kind can mean it. Of each kind there is one key.
+ * The keys of an account in a slot, in the account's own order, which is that in which its providers are asked. Where
+ * the slot has one provider the text is its key, whatever it holds. Where it has several, the text holds one key for
+ * each that the account uses, with white space between them: an address says by its form for whom it is, and before any
+ * other stands its kind, as in `strike:…`, unless only one kind can mean it. Of each kind there is one key.
  * @throws SlotKeysError
  */
 export function readSlotKeys<Seat extends KeyedSeat>(

@@ -293,8 +293,7 @@ export function woken(state: PollState, account: string, now: number): PollState
 }
 
 /**
- * A provider answers again that was away: accounts that rest for it are asked again at once, from where they were left
- * (decision 295).
+ * A provider answers again that was away: accounts that rest for it are asked again at once, from where they were left.
  */
 export function recovered(state: PollState, accounts: ReadonlySet<string>, now: number): PollState {
   const turns = Object.entries(state.turns).filter(([account, { fault }]) => fault === 'away' && accounts.has(account))

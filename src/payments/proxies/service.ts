@@ -318,7 +318,7 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
   })
 }
 
-/** @throws ShortError 400 for a balance that bears no request (decision 370) */
+/** @throws ShortError 400 for a balance that bears no request */
 function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: number): void {
   const least = leastReservedMsat(meterOf(meter, bundle))
   if (typeof bundle === 'number' && least > bundle * 1000)

@@ -66,7 +66,7 @@ const endpointRows: Records<WebhookEndpoint> = records({
 })
 
 /**
- * The webhook endpoints of accounts beside their first ones, which are the contract's webhook URLs (decision 345). What
+ * The webhook endpoints of accounts beside their first ones, which are the contract's webhook URLs. What
  * is written for one goes to the address and with the secret that it has when it is sent.
  */
 export class WebhookEndpoints {
@@ -113,7 +113,7 @@ export class WebhookEndpoints {
       const [row] = await sql<
         Array<{ held: number }>
       >`select count(*)::int as held from webhook_endpoints where merchant_id = ${merchant.id}`
-      // The first one has its place whether or not it is set (decision 346).
+      // The first one has its place whether or not it is set (decision 79).
       const limit = merchants.caps(merchant).webhookEndpoints
       if (limit !== null && (row?.held ?? 0) + 1 >= limit) throw webhookEndpointsUsedUp(merchant, limit)
       await sql`insert into webhook_endpoints ${sql(endpointRows.write(sql, endpoint))}`

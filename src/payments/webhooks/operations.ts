@@ -7,7 +7,7 @@ import type { Webhooks } from './service.ts'
 
 const away = 'The database is away. Retry-After says when to come back.'
 
-/** The history of a merchant's webhooks, resending by hand (decision 161), and trying them (decision 305). */
+/** The history of a merchant's webhooks, resending by hand (decision 161), and trying them. */
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   return documented(webhookTexts, [

@@ -298,7 +298,7 @@ export class Webhooks {
 
   /**
    * Sends a test event to an endpoint now, null for the first, signed as every other, and tells what came of it. It is
-   * no delivery: nothing is kept of it, and it is not sent again (decision 305).
+   * no delivery: nothing is kept of it, and it is not sent again.
    * @throws ShortError 400 without a webhook URL, 404 for an endpoint that the account does not have
    */
   async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {

@@ -39,7 +39,7 @@ export function youngCollector(): CollectYoung {
  *   offers; and whatever such a dead literal points to, such as the bytes of a head, is kept and copied until the next
  *   full collection. With this a minor collection under load takes 1.4 ms in the place of 10, and copies next to
  *   nothing.
- * - Compiled code is kept while the process rests (decision 385). Some seconds after the last request V8 collects twice
+ * - Compiled code is kept while the process rests. Some seconds after the last request V8 collects twice
  *   to make the process small, and with the garbage goes code: the next 20,000 requests take two to three times as
  *   long. It still collects then, but keeps the code, and the pages that it will need again.
  */

@@ -55,7 +55,7 @@ const EVENT_REST = 16_384
 
 /**
  * One request that takes from a balance: what it reserved grows while its response flows, as far as the balance has it,
- * and is settled once, however it ends. Where nothing is left the response is ended (decision 260).
+ * and is settled once, however it ends. Where nothing is left the response is ended.
  */
 export class MeteredRequest {
   readonly #parts: MeteredParts
@@ -316,7 +316,7 @@ export class MeteredRequest {
 
   /**
    * Settles a request that is over. A failed upstream is paid nothing. A client that left, or asked for more than the
-   * gateway passes on, is charged where the upstream has its request: the work is done (decision 259).
+   * gateway passes on, is charged where the upstream has its request: the work is done.
    */
   done({ delivered, source, error }: Outcome): void {
     if (this.#isSettled) return

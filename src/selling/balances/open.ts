@@ -21,7 +21,7 @@ export interface OpenBalancesParts {
   readonly prices: Quotes
 }
 
-/** How long entries and ended balances are kept (decision 261). */
+/** How long entries and ended balances are kept. */
 const ENTRIES_KEPT = 90 * 86_400_000
 const BALANCES_KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000

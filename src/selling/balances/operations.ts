@@ -87,7 +87,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       responses: {
         200: {
           description:
-            'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second (decision 261).',
+            'How it stands, with all that this gateway has charged; others may have charged more in the last tenth of a second.',
           schema: Standing
         },
         401: 'No credential of a payment was sent, or it is not genuine.',

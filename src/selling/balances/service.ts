@@ -207,7 +207,7 @@ export class Balances {
   }
 
   /**
-   * Refuses what a fresh balance could not bear either: another one would be paid for nothing (decision 370). A session
+   * Refuses what a fresh balance could not bear either: another one would be paid for nothing. A session
    * can be topped up for it.
    */
   async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {

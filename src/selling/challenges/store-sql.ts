@@ -320,7 +320,7 @@ export class SqlChallengeStore implements ChallengeStore {
     // Each by its own index (migration 0031), and by the rows' places, so that no other index is read for them. What
     // somebody else holds is left for another time: nobody waits for the purge, and it waits for nobody.
     const unpaid = await this.#purge('unpaid', unpaidBefore, limit, sql`scheme is null and settled_at is null`)
-    // Paid at its provider and never shown: somebody may ask for it (decision 281). Few, so they need no index of their own.
+    // Paid at its provider and never shown: somebody may ask for it. Few, so they need no index of their own.
     const settled =
       unpaid === limit
         ? 0

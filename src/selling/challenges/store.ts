@@ -24,9 +24,9 @@ export interface NewChallenge {
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
-  /** What was asked where that was no bitcoin, such as `USD 0.002`; null for satoshis (decision 252). */
+  /** What was asked where that was no bitcoin, such as `USD 0.002`; null for satoshis. */
   readonly price: string | null
-  /** What a price server was asked for the price, as a digest; null where none was (decision 254). */
+  /** What a price server was asked for the price, as a digest; null where none was. */
   readonly asked: string | null
   /** `sha-256=:…:` of the challenged body, or null. */
   readonly digest: string | null
@@ -63,7 +63,7 @@ export interface StoredPaymentChallenge {
 }
 
 /**
- * How macaroon and `request`, half of what a challenge says, come again (decision 248): made anew from the row and the
+ * How macaroon and `request`, half of what a challenge says, come again: made anew from the row and the
  * keys, or as they were sent.
  */
 export type Wording = RemadeWording | KeptWording
@@ -75,7 +75,7 @@ export interface RemadeWording {
   readonly caveatPath: string | null
 }
 
-/** Rows that an idempotency key hands out again have this, and all that were written before decision 248. */
+/** Rows that an idempotency key hands out again have this, and those of versions that made no wording again. */
 export interface KeptWording {
   /** Standard base64, as the L402 line carries it; never empty. */
   readonly macaroon: string

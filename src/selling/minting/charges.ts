@@ -18,7 +18,7 @@ export interface OpenChallenges {
   readonly merchantId: number | null
   /**
    * A time, in milliseconds since the epoch, before which no charge of theirs was made. One that was made ahead is older than
-   * its challenge, but never by more than the challenge had left then (decision 246).
+   * its challenge, but never by more than the challenge had left then.
    */
   readonly since: number
 }

@@ -59,8 +59,8 @@ const PROVIDER_MS = 20_000
 const REFUSED_MS = 600_000
 
 /**
- * Invoices for challenges: checked against the price, from the provider, or from a stock of those that were made ahead
- * (decision 246). Such a one is nobody's until it is handed out: it has no row, and one that never is was never seen.
+ * Invoices for challenges: checked against the price, from the provider, or from a stock of those that were made ahead.
+ * Such a one is nobody's until it is handed out: it has no row, and one that never is was never seen.
  */
 export class Invoicing {
   readonly #parts: InvoicingParts
@@ -124,7 +124,7 @@ export class Invoicing {
     if (ahead === null || !FIXED.has(offer.source)) return null
     const payable = payableSeconds(offer)
     const { amountSats, tokenValiditySeconds, description } = offer
-    // It is made for twice as long, and must not outlive the token (decision 217).
+    // It is made for twice as long, and must not outlive the token.
     if (2 * payable > tokenValiditySeconds || ahead.isLeftAlone()) return null
     return this.#stock.take({
       key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${description}`,

@@ -20,7 +20,7 @@ export interface FreeCallsParts {
 export type FreeCall = LimitVerdict | null
 
 /**
- * The calls of a route that cost nothing, by whoever asks, in a window that begins with the first (decision 255). They
+ * The calls of a route that cost nothing, by whoever asks, in a window that begins with the first. They
  * are counted on the shared state; without it there are none, and the request is asked to pay.
  */
 export class FreeCalls {

@@ -45,7 +45,7 @@ declare module '../../engine/message/context.ts' {
     readonly source: ChallengeSource
     /** The most satoshis that fiat may come to; left out where nobody has said. */
     readonly mostSats?: number
-    /** What a price server was asked, as a digest; null where none was (decision 254). */
+    /** What a price server was asked, as a digest; null where none was. */
     readonly asked: string | null
     /** Value of the services caveat: `<name>:0`, and `<name>:1` of what is metered (decisions 113 and 257). */
     readonly service: string

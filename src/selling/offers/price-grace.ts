@@ -32,7 +32,7 @@ export interface AskedPrice {
 // Other processes take a change some seconds later, and sell at the price before it until then.
 const SPREAD = 120_000
 
-/** Whether a payment is of the very price. Fiat is compared as fiat, however its worth has moved (decision 252). */
+/** Whether a payment is of the very price. Fiat is compared as fiat, however its worth has moved. */
 export function isOfPrice(
   asked: Pick<AskedPrice, 'amountSats' | 'fiat'>,
   amountSats: number | null,

@@ -88,7 +88,7 @@ function termsOf(amount: number | FiatText, grace: PriceGrace | null): PriceTerm
 
 /**
  * What a price server named. When it named something else before, nobody knows; so what was paid for the same question
- * is taken for the grace from when it was asked of the payer, who had it from the server then (decision 254).
+ * is taken for the grace from when it was asked of the payer, who had it from the server then.
  */
 function askedTerms(
   amount: number | FiatText,

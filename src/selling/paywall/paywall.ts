@@ -60,7 +60,7 @@ const HOLDER_BYTES = 12
 
 /**
  * A 402 that a person can pay: the page of a challenge, and what its browser gets once the invoice has been paid
- * (decisions 310 to 312). The page never learns a preimage and needs none: the gateway hears of the payment from its
+ * (decisions 310 and 311). The page never learns a preimage and needs none: the gateway hears of the payment from its
  * provider, and takes the pass that it gave to this one browser for the credential. Everything fails closed: without a
  * genuine pass, a payment that is known and an offer that it buys, the response is the 402 of everybody.
  */

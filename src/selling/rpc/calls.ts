@@ -48,7 +48,7 @@ interface Edit {
 
 /**
  * The paid calls of one POST, from the moment at which they are let through: what their upstream says decides what
- * becomes of each payment (decision 264), and receipts are put where the results are.
+ * becomes of each payment, and receipts are put where the results are.
  */
 export class CallsUnderWay {
   readonly #rules: SaleRules

@@ -37,7 +37,7 @@ export interface EarningsQuery {
  * then it is read where it stands, so sums are never late.
  */
 const LAG = 120_000
-/** Milliseconds that sums by hour are kept; those by day and month are kept for ever (decision 349). */
+/** Milliseconds that sums by hour are kept; those by day and month are kept for ever. */
 export const HOURS_KEPT = 90 * 86_400_000
 /** Milliseconds of sales that one statement adds. */
 const AT_ONCE = 6 * 3_600_000

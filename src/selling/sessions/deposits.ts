@@ -21,7 +21,7 @@ interface DepositParts {
 
 /**
  * The challenge of a deposit that was paid: known, unedited, and with its preimage. One that is shown after its end is
- * good where its provider has the money (decision 281). @throws Unavailable where that cannot be known
+ * good where its provider has the money. @throws Unavailable where that cannot be known
  */
 export async function paidDeposit(
   parts: DepositParts,

@@ -44,7 +44,7 @@ export function isDue(session: PrepaidSession, now: number): boolean {
 }
 
 /**
- * Satoshis to send: what is left, less what its routing fee may be, which the client pays (decision 273). 0 where the
+ * Satoshis to send: what is left, less what its routing fee may be, which the client pays. 0 where the
  * fee may take all of it. `payout` is what the provider can do; null while it is not configured.
  */
 export function amountToSend(session: PrepaidSession, payout: Capabilities['payout'] | null): number {

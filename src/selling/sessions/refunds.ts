@@ -66,7 +66,7 @@ const LOOK = 60_000
  * Ends sessions: closes them first, so that nothing more is spent from them, and then pays back what is left. The row says
  * so before the provider is asked. What was certainly not sent is sent again later, until it is sent, its invoice expires or
  * is refused too often, or an operator settles it. What is uncertain is looked up, and sent again where that cannot pay
- * twice (decisions 273 and 340).
+ * twice (decision 340).
  */
 export class SessionRefunds {
   readonly #parts: SessionRefundsParts
@@ -101,7 +101,7 @@ export class SessionRefunds {
 
   /**
    * Refunds a closed session where that is due, and returns the state of its refund as its client is told it: one that
-   * is not known to be sent is `failed`, since the protocol has no word for it (decision 273). Never sends twice: while
+   * is not known to be sent is `failed`, since the protocol has no word for it. Never sends twice: while
    * another gateway sends it, this waits for the outcome.
    */
   async refund(id: string): Promise<SessionRefund> {

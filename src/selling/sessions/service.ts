@@ -296,7 +296,7 @@ export class PrepaidSessions {
     })
   }
 
-  /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client (decision 362). */
+  /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client. */
   #refuseRevoked(id: string): void {
     if (this.#parts.challenges.verifier.fit.isPaymentRevoked(id))
       throw new SessionActionRefused(

@@ -49,7 +49,7 @@ export interface LegacyRefused {
   readonly reason: string
 }
 
-/** A good credential whose balance cannot bear the request: 402 with a fresh challenge (decision 258). */
+/** A good credential whose balance cannot bear the request: 402 with a fresh challenge. */
 export interface UsedUp {
   readonly kind: 'used-up'
   readonly scheme: RequestPayment['scheme']

@@ -10,7 +10,7 @@ import type { Issued, Merchants } from '../../accounts/merchants/service.ts'
 import { firstKeyTexts } from './documented.ts'
 
 /**
- * The first API key of an account that was made for a subscription (decision 324): its owner fetches it, once. It takes the
+ * The first API key of an account that was made for a subscription: its owner fetches it, once. It takes the
  * place of the one that the approval showed to the operator; who had that one already keeps it by not asking here.
  */
 export class FirstKeys {

@@ -20,7 +20,7 @@ export interface LinkMailFacts {
   readonly reason: LinkReason
 }
 
-/** The mail with a sign-in link (decisions 170 and 321). Its address is a secret of the reader's. */
+/** The mail with a sign-in link (decision 170). Its address is a secret of the reader's. */
 export function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFacts): Mail {
   const where = oneLine(new URL(publicUrl).host)
   const account = oneLine(name)

@@ -47,7 +47,7 @@ const common = { tag: 'Merchant', access: 'merchant' } as const
 const read = { use: 'merchant-api', chain: 'settings-read' } as const
 const write = { use: 'merchant-api', chain: 'settings-write' } as const
 
-/** `/api/merchant/members` in all its operations (decisions 320 and 321). */
+/** `/api/merchant/members` in all its operations. */
 export function memberOperations(members: Members): AnyOperation[] {
   return documented(memberTexts, [
     defineOperation({

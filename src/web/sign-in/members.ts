@@ -43,7 +43,7 @@ const memberRows: Records<AccountMember> = records({
 })
 
 /**
- * The members of accounts (decisions 320 and 321). What changes one is a transaction under the lock of the account, so
+ * The members of accounts. What changes one is a transaction under the lock of the account, so
  * that of two owners who remove each other one stays. A new role counts from the member's next request on; whoever is
  * removed is signed out.
  */

@@ -35,7 +35,7 @@ const OTHERS = 'other addresses'
 const MOST_BROWSER = 200
 
 /**
- * Writes sign-ins, sign-outs and failed attempts to the audit log (decision 323), never with a key or a token. No method
+ * Writes sign-ins, sign-outs and failed attempts to the audit log, never with a key or a token. No method
  * rejects: an audit log that cannot be written must not lock anyone out.
  */
 export class SignInRecord {

@@ -78,7 +78,7 @@ const SEEN_EVERY = 5 * 60_000
 const MOST_BROWSER = 200
 
 /**
- * Who is signed in (decisions 170, 321 and 322). What a session may do is read anew for each request: the person's role in the
+ * Who is signed in (decisions 170 and 322). What a session may do is read anew for each request: the person's role in the
  * account, whether the key it was opened with still stands, whether the address is an operator's.
  */
 export class Sessions implements BrowserSessions {

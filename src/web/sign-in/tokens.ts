@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 /** Milliseconds for which a link can be used (decision 170). */
 export const LINK_LIFE = 15 * 60_000
 
-/** Milliseconds for which the link of an invitation can be used (decision 321). */
+/** Milliseconds for which the link of an invitation can be used. */
 export const INVITATION_LIFE = 3 * 24 * 3_600_000
 
 /** Milliseconds in which the ceremony of a passkey ends: a reader has to find a phone or a key. */

@@ -1,4 +1,4 @@
-/** Sign-ins, sign-outs and failed sign-ins in the audit log (decision 323). */
+/** Sign-ins, sign-outs and failed sign-ins in the audit log. */
 import t from 'tap'
 import { SignInRecord } from '../../../src/web/sign-in/record.ts'
 import { asPerson, cookieOf, sessionOf } from '../../web/console/session.ts'

@@ -312,43 +312,40 @@ void t.test('a refused key or a provider that is away holds up no other account'
   )
 })
 
-void t.test(
-  'what is awaited of a host that was away is asked for as soon as it answers again (decision 295)',
-  async t => {
-    const made = await polling(t)
-    const { primary, clock, payments, poller } = made
-    Object.assign(primary, { hostOf: (key: Secret<string> | null) => `${key?.reveal() ?? ''}.example` })
-    const [acme, rival] = [
-      await made.merchant({ primaryApiKey: new Secret('acme') }),
-      await made.merchant({ primaryApiKey: new Secret('rival') })
-    ]
-    const payment = await made.pay(acme)
-    await made.pay(rival)
-    const polled = poller()
-    await run(polled)
-    primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
-    await made.minute(polled)
-    primary.fault = new ProviderUnavailable('left alone', 55, undefined, 'open')
-    clock.advance(6_000)
-    for (let time = 0; time < 2; time++) await made.minute(polled)
-    t.same(await made.memory('primary').resting(), { refused: 0, away: 2 })
-    const listed = primary.listings.length
-    primary.fault = null
-    primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
-    await run(polled)
-    t.equal(primary.listings.length, listed, 'while it rests nobody is asked')
-    t.equal(await polled.recovered('nobody.example'), false)
-    t.equal(await polled.recovered('acme.example'), true)
-    await run(polled)
-    t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
-    t.same(
-      primary.listings.slice(listed).map(({ key }) => key),
-      ['acme'],
-      'another host is still away'
-    )
-    t.equal(await polled.recovered('acme.example'), false, 'once')
-  }
-)
+void t.test('what is awaited of a host that was away is asked for as soon as it answers again', async t => {
+  const made = await polling(t)
+  const { primary, clock, payments, poller } = made
+  Object.assign(primary, { hostOf: (key: Secret<string> | null) => `${key?.reveal() ?? ''}.example` })
+  const [acme, rival] = [
+    await made.merchant({ primaryApiKey: new Secret('acme') }),
+    await made.merchant({ primaryApiKey: new Secret('rival') })
+  ]
+  const payment = await made.pay(acme)
+  await made.pay(rival)
+  const polled = poller()
+  await run(polled)
+  primary.fault = new ProviderUnavailable('away', 5, undefined, 'network')
+  await made.minute(polled)
+  primary.fault = new ProviderUnavailable('left alone', 55, undefined, 'open')
+  clock.advance(6_000)
+  for (let time = 0; time < 2; time++) await made.minute(polled)
+  t.same(await made.memory('primary').resting(), { refused: 0, away: 2 })
+  const listed = primary.listings.length
+  primary.fault = null
+  primary.settled.set('acme', [{ chargeId: payment.chargeId, state: paid(clock.now()) }])
+  await run(polled)
+  t.equal(primary.listings.length, listed, 'while it rests nobody is asked')
+  t.equal(await polled.recovered('nobody.example'), false)
+  t.equal(await polled.recovered('acme.example'), true)
+  await run(polled)
+  t.equal((await payments.get(acme, payment.invoiceId)).status, 'paid')
+  t.same(
+    primary.listings.slice(listed).map(({ key }) => key),
+    ['acme'],
+    'another host is still away'
+  )
+  t.equal(await polled.recovered('acme.example'), false, 'once')
+})
 
 void t.test('an account whose key is refused (decision 179)', async t => {
   const made = await polling(t)

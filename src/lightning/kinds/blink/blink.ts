@@ -103,7 +103,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     })
   }
 
-  /** Blink signs with a secret that it does not tell: the address that it calls holds a token instead (decision 269). */
+  /** Blink signs with a secret that it does not tell: the address that it calls holds a token instead. */
   async subscribe(
     key: Secret<string>,
     url: string,

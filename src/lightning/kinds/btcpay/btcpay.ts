@@ -94,7 +94,7 @@ interface Place {
 
 /**
  * A store of a BTCPay Server, by its Greenfield API: each charge is an invoice of the store that is paid over Lightning
- * alone, and its id is BTCPay's (decision 285). Refunds are paid by the Lightning node of the store, where the key may use it.
+ * alone, and its id is BTCPay's. Refunds are paid by the Lightning node of the store, where the key may use it.
  *
  * Known gaps; the API was read in BTCPay's source at 2.4, and no server was tried:
  * - it counts the time of an invoice in whole minutes;

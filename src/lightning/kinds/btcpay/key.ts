@@ -24,7 +24,7 @@ const form: AddressKeyForm<'store' | 'key'> = {
   optional: []
 }
 
-/** Reads `btcpay+https://host/path?store=…&key=…`, or `btcpay+http://…` for one without TLS (decision 266). @throws AddressKeyError */
+/** Reads `btcpay+https://host/path?store=…&key=…`, or `btcpay+http://…` for one without TLS. @throws AddressKeyError */
 export function readBtcpayKey(text: string): BtcpayKey {
   const { origin, base, parameters } = readAddressKey(text, form)
   const { store = '', key = '' } = parameters

@@ -71,7 +71,7 @@ const BEFORE_SENDING = new Set<number>([205, 206, 207, CLN_CODES.badParameters])
 const MAX_WARNING = 300
 
 /**
- * A Core Lightning node of its owner's, over clnrest. The key is its address with a rune (decision 266); the id of a
+ * A Core Lightning node of its owner's, over clnrest. The key is its address with a rune; the id of a
  * charge is its payment hash (decision 116). The rune needs the methods `invoice`, `listinvoices`, `waitanyinvoice` and
  * `getinfo`; for refunds also `listpays`, `xpay` and, before version 24.11, `pay`.
  *

@@ -26,7 +26,7 @@ const form: AddressKeyForm<'ca' | 'rune'> = {
 const NAME = 'cln'
 
 /**
- * Reads `clnrest://host:port?ca=…&rune=…` (decision 266): `ca` is base64url of the node's ca.pem and may be left out
+ * Reads `clnrest://host:port?ca=…&rune=…`: `ca` is base64url of the node's ca.pem and may be left out
  * where a public authority signed the certificate; `clnrest+http://` is for a node without TLS. @throws AddressKeyError
  */
 export function readClnKey(text: string): ClnKey {

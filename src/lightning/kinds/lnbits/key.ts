@@ -18,7 +18,7 @@ const form: AddressKeyForm<'key'> = {
   optional: []
 }
 
-/** Reads `lnbits+https://host/path?key=…`, or `lnbits+http://…` for one without TLS (decision 266). @throws AddressKeyError */
+/** Reads `lnbits+https://host/path?key=…`, or `lnbits+http://…` for one without TLS. @throws AddressKeyError */
 export function readLnbitsKey(text: string): LnbitsKey {
   const { origin, base, parameters } = readAddressKey(text, form)
   const { key = '' } = parameters

@@ -88,7 +88,7 @@ interface Place {
 
 /**
  * LNbits, one wallet of somebody's instance. The key is its address with the wallet's invoice key, or with its admin key,
- * which refunds need (decision 266); the id of a charge is its payment hash (decision 116).
+ * which refunds need; the id of a charge is its payment hash (decision 116).
  *
  * Known gaps; tried at 1.6:
  * - LNbits gives the preimage of a paid invoice to anybody who knows its hash, so that a preimage alone shows less here

@@ -35,7 +35,7 @@ const MAX_CHARS = 2_048
 
 /**
  * Reads a Lightning address (LUD-16), an LNURL (LUD-01) or `lnurlp://` (LUD-17). Behind `+` stands how the server is called,
- * as in other keys (decision 266); plain HTTP is for hosts of the operator's. @throws AddressKeyError
+ * as in other keys; plain HTTP is for hosts of the operator's. @throws AddressKeyError
  */
 export function readLnurlKey(text: string): LnurlKey {
   const place = readPlace(text)

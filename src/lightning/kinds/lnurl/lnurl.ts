@@ -85,7 +85,7 @@ interface Made {
 
 /**
  * A Lightning address, or an LNURL to pay (LUD-06, -16), whose server says whether an invoice was paid (LUD-21): it only
- * receives. The key is the address itself (decision 276); the id of a charge is its payment hash (decision 116). Where is
+ * receives. The key is the address itself; the id of a charge is its payment hash (decision 116). Where is
  * asked whether it was paid is kept in our database and shown to nobody, since the preimage stands there afterwards.
  *
  * Known gaps:

@@ -22,8 +22,8 @@ const form: AddressKeyForm<'password' | 'webhook'> = {
 }
 
 /**
- * Reads `phoenixd://host:port?password=…&webhook=…`, or `phoenixd+https://…` for one behind TLS; `webhook` may be left out
- * (decision 266). @throws AddressKeyError
+ * Reads `phoenixd://host:port?password=…&webhook=…`, or `phoenixd+https://…` for one behind TLS; `webhook` may be left out.
+ * @throws AddressKeyError
  */
 export function readPhoenixdKey(text: string): PhoenixdKey {
   const { origin, base, parameters } = readAddressKey(text, form)

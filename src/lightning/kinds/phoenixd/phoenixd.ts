@@ -98,7 +98,7 @@ interface Place {
 }
 
 /**
- * phoenixd, ACINQ's node for servers, by its HTTP API. The key is its address with its password (decision 266); the id of
+ * phoenixd, ACINQ's node for servers, by its HTTP API. The key is its address with its password; the id of
  * a charge is its payment hash (decision 116). The limited password is enough to receive; refunds need the full one.
  *
  * Known gaps; the API was read in phoenixd's source at 0.8, and no server was tried:

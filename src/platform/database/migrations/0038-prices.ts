@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Prices that are no satoshis (decision 252): what a challenge's price was named as, what was asked of a price server for
+ * Prices that are no satoshis: what a challenge's price was named as, what was asked of a price server for
  * it, and former prices by their text, so that `10` and `USD 0.002` stand beside each other.
  */
 export const prices: Migration = {

@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Invoices of Lightning addresses, with where their servers say whether they were paid (decision 276). Two addresses may
+ * Invoices of Lightning addresses, with where their servers say whether they were paid. Two addresses may
  * hand out one invoice: each is asked of its own.
  */
 export const lnurlCharges: Migration = {

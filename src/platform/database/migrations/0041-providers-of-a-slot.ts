@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * A slot may have several providers (decision 293): each has a row of its own for where its poller stands, and for where
+ * A slot may have several providers: each has a row of its own for where its poller stands, and for where
  * an account's notifications were registered, under the name that invoices are kept under.
  */
 export const providersOfASlot: Migration = {

@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Webhook endpoints of an account beside its first one, which stays in its own row (decision 345). What was written for
+ * Webhook endpoints of an account beside its first one, which stays in its own row. What was written for
  * one keeps its id when the endpoint is gone, so there is no reference; null is the first.
  */
 export const webhookEndpoints: Migration = {

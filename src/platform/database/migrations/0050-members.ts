@@ -2,7 +2,7 @@ import type { Migration } from '../migrations.ts'
 
 /**
  * People, what they are in which account, and sessions that belong to a person, to an API key, or to the admin key
- * (decisions 320 to 322). Who is signed in while this runs signs in anew: sessions had no person.
+ * (decision 322). Who is signed in while this runs signs in anew: sessions had no person.
  *
  * Each account has its address's person as an owner, however the account was made or readdressed, so the database itself
  * sees to it. With a membership its sessions and links end.

@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Who changed what (decision 323). A row is written before the change and gets its status afterwards, so that no change
+ * Who changed what. A row is written before the change and gets its status afterwards, so that no change
  * is without one; it outlives its account.
  */
 export const audit: Migration = {

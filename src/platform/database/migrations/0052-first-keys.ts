@@ -1,6 +1,6 @@
 import type { Migration } from '../migrations.ts'
 
-/** Accounts that were made for a subscription, and whose owner has not fetched the first API key (decision 324). */
+/** Accounts that were made for a subscription, and whose owner has not fetched the first API key. */
 export const firstKeys: Migration = {
   name: '0052-first-keys',
   async up(sql) {

@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What went through the gateway (decision 355): by minute, and the sums of longer times, which are written with each
+ * What went through the gateway: by minute, and the sums of longer times, which are written with each
  * minute. The empty route is all of them together. Processes add to the same rows; `traffic_processes` says up to which
  * of its writes each has, so that one whose answer was lost is sent again and counted once.
  *

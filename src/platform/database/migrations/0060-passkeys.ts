@@ -1,8 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Passkeys of people, the ceremonies that were begun and not ended, and which passkey opened a session (decisions 335 to
- * 337). With a passkey the sessions end that it opened.
+ * Passkeys of people, the ceremonies that were begun and not ended, and which passkey opened a session.
+ * With a passkey the sessions end that it opened.
  */
 export const passkeys: Migration = {
   name: '0060-passkeys',

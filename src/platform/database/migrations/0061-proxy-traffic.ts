@@ -1,7 +1,7 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What requests of each merchant's proxy came to, by hour and by day (decision 361), written and read like `traffic_sums`. The moment has
+ * What requests of each merchant's proxy came to, by hour and by day, written and read like `traffic_sums`. The moment has
  * an index of its own for what is deleted by age; all rows of an hour have the same.
  */
 export const proxyTraffic: Migration = {

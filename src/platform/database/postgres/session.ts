@@ -12,7 +12,7 @@ const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
 /**
  * Whose the sessions are that statements run in: `none`, each connection has one of its own; `transaction`, a pooler such
  * as PgBouncer in its mode `transaction` lends one for each transaction, and what is set in it is not ours any more
- * afterwards (decision 251).
+ * afterwards.
  *
  * All that is asked of a session beyond one transaction stands here: its two time limits, the statements that are
  * prepared in it, and `listen`. `test/platform/database/postgres/session.test.ts` looks that nothing else is.

@@ -193,7 +193,7 @@ interface Step {
 
 /**
  * Who canceled a payment, and when, as the audit trail has it for a year; null where nobody did. The API has no state of
- * its own for it (decision 341).
+ * its own for it.
  */
 async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
   const trail = await permitted<{ readonly entries: readonly ChangeItem[] }>(

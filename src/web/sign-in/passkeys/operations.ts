@@ -127,7 +127,7 @@ const changing = { use: 'pages', chain: 'session-write' } as const
 const strangers = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
-/** `/api/auth/passkeys` (decisions 335 to 337). */
+/** `/api/auth/passkeys`. */
 export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] {
   const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
   const isSecure = (): boolean => publicUrl().startsWith('https:')

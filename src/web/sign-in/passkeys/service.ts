@@ -65,7 +65,7 @@ export interface Ceremony<Options> {
 const MOST_PASSKEYS = 20
 
 /**
- * Passkeys (decisions 335 to 337): each is one person's, whatever accounts they are a member of. A ceremony is good once,
+ * Passkeys: each is one person's, whatever accounts they are a member of. A ceremony is good once,
  * for five minutes, in the browser that began it, and at the origin of the gateway's public address; its challenge
  * follows from a token that only that browser has.
  */
