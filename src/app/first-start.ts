@@ -54,7 +54,9 @@ export async function prepare(parts: Preparation): Promise<void> {
     return
   }
   if (merchant !== known) writeKeys(config.data, { adminKey: keys?.adminKey ?? secrets.adminKey, merchant })
-  const sellsGoods = config.routes.some(({ match }) => match.path.some(path => path.startsWith('/api/storefront/')))
+  const sellsGoods =
+    config.use.includes('storefront') ||
+    config.routes.some(({ match }) => match.path.some(path => path.startsWith('/api/storefront/')))
   if (config.storefront.kind !== 'sandbox' || !sellsGoods) return
   const { openFirstStore } = await import('../shop/stores/first-store.ts')
   await openFirstStore({ clock, database, sealer, publicUrl: config.server.publicUrl }, merchant.id, FIRST_STORE)

@@ -24,7 +24,7 @@ const Entry = Type.Object(
       })
     }),
     operation: Type.String({ description: 'Its operationId in this document, or `signInToJobs`.' }),
-    target: Type.Unsafe<object>({
+    target: Type.Unsafe<Readonly<Record<string, string | number>>>({
       type: 'object',
       additionalProperties: true,
       description: 'Ids of what was changed; for sign-ins the network of the client and the number of failed attempts.'
@@ -42,6 +42,8 @@ const Entry = Type.Object(
   { title: 'AuditEntry' }
 )
 const Page = Type.Object({ entries: Type.Array(Entry), next: nextPage })
+/** A page of the audit log. */
+export type AuditPage = Static<typeof Page>
 const query = Type.Object({
   text: Type.Optional(
     Type.String({

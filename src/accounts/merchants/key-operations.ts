@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
 import { MAX_KEYS, MAX_OVERLAP, type ApiKeyFacts, type ApiKeys, type IssuedKey } from './api-keys.ts'
@@ -17,6 +17,8 @@ const KeyView = Type.Object(
   },
   { title: 'ApiKey' }
 )
+/** An API key in a list. */
+export type ApiKeyView = Static<typeof KeyView>
 const NewKey = Type.Object(
   { ...KeyView.properties, apiKey: Type.String({ description: 'Shown this once.' }) },
   { title: 'NewApiKey' }

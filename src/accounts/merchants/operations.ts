@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
@@ -62,6 +62,8 @@ const MAX_KEY_CHARS = 8192
 
 const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
 const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
+/** Whether a key of a provider works. */
+export type KeyVerdictView = Static<typeof Verdict>
 
 const gone = 'The account is not there any more.'
 const common = { tag: 'Merchant', access: 'merchant' } as const

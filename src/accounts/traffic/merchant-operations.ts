@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
 import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
@@ -20,7 +20,7 @@ const TrafficQuery = Type.Object({
 
 const ProxyTrafficView = Type.Object(
   {
-    step: Type.String(),
+    step: Type.Enum(Object.keys(PROXY_STEPS) as ProxyStep[] /* the object's own keys */),
     from: isoTime('Begin of the first step.'),
     to: isoTime('End of the last step.'),
     total: Type.Object(REQUESTS_VIEW, { title: 'ProxyRequests' }),
@@ -33,6 +33,8 @@ const ProxyTrafficView = Type.Object(
   },
   { title: 'ProxyTraffic' }
 )
+/** Response of `GET /api/merchant/traffic`. */
+export type ProxyTrafficView = Static<typeof ProxyTrafficView>
 
 /** `/api/merchant/traffic`. */
 export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[] {

@@ -16,6 +16,8 @@ export const TrafficView = Type.Object(
   },
   { title: 'Traffic' }
 )
+/** What was measured of all routes together. */
+export type TrafficView = Static<typeof TrafficView>
 
 /** What was measured of one route. */
 export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
@@ -51,6 +53,8 @@ const MetricsView = Type.Object(
   },
   { title: 'GatewayMetrics' }
 )
+/** Response of `GET /api/admin/metrics`. */
+export type MetricsView = Static<typeof MetricsView>
 
 /** The sums of all routes for a response. */
 export function trafficView(sums: Measured): Static<typeof TrafficView> {

@@ -1,4 +1,4 @@
-import { Type, type Static } from 'typebox'
+import { Type, type Static, type TSchema } from 'typebox'
 import type { CsvColumns } from '../../engine/formats/csv.ts'
 import { keysetQuery, nextPage, periodOf, type KeysetPage } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, type Listing } from '../../engine/operations/listing.ts'
@@ -38,6 +38,11 @@ const ListedPayment = Type.Object(
   },
   { title: 'ListedPayment' }
 )
+const pageOf = <Item extends TSchema>(item: Item, title: string) =>
+  Type.Object({ payments: Type.Array(item), next: nextPage }, { title })
+const PaymentPage = pageOf(ListedPayment, 'PaymentPage')
+/** Response of `GET /api/payments`. */
+export type PaymentPage = Static<typeof PaymentPage>
 const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
@@ -74,13 +79,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
     amountSats: payment.amountSats,
     receivedSats: payment.receivedSats
   })
-  const page = (item: typeof ListedPayment | typeof AdminPayment, title: string) => ({
-    200: {
-      description: 'One page, newest first.',
-      schema: Type.Object({ payments: Type.Array(item), next: nextPage }, { title }),
-      also: CSV
-    }
-  })
+  const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
   return documented(paymentListTexts, [
     defineOperation({
       id: 'listPayments',
@@ -92,7 +91,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
       access: 'merchant',
       headers: listingHeaders,
       query: PaymentQuery,
-      responses: page(ListedPayment, 'PaymentPage'),
+      responses: page(PaymentPage),
       handle: ({ ctx, query }) => listed(ctx, query, { ...listing(merchantOf(ctx).id, query), columns, view })
     }),
     defineOperation({
@@ -105,7 +104,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
       access: 'admin',
       headers: listingHeaders,
       query: AdminPaymentQuery,
-      responses: page(AdminPayment, 'AdminPaymentPage'),
+      responses: page(pageOf(AdminPayment, 'AdminPaymentPage')),
       handle: ({ ctx, query }) =>
         listed(ctx, query, {
           ...listing(query.merchantId ?? null, query),

@@ -71,28 +71,28 @@ const SettlementInput = Type.Object(
 )
 type SettlementInput = Static<typeof SettlementInput>
 
+const Settled = Type.Object({
+  outcome: Type.String(),
+  settledBy: Type.String(),
+  reason: Type.String(),
+  correlationId: Type.String(),
+  settledAt: isoTime()
+})
 const AdminRefund = Type.Object(
   {
     ...RefundDetails.properties,
     merchantId: Type.Integer(),
     provider: Type.String({ description: 'The kind that the money came in through, and goes out by.' }),
     lookedUpUntil: isoTime('Until then the provider is asked by itself.'),
-    settlement: Type.Unsafe<null | object>({
-      anyOf: [
-        Type.Object({
-          outcome: Type.String(),
-          settledBy: Type.String(),
-          reason: Type.String(),
-          correlationId: Type.String(),
-          settledAt: isoTime()
-        }),
-        Type.Null()
-      ],
+    settlement: Type.Unsafe<null | Static<typeof Settled>>({
+      anyOf: [Settled, Type.Null()],
       description: 'How it was settled by hand; null while it was not.'
     })
   },
   { title: 'AdminRefund' }
 )
+/** A refund as the operator sees it. */
+export type AdminRefund = Static<typeof AdminRefund>
 
 /** `/api/admin/refunds`: refunds whose fate only the provider's records show. */
 export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {

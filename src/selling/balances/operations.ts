@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import type { Challenges } from '../challenges/service.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
@@ -37,6 +37,8 @@ const BalanceView = Type.Object(
   },
   { title: 'Balance' }
 )
+/** A balance in a list. */
+export type BalanceView = Static<typeof BalanceView>
 const EntryView = Type.Object(
   {
     at: isoTime(),
@@ -50,6 +52,8 @@ const EntryView = Type.Object(
   },
   { title: 'BalanceEntry' }
 )
+/** What a request took from a balance. */
+export type BalanceEntryView = Static<typeof EntryView>
 
 /** Query of the lists; out of range is clamped (decision 12). */
 const Query = Type.Object({

@@ -69,6 +69,14 @@ const SaleView = Type.Object(
   },
   { title: 'Sale' }
 )
+/** What was sold once. */
+export type SaleView = Static<typeof SaleView>
+
+const pageOf = <Item extends TSchema>(item: Item, title: string) =>
+  Type.Object({ sales: Type.Array(item), next: nextPage }, { title })
+const SalePage = pageOf(SaleView, 'SalePage')
+/** Response of `GET /api/merchant/sales`. */
+export type SalePage = Static<typeof SalePage>
 const AdminSale = Type.Object(
   { merchantId: nullable('integer', "Null for the gateway's own routes."), ...SaleView.properties },
   { title: 'AdminSale' }
@@ -105,7 +113,7 @@ type EarningsQuery = Static<typeof AdminEarningsQuery> & Pick<Static<typeof Earn
 
 const EarningsView = Type.Object(
   {
-    by: Type.String(),
+    by: Type.Enum(['hour', 'day', 'month']),
     of: Type.String(),
     from: isoTime('Begin of the first step.'),
     to: isoTime('End of the last step.'),
@@ -126,6 +134,8 @@ const EarningsView = Type.Object(
   },
   { title: 'Earnings' }
 )
+/** Earnings by steps of time. */
+export type EarningsView = Static<typeof EarningsView>
 
 const iso = (at: number): string => new Date(at).toISOString()
 
@@ -177,13 +187,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
       keyOf: ({ soldAt, paymentHash }: SoldChallenge) => ({ at: soldAt, id: paymentHash })
     }
   }
-  const page = (item: TSchema, title: string) => ({
-    200: {
-      description: 'One page, newest first.',
-      schema: Type.Object({ sales: Type.Array(item), next: nextPage }, { title }),
-      also: CSV
-    }
-  })
+  const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
   return [
     defineOperation({
       id: 'listSales',
@@ -195,7 +199,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
       access: 'merchant',
       headers: listingHeaders,
       query: SaleQuery,
-      responses: page(SaleView, 'SalePage'),
+      responses: page(SalePage),
       handle: ({ ctx, query }) =>
         listed(ctx, query, { ...listing({ merchantId: merchantOf(ctx).id }, query), columns: saleColumns, view })
     }),
@@ -209,7 +213,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
       access: 'admin',
       headers: listingHeaders,
       query: AdminSaleQuery,
-      responses: page(AdminSale, 'AdminSalePage'),
+      responses: page(pageOf(AdminSale, 'AdminSalePage')),
       handle: ({ ctx, query }) =>
         listed(ctx, query, {
           ...listing(ownerOf(query), query),

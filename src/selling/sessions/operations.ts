@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
@@ -50,6 +50,8 @@ const SessionView = Type.Object(
   },
   { title: 'PrepaidSession' }
 )
+/** A prepaid session as the operator sees it. */
+export type PrepaidSessionView = Static<typeof SessionView>
 
 const Query = Type.Object({
   view: Type.Optional(

@@ -145,6 +145,7 @@ export const AdminOrderRow = Type.Object(
   { ...OrderRow.properties, merchantId: Type.Integer() },
   { title: 'AdminStoreOrderRow' }
 )
+export type AdminOrderRow = Static<typeof AdminOrderRow>
 
 /** What the administrator sees of an order in the list. */
 export function adminOrderRow(order: Order): Static<typeof AdminOrderRow> {

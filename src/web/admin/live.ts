@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import { effective, needsRestart } from '../../engine/config/effective.ts'
+import { effective, needsRestart, type ConfigurationChange } from '../../engine/config/effective.ts'
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
@@ -81,28 +81,32 @@ const ConfigurationView = Type.Object(
     waitsForRestart: Type.Array(Type.String(), {
       description: 'Parts of the file that have changed since the start, and are as they were until a restart.'
     }),
-    reload: Type.Unsafe<null | { at: string; isUsed: boolean; problem: string | null; changes: unknown[] }>({
-      anyOf: [
-        { type: 'null' },
-        Type.Object({
-          at: isoTime(),
-          isUsed: Type.Boolean({ description: 'false: the file has a mistake, and the one before is in effect.' }),
-          problem: nullable('What is wrong with it.'),
-          changes: Type.Array(
-            Type.Object({
-              path: Type.String(),
-              before: nullable('Null for what was not there.'),
-              after: nullable('Null for what is gone.')
-            })
-          )
-        })
-      ],
-      description: 'What became of the last change of the file; null for none since the start.'
-    }),
+    reload: Type.Unsafe<null | { at: string; isUsed: boolean; problem: string | null; changes: ConfigurationChange[] }>(
+      {
+        anyOf: [
+          { type: 'null' },
+          Type.Object({
+            at: isoTime(),
+            isUsed: Type.Boolean({ description: 'false: the file has a mistake, and the one before is in effect.' }),
+            problem: nullable('What is wrong with it.'),
+            changes: Type.Array(
+              Type.Object({
+                path: Type.String(),
+                before: nullable('Null for what was not there.'),
+                after: nullable('Null for what is gone.')
+              })
+            )
+          })
+        ],
+        description: 'What became of the last change of the file; null for none since the start.'
+      }
+    ),
     warnings: Type.Array(Type.String(), { description: 'What is allowed and probably not meant.' })
   },
   { title: 'LiveConfiguration' }
 )
+/** Response of `GET /api/admin/configuration`. */
+export type ConfigurationView = Static<typeof ConfigurationView>
 
 /** What these operations need. */
 export interface LiveParts {

@@ -40,6 +40,8 @@ const OverviewView = Type.Object(
   },
   { title: 'AdminOverview' }
 )
+/** Response of `GET /api/admin/overview`. */
+export type OverviewView = Static<typeof OverviewView>
 
 const ProviderView = Type.Object(
   {

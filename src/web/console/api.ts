@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { Context, Principal } from '../../engine/message/context.ts'
 import type { WholeReply } from '../../engine/message/reply.ts'
+import type { RawJson } from '../../lightning/money/decimal.ts'
 import { InternalContext, type InProcessRequest } from '../../engine/pipeline/in-process.ts'
+
+/** A body as a page reads it: exact decimals are numbers, or texts where a double cannot hold them. */
+export type AsRead<T> = T extends RawJson
+  ? number | string
+  : T extends object
+    ? { [Name in keyof T]: AsRead<T[Name]> }
+    : T
 
 /** Answers what a page asks of the API in-process. */
 export type AskApi = (ctx: InternalContext) => Promise<WholeReply>
@@ -60,12 +68,12 @@ export class PageApi {
   }
 
   /** What a GET gives. `T` is the type of the operation's view. @throws ApiRefusal */
-  async get<T>(target: string): Promise<T> {
+  async get<T>(target: string): Promise<AsRead<T>> {
     return await this.send<T>({ method: 'GET', target })
   }
 
   /** The same, and null for what is not there. @throws ApiRefusal */
-  async find<T>(target: string): Promise<T | null> {
+  async find<T>(target: string): Promise<AsRead<T> | null> {
     try {
       return await this.get<T>(target)
     } catch (error) {
@@ -75,13 +83,13 @@ export class PageApi {
   }
 
   /** What a change gives. @throws ApiRefusal */
-  async send<T>(request: InProcessRequest): Promise<T> {
+  async send<T>(request: InProcessRequest): Promise<AsRead<T>> {
     if (request.method !== 'GET') this.#reader = null
     const { status, body } = await this.#ask(new InternalContext(this.#page, request, this.#reader))
     const text = typeof body === 'string' ? body : Buffer.from(body ?? '').toString()
     if (status < 200 || status > 299) throw refusalOf(status, text)
     // The operation wrote it through the very schema that the type was made of.
-    return (text === '' ? undefined : JSON.parse(text, exactly as Reviver)) as T
+    return (text === '' ? undefined : JSON.parse(text, exactly as Reviver)) as AsRead<T>
   }
 }
 
@@ -89,7 +97,7 @@ export class PageApi {
  * What a GET gives; null where the plan of the account, or the role in it, does not let it be read. For a part of a page
  * that can be left out.
  */
-export async function permitted<T>(api: PageApi, target: string): Promise<T | null> {
+export async function permitted<T>(api: PageApi, target: string): Promise<AsRead<T> | null> {
   try {
     return await api.get<T>(target)
   } catch (error) {
@@ -101,9 +109,9 @@ export async function permitted<T>(api: PageApi, target: string): Promise<T | nu
 // The library's types do not know the third parameter yet (ECMAScript 2026, JSON.parse source text access).
 type Reviver = (key: string, value: unknown) => unknown
 
-/** Decimals stay the texts that were sent: money never goes through a double. */
+/** What a double would not write as it was sent stays the text: money never goes through one. */
 function exactly(_key: string, value: unknown, { source }: { readonly source: string }): unknown {
-  return typeof value === 'number' && !Number.isSafeInteger(value) ? source : value
+  return typeof value === 'number' && String(value) !== source ? source : value
 }
 
 /** What an error's body tells people, in each of its shapes (contract, Errors). */

@@ -1,20 +1,12 @@
 import type { VNode } from 'preact'
+import type { AuditPage } from '../../accounts/audit/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
 import { badge, days, field, pager, table, type TableColumn } from './parts.ts'
 import { timeOf } from './words.ts'
 
-/** One change of the audit trail. */
-export interface ChangeItem {
-  readonly at: string
-  readonly merchantId: number | null
-  readonly by: { readonly kind: string; readonly name: string }
-  readonly operation: string
-  readonly target: Readonly<Record<string, string | number>>
-  readonly change: object
-  readonly status: number | null
-}
+type AuditEntry = AuditPage['entries'][number]
 
 const KINDS: Readonly<Record<string, string>> = {
   key: 'API key',
@@ -39,15 +31,13 @@ export async function changesPage(
     to: query.get('to')
   }
   const isFiltered = Object.values(filter).some(value => value !== null && value !== '')
-  const { entries, next } = await api.get<{ readonly entries: readonly ChangeItem[]; readonly next: string | null }>(
-    `${address}${queryOf({ ...filter, after })}`
-  )
-  const whose: TableColumn<ChangeItem> = {
+  const { entries, next } = await api.get<AuditPage>(`${address}${queryOf({ ...filter, after })}`)
+  const whose: TableColumn<AuditEntry> = {
     title: 'Merchant',
     cell: ({ merchantId }) =>
       merchantId === null ? '–' : html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`
   }
-  const columns: ReadonlyArray<TableColumn<ChangeItem>> = [
+  const columns: ReadonlyArray<TableColumn<AuditEntry>> = [
     { title: 'What', cell: what },
     { title: 'When', cell: ({ at }) => timeOf(at) },
     {
@@ -74,17 +64,17 @@ export async function changesPage(
 }
 
 /** `setColour` as `set colour`, with the ids of what it was done to. */
-function what({ operation, target }: ChangeItem): VNode {
+function what({ operation, target }: AuditEntry): VNode {
   const ids = Object.entries(target).map(([name, value]) => `${name} ${value}`)
   return html`${operation.replaceAll(/[A-Z]/g, letter => ` ${letter.toLowerCase()}`)}<span class="soft"> ${ids.join(', ')}</span>`
 }
 
-function result({ status }: ChangeItem): VNode {
+function result({ status }: AuditEntry): VNode {
   if (status === null) return badge('not known', 'wait')
   return status < 400 ? badge('done', 'good') : badge(`refused (${status})`, 'bad')
 }
 
-function askedFor({ change }: ChangeItem): VNode {
+function askedFor({ change }: AuditEntry): VNode {
   return Object.keys(change).length === 0
     ? html`<span class="soft">–</span>`
     : html`<details><summary>Details</summary><pre>${JSON.stringify(change, null, 2)}</pre></details>`

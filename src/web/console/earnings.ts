@@ -1,10 +1,10 @@
 import type { VNode } from 'preact'
+import type { EarningsView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import { columnChart, type ChartStep } from './chart.ts'
 import type { Asked } from './page.ts'
 import { choice, figure, kept } from './parts.ts'
-import type { EarningsSums } from './views.ts'
 import { count, sats } from './words.ts'
 
 const STEPS = [
@@ -32,7 +32,7 @@ export async function earningsSection(
   const by = STEPS.find(([name]) => name === query.get('by'))?.[0] ?? 'day'
   const of = kinds.find(kind => kind === query.get('of')) ?? kinds[0] ?? 'source'
   const target = `${address}${queryOf({ ...whose, by, of })}`
-  const sums = await api.get<EarningsSums>(target)
+  const sums = await api.get<EarningsView>(target)
   const times = timesOf(sums)
   return html`
     <section aria-labelledby="earned">
@@ -74,7 +74,7 @@ export async function earningsSection(
 }
 
 /** Where each column begins, those without sales too. */
-function timesOf({ by, from, to }: EarningsSums): readonly number[] {
+function timesOf({ by, from, to }: EarningsView): readonly number[] {
   const times: number[] = []
   for (let at = new Date(from); at < new Date(to) && times.length < 1000; at = after(at, by)) times.push(at.getTime())
   return times
@@ -89,7 +89,7 @@ function after(at: Date, by: ChartStep): Date {
 }
 
 /** One for each key, those that earned most first. */
-function seriesOf({ points }: EarningsSums, times: readonly number[]) {
+function seriesOf({ points }: EarningsView, times: readonly number[]) {
   const place = new Map(times.map((time, at) => [time, at]))
   const byName = new Map<string, number[]>()
   for (const { at, key, name, sats: earned } of points) {

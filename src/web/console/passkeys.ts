@@ -1,25 +1,10 @@
 import type { VNode } from 'preact'
+import type { PasskeyList, PasskeyView } from '../sign-in/passkeys/operations.ts'
 import { html } from '../kit/document.ts'
 import { ApiRefusal, expectUnchanged } from './api.ts'
 import type { Asked, Console, ConsolePage } from './page.ts'
 import { action, badge, danger, field, table } from './parts.ts'
 import { timeOf } from './words.ts'
-
-/** A passkey of the reader's, as the API gives it. */
-export interface PasskeyItem {
-  readonly passkeyId: string
-  readonly name: string
-  readonly isSynced: boolean
-  readonly createdAt: string
-  readonly usedAt: string | null
-  readonly isCurrent: boolean
-}
-
-/** The reader's passkeys, as the API gives them. */
-export interface PasskeyList {
-  readonly canAdd: boolean
-  readonly passkeys: readonly PasskeyItem[]
-}
 
 /** Where a console has the page of passkeys, below its own address. */
 function pathIn(console: Console): string {
@@ -46,15 +31,13 @@ export async function passkeyOffer(
 /** The passkeys of whoever is signed in: adding, naming and removing them. */
 export function passkeysPage(console: Console): ConsolePage {
   const path = pathIn(console)
-  const read = async (api: { get<T>(target: string): Promise<T> }): Promise<PasskeyList> =>
-    await api.get<PasskeyList>('/api/auth/passkeys')
   return {
     id: console === 'merchant' ? 'getConsolePasskeys' : 'getOperatorPasskeys',
     console,
     path,
     summary: 'The passkeys that you sign in with: adding, naming and removing them',
     async show({ api, root }) {
-      const { canAdd, passkeys } = await read(api)
+      const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
       return {
         title: 'Passkeys',
         content: html`
@@ -76,7 +59,7 @@ export function passkeysPage(console: Console): ConsolePage {
             [
               {
                 title: 'Name',
-                cell: (one: PasskeyItem) =>
+                cell: (one: PasskeyView) =>
                   html`<bdi>${one.name}</bdi>${one.isCurrent ? html` ${badge('signed in with it', 'good')}` : null}`
               },
               { title: 'Kept', cell: one => (one.isSynced ? 'on several devices' : 'on one device') },
@@ -96,7 +79,7 @@ export function passkeysPage(console: Console): ConsolePage {
         await api.send({ method: 'DELETE', target })
         return { to: path, done: 'removed' }
       }
-      const { passkeys } = await read(api)
+      const { passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
       expectUnchanged(form, passkeys.find(one => one.passkeyId === passkeyId)?.name ?? '')
       await api.send({ method: 'PUT', target, body: { name: (form.get('name') ?? '').trim() } })
       return { to: path, done: 'saved' }
@@ -104,7 +87,7 @@ export function passkeysPage(console: Console): ConsolePage {
   }
 }
 
-function changeOf({ passkeyId, name, isCurrent }: PasskeyItem) {
+function changeOf({ passkeyId, name, isCurrent }: PasskeyView) {
   const id = `name-${passkeyId}`
   const words = isCurrent
     ? 'You are signed in with it: this signs you out here too, and everywhere else where it was used.'

@@ -1,9 +1,9 @@
 import type { VNode } from 'preact'
+import type { SalePage, SaleView } from '../../selling/sales/operations.ts'
 import { html } from '../kit/document.ts'
 import { queryOf } from './api.ts'
 import type { Asked, PageContent } from './page.ts'
 import { action, badge, choice, danger, days, field, live, pager, table } from './parts.ts'
-import type { SaleItem } from './views.ts'
 import { sats, short, timeOf } from './words.ts'
 
 const SOURCES = ['route', 'proxy', 'producer', 'storefront', 'bundle', 'session', 'subscription', 'ping'] as const
@@ -42,7 +42,7 @@ function listQuery(query: URLSearchParams): URLSearchParams {
 export async function salesPage(
   { api, query, link, root }: Asked,
   address: string,
-  act: (sale: SaleItem) => VNode | null
+  act: (sale: SaleView) => VNode | null
 ): Promise<PageContent> {
   const after = query.get('after')
   const filter = {
@@ -53,9 +53,7 @@ export async function salesPage(
     to: query.get('to'),
     proxyId: query.get('proxyId')
   }
-  const page = await api.get<{ readonly sales: readonly SaleItem[]; readonly next: string | null }>(
-    `${address}${queryOf({ ...filter, after })}`
-  )
+  const page = await api.get<SalePage>(`${address}${queryOf({ ...filter, after })}`)
   return {
     title: 'Sales',
     content: html`
@@ -74,7 +72,7 @@ export async function salesPage(
           [
             {
               title: 'What',
-              cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
+              cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi><span class="soft"> ${sale.source}</span>`
             },
             { title: 'When', cell: sale => timeOf(sale.soldAt) },
             { title: 'Payment hash', cell: sale => short(sale.paymentHash) },

@@ -1,16 +1,9 @@
+import type { SessionView } from '../sign-in/schema.ts'
+import type { ListedSessionView } from '../sign-in/session-operations.ts'
 import { html } from '../kit/document.ts'
 import type { Console, ConsolePage } from './page.ts'
 import { action, badge, table } from './parts.ts'
 import { timeOf } from './words.ts'
-
-interface SessionItem {
-  readonly sessionId: string
-  readonly browser: string
-  readonly createdAt: string
-  readonly seenAt: string
-  readonly expiresAt: string
-  readonly isCurrent: boolean
-}
 
 /** Where whoever is signed in is signed in, and signing out there. */
 export function sessionsPage(console: Console): ConsolePage {
@@ -21,8 +14,8 @@ export function sessionsPage(console: Console): ConsolePage {
     summary: 'Where else you are signed in, and signing out there',
     async show({ api, link, root }) {
       const [sessions, { accounts }] = await Promise.all([
-        api.get<readonly SessionItem[]>('/api/auth/sessions'),
-        api.get<{ readonly accounts: readonly unknown[] }>('/api/auth/session')
+        api.get<readonly ListedSessionView[]>('/api/auth/sessions'),
+        api.get<SessionView>('/api/auth/session')
       ])
       return {
         title: 'Signed in',
@@ -34,7 +27,7 @@ export function sessionsPage(console: Console): ConsolePage {
             [
               {
                 title: 'Browser',
-                cell: (one: SessionItem) => html`<bdi>${one.browser === '' ? 'unknown' : one.browser}</bdi>`
+                cell: (one: ListedSessionView) => html`<bdi>${one.browser === '' ? 'unknown' : one.browser}</bdi>`
               },
               { title: 'Since', cell: one => timeOf(one.createdAt) },
               { title: 'Last used', cell: one => timeOf(one.seenAt) },

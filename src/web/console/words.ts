@@ -26,10 +26,9 @@ export function percent(part: number, whole: number): string {
 }
 
 /** Milliseconds as people read them: `4.2 ms`, `1.3 s`. */
-export function latency(ms: number | string | null): string {
+export function latency(ms: number | null): string {
   if (ms === null) return '–'
-  const value = Number(ms)
-  return value < 1000 ? `${value} ms` : `${Number((value / 1000).toPrecision(2))} s`
+  return ms < 1000 ? `${ms} ms` : `${Number((ms / 1000).toPrecision(2))} s`
 }
 
 /**

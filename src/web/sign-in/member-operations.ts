@@ -24,6 +24,8 @@ const MemberView = Type.Object(
   },
   { title: 'Member' }
 )
+/** A member of an account. */
+export type MemberView = Static<typeof MemberView>
 
 const Invitation = Type.Object(
   {

@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { ROLES } from '../../engine/operations/roles.ts'
@@ -45,6 +45,7 @@ export const SessionView = Type.Object(
   },
   { title: 'Session' }
 )
+export type SessionView = Static<typeof SessionView>
 
 /** Who is signed in, as a program sees it. */
 export function sessionView(

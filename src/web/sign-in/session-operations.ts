@@ -1,4 +1,4 @@
-import { Type } from 'typebox'
+import { Type, type Static } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
@@ -31,6 +31,8 @@ const ListedSessionView = Type.Object(
   },
   { title: 'ListedSession' }
 )
+/** One of a user's sessions. */
+export type ListedSessionView = Static<typeof ListedSessionView>
 
 const away = 'The database is away. Retry-After says when to come back.'
 const nobody = 'Nobody is signed in, or the session has ended.'

@@ -1,12 +1,12 @@
 import type { VNode } from 'preact'
-import { html } from '../../kit/document.ts'
+import type { EarningsView } from '../../../selling/sales/operations.ts'
 import type { ProbeView, ProxyView } from '../../../payments/proxies/schema.ts'
+import { html } from '../../kit/document.ts'
 import { expectUnchanged, markOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, copyable, danger, facts, field, table } from '../parts.ts'
 import { forRole, may } from '../role.ts'
-import type { EarningsSums } from '../views.ts'
 import { count, latency, sats } from '../words.ts'
 import { programsFor } from './buying.ts'
 import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
@@ -25,7 +25,7 @@ export const apisPage: ConsolePage = {
     const [proxies, traffic, sums] = await Promise.all([
       api.get<readonly ProxyView[]>('/api/proxy'),
       apiTraffic(asked, null),
-      api.get<EarningsSums>(`${EARNINGS}?by=day&of=proxy`)
+      api.get<EarningsView>(`${EARNINGS}?by=day&of=proxy`)
     ])
     const earned = earnedOf(sums)
     const counted = new Map(traffic.proxies.map(one => [one.proxyId, one]))
@@ -149,7 +149,7 @@ export const apiPage: ConsolePage = {
 }
 
 /** What each API earned. Sums tell the 20 that earned most apart; what another one did its own page says. */
-function earnedOf({ points }: EarningsSums): (proxyId: string) => string {
+function earnedOf({ points }: EarningsView): (proxyId: string) => string {
   const byProxy = new Map<string | null, number>()
   for (const point of points) byProxy.set(point.key, (byProxy.get(point.key) ?? 0) + point.sats)
   return proxyId => {

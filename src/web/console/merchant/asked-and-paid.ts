@@ -1,12 +1,12 @@
 import type { VNode } from 'preact'
+import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import type { EarningsView } from '../../../selling/sales/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'
 import type { Asked } from '../page.ts'
 import { figure } from '../parts.ts'
-import type { EarningsSums } from '../views.ts'
 import { count, percent } from '../words.ts'
-import type { ApiTraffic } from './traffic.ts'
 
 const DAY = 86_400_000
 const DAYS = 30
@@ -17,8 +17,8 @@ const SOLD_BY_APIS: ReadonlySet<string | null> = new Set(['proxy', 'bundle'])
 export async function askedAndPaidSection({ api, ctx }: Asked): Promise<VNode | null> {
   const from = new Date(ctx.now - (DAYS - 1) * DAY).toISOString()
   const [traffic, earned] = await Promise.all([
-    api.get<ApiTraffic>(`/api/merchant/traffic${queryOf({ from, step: '1d' })}`),
-    api.get<EarningsSums>(`/api/merchant/earnings${queryOf({ from, by: 'day', of: 'source' })}`)
+    api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ from, step: '1d' })}`),
+    api.get<EarningsView>(`/api/merchant/earnings${queryOf({ from, by: 'day', of: 'source' })}`)
   ])
   const { asked } = traffic.total
   const paid = earned.points.filter(({ key }) => SOLD_BY_APIS.has(key))

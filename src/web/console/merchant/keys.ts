@@ -1,19 +1,10 @@
 import type { VNode } from 'preact'
+import type { ApiKeyView } from '../../../accounts/merchants/key-operations.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
-
-interface KeyItem {
-  readonly keyId: string
-  readonly name: string
-  readonly isFirst: boolean
-  readonly isReadOnly: boolean
-  readonly createdAt: string
-  readonly lastUsedAt: string | null
-  readonly endsAt: string | null
-}
 
 /** How long a replaced key goes on, in seconds. */
 const OVERLAPS = [
@@ -31,7 +22,7 @@ export const keysPage: ConsolePage = {
   summary: 'The API keys: making, replacing and removing them, and fetching the first',
   async show(asked): Promise<PageContent> {
     const { api, form, problem } = asked
-    const keys = await api.get<readonly KeyItem[]>('/api/merchant/keys')
+    const keys = await api.get<readonly ApiKeyView[]>('/api/merchant/keys')
     return {
       title: 'API keys',
       content: html`
@@ -40,7 +31,7 @@ export const keysPage: ConsolePage = {
           [
             {
               title: 'Name',
-              cell: (key: KeyItem) => html`<bdi>${key.name}</bdi><span class="soft"> bg_${key.keyId}_…</span>`
+              cell: (key: ApiKeyView) => html`<bdi>${key.name}</bdi><span class="soft"> bg_${key.keyId}_…</span>`
             },
             { title: 'May', cell: key => (key.isReadOnly ? badge('only read', 'quiet') : badge('do all', 'good')) },
             { title: 'Made', cell: key => timeOf(key.createdAt) },
@@ -107,7 +98,7 @@ export const keysPage: ConsolePage = {
   }
 }
 
-function changeOf({ keyId, name, isFirst, endsAt }: KeyItem): VNode {
+function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
   const id = `overlap-${keyId}`
   return html`
     ${

@@ -1,17 +1,10 @@
+import type { MemberView } from '../../sign-in/member-operations.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, choice, danger, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
-
-interface MemberItem {
-  readonly memberId: number
-  readonly email: string
-  readonly role: string
-  readonly createdAt: string
-  readonly joinedAt: string | null
-}
 
 const ROLES = [
   ['viewer', 'viewer: reads'],
@@ -27,14 +20,14 @@ export const membersPage: ConsolePage = {
   summary: 'Who may work in the account, and who is invited to',
   async show(asked): Promise<PageContent> {
     const { api, form, problem } = asked
-    const members = await api.get<readonly MemberItem[]>('/api/merchant/members')
+    const members = await api.get<readonly MemberView[]>('/api/merchant/members')
     return {
       title: 'Members',
       content: html`
         ${table(
           'Members',
           [
-            { title: 'Address', cell: (member: MemberItem) => html`<bdi>${member.email}</bdi>` },
+            { title: 'Address', cell: (member: MemberView) => html`<bdi>${member.email}</bdi>` },
             { title: 'Role', cell: member => member.role },
             { title: 'Since', cell: member => timeOf(member.createdAt) },
             {
@@ -73,14 +66,14 @@ export const membersPage: ConsolePage = {
       await api.send({ method: 'DELETE', target })
       return { to: 'members', done: 'removed' }
     }
-    const members = await api.get<readonly MemberItem[]>('/api/merchant/members')
+    const members = await api.get<readonly MemberView[]>('/api/merchant/members')
     expectUnchanged(form, members.find(member => String(member.memberId) === memberId)?.role ?? '')
     await api.send({ method: 'PUT', target, body: { role: form.get('role') ?? '' } })
     return { to: 'members', done: 'saved' }
   }
 }
 
-function changeOf({ memberId, email, role }: MemberItem) {
+function changeOf({ memberId, email, role }: MemberView) {
   const id = `role-${memberId}`
   const member = String(memberId)
   return html`

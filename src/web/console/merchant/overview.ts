@@ -1,10 +1,12 @@
+import type { PaymentPage } from '../../../payments/payments/listing.ts'
+import type { SalePage, SaleView } from '../../../selling/sales/operations.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
 import { html } from '../../kit/document.ts'
 import { earningsSection } from '../earnings.ts'
 import type { Asked, ConsolePage, PageContent } from '../page.ts'
 import { live, table } from '../parts.ts'
-import type { PaymentItem, SaleItem } from '../views.ts'
 import { amountIn, timeOf, sats } from '../words.ts'
+import type { PaymentItem } from './payments.ts'
 import { askedAndPaidSection } from './asked-and-paid.ts'
 import { openProblems } from './problems.ts'
 
@@ -20,8 +22,8 @@ export const overviewPage: ConsolePage = {
       api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
       earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
       askedAndPaidSection(asked),
-      api.get<{ readonly sales: readonly SaleItem[] }>('/api/merchant/sales?limit=5'),
-      api.get<{ readonly payments: readonly PaymentItem[] }>('/api/payments?limit=5')
+      api.get<SalePage>('/api/merchant/sales?limit=5'),
+      api.get<PaymentPage>('/api/payments?limit=5')
     ])
     return {
       title: 'Overview',
@@ -36,7 +38,7 @@ export const overviewPage: ConsolePage = {
             table(
               'What was lately sold',
               [
-                { title: 'What', cell: (sale: SaleItem) => html`<bdi>${sale.resource}</bdi>` },
+                { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
                 { title: 'When', cell: sale => timeOf(sale.soldAt) },
                 { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
               ],

@@ -1,14 +1,19 @@
 import type { VNode } from 'preact'
-import { html } from '../../kit/document.ts'
+import type { PaymentView } from '../../../payments/payments/schema.ts'
+import type { PaymentPage } from '../../../payments/payments/listing.ts'
+import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import { PAYMENT_STATUSES, REFUNDABLE_STATUSES } from '../../../payments/payments/schema.ts'
-import { permitted, queryOf, type PageApi } from '../api.ts'
-import type { ChangeItem } from '../changes.ts'
+import type { AuditPage } from '../../../accounts/audit/operations.ts'
+import { html } from '../../kit/document.ts'
+import { permitted, queryOf, type AsRead, type PageApi } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, choice, copyable, danger, days, facts, field, live, pager, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { status } from '../status.ts'
-import type { PaymentItem, RefundItem } from '../views.ts'
 import { amountIn, timeOf, sats, short } from '../words.ts'
+
+/** A payment; by itself it is as the contract has it, in a list it says satoshis too. */
+export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>
 
 /** An amount in its currency, and in satoshis where that is another. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
@@ -30,9 +35,7 @@ export const paymentsPage: ConsolePage = {
       from: query.get('from'),
       to: query.get('to')
     }
-    const page = await api.get<{ readonly payments: readonly PaymentItem[]; readonly next: string | null }>(
-      `/api/payments${queryOf({ ...filter, after })}`
-    )
+    const page = await api.get<PaymentPage>(`/api/payments${queryOf({ ...filter, after })}`)
     const isFiltered = Object.values(filter).some(value => value !== undefined && value !== null && value !== '')
     return {
       title: 'Payments',
@@ -83,12 +86,12 @@ export const paymentPage: ConsolePage = {
     const { api, params } = asked
     const id = encodeURIComponent(params['invoiceId'] ?? '')
     // The list says in satoshis what was asked, which a refund needs; the payment by itself is as the contract has it.
-    const { payments } = await api.get<{ readonly payments: readonly PaymentItem[] }>(`/api/payments?text=${id}`)
-    const found =
+    const { payments } = await api.get<PaymentPage>(`/api/payments?text=${id}`)
+    const found: PaymentItem =
       payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
-      (await api.get<PaymentItem>(`/api/payments/${id}`))
+      (await api.get<PaymentView>(`/api/payments/${id}`))
     // An account whose plan has ended still sees its payments.
-    const refunds = await permitted<readonly RefundItem[]>(api, `/api/refunds/invoice/${id}`)
+    const refunds = await permitted<readonly RefundDetails[]>(api, `/api/refunds/invoice/${id}`)
     const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
     return {
@@ -126,7 +129,7 @@ export const paymentPage: ConsolePage = {
               : table(
                   'Refunds',
                   [
-                    { title: 'Made', cell: (refund: RefundItem) => timeOf(refund.createdAt) },
+                    { title: 'Made', cell: (refund: RefundDetails) => timeOf(refund.createdAt) },
                     {
                       title: 'Status',
                       cell: refund =>
@@ -178,7 +181,7 @@ async function refund({ api, form, params }: Asked): Promise<void> {
 }
 
 /** Satoshis that the API would give back of a payment (decision 55); 0 where it refuses to. */
-function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundItem[]): number {
+function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundDetails[]): number {
   if (!REFUNDABLE_STATUSES.has(status)) return 0
   const held = refunds.filter(refund => refund.status !== 'failed').reduce((sum, each) => sum + each.amountSatoshis, 0)
   return Math.max(0, (receivedSats ?? amountSats ?? 0) - held)
@@ -196,10 +199,7 @@ interface Step {
  * its own for it.
  */
 async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
-  const trail = await permitted<{ readonly entries: readonly ChangeItem[] }>(
-    api,
-    `/api/merchant/audit${queryOf({ text: invoiceId })}`
-  )
+  const trail = await permitted<AuditPage>(api, `/api/merchant/audit${queryOf({ text: invoiceId })}`)
   const done = trail?.entries.find(
     ({ operation, target, status }) =>
       operation === 'cancelPayment' && target['invoiceId'] === invoiceId && status !== null && status < 400
@@ -211,7 +211,7 @@ async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
 
 function timeline(
   found: PaymentItem,
-  refunds: readonly RefundItem[],
+  refunds: readonly RefundDetails[],
   cancel: Step | null,
   now: number
 ): readonly Step[] {

@@ -1,4 +1,7 @@
 import type { ComponentChildren, VNode } from 'preact'
+import type { PaymentPage } from '../../../payments/payments/listing.ts'
+import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
+import type { RefundDetails } from '../../../payments/refunds/schema.ts'
 import type { SubscriptionView } from '../../../accounts/merchants/account.ts'
 import type { QuickstartView } from '../../../accounts/merchants/quickstart.ts'
 import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
@@ -7,10 +10,8 @@ import type { DeliveryPage } from '../../../payments/webhooks/schema.ts'
 import { html } from '../../kit/document.ts'
 import { permitted, queryOf } from '../api.ts'
 import type { Asked } from '../page.ts'
-import type { PaymentItem, RefundItem } from '../views.ts'
 import { count, percent, sats } from '../words.ts'
 import { isPaidFor } from './plan.ts'
-import type { ApiTraffic } from './traffic.ts'
 
 const DAY = 86_400_000
 /** What happened earlier has been seen, or is of no use any more. */
@@ -51,7 +52,7 @@ async function planEnded({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
 
 async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
   const { ctx, link } = asked
-  const refunds = await permitted<readonly RefundItem[]>(asked.api, '/api/refunds?take=100')
+  const refunds = await permitted<readonly RefundDetails[]>(asked.api, '/api/refunds?take=100')
   // Newest first: what was asked for again stands before what failed.
   const seen = new Set<string>()
   return (refunds ?? []).flatMap(({ invoiceId, status, amountSatoshis, createdAt }) => {
@@ -76,9 +77,7 @@ async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
 
 async function underpaid({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
   const from = new Date(ctx.now - LOOK_BACK).toISOString()
-  const { payments } = await api.get<{ readonly payments: readonly PaymentItem[] }>(
-    `/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`
-  )
+  const { payments } = await api.get<PaymentPage>(`/api/payments${queryOf({ status: 'underpaid', from, limit: 5 })}`)
   return payments.map(
     ({ invoiceId, orderId, receivedSats }) =>
       html`<strong>Order <bdi>${orderId}</bdi> was paid only in part</strong>: ${sats(receivedSats ?? 0)} came.
@@ -102,7 +101,7 @@ async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]>
 
 /** APIs that failed to answer for people who had paid, or would have. */
 async function failing(asked: Asked): Promise<readonly VNode[]> {
-  const { proxies } = await asked.api.get<ApiTraffic>('/api/merchant/traffic?step=1h')
+  const { proxies } = await asked.api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)
   if (bad.length === 0) return []
   const all = await permitted<readonly ProxyView[]>(asked.api, '/api/proxy')

@@ -1,26 +1,14 @@
 import type { VNode } from 'preact'
-import { html } from '../../kit/document.ts'
+import type { KeyVerdictView } from '../../../accounts/merchants/operations.ts'
+import type { SettingsView } from '../../../accounts/merchants/settings-operation.ts'
 import type { AccountView } from '../../../accounts/merchants/account.ts'
+import { html } from '../../kit/document.ts'
 import { expectUnchanged } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
 import { forRole } from '../role.ts'
 
 const SLOTS = ['primary', 'alternate'] as const
-
-interface SettingsItem {
-  readonly colour: string | null
-  readonly paymentProvider: { readonly slot: string; readonly chosenBy: string; readonly isReady: boolean }
-  readonly providers: readonly SlotItem[]
-}
-
-interface SlotItem {
-  readonly slot: string
-  readonly kind: string
-  readonly hasKey: boolean
-  readonly keyVersion: string | null
-  readonly scopes: ReadonlyArray<{ readonly scope: string; readonly purpose: string }>
-}
 
 const REASONS: Readonly<Record<string, string>> = {
   choice: 'you chose it, or saved a key for it first',
@@ -38,7 +26,7 @@ export const settingsPage: ConsolePage = {
     const { api, link } = asked
     const [account, settings] = await Promise.all([
       api.get<AccountView>('/api/merchant/me'),
-      api.get<SettingsItem>('/api/merchant/settings')
+      api.get<SettingsView>('/api/merchant/settings')
     ])
     return {
       title: 'Settings',
@@ -67,13 +55,13 @@ export const settingsPage: ConsolePage = {
         await api.send({ method: 'DELETE', target: `/api/merchant/${slot}-key` })
         return { to: 'settings', done: 'removed' }
       case 'choose': {
-        const { paymentProvider } = await api.get<SettingsItem>('/api/merchant/settings')
+        const { paymentProvider } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, paymentProvider.slot)
         await api.send({ method: 'PUT', target: '/api/merchant/payment-provider', body: { provider: slot } })
         return { to: 'settings', done: 'saved' }
       }
       case 'colour': {
-        const { colour } = await api.get<SettingsItem>('/api/merchant/settings')
+        const { colour } = await api.get<SettingsView>('/api/merchant/settings')
         expectUnchanged(form, colour ?? '')
         const typed = (form.get('colour') ?? '').trim()
         await api.send({ method: 'PUT', target: '/api/merchant/colour', body: { colour: typed === '' ? null : typed } })
@@ -85,7 +73,7 @@ export const settingsPage: ConsolePage = {
   }
 }
 
-function providersSection(asked: Asked, { paymentProvider, providers }: SettingsItem): VNode {
+function providersSection(asked: Asked, { paymentProvider, providers }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
     <section aria-labelledby="provider"><h2 id="provider">Who makes your invoices</h2>
@@ -96,7 +84,10 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
       ${table(
         'Providers',
         [
-          { title: 'Provider', cell: (one: SlotItem) => html`${one.kind}<span class="soft"> ${one.slot}</span>` },
+          {
+            title: 'Provider',
+            cell: (one: SettingsView['providers'][number]) => html`${one.kind}<span class="soft"> ${one.slot}</span>`
+          },
           { title: 'Key', cell: one => (one.hasKey ? badge('saved', 'good') : badge('none', 'quiet')) },
           { title: 'What its key needs', cell: scopes }
         ],
@@ -120,7 +111,7 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
 }
 
 /** What can be done about a slot. */
-function keyed(providers: readonly SlotItem[], used: string, slot: string): VNode | null {
+function keyed(providers: readonly SettingsView['providers'][number][], used: string, slot: string): VNode | null {
   const hasKey = isKeyed(providers, slot)
   return html`
     ${hasKey ? action('Test', { do: 'test', slot }, { what: `the key of the ${slot} provider` }) : null}
@@ -128,20 +119,20 @@ function keyed(providers: readonly SlotItem[], used: string, slot: string): VNod
     ${hasKey ? danger(`Remove the key of the ${slot} provider`, 'What was made with it can then be neither looked up nor refunded.', action('Remove it', { do: 'remove', slot, was: keysMark(providers) }, { isDanger: true, what: `the key of the ${slot} provider` })) : null}`
 }
 
-function slotNames(providers: readonly SlotItem[]): ReadonlyArray<readonly [string, string]> {
+function slotNames(providers: readonly SettingsView['providers'][number][]): ReadonlyArray<readonly [string, string]> {
   return SLOTS.map(slot => {
     const kinds = providers.filter(one => one.slot === slot).map(({ kind }) => kind)
     return [slot, kinds.length === 0 ? slot : `${kinds.join(' or ')} (${slot})`]
   })
 }
 
-function scopes({ scopes: needed }: SlotItem): VNode {
+function scopes({ scopes: needed }: SettingsView['providers'][number]): VNode {
   return needed.length === 0
     ? html`<span class="soft">Its keys have no scopes.</span>`
     : html`<ul>${needed.map(({ scope, purpose }) => html`<li><code>${scope}</code> ${purpose}</li>`)}</ul>`
 }
 
-function colourSection(asked: Asked, { colour }: SettingsItem): VNode {
+function colourSection(asked: Asked, { colour }: SettingsView): VNode {
   const { form, problem } = asked
   return html`
     <section aria-labelledby="pages"><h2 id="pages">Colour of your pages</h2>
@@ -159,11 +150,6 @@ function colourSection(asked: Asked, { colour }: SettingsItem): VNode {
     </section>`
 }
 
-interface Verdict {
-  readonly isValid: boolean
-  readonly message: string
-}
-
 async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string): Promise<PageContent> {
   await expectSameKeys({ api, form })
   const { message } = await api.send<{ readonly message: string }>({
@@ -176,25 +162,25 @@ async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string)
 
 /** @throws ApiRefusal where somebody has saved or removed a key of either slot since */
 async function expectSameKeys({ api, form }: Pick<Asked, 'api' | 'form'>): Promise<void> {
-  const { providers } = await api.get<SettingsItem>('/api/merchant/settings')
+  const { providers } = await api.get<SettingsView>('/api/merchant/settings')
   const words = SLOTS.map(slot => `${isKeyed(providers, slot) ? 'with' : 'without'} a key of the ${slot} provider`)
   expectUnchanged(form, keysMark(providers), words.join(' and '))
 }
 
 /** Which keys are saved, as the forms hold it; another key in the place of one is told, too. */
-function keysMark(providers: readonly SlotItem[]): string {
+function keysMark(providers: readonly SettingsView['providers'][number][]): string {
   return SLOTS.map(slot => providers.find(one => one.slot === slot)?.keyVersion ?? '').join(' ')
 }
 
-function isKeyed(providers: readonly SlotItem[], slot: string): boolean {
+function isKeyed(providers: readonly SettingsView['providers'][number][], slot: string): boolean {
   return providers.some(one => one.slot === slot && one.hasKey)
 }
 
-async function tried(api: Asked['api'], slot: string): Promise<Verdict> {
-  return await api.send<Verdict>({ method: 'POST', target: `/api/merchant/validate-${slot}` })
+async function tried(api: Asked['api'], slot: string): Promise<KeyVerdictView> {
+  return await api.send<KeyVerdictView>({ method: 'POST', target: `/api/merchant/validate-${slot}` })
 }
 
-function verdict(title: string, { isValid, message }: Verdict): PageContent {
+function verdict(title: string, { isValid, message }: KeyVerdictView): PageContent {
   return {
     title,
     content: html`<p class=${`notice ${isValid ? 'good' : 'bad'}`}>${message}</p><p><a class="button" href="settings">Go on</a></p>`

@@ -1,8 +1,8 @@
 import type { VNode } from 'preact'
-import { html } from '../../kit/document.ts'
 import type { OrderRow, StatsView } from '../../../shop/orders/views.ts'
 import type { IntegrationView } from '../../../shop/stores/integration-schema.ts'
-import { expectUnchanged, queryOf } from '../api.ts'
+import { html } from '../../kit/document.ts'
+import { expectUnchanged, queryOf, type AsRead } from '../api.ts'
 import type { Asked, ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, danger, facts, field, figure, table, ticks, type Tone } from '../parts.ts'
 import { forRole, may } from '../role.ts'
@@ -10,6 +10,9 @@ import { count, amountIn, percent, sats, timeOf } from '../words.ts'
 
 const STORE = '/api/merchant/storefront'
 const STATUSES = ['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'] as const
+type Store = AsRead<IntegrationView>
+type Order = AsRead<OrderRow>
+
 const STATES: Readonly<Record<OrderRow['status'], readonly [string, Tone]>> = {
   PendingPayment: ['not paid', 'quiet'],
   PaidAwaitingDetails: ['paid, no address yet', 'wait'],
@@ -142,7 +145,7 @@ function opening(asked: Asked): VNode {
     )}`
 }
 
-async function opened(asked: Asked, store: IntegrationView): Promise<VNode> {
+async function opened(asked: Asked, store: Store): Promise<VNode> {
   const { api, link, query, root } = asked
   const status = STATUSES.find(name => name === query.get('status'))
   const page = Math.max(1, Math.trunc(Number(query.get('page')) || 1))
@@ -179,7 +182,7 @@ async function opened(asked: Asked, store: IntegrationView): Promise<VNode> {
         [
           {
             title: 'Order',
-            cell: (order: OrderRow) =>
+            cell: (order: Order) =>
               html`<code>${order.orderId}</code><span class="soft"> ${order.storefrontOrderNumber ?? ''}</span>`
           },
           { title: 'Made', cell: order => timeOf(order.createdAt) },
@@ -200,7 +203,7 @@ async function opened(asked: Asked, store: IntegrationView): Promise<VNode> {
 }
 
 /** What keeps it from selling, and what to do; nothing where nothing does. */
-function problems({ isActive, hasAdminApiToken }: IntegrationView, orders: readonly OrderRow[]): VNode | null {
+function problems({ isActive, hasAdminApiToken }: Store, orders: readonly Order[]): VNode | null {
   const failed = orders.filter(({ failure, refundedAt }) => failure !== undefined && refundedAt === undefined)
   const asked = orders.filter(
     ({ refundRequest, refundedAt }) => refundRequest !== undefined && refundedAt === undefined
@@ -220,7 +223,7 @@ function problems({ isActive, hasAdminApiToken }: IntegrationView, orders: reado
       )}</ul></section>`
 }
 
-function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: OrderRow): VNode {
+function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Order): VNode {
   const [words, tone] = STATES[status]
   return html`
     ${refundedAt === undefined ? badge(words, tone) : badge('money given back', 'quiet')}
@@ -230,7 +233,7 @@ function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Ord
 }
 
 /** For a paid order that the shop did not take, or has called off: anything else is the shop's to give back. */
-function refundForm(asked: Asked, order: OrderRow): VNode | string {
+function refundForm(asked: Asked, order: Order): VNode | string {
   const { ctx, form } = asked
   const { orderId, paidSats, status, canceledAt, refundRequest, refundedAt } = order
   const isOurs = status === 'PaidAwaitingDetails' || canceledAt !== undefined
@@ -255,7 +258,7 @@ function named(of: string, name: string, label: string, value: string, mode: 'te
   return html`<div class="input"><label for=${id}>${label}</label><input id=${id} name=${name} value=${value} inputmode=${mode} required maxlength="500" autocomplete="off" spellcheck="false" /></div>`
 }
 
-function settings(asked: Asked, store: IntegrationView): VNode {
+function settings(asked: Asked, store: Store): VNode {
   const { form, problem } = asked
   const isTyped = form.get('do') === 'settings'
   const value = (name: string, now: string): string => (isTyped ? (form.get(name) ?? '') : now)
@@ -299,12 +302,12 @@ function settings(asked: Asked, store: IntegrationView): VNode {
 }
 
 /** As the forms hold it that change it. */
-function stateInWords({ isActive }: IntegrationView): string {
+function stateInWords({ isActive }: Store): string {
   return isActive ? 'open' : 'closed'
 }
 
 /** What the form shows, for the check that nobody has changed it meanwhile. */
-function shownOf(store: IntegrationView): string {
+function shownOf(store: Store): string {
   const { domesticShippingUsd, claimWindowDays, domesticOnly, listInRegistry, registryDescription } = store
   return [domesticShippingUsd, claimWindowDays, domesticOnly, listInRegistry, registryDescription].join(', ')
 }

@@ -1,4 +1,5 @@
 import type { VNode } from 'preact'
+import type { BalanceEntryView, BalanceView } from '../../../selling/balances/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import type { ConsolePage } from '../page.ts'
@@ -6,31 +7,6 @@ import { badge, facts, table } from '../parts.ts'
 import { may } from '../role.ts'
 import { listOf, revocation } from '../sales.ts'
 import { sats, short, timeOf } from '../words.ts'
-
-interface BalanceItem {
-  readonly id: string
-  readonly kind: string
-  readonly state: string
-  readonly unit: string
-  readonly depositedMsat: number
-  readonly spentMsat: number
-  readonly reservedMsat: number
-  readonly balanceMsat: number
-  readonly place: string
-  readonly openedAt: string
-  readonly expiresAt: string
-  readonly isRevoked: boolean
-}
-
-interface EntryItem {
-  readonly at: string
-  readonly model: string | null
-  readonly input: number | null
-  readonly output: number | null
-  readonly msat: number
-  readonly unpaidMsat: number
-  readonly basis: string
-}
 
 /** Rows of a page. */
 const PAGE = 50
@@ -44,7 +20,7 @@ export const tokensPage: ConsolePage = {
   async show(asked) {
     const { api, link, query } = asked
     const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
-    const balances = await api.get<readonly BalanceItem[]>(`/api/merchant/balances${queryOf({ skip, take: PAGE })}`)
+    const balances = await api.get<readonly BalanceView[]>(`/api/merchant/balances${queryOf({ skip, take: PAGE })}`)
     const goOn = (to: number) => link(`tokens${queryOf({ skip: to })}`)
     return {
       title: 'Tokens',
@@ -55,7 +31,7 @@ export const tokensPage: ConsolePage = {
           [
             {
               title: 'Bought for',
-              cell: (one: BalanceItem) =>
+              cell: (one: BalanceView) =>
                 html`<a href=${link(`tokens/${one.id}`)}><bdi>${one.place}</bdi></a><span class="soft"> ${one.kind}</span>`
             },
             { title: 'Payment hash', cell: one => short(one.id) },
@@ -90,7 +66,7 @@ export const tokensPage: ConsolePage = {
   }
 }
 
-function stateOf({ state, isRevoked }: BalanceItem): VNode {
+function stateOf({ state, isRevoked }: BalanceView): VNode {
   return isRevoked ? badge('revoked', 'bad') : badge(state, state === 'open' ? 'good' : 'quiet')
 }
 
@@ -103,7 +79,7 @@ export const tokenPage: ConsolePage = {
   async show({ api, link, params, query }) {
     const id = params['balanceId'] ?? ''
     const skip = Math.max(0, Math.trunc(Number(query.get('skip')) || 0))
-    const entries = await api.get<readonly EntryItem[]>(
+    const entries = await api.get<readonly BalanceEntryView[]>(
       `/api/merchant/balances/${encodeURIComponent(id)}/entries${queryOf({ skip, take: PAGE })}`
     )
     const goOn = (to: number) => link(`tokens/${encodeURIComponent(id)}${queryOf({ skip: to })}`)
@@ -114,7 +90,7 @@ export const tokenPage: ConsolePage = {
         ${table(
           'Requests',
           [
-            { title: 'When', cell: (one: EntryItem) => timeOf(one.at) },
+            { title: 'When', cell: (one: BalanceEntryView) => timeOf(one.at) },
             { title: 'Model', cell: one => html`<bdi>${one.model ?? '–'}</bdi>` },
             { title: 'In and out', cell: one => `${one.input ?? '–'} / ${one.output ?? '–'}` },
             { title: 'By', cell: one => one.basis },

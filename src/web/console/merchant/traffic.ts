@@ -1,4 +1,5 @@
 import type { VNode } from 'preact'
+import type { ProxyTrafficView } from '../../../accounts/traffic/merchant-operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { lineChart } from '../chart.ts'
@@ -6,45 +7,27 @@ import type { Asked } from '../page.ts'
 import { choice, figure, kept } from '../parts.ts'
 import { count, latency, percent } from '../words.ts'
 
-interface RequestsItem {
-  readonly requests: number
-  readonly asked: number
-  readonly paidRequests: number
-  readonly clientErrors: number
-  readonly serverErrors: number
-  readonly upstreamFailures: number
-  readonly unfinished: number
-  readonly p50: number | string | null
-  readonly p99: number | string | null
-}
-
-/** What requests of an account's APIs came to, as the API says it. */
-export interface ApiTraffic {
-  readonly step: '1h' | '1d'
-  readonly from: string
-  readonly to: string
-  readonly total: RequestsItem
-  readonly points: ReadonlyArray<RequestsItem & { readonly at: string }>
-  readonly proxies: ReadonlyArray<RequestsItem & { readonly proxyId: string }>
-}
-
 const DAY = 86_400_000
 const STEPS = { '1h': { name: 'hour', length: 3_600_000 }, '1d': { name: 'day', length: DAY } } as const
 
 /** Of one API or of all, over a day by hour or over 30 days, as the page's address says. @throws ApiRefusal */
-export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | null): Promise<ApiTraffic> {
+export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | null): Promise<ProxyTrafficView> {
   const isMonth = query.get('over') === 'month'
   const period = isMonth ? { from: new Date(ctx.now - 29 * DAY).toISOString(), step: '1d' } : { step: '1h' }
-  return await api.get<ApiTraffic>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
+  return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 
 /** Requests, what was asked and paid for, errors and latencies, over a day or 30. */
-export function apiTrafficSection({ query }: Asked, { step, from, to, total, points }: ApiTraffic): VNode {
+export function apiTrafficSection({ query }: Asked, { step, from, to, total, points }: ProxyTrafficView): VNode {
   const { name, length } = STEPS[step]
   const times: number[] = []
   for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += length) times.push(at)
   const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
-  const line = (called: string, of: (point: RequestsItem) => number | string | null, without: number | null = 0) => ({
+  const line = (
+    called: string,
+    of: (point: ProxyTrafficView['total']) => number | string | null,
+    without: number | null = 0
+  ) => ({
     name: called,
     values: times.map(time => {
       const point = byTime.get(time)

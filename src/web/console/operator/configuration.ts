@@ -1,27 +1,9 @@
+import type { ConfigurationChange } from '../../../engine/config/effective.ts'
+import type { ConfigurationView } from '../../admin/live.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage } from '../page.ts'
 import { badge, facts, table } from '../parts.ts'
 import { timeOf } from '../words.ts'
-
-interface ChangeItem {
-  readonly path: string
-  readonly before: string | null
-  readonly after: string | null
-}
-
-interface ConfigurationItem {
-  readonly file: string
-  readonly generation: number
-  readonly yaml: string
-  readonly waitsForRestart: readonly string[]
-  readonly reload: null | {
-    readonly at: string
-    readonly isUsed: boolean
-    readonly problem: string | null
-    readonly changes: readonly ChangeItem[]
-  }
-  readonly warnings: readonly string[]
-}
 
 /** The file in effect, what its last change did, and what waits for a restart. */
 export const operatorConfiguration: ConsolePage = {
@@ -30,7 +12,7 @@ export const operatorConfiguration: ConsolePage = {
   path: 'configuration',
   summary: 'The file in effect without its secrets, what its last change did, and what waits for a restart',
   async show({ api }) {
-    const found = await api.get<ConfigurationItem>('/api/admin/configuration')
+    const found = await api.get<ConfigurationView>('/api/admin/configuration')
     const { file, generation, reload, waitsForRestart, warnings, yaml } = found
     return {
       title: 'Configuration',
@@ -56,7 +38,7 @@ export const operatorConfiguration: ConsolePage = {
   }
 }
 
-function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationItem['reload']>) {
+function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationView['reload']>) {
   return html`
     <p>${timeOf(at)} ${isUsed ? badge('in effect', 'good') : badge('not used: it has a mistake', 'bad')}</p>
     ${problem === null ? null : html`<div class="scroll" tabindex="0" role="region" aria-label="What is wrong with it"><pre>${problem}</pre></div>`}
@@ -65,7 +47,7 @@ function reloadOf({ at, changes, isUsed, problem }: NonNullable<ConfigurationIte
         ? table(
             'What changed',
             [
-              { title: 'Setting', cell: (change: ChangeItem) => html`<code>${change.path}</code>` },
+              { title: 'Setting', cell: (change: ConfigurationChange) => html`<code>${change.path}</code>` },
               { title: 'Before', cell: ({ before }) => before ?? '–' },
               { title: 'Now', cell: ({ after }) => after ?? '–' }
             ],

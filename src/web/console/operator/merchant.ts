@@ -1,10 +1,11 @@
+import type { AuditPage } from '../../../accounts/audit/operations.ts'
+import type { MerchantDetail, RegeneratedKey } from '../../admin/schema.ts'
 import { html } from '../../kit/document.ts'
 import { expectUnchanged, queryOf, type PageApi } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field } from '../parts.ts'
 import { timeOf } from '../words.ts'
-import type { AdminMerchantView } from './views.ts'
 
 /** What a subscription can be, as the API takes it; nothing is chosen where an account has none. */
 const STATUSES = [
@@ -15,7 +16,7 @@ const STATUSES = [
 ] as const
 
 /** What a second tab must have seen of a subscription to change it. */
-function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: AdminMerchantView): string {
+function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantDetail): string {
   return `${subscriptionStatus ?? 'none'}, until ${currentPeriodEnd ?? 'no end'}`
 }
 
@@ -27,7 +28,7 @@ export const merchantPage: ConsolePage = {
   summary: 'One account, and what the operator can do about it',
   async show(asked) {
     const { api, form, params, problem } = asked
-    const found = await api.get<AdminMerchantView>(
+    const found = await api.get<MerchantDetail>(
       `/api/admin/merchants/${encodeURIComponent(params['merchantId'] ?? '')}`
     )
     const earned = await earningsSection(asked, '/api/admin/earnings', ['source', 'proxy', 'endpoint', 'scheme'], {
@@ -92,11 +93,11 @@ export const merchantPage: ConsolePage = {
     const back: GoTo = { to: `merchants/${id}`, done: 'saved' }
     switch (form.get('do')) {
       case 'plan':
-        expectUnchanged(form, (await api.get<AdminMerchantView>(target)).planTier)
+        expectUnchanged(form, (await api.get<MerchantDetail>(target)).planTier)
         await api.send({ method: 'PUT', target, body: { planTier: form.get('planTier') ?? '' } })
         return back
       case 'subscription': {
-        expectUnchanged(form, subscriptionOf(await api.get<AdminMerchantView>(target)))
+        expectUnchanged(form, subscriptionOf(await api.get<MerchantDetail>(target)))
         const [subscriptionStatus = '', end = ''] = ['subscriptionStatus', 'currentPeriodEnd'].map(name =>
           (form.get(name) ?? '').trim()
         )
@@ -109,7 +110,7 @@ export const merchantPage: ConsolePage = {
       }
       case 'deactivate':
       case 'reactivate':
-        expectUnchanged(form, (await api.get<AdminMerchantView>(target)).isActive ? 'active' : 'deactivated')
+        expectUnchanged(form, (await api.get<MerchantDetail>(target)).isActive ? 'active' : 'deactivated')
         await api.send({ method: 'POST', target: `${target}/${form.get('do')}` })
         return back
       case 'revoke':
@@ -118,7 +119,7 @@ export const merchantPage: ConsolePage = {
       case 'key':
         expectUnchanged(form, await lastReplaced(api, id), 'another key')
         return keyPage(
-          (await api.send<{ readonly apiKey: string }>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
+          (await api.send<RegeneratedKey>({ method: 'POST', target: `${target}/regenerate-key` })).apiKey,
           id
         )
       default:
@@ -129,7 +130,7 @@ export const merchantPage: ConsolePage = {
 
 /** Which request to replace an account's key was the last, as the audit trail has it; `none` for none. */
 async function lastReplaced(api: PageApi, merchantId: number | string): Promise<string> {
-  const { entries } = await api.get<{ readonly entries: ReadonlyArray<{ readonly id: string }> }>(
+  const { entries } = await api.get<AuditPage>(
     `/api/admin/audit${queryOf({ merchantId, text: 'regenerateKey', limit: 1 })}`
   )
   return entries[0]?.id ?? 'none'

@@ -1,18 +1,9 @@
+import type { AdminOrderRow } from '../../../shop/orders/views.ts'
 import { html } from '../../kit/document.ts'
 import type { ConsolePage } from '../page.ts'
-import { queryOf } from '../api.ts'
+import { queryOf, type AsRead } from '../api.ts'
 import { action, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
 import { sats, timeOf } from '../words.ts'
-
-interface OrderItem {
-  readonly orderId: string
-  readonly status: string
-  readonly paidSats: number | null
-  readonly createdAt: string
-  readonly merchantId: number
-  readonly failure?: { readonly message: string }
-  readonly refundRequest?: { readonly requestedAt: string }
-}
 
 /** Paid orders that need somebody. */
 export const operatorOrders: ConsolePage = {
@@ -22,7 +13,7 @@ export const operatorOrders: ConsolePage = {
   summary: 'Paid orders that their shop did not make, and having one made',
   async show({ api, link, query }) {
     const skip = offsetOf(query)
-    const orders = await api.get<readonly OrderItem[]>(
+    const orders = await api.get<readonly AdminOrderRow[]>(
       `/api/admin/storefront/orders${queryOf({ skip, take: ROWS + 1 })}`
     )
     return {
@@ -30,7 +21,7 @@ export const operatorOrders: ConsolePage = {
       content: html`${table(
         'Orders',
         [
-          { title: 'Order', cell: (order: OrderItem) => order.orderId },
+          { title: 'Order', cell: (order: AsRead<AdminOrderRow>) => order.orderId },
           {
             title: 'Merchant',
             cell: ({ merchantId }) => html`<a href=${link(`merchants/${merchantId}`)}>${merchantId}</a>`

@@ -1,17 +1,18 @@
 import type { VNode } from 'preact'
+import type { AdminRefund } from '../../../payments/refunds/admin-operations.ts'
+import type { OverviewView } from '../../admin/overview.ts'
 import { html } from '../../kit/document.ts'
-import type { MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
+import type { CreatedMerchant, MerchantSummary, PendingSubscriptionView } from '../../admin/schema.ts'
 import { queryOf } from '../api.ts'
 import { earningsSection } from '../earnings.ts'
 import { listOf, revocation, salesPage } from '../sales.ts'
 import { status } from '../status.ts'
 import type { ConsolePage } from '../page.ts'
 import { action, badge, choice, facts, field, figure, table, offsetOf, offsetPager, ROWS } from '../parts.ts'
-import type { RefundItem } from '../views.ts'
+import { count, sats, short, timeOf } from '../words.ts'
 import { keyPage, merchantPage } from './merchant.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
-import { trafficSection, type TrafficItem } from './traffic.ts'
-import { count, sats, short, timeOf } from '../words.ts'
+import { trafficSection } from './traffic.ts'
 
 /** What all merchants and the gateway's own routes earned. */
 const overview: ConsolePage = {
@@ -23,7 +24,7 @@ const overview: ConsolePage = {
     const { api, link } = asked
     const [earned, now] = await Promise.all([
       earningsSection(asked, '/api/admin/earnings', ['source', 'merchant', 'proxy', 'scheme']),
-      api.get<OverviewItem>('/api/admin/overview')
+      api.get<OverviewView>('/api/admin/overview')
     ])
     const { earned: sums, lastDay, merchants: accounts, traffic, waiting } = now
     const through = await trafficSection(asked, traffic.now)
@@ -47,14 +48,6 @@ const overview: ConsolePage = {
         ${earned}`
     }
   }
-}
-
-interface OverviewItem {
-  readonly traffic: { readonly now: TrafficItem }
-  readonly merchants: { readonly total: number; readonly active: number }
-  readonly earned: Readonly<Record<'today' | 'thirtyDays', { readonly sales: number; readonly sats: number }>>
-  readonly waiting: Readonly<Record<'pendingSubscriptions' | 'lostRefunds' | 'openRefunds' | 'refusedOrders', number>>
-  readonly lastDay: { readonly failedWebhooks: number }
 }
 
 function waits(many: number, what: string, to: string): VNode | null {
@@ -150,7 +143,7 @@ const merchants: ConsolePage = {
     }
   },
   async act({ api, form }) {
-    const made = await api.send<{ readonly merchantId: number; readonly apiKey: string }>({
+    const made = await api.send<CreatedMerchant>({
       method: 'POST',
       target: '/api/admin/merchants',
       body: { name: (form.get('name') ?? '').trim(), email: (form.get('email') ?? '').trim() }
@@ -190,7 +183,7 @@ const subscriptions: ConsolePage = {
   },
   async act({ api, form }) {
     const change = form.get('do') === 'reject' ? 'reject' : 'approve'
-    const made = await api.send<{ readonly apiKey?: string }>({
+    const made = await api.send<Partial<CreatedMerchant>>({
       method: 'POST',
       target: `/api/admin/pending-subscriptions/${encodeURIComponent(form.get('id') ?? '')}/${change}`
     })
@@ -206,18 +199,6 @@ const VIEWS = [
   ['settled', 'Settled by hand']
 ] as const
 
-interface StuckRefund extends RefundItem {
-  readonly merchantId: number
-  readonly provider: string
-  readonly lookedUpUntil: string
-  readonly settlement: null | {
-    readonly outcome: string
-    readonly settledBy: string
-    readonly reason: string
-    readonly settledAt: string
-  }
-}
-
 const refunds: ConsolePage = {
   id: 'getOperatorRefunds',
   console: 'operator',
@@ -226,7 +207,7 @@ const refunds: ConsolePage = {
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'lost'
     const skip = offsetOf(query)
-    const list = await api.get<readonly StuckRefund[]>(`/api/admin/refunds${queryOf({ view, skip, take: ROWS + 1 })}`)
+    const list = await api.get<readonly AdminRefund[]>(`/api/admin/refunds${queryOf({ view, skip, take: ROWS + 1 })}`)
     return {
       title: 'Refunds',
       content: html`
@@ -236,7 +217,7 @@ const refunds: ConsolePage = {
           [
             {
               title: 'Refund',
-              cell: (refund: StuckRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`
+              cell: (refund: AdminRefund) => html`<a href=${link(`refunds/${refund.refundId}`)}>${refund.refundId}</a>`
             },
             {
               title: 'Merchant',
@@ -262,7 +243,7 @@ const refund: ConsolePage = {
   summary: 'One refund, and settling it by hand',
   async show(asked) {
     const { api, form, params, problem } = asked
-    const found = await api.get<StuckRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
+    const found = await api.get<AdminRefund>(`/api/admin/refunds/${encodeURIComponent(params['refundId'] ?? '')}`)
     const isOpen = found.settlement === null && ['pending', 'processing'].includes(found.status)
     return {
       title: `Refund ${found.refundId}`,

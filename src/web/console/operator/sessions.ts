@@ -1,37 +1,11 @@
+import type { PrepaidSessionView } from '../../../selling/sessions/operations.ts'
 import { html } from '../../kit/document.ts'
 import { queryOf } from '../api.ts'
 import { status } from '../status.ts'
 import type { ConsolePage, GoTo } from '../page.ts'
 import { action, badge, choice, danger, facts, field, table } from '../parts.ts'
-import { settlementOf, settlementSection } from './settlement.ts'
 import { sats, short, timeOf } from '../words.ts'
-
-/** A prepaid session as the API says it, as far as it is shown. */
-interface SessionItem {
-  readonly id: string
-  readonly depositedMsat: number
-  readonly spentMsat: number
-  readonly balanceMsat: number
-  readonly openedAt: string
-  readonly usedAt: string
-  readonly expiresAt: string
-  readonly closedAt: string | null
-  readonly closedBy: string | null
-  readonly returnInvoice: string
-  readonly refund: {
-    readonly status: string | null
-    readonly satoshis: number
-    readonly feeSatoshis: number
-    readonly reference: string | null
-    readonly providerPayoutId: string | null
-    readonly begunAt: string | null
-    readonly endedAt: string | null
-    readonly fault: string | null
-    readonly retryAt: string | null
-    readonly settledBy: string | null
-    readonly settledWhy: string | null
-  }
-}
+import { settlementOf, settlementSection } from './settlement.ts'
 
 const VIEWS = [
   ['stuck', 'Whose refund needs you'],
@@ -44,7 +18,7 @@ function whole(msat: number): string {
   return sats(Math.floor(msat / 1000))
 }
 
-function refundOf({ closedAt, refund }: SessionItem) {
+function refundOf({ closedAt, refund }: PrepaidSessionView) {
   if (closedAt === null) return badge('open', 'good')
   if (refund.status !== null) return status(refund.status)
   return badge(refund.retryAt === null ? 'not begun' : 'retrying', 'wait')
@@ -59,7 +33,9 @@ export const operatorSessions: ConsolePage = {
   async show({ api, link, query }) {
     const view = VIEWS.find(([name]) => name === query.get('view'))?.[0] ?? 'stuck'
     const skip = Math.max(0, Math.trunc(Number(query.get('skip') ?? 0)) || 0)
-    const list = await api.get<readonly SessionItem[]>(`/api/admin/sessions${queryOf({ view, skip, take: AT_ONCE })}`)
+    const list = await api.get<readonly PrepaidSessionView[]>(
+      `/api/admin/sessions${queryOf({ view, skip, take: AT_ONCE })}`
+    )
     const to = (from: number): string => link(`sessions${queryOf({ view, skip: from })}`)
     return {
       title: 'Sessions',
@@ -70,7 +46,7 @@ export const operatorSessions: ConsolePage = {
           [
             {
               title: 'Session',
-              cell: (one: SessionItem) => html`<a href=${link(`sessions/${one.id}`)}>${short(one.id)}</a>`
+              cell: (one: PrepaidSessionView) => html`<a href=${link(`sessions/${one.id}`)}>${short(one.id)}</a>`
             },
             { title: 'Opened', cell: one => timeOf(one.openedAt) },
             { title: 'Closed', cell: one => timeOf(one.closedAt) },
@@ -99,7 +75,9 @@ export const operatorSession: ConsolePage = {
   summary: 'One prepaid session, and settling its refund by hand',
   async show(asked) {
     const { api, form, params, problem } = asked
-    const found = await api.get<SessionItem>(`/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`)
+    const found = await api.get<PrepaidSessionView>(
+      `/api/admin/sessions/${encodeURIComponent(params['sessionId'] ?? '')}`
+    )
     const { refund } = found
     const isUnsent = found.closedAt !== null && (refund.status === null || refund.status === 'failed')
     const isSettleable = isUnsent || refund.status === 'pending' || refund.status === 'processing'

@@ -1,41 +1,20 @@
 import type { VNode } from 'preact'
+import type { MetricsView, TrafficView } from '../../../accounts/traffic/operations.ts'
 import { html } from '../../kit/document.ts'
 import type { Asked } from '../page.ts'
 import { lineChart } from '../chart.ts'
 import { figure } from '../parts.ts'
 import { count, latency, percent, sats } from '../words.ts'
 
-/** What was measured, as the API says it. */
-export interface TrafficItem {
-  readonly requests: number
-  readonly asked: number
-  readonly paidRequests: number
-  readonly sales: number
-  readonly sats: number
-  readonly clientErrors: number
-  readonly serverErrors: number
-  readonly upstreamFailures: number
-  readonly unfinished: number
-  readonly p50: number | string | null
-  readonly p99: number | string | null
-}
-
-interface MetricsItem {
-  readonly from: string
-  readonly to: string
-  readonly total: TrafficItem
-  readonly points: ReadonlyArray<TrafficItem & { readonly at: string }>
-}
-
 const HOUR = 3_600_000
 
 /** Requests, what was asked and paid for, errors and latencies: of the last minutes, and over a day. */
-export async function trafficSection({ api }: Asked, now: TrafficItem): Promise<VNode> {
-  const { from, to, total, points } = await api.get<MetricsItem>('/api/admin/metrics?step=1h')
+export async function trafficSection({ api }: Asked, now: TrafficView): Promise<VNode> {
+  const { from, to, total, points = [] } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
   const times: number[] = []
   for (let at = Date.parse(from); at < Date.parse(to) && times.length < 48; at += HOUR) times.push(at)
   const byTime = new Map(points.map(point => [Date.parse(point.at), point]))
-  const line = (name: string, of: (point: TrafficItem) => number | null, without: number | null = 0) => ({
+  const line = (name: string, of: (point: TrafficView) => number | null, without: number | null = 0) => ({
     name,
     values: times.map(time => {
       const point = byTime.get(time)
@@ -43,8 +22,7 @@ export async function trafficSection({ api }: Asked, now: TrafficItem): Promise<
     })
   })
   const chart = { step: 'hour', times, format: count } as const
-  const decimal = (value: number | string | null): number | null => (value === null ? null : Number(value))
-  const bad = (item: TrafficItem): number => item.serverErrors + item.unfinished
+  const bad = (item: TrafficView): number => item.serverErrors + item.unfinished
   return html`
     <section aria-labelledby="traffic">
       <h2 id="traffic">What goes through</h2>
@@ -98,8 +76,8 @@ export async function trafficSection({ api }: Asked, now: TrafficItem): Promise<
               title: 'Latency by hour',
               format: latency,
               series: [
-                line('Half within (p50), ms', one => decimal(one.p50), null),
-                line('99 of 100 within (p99), ms', one => decimal(one.p99), null)
+                line('Half within (p50), ms', one => one.p50, null),
+                line('99 of 100 within (p99), ms', one => one.p99, null)
               ]
             })}`
       }

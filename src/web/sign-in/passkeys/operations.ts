@@ -114,6 +114,16 @@ const PasskeyView = Type.Object(
   },
   { title: 'Passkey' }
 )
+export type PasskeyView = Static<typeof PasskeyView>
+
+const PasskeyList = Type.Object({
+  canAdd: Type.Boolean({
+    description: 'A person is signed in, and browsers make passkeys for the address of this gateway.'
+  }),
+  passkeys: Type.Array(PasskeyView)
+})
+/** Response of `GET /api/auth/passkeys`. */
+export type PasskeyList = Static<typeof PasskeyList>
 
 const away = 'The database is away. Retry-After says when to come back.'
 const nobody = 'Nobody is signed in, or the session has ended.'
@@ -253,12 +263,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       responses: {
         200: {
           description: 'Oldest first.',
-          schema: Type.Object({
-            canAdd: Type.Boolean({
-              description: 'A person is signed in, and browsers make passkeys for the address of this gateway.'
-            }),
-            passkeys: Type.Array(PasskeyView)
-          })
+          schema: PasskeyList
         },
         401: nobody,
         403: otherSite,
