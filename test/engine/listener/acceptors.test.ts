@@ -35,7 +35,7 @@ void t.test('acceptors: two gateways cannot share a port, and a closed one gives
   const [first, second] = [acceptors(), acceptors()]
   await first.listen('127.0.0.1', 0)
   const port = first.address?.port ?? 0
-  await t.rejects(second.listen('127.0.0.1', port), { code: 'BG_LISTEN_IN_USE' })
+  await t.rejects(second.listen('127.0.0.1', port), { code: 'BG_LISTEN_FAILED' })
   t.equal(second.address, null)
   await first.close()
   t.equal(first.address, null)
