@@ -70,6 +70,9 @@ const UNCOUNTED = {
 export function setting(t: T, database: Database) {
   const clock = new ManualClock()
   const provider = new Provider()
+  /** The refunds that ended, as they are counted. */
+  const ended: string[] = []
+  const counters = { ...UNCOUNTED, refund: (status: string, sats: number) => ended.push(`${status} ${sats}`) }
   const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
   const gateway = () => {
     const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog })
@@ -81,7 +84,7 @@ export function setting(t: T, database: Database) {
       database,
       payees: { maker: () => provider.payee },
       news: new SessionNews(database, silentLog),
-      counters: UNCOUNTED,
+      counters,
       clock,
       random: systemRandom,
       log: silentLog
@@ -105,5 +108,5 @@ export function setting(t: T, database: Database) {
     })
     return balance.id
   }
-  return { clock, provider, store, balances, open, ...gateway(), other: gateway() }
+  return { clock, provider, ended, store, balances, open, ...gateway(), other: gateway() }
 }

@@ -105,7 +105,7 @@ void eachDatabase(
 )
 
 void eachDatabase(t, 'a refund whose outcome is not known is looked up and never sent again', async (t, database) => {
-  const { clock, provider, refunds, overrides, store, open } = setting(t, database)
+  const { clock, provider, ended, refunds, overrides, store, open } = setting(t, database)
   const id = await open()
   provider.pay = () => Promise.reject(new PayoutUncertain(new Error('reset')))
   await refunds.close(id, 'client', 'c')
@@ -120,6 +120,9 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
   clock.advance(61_000)
   provider.known = () => Promise.reject(new ProviderUnavailable('away'))
   await refunds.followUp()
+  const looked = provider.looked.length
+  await refunds.followUp()
+  t.equal(provider.looked.length, looked, 'not again before its next time')
   t.match(await store.find(id), { refundStatus: 'pending' })
   clock.advance(61_000)
   provider.known = () => Promise.resolve({ ...PAID, status: 'processing' })
@@ -129,6 +132,7 @@ void eachDatabase(t, 'a refund whose outcome is not known is looked up and never
   clock.advance(1_000_000)
   await refunds.followUp()
   t.match(await store.find(id), { refundStatus: 'confirmed', refundedMsat: 100_000 })
+  t.same(ended, ['confirmed 100'])
   t.equal(provider.sent.length, 1)
   t.ok(provider.looked.every(({ reference }) => reference === provider.sent[0]?.reference))
 })
@@ -181,6 +185,9 @@ void eachDatabase(t, 'a refund whose outcome was lost can be settled by hand', a
   const word = { outcome: 'sent', settledBy: 'Ada', reason: 'It stands in the node.' } as const
   t.match(await overrides.settle(lost, word), { refundStatus: 'confirmed', settledBy: 'Ada', refundedMsat: 100_000 })
   await t.rejects(overrides.settle(lost, word), errorLike({ status: 409 }))
+  const unknown = 'ab'.repeat(32)
+  await t.rejects(overrides.settle(unknown, word), errorLike({ status: 404 }))
+  t.notOk(await refunds.close(unknown, 'operator'))
 })
 
 void eachDatabase(
