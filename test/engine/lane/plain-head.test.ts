@@ -39,6 +39,8 @@ t.test('what is not plain is left to node:http', async t => {
     'GET / HTTP/1.1 \r\n\r\n',
     'GET / HTTP/1.1\n\n',
     'GET / HTTP/1.1\r\n\n',
+    'GET / HTTP/1.1\r\nHost: a\r\n\t\n',
+    'GET / HTTP/1.1\r\nHost: a\r\n\rx',
     'GET * HTTP/1.1\r\n\r\n',
     'GET http://a/ HTTP/1.1\r\n\r\n',
     'GET a HTTP/1.1\r\n\r\n',

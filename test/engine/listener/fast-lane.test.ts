@@ -301,9 +301,12 @@ t.test('the fast lane and node:http write the same bytes for the same answer', a
         if (answer.waits[at] === true) steps.push({ kind: 'wait' }, { kind: 'wait' })
       }
       wait(0)
-      if (answer.hints) steps.push({ kind: 'interim', status: 103, headers: ['Link', '</a>'] })
+      const hints: Step = { kind: 'interim', status: 103, headers: ['Link', '</a>'] }
+      // Of the interim answers, only 102 and 103 are for clients.
+      if (answer.hints) steps.push({ ...hints, status: 100 }, hints)
       wait(1)
       steps.push({ kind: 'head', status: answer.status, headers: [...answer.headers.flat(), ...framed] })
+      if (answer.hints) steps.push(hints)
       wait(2)
       for (const [at, bytes] of bodies.entries()) {
         if (!empty) steps.push({ kind: 'write', bytes })

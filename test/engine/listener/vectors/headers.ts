@@ -149,6 +149,7 @@ export const authorizations: readonly Vector[] = [
     get('/', 'Authorization: LSAT +/8=:p', 'Authorization: L402 -_8:p'),
     { line: 'GET /' }
   ),
+  passed('LSAT alone', authorization, get('/', 'Authorization: LSAT m:p'), { line: 'GET /' }),
   passed('L402 beside a Bearer', authorization, get('/', 'Authorization: Bearer t', 'authorization: L402 m:p'), {
     line: 'GET /'
   }),
@@ -177,6 +178,18 @@ export const authorizations: readonly Vector[] = [
     'two equal L402',
     authorization,
     get('/', 'Authorization: L402 m:p', 'Authorization: L402 m:p'),
+    'payment credential'
+  ),
+  refused(
+    'two equal LSAT',
+    authorization,
+    get('/', 'Authorization: LSAT m:p', 'Authorization: LSAT m:p'),
+    'payment credential'
+  ),
+  refused(
+    'LSAT and Payment',
+    authorization,
+    get('/', 'Authorization: LSAT m:p', 'Authorization: Payment t'),
     'payment credential'
   ),
   refused(
