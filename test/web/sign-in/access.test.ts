@@ -90,6 +90,7 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
       t.match((await as(there, 'GET', '/api/auth/session')).json(), { merchantId: other.merchantId, role: 'editor' })
       t.match((await as(there, 'GET', '/console')).text, /Bäcker &lt;b> · ana@example.com \(editor\)/)
       t.equal((await as(cookie, 'GET', '/api/auth/session')).status, 401, 'the session of before has ended')
+      t.equal((await gateway.send('POST', '/api/merchant/regenerate-key', { headers: { cookie } })).status, 401)
       t.equal((await go(there, own.merchantId, form)).status, 403, 'and its form with it')
     }
   )
@@ -159,9 +160,14 @@ t.test('members, sessions, operators and the trail, as they are used', async t =
     const path = `/api/merchant/members/${first?.memberId ?? 0}`
     t.equal((await withKey(apiKey, 'DELETE', path)).status, 409)
     t.equal((await withKey(apiKey, 'PUT', path, { role: 'viewer' })).status, 409)
+    const again = await withKey(apiKey, 'POST', '/api/merchant/members', { email, role: 'viewer' })
+    t.equal(again.status, 409, 'nor by an invitation')
     await withKey(apiKey, 'POST', '/api/merchant/members', { email: 'second@example.com', role: 'owner' })
     t.equal((await withKey(apiKey, 'DELETE', path)).status, 409, 'an invitation that nobody took is no owner')
     await signIn(gateway, 'second@example.com')
+    const invite = async (address: string, role: string): Promise<Answer> =>
+      await withKey(apiKey, 'POST', '/api/merchant/members', { email: address, role })
+    t.match(await invite('second@example.com', 'viewer'), { status: 409, text: /is a member already/ })
     const both = await members()
     const removed = await Promise.all(
       both.map(({ memberId }) => withKey(apiKey, 'DELETE', `/api/merchant/members/${memberId}`))
