@@ -159,7 +159,7 @@ export class App {
     return this.#parts.gateway.active
   }
 
-  /** Opens the port. @throws ListenError */
+  /** Opens the port. @throws CodedError */
   async listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#parts.running.config.server.listen
     await this.#parts.listener.listen(host, port)

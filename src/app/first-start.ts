@@ -27,7 +27,7 @@ export interface Preparation {
 /**
  * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
  * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless.
- * @throws MasterSecretMismatch, MigrationError, DatabaseSessionError; what the database throws
+ * @throws CodedError; what the database throws
  */
 export async function prepare(parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts

@@ -1,7 +1,7 @@
 import type { Database } from '../platform/database/database.ts'
 import { UNSEAL, UnsealError, type Sealer } from '../platform/keys/secrets.ts'
 import type { Log } from '../platform/telemetry/log.ts'
-import { defineError } from '../platform/system/errors.ts'
+import { defineError, CodedError } from '../platform/system/errors.ts'
 
 const MASTER_MISMATCH = defineError('BG_MASTER_SECRET_MISMATCH', {
   cause:
@@ -9,16 +9,11 @@ const MASTER_MISMATCH = defineError('BG_MASTER_SECRET_MISMATCH', {
   fix: 'Restore `secrets.master` (`BOLTGATE_SECRET`) or `master.key`. To rotate, keep the old secret under `secrets.previous`. If it is lost: `boltgate keys adopt`.'
 })
 
-/** The database was used with a master secret that is not configured. The message names the ways out. */
-export class MasterSecretMismatch extends Error {
-  override name = 'MasterSecretMismatch'
-  readonly code = MASTER_MISMATCH.code
-
-  constructor() {
-    super(
-      'The database was used with another master secret, so sold tokens and saved provider keys would fail. Set secrets.master (BOLTGATE_SECRET) or restore master.key as before; to rotate, keep the old secret under secrets.previous. If it is lost for good: `boltgate keys adopt`'
-    )
-  }
+function masterMismatch(): CodedError {
+  return new CodedError(
+    MASTER_MISMATCH,
+    'The database was used with another master secret, so sold tokens and saved provider keys would fail. Set secrets.master (BOLTGATE_SECRET) or restore master.key as before; to rotate, keep the old secret under secrets.previous. If it is lost for good: `boltgate keys adopt`'
+  )
 }
 
 const place = { table: 'master_check', column: 'sealed', row: '1' }
@@ -27,19 +22,19 @@ const CONTENT = 'boltgate'
 /**
  * Verifies that the configured secrets belong to the database, and seals its check value at the first start. A database
  * from before the check value is judged by the values stored in it. Safe to run from several processes at once.
- * @throws MasterSecretMismatch; what the database throws
+ * @throws CodedError; what the database throws
  */
 export async function checkMaster(database: Database, sealer: Sealer, log: Log): Promise<void> {
   const { sql } = database
   const values = await countSealed(database, sealer)
   if ((await sql`select from master_check`).length === 0) {
-    if (values.foreign > 0 && values.own === 0) throw new MasterSecretMismatch()
+    if (values.foreign > 0 && values.own === 0) throw masterMismatch()
     await sql`insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)}) on conflict do nothing`
   }
   // Read back: of two gateways with different secrets that start at once, one must be refused.
   const [check] = await sql<{ sealed: string }[]>`select sealed from master_check`
   const sealed = check?.sealed ?? ''
-  if (!opens(sealer, sealed)) throw new MasterSecretMismatch()
+  if (!opens(sealer, sealed)) throw masterMismatch()
   // From here on the previous secret alone no longer starts a gateway: it cannot read what the current one seals.
   if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
   if (values.foreign > 0)

@@ -20,7 +20,7 @@ import session from '../../plugins/session.ts'
 import subscriptionGate from '../../plugins/subscription-gate.ts'
 import throttle from '../../plugins/throttle.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
-import type { ConfigurationCode } from '../engine/config/diagnose.ts'
+import { CodedError } from '../platform/system/errors.ts'
 
 /** The gateway's own plugins by name. */
 export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
@@ -66,24 +66,21 @@ function resolveOwnName(): void {
   })
 }
 
-/** The file is no plugin. */
-class PluginFileError extends Error {
-  override name = 'PluginFileError'
-  readonly code: ConfigurationCode = 'BG_PLUGIN_SETUP'
-}
-
 /**
  * Loads a user's plugin from its file; once more after the file has changed, so that a reload takes the new one.
- * @throws PluginFileError when the default export is not what `definePlugin` gives
+ * @throws CodedError when the default export is not what `definePlugin` gives
  */
 export async function importPlugin(file: string): Promise<Plugin> {
   const version = statSync(file, { throwIfNoEntry: false })?.mtimeMs
-  if (version === undefined) throw new PluginFileError('there is no such file')
+  if (version === undefined) throw new CodedError({ code: 'BG_PLUGIN_SETUP' }, 'there is no such file')
   resolveOwnName()
   const loaded: unknown = await importModule(`${pathToFileURL(file).href}?version=${version}`)
   const plugin = typeof loaded === 'object' && loaded !== null && 'default' in loaded ? loaded.default : undefined
   if (!isPlugin(plugin))
-    throw new PluginFileError('the file must export by default what definePlugin({ name, config, setup }) gives')
+    throw new CodedError(
+      { code: 'BG_PLUGIN_SETUP' },
+      'the file must export by default what definePlugin({ name, config, setup }) gives'
+    )
   return plugin
 }
 
@@ -97,7 +94,8 @@ async function importModule(url: string): Promise<unknown> {
       !/^(?:Cannot use import statement outside a module|Unexpected token 'export')/.test(error.message)
     )
       throw error
-    throw new PluginFileError(
+    throw new CodedError(
+      { code: 'BG_PLUGIN_SETUP' },
       'it is read as CommonJS; end its name in .mts or .mjs, or say "type": "module" in the package.json above it',
       { cause: error }
     )

@@ -15,7 +15,7 @@ export interface Secrets {
 
 /**
  * Loads the secrets, and makes those that are missing: a master secret in `<data>/master.key`, the admin key in
- * `<data>/keys.json`. Throws `KeyFileError` and `MasterSecretError`.
+ * `<data>/keys.json`. Throws `CodedError`.
  */
 export function loadSecrets(config: GatewayConfig): Secrets {
   const configured = config.secrets.previous.map(text => new Secret(text))

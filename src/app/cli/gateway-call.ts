@@ -1,5 +1,6 @@
 import { request, type Dispatcher } from 'undici'
-import { CommandError, NOT_REACHED, OTHER_RESPONSE } from './output.ts'
+import { NOT_REACHED, OTHER_RESPONSE } from './output.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 /** A response, read to its end. */
 export interface WholeResponse {
@@ -15,14 +16,14 @@ export interface GatewayRequest {
   readonly body: string | null
 }
 
-/** Asks a gateway, or whatever stands at its address. @throws CommandError where nothing there speaks HTTP */
+/** Asks a gateway, or whatever stands at its address. @throws CodedError where nothing there speaks HTTP */
 export async function callGateway(url: URL, { method, headers, body }: GatewayRequest): Promise<WholeResponse> {
   try {
     const response = await request(url, { method, headers, body })
     return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
   } catch (error) {
     // All that is given to it was judged before: what fails is the network, or who answers there.
-    throw new CommandError(
+    throw new CodedError(
       NOT_REACHED,
       `${url.origin} cannot be reached: ${reasonOf(error)}; start the gateway there, or correct the address`,
       { cause: error }
@@ -30,7 +31,7 @@ export async function callGateway(url: URL, { method, headers, body }: GatewayRe
   }
 }
 
-/** Pays an invoice at a sandbox and gives its preimage. @throws CommandError */
+/** Pays an invoice at a sandbox and gives its preimage. @throws CodedError */
 export async function payAtSandbox(sandbox: URL, invoice: string | undefined): Promise<string> {
   const { status, text } = await callGateway(sandbox, {
     method: 'POST',
@@ -39,7 +40,7 @@ export async function payAtSandbox(sandbox: URL, invoice: string | undefined): P
   })
   const preimage = status === 200 ? preimageIn(text) : null
   if (preimage !== null) return preimage
-  throw new CommandError(
+  throw new CodedError(
     OTHER_RESPONSE,
     `The invoice could not be paid: ${sandbox.href} answered ${status}: ${beginningOf(text)}\nOnly the sandbox can be paid from here. With a real provider, pay the invoice with a wallet.`
   )

@@ -1,4 +1,4 @@
-import { defineError, type ErrorCode } from '../../platform/system/errors.ts'
+import { defineError } from '../../platform/system/errors.ts'
 
 export const USAGE = defineError('BG_USAGE', {
   cause: 'A command was called with unknown or invalid arguments. Exit code 2.',
@@ -60,15 +60,4 @@ export function outliveReaders(): void {
 export class UsageError extends Error {
   override name = 'UsageError'
   readonly code = USAGE.code
-}
-
-/** What kept a command that was called rightly from its work; shown without a stack, with exit code 1. */
-export class CommandError extends Error {
-  override name = 'CommandError'
-  readonly code: ErrorCode
-
-  constructor({ code }: { readonly code: ErrorCode }, message: string, options?: ErrorOptions) {
-    super(message, options)
-    this.code = code
-  }
 }

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici'
 import { readChallengeLine, type ChallengeLine } from '../cli/challenge-lines.ts'
-import { CommandError, OTHER_RESPONSE } from '../cli/output.ts'
+import { OTHER_RESPONSE } from '../cli/output.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 /** The schemes of a 402, as the command line names them. */
 export type CliScheme = 'l402' | 'payment'
@@ -10,14 +11,14 @@ export function isScheme(text: string): text is CliScheme {
   return text === 'l402' || text === 'payment'
 }
 
-/** The challenge of one scheme among the WWW-Authenticate lines of a 402. @throws CommandError when it is not offered */
+/** The challenge of one scheme among the WWW-Authenticate lines of a 402. @throws CodedError when it is not offered */
 export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine {
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
     const challenge = readChallengeLine(line)
     if (challenge?.scheme === scheme) return challenge
   }
-  throw new CommandError(
+  throw new CodedError(
     OTHER_RESPONSE,
     `The 402 offers no ${scheme} challenge; the other one is --scheme ${scheme === 'l402' ? 'payment' : 'l402'}.`
   )

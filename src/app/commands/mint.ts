@@ -2,8 +2,9 @@ import { parseArgs } from 'node:util'
 import type { Dispatcher } from 'undici'
 import { callGateway, payAtSandbox, beginningOf } from '../cli/gateway-call.ts'
 import { challengeIn, credentialFor, isScheme, type CliScheme } from './credentials.ts'
-import { CommandError, UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
+import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption, readMethod } from '../cli/request-options.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 export const mintUsage = `boltgate mint [--count N] [--path PATH] [--url URL] [-X METHOD] [-d BODY] [--scheme l402|payment] [--parallel N]
 
@@ -23,7 +24,7 @@ interface Wanted {
   readonly scheme: CliScheme
 }
 
-/** Mints credentials. Throws `UsageError`, and `CommandError` when the gateway does not give them. */
+/** Mints credentials. Throws `UsageError`, and `CodedError` when the gateway does not give them. */
 export async function mint(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
@@ -74,7 +75,7 @@ function wholeNumber(name: string, text: string, most: number): number {
   return value
 }
 
-/** One paid credential. @throws CommandError when the gateway does not give it */
+/** One paid credential. @throws CodedError when the gateway does not give it */
 async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string> {
   for (;;) {
     const headers: Record<string, string> = body === null ? {} : { 'content-type': 'application/json' }
@@ -82,7 +83,7 @@ async function one({ target, method, body, scheme }: Wanted, out: Output): Promi
     if (response.status === 429) {
       const seconds = Number(response.headers['retry-after'] ?? '1')
       if (seconds > LONGEST_WAIT)
-        throw new CommandError(
+        throw new CodedError(
           OTHER_RESPONSE,
           `The gateway asks to wait ${seconds} seconds; raise its policies for load tests.`
         )
@@ -93,7 +94,7 @@ async function one({ target, method, body, scheme }: Wanted, out: Output): Promi
       continue
     }
     if (response.status !== 402)
-      throw new CommandError(
+      throw new CodedError(
         OTHER_RESPONSE,
         `${target.href} answered ${response.status}, not 402: ${beginningOf(response.text)}`
       )

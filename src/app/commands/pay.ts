@@ -22,7 +22,7 @@ const SHOWN = new Set([
 
 /**
  * Walks through 402, payment and response. Exit code 0 when the last response is 2xx, 1 otherwise. Throws `UsageError` and
- * `CommandError`.
+ * `CodedError`.
  */
 export async function pay(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({

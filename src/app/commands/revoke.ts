@@ -7,8 +7,9 @@ import { isHex32, paymentHashOf } from '../../lightning/codecs/preimage.ts'
 import { readKeys } from '../../platform/keys/keyfile.ts'
 import { callGateway, beginningOf } from '../cli/gateway-call.ts'
 import { configurationFile, loadWithPlugins } from '../cli/configuration.ts'
-import { CommandError, UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
+import { UsageError, type Output, OTHER_RESPONSE } from '../cli/output.ts'
 import { addressOption } from '../cli/request-options.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 export const revokeUsage = `boltgate revoke (PAYMENT_HASH | CREDENTIAL | --proxy ID | --merchant ID) [--url URL] [--config FILE]
 
@@ -17,7 +18,7 @@ Has a running gateway refuse what was sold: the credentials of one payment, by i
 It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
 
 /**
- * Revokes over the administrator's operations. Throws `UsageError`, `ConfigError`, `KeyFileError`, and `CommandError`
+ * Revokes over the administrator's operations. Throws `UsageError`, `ConfigError`, and `CodedError`
  * when the gateway refuses.
  */
 export async function revoke(args: readonly string[], out: Output): Promise<number> {
@@ -55,7 +56,7 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
     return 0
   }
-  throw new CommandError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
+  throw new CodedError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
 }
 
 /** The operation that revokes what the command line names. */

@@ -27,7 +27,7 @@ export class Acceptors {
     this.#failed = failed
   }
 
-  /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
+  /** Opens the port; `port` 0 takes any free one. @throws CodedError; what else the system says */
   async listen(host: string, port: number): Promise<void> {
     try {
       // Workers get their connections from the primary, which does nothing else.

@@ -1,4 +1,4 @@
-import { defineError } from '../../platform/system/errors.ts'
+import { defineError, CodedError } from '../../platform/system/errors.ts'
 
 const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
   cause:
@@ -6,17 +6,11 @@ const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
   fix: 'Stop the other program or choose another port, from 1024 up without CAP_NET_BIND_SERVICE; use 0.0.0.0 for all addresses, 127.0.0.1 for local clients.'
 })
 
-/** The port cannot be opened where `server.listen` says, which only the operator can change. */
-export class ListenError extends Error {
-  override name = 'ListenError'
-  readonly code = LISTEN_FAILED.code
-}
-
 /** What the system says of an address in words of ours; what the address has no part in stays as it is. */
 export function listenError(host: string, port: number, cause: Error): Error {
   const reason = 'code' in cause ? String(cause.code) : ''
   const text = words(host, `${host.includes(':') ? `[${host}]` : host}:${port}`, reason)
-  return text === null ? cause : new ListenError(`server.listen: ${text} (${reason})`, { cause })
+  return text === null ? cause : new CodedError(LISTEN_FAILED, `server.listen: ${text} (${reason})`, { cause })
 }
 
 function words(host: string, at: string, reason: string): string | null {

@@ -159,7 +159,7 @@ export class Listener implements ConnectionHost, LaneHost {
     })
   }
 
-  /** Opens the port; `port` 0 takes any free one. @throws ListenError; what else the system says */
+  /** Opens the port; `port` 0 takes any free one. @throws CodedError; what else the system says */
   async listen(host: string, port: number): Promise<void> {
     await this.#acceptors.listen(host, port)
     const { clock, limits } = this.#options

@@ -7,7 +7,8 @@ import type { CallBudget, CallLimits } from '../provider-calls/budgets.ts'
 import type { KindName, Provider } from '../providers/provider.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
-const NODE_FOLDER = defineError('BG_NODE_FOLDER', {
+/** No key can be made of a folder; the message says what is missing and where. */
+export const NODE_FOLDER = defineError('BG_NODE_FOLDER', {
   cause: "`boltgate key` found no certificate or macaroon in the node's folder, or one with too few permissions.",
   fix: 'Name the folder, file or network, or bake a macaroon with the command in the message.'
 })
@@ -47,7 +48,7 @@ export interface ProviderKind {
   readonly onMachine?: {
     /** The folder in its owner's home, such as `.lnd`. */
     readonly folder: string
-    /** @throws NodeFolderError */
+    /** @throws CodedError */
     keyOf(folder: NodeFolder): NodeKey
   }
   /** @throws what says that the options cannot be, such as a key of another form */
@@ -81,12 +82,6 @@ export interface NodeFolder {
 export interface NodeKey {
   readonly key: string
   readonly remarks: readonly string[]
-}
-
-/** A folder that no key can be made of. The message says what is missing and where. */
-export class NodeFolderError extends Error {
-  override name = 'NodeFolderError'
-  readonly code = NODE_FOLDER.code
 }
 
 /** How a kind is called. */

@@ -10,6 +10,7 @@
  */
 import { hkdfSha256 } from '../codecs/hmac.ts'
 import { MASTER_SECRET } from '../../platform/keys/secrets.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 /** Bytes of a token id; the first `GENERATION_BYTES` name the key generation, the rest are random. */
 const TOKEN_ID_BYTES = 32
@@ -23,12 +24,6 @@ const MIN_MASTER_BYTES = 32
 const NO_SALT = Buffer.alloc(0)
 const ROOT_KEY_PURPOSE = 'boltgate/macaroon'
 const PAYMENT_ID_PURPOSE = 'boltgate/payment-id'
-
-/** A master secret that cannot be used. The message never holds the secret. */
-export class KeyRingError extends Error {
-  override readonly name = 'KeyRingError'
-  readonly code = MASTER_SECRET.code
-}
 
 /** A key with the name of the generation it came from (8 hex characters). */
 export interface DerivedKey {
@@ -53,14 +48,14 @@ export class TokenKeyRing {
   /**
    * @param current the master secret that makes new keys, at least 32 bytes
    * @param previous master secrets that still verify
-   * @throws KeyRingError when one is too short, or two are the same
+   * @throws CodedError when one is too short, or two are the same
    */
   constructor(current: Uint8Array, previous: readonly Uint8Array[] = []) {
     const generations: [Generation, ...Generation[]] = [generationOf(current)]
     for (const master of previous) {
       const generation = generationOf(master)
       if (generations.some(other => other.name === generation.name)) {
-        throw new KeyRingError(`The master secret of generation ${generation.name} is listed twice`)
+        throw new CodedError(MASTER_SECRET, `The master secret of generation ${generation.name} is listed twice`)
       }
       generations.push(generation)
     }
@@ -88,7 +83,10 @@ export class TokenKeyRing {
    */
   newTokenId(random: Uint8Array): Uint8Array {
     if (random.length < TOKEN_ID_BYTES - GENERATION_BYTES) {
-      throw new KeyRingError(`A token id needs ${TOKEN_ID_BYTES - GENERATION_BYTES} random bytes, not ${random.length}`)
+      throw new CodedError(
+        MASTER_SECRET,
+        `A token id needs ${TOKEN_ID_BYTES - GENERATION_BYTES} random bytes, not ${random.length}`
+      )
     }
     const tokenId = Buffer.alloc(TOKEN_ID_BYTES)
     tokenId.set(this.#generations[0].mark)
@@ -125,7 +123,10 @@ export class TokenKeyRing {
 
 function generationOf(master: Uint8Array): Generation {
   if (master.length < MIN_MASTER_BYTES) {
-    throw new KeyRingError(`A master secret needs at least ${MIN_MASTER_BYTES} bytes, this one has ${master.length}`)
+    throw new CodedError(
+      MASTER_SECRET,
+      `A master secret needs at least ${MIN_MASTER_BYTES} bytes, this one has ${master.length}`
+    )
   }
   const mark = hkdfSha256(master, NO_SALT, Buffer.from('boltgate/generation')).subarray(0, GENERATION_BYTES)
   const name = mark.toString('hex')

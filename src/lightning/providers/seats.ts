@@ -11,7 +11,7 @@ import type { ProviderKind } from '../kinds/kind.ts'
 import type { ProviderSeat, ProviderSeats } from './payees.ts'
 import type { KindName, Provider } from './provider.ts'
 import { SandboxProvider } from '../kinds/sandbox/sandbox.ts'
-import type { ConfigurationCode } from '../../engine/config/diagnose.ts'
+import { CodedError } from '../../platform/system/errors.ts'
 
 /**
  * Invoices of one price and description that are made before anybody asks, where the operator names no figure: 20 are
@@ -49,16 +49,10 @@ export interface OpenedSeats {
   close(): Promise<void>
 }
 
-/** A slot of `lightning` names a kind that cannot stand there. */
-export class ProviderKindError extends Error {
-  override name = 'ProviderKindError'
-  readonly code: ConfigurationCode = 'BG_CONFIG_VALUE'
-}
-
 /**
  * Makes the providers that the configuration names: behind circuit breakers, and with the budget of the address that
  * they call, which two slots of one service share, or together they would call it more often than it allows.
- * @throws ProviderKindError; what the kind throws for a key or an address that it cannot use
+ * @throws CodedError; what the kind throws for a key or an address that it cannot use
  */
 export function openSeats(options: SeatOptions): OpenedSeats {
   const { kinds, lightning, mode, clock, database, dataDir } = options
@@ -71,12 +65,14 @@ export function openSeats(options: SeatOptions): OpenedSeats {
     const called = provided.name ?? name
     const kind = kinds.find(known => known.name === name)
     if (kind === undefined) {
-      throw new ProviderKindError(
+      throw new CodedError(
+        { code: 'BG_CONFIG_VALUE' },
         `lightning.${slot}.kind is ${name}, which this version cannot speak yet; it can speak ${kinds.map(known => known.name).join(', ')}`
       )
     }
     if (kind.isSandbox && mode === 'production') {
-      throw new ProviderKindError(
+      throw new CodedError(
+        { code: 'BG_CONFIG_VALUE' },
         `lightning.${slot}.kind is ${name}, which makes invoices without money and is refused in production`
       )
     }

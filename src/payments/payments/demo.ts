@@ -65,7 +65,7 @@ export class SignedDemoInvoices implements DemoInvoices {
   }
 }
 
-/** Demo invoices whose node key is in `<dataDir>/demo-node.key`, made there when it is not. @throws NodeKeyError */
+/** Demo invoices whose node key is in `<dataDir>/demo-node.key`, made there when it is not. @throws CodedError */
 export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
   return new SignedDemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
 }

@@ -5,8 +5,6 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
-const away = 'The database is away. Retry-After says when to come back.'
-
 /** The history of a merchant's webhooks, resending by hand (decision 161), and trying them. */
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
@@ -21,8 +19,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       query: DeliveryQuery,
       responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: DeliveryPage },
-        400: 'endpoint, status or since is none.',
-        503: away
+        400: 'endpoint, status or since is none.'
       },
       handle: async ({ ctx, query }) => {
         const page = await webhooks.list(merchantOf(ctx), query)
@@ -39,8 +36,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
       params: Type.Object({ id: Type.String() }),
       responses: {
         200: { description: 'The delivery and what was sent.', schema: DeliverySentView },
-        404: "There is no such delivery, or it is another account's.",
-        503: away
+        404: "There is no such delivery, or it is another account's."
       },
       handle: async ({ ctx, params }) => ({ status: 200, body: await webhooks.get(merchantOf(ctx), params.id) })
     }),
@@ -59,8 +55,7 @@ export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
           schema: DeliveryView
         },
         400: 'No webhook URL is set; the endpoint is paused or was removed.',
-        404: "There is no such delivery, or it is another account's.",
-        503: away
+        404: "There is no such delivery, or it is another account's."
       },
       handle: async ({ ctx, params }) => ({ status: 202, body: await webhooks.resend(merchantOf(ctx), params.id) })
     }),

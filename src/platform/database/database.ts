@@ -16,6 +16,7 @@ import { isTemplate, RUNS, StalePlans } from './postgres/stale-plans.ts'
 import { beginOn } from './postgres/transaction.ts'
 import { openScope, outsideScopes, refuseInside } from './scope.ts'
 import { folderProbe, tableProbe, type WriteProbe } from './write-probe.ts'
+import { CodedError } from '../system/errors.ts'
 
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
 
@@ -78,7 +79,7 @@ export interface Database {
   health(): Promise<Health>
   /**
    * Looks whether the sessions have what is needed of them (postgres/session.ts); before the first use, once.
-   * @throws DatabaseSessionError; what the database throws when it is away
+   * @throws CodedError; what the database throws when it is away
    */
   verify(): Promise<void>
   /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
@@ -117,32 +118,26 @@ export interface DatabaseOptions {
   onStopped?: (reason: DatabaseStopped) => void
 }
 
-/** The url names no database that we know, or a folder outside the data folder. */
-export class DatabaseUrlError extends Error {
-  override name = 'DatabaseUrlError'
-  readonly code = DATABASE_REJECTED.code
-}
-
 const healthyMs = 1_000
 const unhealthyMs = 3_000
 
 /**
  * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the
  * embedded one is locked, made when it is not there, and started.
- * @throws DatabaseUrlError, FolderInUse, DatabaseOpenError, DatabaseStopped
+ * @throws CodedError, FolderInUse, DatabaseOpenError, DatabaseStopped
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
   if (isPostgresUrl(options.url)) {
     try {
       return openPostgres(options)
     } catch (error) {
-      if (error instanceof PostgresUrlError) throw new DatabaseUrlError(`database.url ${error.message}`)
+      if (error instanceof PostgresUrlError) throw new CodedError(DATABASE_REJECTED, `database.url ${error.message}`)
       throw error
     }
   }
   if (options.url.startsWith('pglite:')) return openPglite(options)
   const scheme = /^[a-z][a-z0-9+.-]*:/i.exec(options.url)?.[0] ?? 'no scheme'
-  throw new DatabaseUrlError(`database.url has ${scheme} but must begin with postgres:// or pglite:`)
+  throw new CodedError(DATABASE_REJECTED, `database.url has ${scheme} but must begin with postgres:// or pglite:`)
 }
 
 function openPostgres(options: DatabaseOptions): Database {
@@ -301,7 +296,8 @@ function folderBelow(dataDir: string, name: string): string {
   const folder = join(dataDir, name)
   const way = relative(dataDir, folder)
   if (way === '' || way.startsWith('..') || isAbsolute(name)) {
-    throw new DatabaseUrlError(
+    throw new CodedError(
+      DATABASE_REJECTED,
       `database.url names the folder ${name}, which must be below the data folder; for example pglite:database`
     )
   }

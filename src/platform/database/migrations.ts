@@ -3,7 +3,7 @@ import type { Clock } from '../system/clock.ts'
 import type { Database, TransactionSql } from './database.ts'
 import { isLockedOut } from './errors.ts'
 import type { Log } from '../telemetry/log.ts'
-import { defineError } from '../system/errors.ts'
+import { defineError, CodedError } from '../system/errors.ts'
 
 const DATABASE_MIGRATION = defineError('BG_DATABASE_MIGRATION', {
   cause: 'A migration failed, or a newer version has migrated the database. Nothing was changed.',
@@ -25,12 +25,6 @@ export type Migration = {
       ): Promise<void>
     }
 )
-
-/** The database cannot be brought to the shape that this program needs. */
-export class MigrationError extends Error {
-  override name = 'MigrationError'
-  readonly code = DATABASE_MIGRATION.code
-}
 
 /** What running the migrations takes. */
 export interface MigrateOptions {
@@ -76,7 +70,7 @@ export async function migrate(
       if (isDone) return progress.end()
       attempt = 0
     } catch (error) {
-      if (!(error instanceof MigrationError) || !isLockedOut(error.cause)) throw error
+      if (!(error instanceof CodedError) || !isLockedOut(error.cause)) throw error
       await progress.blocked(attempt)
     }
   }
@@ -175,7 +169,8 @@ async function run(migration: Migration, tx: TransactionSql): Promise<void> {
     if ('sql' in migration) await tx.unsafe(migration.sql)
     else await migration.up(tx)
   } catch (error) {
-    throw new MigrationError(
+    throw new CodedError(
+      DATABASE_MIGRATION,
       `The migration ${migration.name} failed and was rolled back: ${error instanceof Error ? error.message : String(error)}`,
       { cause: error }
     )
@@ -186,9 +181,15 @@ function checkNames(migrations: readonly Migration[]): void {
   let last = ''
   for (const { name } of migrations) {
     if (!namePattern.test(name))
-      throw new MigrationError(`The migration ${JSON.stringify(name)} must be named like 0001-merchants`)
+      throw new CodedError(
+        DATABASE_MIGRATION,
+        `The migration ${JSON.stringify(name)} must be named like 0001-merchants`
+      )
     if (name <= last)
-      throw new MigrationError(`The migration ${name} stands after ${last} in the list; names must rise and be unique`)
+      throw new CodedError(
+        DATABASE_MIGRATION,
+        `The migration ${name} stands after ${last} in the list; names must rise and be unique`
+      )
     last = name
   }
 }
@@ -198,12 +199,14 @@ function checkApplied(migrations: readonly Migration[], applied: readonly Applie
   for (const { name, checksum } of applied) {
     const migration = byName.get(name)
     if (migration === undefined) {
-      throw new MigrationError(
+      throw new CodedError(
+        DATABASE_MIGRATION,
         `The database has the migration ${name}, which this version does not know: it was used by a newer version. Run that version or a later one, or restore a copy from before it`
       )
     }
     if (checksumOf(migration) !== checksum) {
-      throw new MigrationError(
+      throw new CodedError(
+        DATABASE_MIGRATION,
         `The migration ${name} is not the one that was applied to this database. Released migrations must not be changed: add another one; in development, remove the data folder`
       )
     }

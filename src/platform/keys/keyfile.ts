@@ -16,7 +16,7 @@ import {
 import { dirname, join } from 'node:path'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret } from './secrets.ts'
-import { defineError } from '../system/errors.ts'
+import { defineError, CodedError } from '../system/errors.ts'
 
 export const KEY_FILE = defineError('BG_KEY_FILE', {
   cause: 'A key file in the data folder is readable by others, or has unexpected content.',
@@ -30,12 +30,6 @@ export interface Keys {
   merchant: { id: number; apiKey: Secret<string> } | null
 }
 
-/** A file of secrets is readable by others, or is not what it should be. The message says what to do. */
-export class KeyFileError extends Error {
-  override name = 'KeyFileError'
-  readonly code = KEY_FILE.code
-}
-
 const keysName = 'keys.json'
 const masterName = 'master.key'
 
@@ -46,7 +40,7 @@ export function keysPath(dataDir: string): string {
 
 /**
  * Reads `keys.json`; null when there is none.
- * @throws KeyFileError when others could read it, or its content is not what `writeKeys` writes.
+ * @throws CodedError when others could read it, or its content is not what `writeKeys` writes.
  */
 export function readKeys(dataDir: string): Keys | null {
   const file = keysPath(dataDir)
@@ -59,7 +53,8 @@ export function readKeys(dataDir: string): Keys | null {
   const apiKey = member(merchant, 'apiKey')
   const merchantFits = merchant === null || (typeof id === 'number' && typeof apiKey === 'string')
   if (typeof adminKey !== 'string' || adminKey === '' || !merchantFits) {
-    throw new KeyFileError(
+    throw new CodedError(
+      KEY_FILE,
       `${file} must hold {"adminKey": "…", "merchant": {"id": 1, "apiKey": "…"}}; remove the file to have it made again`
     )
   }
@@ -88,13 +83,14 @@ export interface Masters {
 /**
  * Reads the master secrets of a gateway that was given none from `master.key` in the data folder, one per line, current
  * first. The first start makes the file (48 random bytes in base64url).
- * @throws KeyFileError when others could read it, a line is too short, or the file is missing from a folder in use
+ * @throws CodedError when others could read it, a line is too short, or the file is missing from a folder in use
  */
 export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
   const file = join(dataDir, masterName)
   if (!existsSync(file)) {
     if (isInUse(dataDir) && !existsSync(file)) {
-      throw new KeyFileError(
+      throw new CodedError(
+        KEY_FILE,
         `${file} is missing, but ${dataDir} has the data of a gateway. Restore the file from a backup, or set secrets.master (BOLTGATE_SECRET) to the secret used so far. If it is lost for good, \`boltgate keys adopt\` makes a new one: tokens sold and provider keys saved under the old one are lost`
       )
     }
@@ -105,7 +101,8 @@ export function loadMasters(dataDir: string, random: Random = systemRandom): Mas
     .map(line => line.trim())
     .filter(line => line !== '')
   if (current === undefined || [current, ...previous].some(line => Buffer.byteLength(line) < 32)) {
-    throw new KeyFileError(
+    throw new CodedError(
+      KEY_FILE,
       `${file} holds no master secret (at least 32 bytes a line); restore it from a copy, or, if nothing was sealed with it, remove it`
     )
   }
@@ -128,7 +125,7 @@ function isInUse(dataDir: string): boolean {
 
 /**
  * Puts a new master secret in front of those in `master.key` and answers the file. Running gateways keep theirs.
- * @throws KeyFileError like `loadMasters`
+ * @throws CodedError like `loadMasters`
  */
 export function rotateMaster(dataDir: string, random: Random = systemRandom): string {
   const { current, previous } = loadMasters(dataDir, random)
@@ -143,7 +140,7 @@ function readPrivate(file: string): string | null {
   // Windows has no such bits.
   const open = process.platform === 'win32' ? 0 : statSync(file).mode & 0o077
   if (open !== 0)
-    throw new KeyFileError(`${file} holds secrets but others may read or change it; run: chmod 600 ${file}`)
+    throw new CodedError(KEY_FILE, `${file} holds secrets but others may read or change it; run: chmod 600 ${file}`)
   return readFileSync(file, 'utf8')
 }
 
@@ -186,7 +183,7 @@ function parseJson(text: string, file: string): unknown {
     return JSON.parse(text)
   } catch (error) {
     // JSON.parse quotes the text, and here that is a secret.
-    throw new KeyFileError(`${file} is not JSON; remove the file to have it made again`, {
+    throw new CodedError(KEY_FILE, `${file} is not JSON; remove the file to have it made again`, {
       cause: error instanceof Error ? error.name : null
     })
   }

@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import { inspect } from 'node:util'
 import { systemRandom, type Random } from '../system/ids.ts'
-import { defineError } from '../system/errors.ts'
+import { defineError, CodedError } from '../system/errors.ts'
 
 export const UNSEAL = defineError('BG_UNSEAL', {
   cause: 'An encrypted value cannot be decrypted: its master secret is missing, or the row was modified.',
@@ -62,12 +62,6 @@ export class UnsealError extends Error {
   readonly code = UNSEAL.code
 }
 
-/** The master secret is too short to derive keys from. */
-export class MasterSecretError extends Error {
-  override name = 'MasterSecretError'
-  readonly code = MASTER_SECRET.code
-}
-
 const leastMasterBytes = 32
 
 /**
@@ -79,7 +73,7 @@ export class KeyRing {
 
   /**
    * `master` and `previous` are texts of at least 32 bytes, used as they stand.
-   * @throws MasterSecretError
+   * @throws CodedError
    */
   constructor(master: Secret<string>, previous: readonly Secret<string>[] = []) {
     this.#masters = [
@@ -106,7 +100,8 @@ export class KeyRing {
 function readMaster(master: Secret<string>, where: string): Secret<Buffer> {
   const bytes = Buffer.from(master.reveal(), 'utf8')
   if (bytes.length < leastMasterBytes) {
-    throw new MasterSecretError(
+    throw new CodedError(
+      MASTER_SECRET,
       `${where} has ${bytes.length} bytes but needs at least ${leastMasterBytes}; make one with \`openssl rand -base64 48\``
     )
   }

@@ -28,6 +28,17 @@ export function defineError<const T extends ErrorText>(code: ErrorCode, text: T)
   return { code, ...text }
 }
 
+/** An error for operators that nothing but its code and message tells apart: printed without a stack. */
+export class CodedError extends Error {
+  override name = 'CodedError'
+  readonly code: ErrorCode
+
+  constructor({ code }: { readonly code: ErrorCode }, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.code = code
+  }
+}
+
 /** The code that an error carries; null for one without. */
 export function codeOf(error: unknown): ErrorCode | null {
   const code = error instanceof Error && 'code' in error ? error.code : null

@@ -31,7 +31,6 @@ export interface SignInOperationParts {
 
 const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
-const away = 'The database is away. Retry-After says when to come back.'
 const common = { tag: 'Sign-in', access: 'public' } as const
 /** Longest form that is read, in bytes: an address and what stands around it. */
 const MOST_FORM = 4096
@@ -77,8 +76,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       summary: 'Mail a link to sign in, if an account has the address',
       body: LinkInput,
       responses: {
-        202: { description: 'The same whether or not an account has the address.', schema: LinkSent },
-        503: away
+        202: { description: 'The same whether or not an account has the address.', schema: LinkSent }
       },
       async handle({ body }) {
         await signIns.request(body.email)
@@ -121,8 +119,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       responses: {
         200: page('The same whether or not an account has the address.'),
-        400: page('The page again: the address is none.'),
-        503: away
+        400: page('The page again: the address is none.')
       },
       async handle({ ctx }) {
         const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
@@ -143,8 +140,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       responses: {
         303: { description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.' },
         401: page('The page again: the key is none.'),
-        403: page('The form came from another site.'),
-        503: away
+        403: page('The form came from another site.')
       },
       async handle({ ctx }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
@@ -172,8 +168,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       params: Token,
       responses: {
         200: page('The link can be used; opening the page changes nothing.'),
-        404: page('It cannot.'),
-        503: away
+        404: page('It cannot.')
       },
       handle: async ({ params }) =>
         (await signIns.isGood(params.token)) ? shown(200, pages.link()) : shown(404, pages.stale())
@@ -191,8 +186,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
           description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.'
         },
         403: page('The form came from another site.'),
-        404: page('The link was used already, is over, or is none.'),
-        503: away
+        404: page('The link was used already, is over, or is none.')
       },
       async handle({ ctx, params }) {
         if (!isFromHere(ctx, parts.publicUrl())) return shown(403, pages.forged())
@@ -209,7 +203,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/account',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The account of whoever is signed in',
-      responses: { 200: page('The account.'), 401: page('Nobody is signed in.'), 503: away },
+      responses: { 200: page('The account.'), 401: page('Nobody is signed in.') },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
         const session = await sessions.current(token)
@@ -237,8 +231,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
           description: 'Gone there, to its console: the cookie is a new one. To the account when nobody is signed in.'
         },
         403: page("The form is not one of this session's pages."),
-        404: page('Not a member of it.'),
-        503: away
+        404: page('Not a member of it.')
       },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
@@ -266,8 +259,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       responses: {
         303: { description: 'Signed out, also when nobody was signed in.' },
-        403: page("The form is not one of this session's pages."),
-        503: away
+        403: page("The form is not one of this session's pages.")
       },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())

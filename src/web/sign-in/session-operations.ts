@@ -34,7 +34,6 @@ const ListedSessionView = Type.Object(
 /** One of a user's sessions. */
 export type ListedSessionView = Static<typeof ListedSessionView>
 
-const away = 'The database is away. Retry-After says when to come back.'
 const nobody = 'Nobody is signed in, or the session has ended.'
 const otherSite = 'Another site asked.'
 const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
@@ -53,7 +52,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       path: '/api/auth/session',
       mount: reading,
       summary: "Who is signed in, by the session's cookie",
-      responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite, 503: away },
+      responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite },
       async handle({ ctx }) {
         const { token, session } = await signedInAs(ctx)
         return { status: 200, body: sessionView(session, await sessions.accounts(token)) }
@@ -69,8 +68,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       responses: {
         200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
         401: nobody,
-        403: otherSite,
-        503: away
+        403: otherSite
       },
       async handle({ ctx }) {
         const { token } = await signedInAs(ctx)
@@ -97,8 +95,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         204: { description: 'Ended.' },
         401: nobody,
         403: otherSite,
-        404: 'There is no such session.',
-        503: away
+        404: 'There is no such session.'
       },
       async handle({ ctx, params }) {
         const { token, session } = await signedInAs(ctx)
@@ -120,8 +117,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         204: { description: 'Gone there: the cookie is a new one.' },
         401: nobody,
         403: otherSite,
-        404: 'Not a member of it.',
-        503: away
+        404: 'Not a member of it.'
       },
       async handle({ ctx, body }) {
         const { token } = await signedInAs(ctx)

@@ -4,7 +4,7 @@ import { decodeInvoice, encodeInvoice } from '../../../src/lightning/codecs/bolt
 import type { Database } from '../../../src/platform/database/database.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { providerKinds } from '../../../src/lightning/kinds/kinds.ts'
-import { openSeats, ProviderKindError } from '../../../src/lightning/providers/seats.ts'
+import { openSeats } from '../../../src/lightning/providers/seats.ts'
 import { providerOperations } from '../../../src/lightning/providers/operations.ts'
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
 import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
@@ -168,7 +168,7 @@ t.test("the configuration's providers: both slots share one sandbox with a key i
     decodeInvoice(other.invoice).payee,
     'the node is the same after a restart'
   )
-  t.throws(() => openSeats({ ...options, mode: 'production' }), ProviderKindError)
+  t.throws(() => openSeats({ ...options, mode: 'production' }), { code: 'BG_CONFIG_VALUE' })
 })
 
 t.test('POST /sandbox/pay', async t => {

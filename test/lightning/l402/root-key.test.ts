@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { TokenKeyRing, KeyRingError } from '../../../src/lightning/l402/root-key.ts'
+import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 
 const OLD = Buffer.alloc(32, 1)
 const NEW = Buffer.alloc(32, 2)
@@ -24,7 +24,7 @@ t.test('the token id names its generation in its first four bytes', async t => {
   t.equal(hex(tokenId.subarray(0, 4)), ring.currentGeneration)
   t.equal(ring.generationOf(tokenId), ring.currentGeneration)
   t.not(hex(ring.newTokenId(randomBytes(28))), hex(tokenId))
-  t.throws(() => ring.newTokenId(randomBytes(27)), KeyRingError)
+  t.throws(() => ring.newTokenId(randomBytes(27)), { code: 'BG_MASTER_SECRET' })
 })
 
 t.test('after a rotation the old tokens verify until their master is removed', async t => {
@@ -64,7 +64,7 @@ t.test('purposes and generations give unrelated keys', async t => {
 })
 
 t.test('a short or repeated master is refused, and the message does not hold it', async t => {
-  t.throws(() => new TokenKeyRing(Buffer.alloc(31)), KeyRingError)
+  t.throws(() => new TokenKeyRing(Buffer.alloc(31)), { code: 'BG_MASTER_SECRET' })
   t.throws(() => new TokenKeyRing(NEW, [OLD, Buffer.from(NEW)]), { message: /listed twice/ })
 })
 

@@ -1,7 +1,7 @@
 import { chmodSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadNodeKey, NodeKeyError } from '../../../src/lightning/kinds/sandbox/node-key.ts'
+import { loadNodeKey } from '../../../src/lightning/kinds/sandbox/node-key.ts'
 
 t.test('the node key is made once, readable by its owner alone, and read again', t => {
   const file = join(t.testdir(), 'data', 'sandbox-node.key')
@@ -21,7 +21,7 @@ t.test('a file that holds no key is refused and left as it is', t => {
   for (const text of ['', 'hello', '00'.repeat(32), 'ff'.repeat(32)]) {
     const file = join(dir, 'data', 'sandbox-node.key')
     writeFileSync(file, text)
-    t.throws(() => loadNodeKey(file), NodeKeyError, JSON.stringify(text))
+    t.throws(() => loadNodeKey(file), { code: 'BG_KEY_FILE' }, JSON.stringify(text))
     t.equal(readFileSync(file, 'utf8'), text)
   }
   t.end()

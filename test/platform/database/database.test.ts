@@ -8,7 +8,6 @@ import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../../src/platform/system/clock.ts'
 import {
-  DatabaseUrlError,
   OutsideTransaction,
   isConnectionFault,
   isUniqueViolation,
@@ -562,10 +561,10 @@ await t.test('what is no embedded database is told with what would be right, and
 await t.test('urls that name no database are refused with what would be right', async t => {
   const open = (url: string): Promise<unknown> =>
     openDatabase({ url, dataDir: 'data', log: silentLog, clock: systemClock })
-  await t.rejects(
-    open('mysql://user:password@host/db'),
-    new DatabaseUrlError('database.url has mysql: but must begin with postgres:// or pglite:')
-  )
+  await t.rejects(open('mysql://user:password@host/db'), {
+    code: 'BG_DATABASE_URL',
+    message: 'database.url has mysql: but must begin with postgres:// or pglite:'
+  })
   for (const url of ['pglite:..', 'pglite:../other', 'pglite:/etc', 'pglite:.'])
-    await t.rejects(open(url), DatabaseUrlError)
+    await t.rejects(open(url), { code: 'BG_DATABASE_URL' })
 })

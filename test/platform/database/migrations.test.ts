@@ -1,7 +1,7 @@
 import t from 'tap'
 import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
 import { createLog, silentLog } from '../../../src/platform/telemetry/log.ts'
-import { MigrationError, migrate, type Migration } from '../../../src/platform/database/migrations.ts'
+import { migrate, type Migration } from '../../../src/platform/database/migrations.ts'
 import { migrations as released } from '../../../src/platform/database/migrations/list.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -48,7 +48,7 @@ await eachDatabase(
       }
     }
     await t.rejects(migrate(database, [first, failing], options), {
-      name: 'MigrationError',
+      code: 'BG_DATABASE_MIGRATION',
       message: /0002-broken failed and was rolled back/
     })
     t.same(
@@ -66,7 +66,7 @@ await eachDatabase(
   async (t, database) => {
     await migrate(database, [first, second], options)
     await t.rejects(migrate(database, [first], options), {
-      name: 'MigrationError',
+      code: 'BG_DATABASE_MIGRATION',
       message: /0002-pears, which this version does not know/
     })
   },
@@ -94,12 +94,12 @@ await eachDatabase(
       }
     }
     await t.rejects(migrate(database, [changed, second], options), {
-      name: 'MigrationError',
+      code: 'BG_DATABASE_MIGRATION',
       message: /0001-apples is not the one that was applied/
     })
     const changedText: Migration = { name: '0002-pears', sql: 'create table pears (id bigint primary key)' }
     await t.rejects(migrate(database, [first, changedText], options), {
-      name: 'MigrationError',
+      code: 'BG_DATABASE_MIGRATION',
       message: /0002-pears is not the one/
     })
   },
@@ -181,7 +181,7 @@ await eachDatabase(
   'names out of order, doubled or malformed are refused',
   async (t, database) => {
     for (const list of [[second, first], [first, first], [{ ...first, name: '1-apples' }]])
-      await t.rejects(migrate(database, list, options), MigrationError)
+      await t.rejects(migrate(database, list, options), { code: 'BG_DATABASE_MIGRATION' })
   },
   empty
 )

@@ -2,9 +2,10 @@ import { X509Certificate } from 'node:crypto'
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { AddressKeyError } from '../../provider-calls/address-key.ts'
-import { NodeFolderError, type NodeFolder, type NodeKey } from '../kind.ts'
+import { type NodeFolder, type NodeKey, NODE_FOLDER } from '../kind.ts'
 import { readLndConnect } from './lndconnect.ts'
 import { permissionsOf } from './permissions.ts'
+import { CodedError } from '../../../platform/system/errors.ts'
 
 const REST_PORT = '8080'
 /** The gateway's own name for one that was baked for it, and then what lnd makes; the first that is there is taken. */
@@ -25,7 +26,7 @@ const BAKE = `lncli bakemacaroon --save_to=${OWN_MACAROON} ${RECEIVING.join(' ')
  */
 export function keyOfFolder({ dir, credential, network, address, isPublic }: NodeFolder): NodeKey {
   if ((credential === null || !isPublic) && !isFolder(dir))
-    throw new NodeFolderError(`There is no folder ${dir}. Name lnd's own with --dir, where its tls.cert is.`)
+    throw new CodedError(NODE_FOLDER, `There is no folder ${dir}. Name lnd's own with --dir, where its tls.cert is.`)
   const file = credential ?? findMacaroon(dir, network)
   const bytes = read(file, 'A macaroon')
   const remarks = [`The macaroon is ${file}.`, ...remarksOn(bytes, basename(file))]
@@ -39,7 +40,7 @@ export function keyOfFolder({ dir, credential, network, address, isPublic }: Nod
   try {
     readLndConnect(key)
   } catch (error) {
-    if (error instanceof AddressKeyError) throw new NodeFolderError(error.message)
+    if (error instanceof AddressKeyError) throw new CodedError(NODE_FOLDER, error.message)
     throw error
   }
   return { key, remarks }
@@ -54,7 +55,8 @@ function read(file: string, what: string): Buffer {
   try {
     return readFileSync(file)
   } catch (error) {
-    throw new NodeFolderError(
+    throw new CodedError(
+      NODE_FOLDER,
       `${what} cannot be read at ${file}: ${error instanceof Error && 'code' in error ? String(error.code) : 'unknown'}.`
     )
   }
@@ -64,15 +66,16 @@ function read(file: string, what: string): Buffer {
 function certificateOf(dir: string): Buffer {
   const file = join(dir, 'tls.cert')
   if (!existsSync(file))
-    throw new NodeFolderError(
+    throw new CodedError(
+      NODE_FOLDER,
       `There is no tls.cert in ${dir}. Name lnd's own folder with --dir; where a public authority signed the certificate of the host, say --public, and none is put into the key.`
     )
   try {
     return new X509Certificate(read(file, 'The certificate')).raw
   } catch (error) {
-    if (error instanceof NodeFolderError) throw error
+    if (error instanceof CodedError) throw error
     // OpenSSL's own text says nothing that helps.
-    throw new NodeFolderError(`${file} is not an X.509 certificate.`)
+    throw new CodedError(NODE_FOLDER, `${file} is not an X.509 certificate.`)
   }
 }
 
@@ -88,11 +91,13 @@ function findMacaroon(dir: string, network: string | null): string {
   })
   const [first, ...others] = found
   if (first === undefined)
-    throw new NodeFolderError(
+    throw new CodedError(
+      NODE_FOLDER,
       `No macaroon was found in ${dir}${network === null ? '' : ` for ${network}`}. Name its file with --macaroon; this makes one that is enough to receive: ${BAKE}`
     )
   if (others.length > 0)
-    throw new NodeFolderError(
+    throw new CodedError(
+      NODE_FOLDER,
       `There are macaroons of several networks in ${dir}: say --network ${found.map(({ name }) => name).join(', or --network ')}.`
     )
   return first.file
@@ -107,7 +112,8 @@ function remarksOn(macaroon: Uint8Array, name: string): string[] {
       : []
   const missing = NEEDED.filter(one => !permissions.includes(one))
   if (missing.length > 0)
-    throw new NodeFolderError(
+    throw new CodedError(
+      NODE_FOLDER,
       `The macaroon ${name} lacks ${missing.join(' and ')}, without which no invoice is made. This makes one that is enough: ${BAKE}`
     )
   const used = [...RECEIVING, ...REFUNDING, ...ALSO_USED]

@@ -3,18 +3,13 @@ import { dirname } from 'node:path'
 import { isPrivate } from 'tiny-secp256k1'
 import { randomToken, systemRandom, type Random } from '../../../platform/system/ids.ts'
 import { KEY_FILE } from '../../../platform/keys/keyfile.ts'
-
-/** The file of the sandbox's node key holds something else. */
-export class NodeKeyError extends Error {
-  override name = 'NodeKeyError'
-  readonly code = KEY_FILE.code
-}
+import { CodedError } from '../../../platform/system/errors.ts'
 
 /**
  * The private key of the sandbox's node, 32 bytes: read from `file` (64 hex characters, mode 0600), or made there.
  * Processes that start together agree on one key, because the finished file is linked into place and the first link
  * wins.
- * @throws NodeKeyError when the file holds no key; it is never overwritten, since old invoices name the old node.
+ * @throws CodedError when the file holds no key; it is never overwritten, since old invoices name the old node.
  */
 export function loadNodeKey(file: string, random: Random = systemRandom): Buffer {
   const present = readKey(file)
@@ -30,7 +25,7 @@ export function loadNodeKey(file: string, random: Random = systemRandom): Buffer
     rmSync(draft)
   }
   const made = readKey(file)
-  if (made === null) throw new NodeKeyError(`${file} vanished while it was being made`)
+  if (made === null) throw new CodedError(KEY_FILE, `${file} vanished while it was being made`)
   return made
 }
 
@@ -44,7 +39,8 @@ function readKey(file: string): Buffer | null {
   }
   const key = Buffer.from(text, 'hex')
   if (!/^[0-9a-f]{64}$/.test(text) || !isPrivate(key)) {
-    throw new NodeKeyError(
+    throw new CodedError(
+      KEY_FILE,
       `${file} must hold a private key as 64 lower-case hex characters; remove it to have a new one made`
     )
   }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import postgres from 'postgres'
 import type { Clock } from '../../system/clock.ts'
 import type { PostgresClient } from './client.ts'
-import { defineError } from '../../system/errors.ts'
+import { defineError, CodedError } from '../../system/errors.ts'
 
 const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
   cause: 'A pooler in front of PostgreSQL does not provide session time limits, prepared statements or notifications.',
@@ -33,12 +33,6 @@ export function sessionLimits(silence: number): SessionLimits {
   return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
 }
 
-/** The sessions of the database lack what the gateway needs of them; the message says what to set, and where. */
-export class DatabaseSessionError extends Error {
-  override name = 'DatabaseSessionError'
-  readonly code = DATABASE_SESSION.code
-}
-
 /** What is looked at, and over what. */
 export interface SessionParts {
   readonly client: PostgresClient
@@ -55,7 +49,7 @@ const HEARD_WITHIN = 5_000
 /**
  * Looks whether the sessions have what is needed of them, so that a pooler that is not set up for it ends the start and
  * costs no request.
- * @throws DatabaseSessionError; what the database throws when it is away
+ * @throws CodedError; what the database throws when it is away
  */
 export async function verifySessions(parts: SessionParts): Promise<void> {
   await verifyLimits(parts)
@@ -70,16 +64,17 @@ async function verifyLimits({ client, limits, pooler }: SessionParts): Promise<v
     { name: string; ms: number }[]
   >`select name, setting::integer as ms from pg_settings where name = any(${Object.keys(wanted)})`.catch(
     (error: unknown) => {
-      if (pooler === 'none' && isRefusedParameter(error)) throw new DatabaseSessionError(underPooler(limits))
+      if (pooler === 'none' && isRefusedParameter(error)) throw new CodedError(DATABASE_SESSION, underPooler(limits))
       throw error
     }
   )
   // 0 is no limit.
   const lacking = found.filter(({ name, ms }) => ms === 0 || ms > (wanted[name] ?? 0))
   if (lacking.length === 0) return
-  if (pooler === 'none') throw new DatabaseSessionError(underPooler(limits))
+  if (pooler === 'none') throw new CodedError(DATABASE_SESSION, underPooler(limits))
   const have = lacking.map(({ name, ms }) => `${name} = ${ms}`).join(' and ')
-  throw new DatabaseSessionError(
+  throw new CodedError(
+    DATABASE_SESSION,
     `The sessions behind the pooler have ${have} (milliseconds, 0 for none). Give them limits there: PgBouncer with connect_query='${settings(limits)}' on the line of the database, others with "alter role … set"`
   )
 }
@@ -109,7 +104,8 @@ async function verifyPrepared(client: PostgresClient): Promise<void> {
   const found = await client<{ name: string }[]>`select name from pg_prepared_statements`
   // A pooler that keeps count of prepared statements gives them names of its own.
   if (!found.some(({ name }) => name === found.statement.name)) return
-  throw new DatabaseSessionError(
+  throw new CodedError(
+    DATABASE_SESSION,
     'The pooler does not carry prepared statements from one session to the next. PgBouncer does from version 1.21 on, with max_prepared_statements = 200'
   )
 }
@@ -130,7 +126,8 @@ async function verifyHearing({ client, clock, listen }: SessionParts): Promise<v
     timer.cancel()
     await stop()
   }
-  throw new DatabaseSessionError(
+  throw new CodedError(
+    DATABASE_SESSION,
     `A notification did not come over database.listenUrl within ${HEARD_WITHIN / 1000} seconds. It must lead to the same database as database.url, past the pooler or to a pool of it in the mode session`
   )
 }

@@ -125,7 +125,6 @@ const PasskeyList = Type.Object({
 /** Response of `GET /api/auth/passkeys`. */
 export type PasskeyList = Static<typeof PasskeyList>
 
-const away = 'The database is away. Retry-After says when to come back.'
 const nobody = 'Nobody is signed in, or the session has ended.'
 const otherSite = 'Another site asked, or no person is signed in.'
 const none = 'The person has no such passkey.'
@@ -196,8 +195,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           schema: RequestOptionsView
         },
         403: otherSite,
-        409: impossible,
-        503: away
+        409: impossible
       },
       async handle({ ctx }) {
         fromHere(ctx)
@@ -221,8 +219,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           })
         },
         401: 'It proves nothing here, or it was removed.',
-        403: otherSite,
-        503: away
+        403: otherSite
       },
       async handle({ ctx, body }) {
         fromHere(ctx)
@@ -266,8 +263,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
           schema: PasskeyList
         },
         401: nobody,
-        403: otherSite,
-        503: away
+        403: otherSite
       },
       async handle({ ctx }) {
         const { session } = await signedIn(ctx, sessions, publicUrl())
@@ -296,8 +292,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
         },
         401: nobody,
         403: otherSite,
-        409: impossible,
-        503: away
+        409: impossible
       },
       async handle({ ctx }) {
         const { person } = await asPerson(ctx)
@@ -318,8 +313,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
         400: 'It is no new passkey of this browser’s.',
         401: nobody,
         403: otherSite,
-        409: 'It was added already, or there are too many.',
-        503: away
+        409: 'It was added already, or there are too many.'
       },
       async handle({ ctx, body }) {
         const open = await asPerson(ctx)
@@ -346,8 +340,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
         200: { description: 'The passkey as it is now.', schema: PasskeyView },
         401: nobody,
         403: otherSite,
-        404: none,
-        503: away
+        404: none
       },
       async handle({ ctx, params, body }) {
         const open = await asPerson(ctx)
@@ -368,7 +361,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       mount: changing,
       summary: 'Remove a passkey, and end the sessions that it opened',
       params: PasskeyId,
-      responses: { 204: { description: 'Removed.' }, 401: nobody, 403: otherSite, 404: none, 503: away },
+      responses: { 204: { description: 'Removed.' }, 401: nobody, 403: otherSite, 404: none },
       async handle({ ctx, params }) {
         const open = await asPerson(ctx)
         const { passkeyId } = params
