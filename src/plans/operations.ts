@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
-import { billingTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { merchantOf } from '../accounts/merchants/principal.ts'
 import { HTML_TYPE } from '../web/kit/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
@@ -18,13 +17,14 @@ const missing = 'No billing provider is configured.'
 
 /** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
 export function billingOperations(billing: Billing): AnyOperation[] {
-  return documented(billingTexts, [
+  return [
     defineOperation({
       id: 'getBillingPricing',
       method: 'GET',
       path: '/api/billing/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The plans that are publicly listed, with their prices by card',
+      description: 'What a page of prices shows. Plans that are sold by contact only are not among them.',
       tag: 'Billing',
       access: 'public',
       responses: { 200: { description: 'The plans.', schema: PricingView } },
@@ -38,6 +38,8 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'checkout-create' },
       summary:
         "Open a checkout of a plan by card; with a merchant's key it is for that account, else for a new one that is approved first",
+      description:
+        'Nothing is bought until the page is completed; the plan then counts once the billing provider says that the subscription runs.',
       tag: 'Billing',
       access: 'public',
       headers: { 'X-API-Key': "A merchant's key, where the plan is for its account." },
@@ -62,6 +64,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       path: '/api/billing/customer-portal',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Open the page where a merchant manages its card and subscription',
+      description: 'The address opens for a short time: make one whenever somebody wants to go there, and keep none.',
       tag: 'Billing',
       access: 'merchant',
       body: PortalInput,
@@ -86,6 +89,8 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       path: '/api/webhooks/billing',
       mount: { use: 'merchant-api', chain: 'receivers' },
       summary: 'Take in a notification of the billing provider; the subscription is then read anew',
+      description:
+        'For the billing provider alone, which signs what it sends. What it says is never believed: the subscription is asked for.',
       tag: 'Provider notifications',
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
@@ -109,7 +114,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       }
     }),
     ...endPages()
-  ])
+  ]
 }
 
 /** Where checkouts lead that named no addresses of their own. */
@@ -122,6 +127,7 @@ function endPages(): AnyOperation[] {
       path: `/billing/${end}`,
       mount: { use: 'pages', chain: 'page-forms', below: '/billing/*' },
       summary: end === 'done' ? 'What follows after a plan was bought' : 'That no plan was bought',
+      description: `Where a checkout leads that named no ${end === 'done' ? 'successUrl' : 'cancelUrl'}.`,
       tag: 'pages',
       access: 'public',
       responses: { 200: { description: 'The page.', mediaType: HTML_TYPE } },

@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
-import { storefrontAdminTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './orders/views.ts'
 import { OrderNotMade } from './public-schema.ts'
 import type { Orders } from './orders/orders.ts'
@@ -13,13 +12,15 @@ const OrderId = Type.Object({ orderId: Type.String() })
  * at the claim (decision 146).
  */
 export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
-  return documented(storefrontAdminTexts, [
+  return [
     defineOperation({
       id: 'adminListTroubledOrders',
       method: 'GET',
       path: '/api/admin/storefront/orders',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Paid orders of all stores that their shop did not make, or whose buyer wants the money back',
+      description:
+        'Somebody has paid and has neither goods nor money: retry the order, or have its merchant refund it.',
       tag: 'Admin',
       access: 'admin',
       query: Type.Object({
@@ -43,6 +44,8 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       path: '/api/admin/storefront/orders/:orderId/retry',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: "Make the store's order of what the buyer gave at a claim that failed",
+      description:
+        'An order that the platform made although its answer was lost is found by its id and not made twice.',
       tag: 'Admin',
       access: 'admin',
       params: OrderId,
@@ -54,5 +57,5 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       },
       handle: async ({ params }) => ({ status: 200, body: orderView(await orders.retry(params.orderId)) })
     })
-  ])
+  ]
 }

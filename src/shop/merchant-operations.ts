@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
-import { storefrontMerchantTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { merchantOf } from '../accounts/merchants/principal.ts'
 import { IntegrationChange, IntegrationInput, IntegrationView, integrationView } from './stores/integration-schema.ts'
 import type { Storefronts } from './stores/integrations.ts'
@@ -36,7 +35,7 @@ const opening =
  * 149).
  */
 export function storefrontMerchantOperations(parts: StorefrontMerchantParts): AnyOperation[] {
-  return documented(storefrontMerchantTexts, [...store(parts), ...acts(parts), ...reports(parts)])
+  return [...store(parts), ...acts(parts), ...reports(parts)]
 }
 
 function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
@@ -48,6 +47,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: PATH,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store, without its credentials',
+      description: 'With all settings, and whether credentials for the platform are stored.',
       responses: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
       handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
     }),
@@ -58,6 +58,8 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: PATH,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Open a store; a merchant has one',
+      description:
+        'Asks the platform for the shop with the credentials given, so a store that opens is one that works. It sells at once unless isActive is false.',
       body: IntegrationInput,
       responses: {
         201: { description: 'Open, with what its platform says of the shop.', schema: IntegrationView },
@@ -77,6 +79,8 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: PATH,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Change what is named; slug and domain stay',
+      description:
+        'What is left out stays. Orders that were checked out before keep their prices and their window; the catalog is read anew.',
       body: IntegrationChange,
       bodyOptional: true,
       responses: {
@@ -103,6 +107,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: `${PATH}/invalidate-cache`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
+      description: 'For a change at the platform that buyers should see at once; it is seen within minutes anyway.',
       responses: {
         200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) },
         404: missing
@@ -123,6 +128,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
       path: `${PATH}/refresh-shop-info`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: "Read the shop's domain, handle, name and country from the platform",
+      description: 'For a shop that was renamed or has moved. It tries the stored credentials too.',
       responses: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
         400: 'No credentials are stored, or the shop no longer sells in US dollars.',
@@ -146,6 +152,7 @@ function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation
       path: `${PATH}/stats`,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'What the store has sold',
+      description: 'Counts every order there ever was, those that are no longer kept too.',
       responses: { 200: { description: 'All zero without a store.', schema: StatsView } },
       handle: async ({ ctx }) => {
         const { id } = merchantOf(ctx)
@@ -160,6 +167,8 @@ function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation
       path: `${PATH}/orders`,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: "The store's orders, newest first",
+      description:
+        'An order with failure was paid and not made by the shop; one with refundRequest waits for a refund by POST /api/refunds with its orderId.',
       query: OrdersQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {

@@ -1,8 +1,7 @@
 import { Type } from 'typebox'
 import { challengeLines, offeredSchemes } from '../selling/offers/replies.ts'
 import type { Challenges } from '../selling/challenges/service.ts'
-import { defineOperation, documented, type AnyOperation } from '../engine/operations/operation.ts'
-import { storefrontPublicTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { encodeReceipt } from '../lightning/payment-scheme/receipt.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Catalogs } from './catalogs.ts'
@@ -78,7 +77,7 @@ const PRIVATE = ['Cache-Control', 'private, no-store']
  * Everything below `/api/storefront/{slug}` and the receiver of the platforms' notifications (contract, Storefront).
  */
 export function storefrontPublicOperations(parts: StorefrontPublicParts): AnyOperation[] {
-  return documented(storefrontPublicTexts, [...browsing(parts), ...buying(parts), receiving(parts)])
+  return [...browsing(parts), ...buying(parts), receiving(parts)]
 }
 
 function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyOperation[] {
@@ -89,6 +88,8 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
       method: 'GET',
       path: `${BASE}/catalog`,
       summary: 'What a store sells, and how it ships',
+      description:
+        "Prices and stock are the platform's, read every few minutes. A checkout names the variantId of each thing.",
       responses: {
         200: { description: 'The catalog, at most a few minutes old.', schema: CatalogView },
         404: unknown,
@@ -110,6 +111,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
       method: 'GET',
       path: `${BASE}/llms.txt`,
       summary: 'How an agent buys at a store, in plain text',
+      description: 'The whole way from the catalog to the parcel, with the addresses of this store.',
       responses: {
         200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' },
         404: {
@@ -153,6 +155,9 @@ function buying({
       path: `${BASE}/checkout`,
       summary:
         "Order a cart: 402 with its invoice, and 200 once the same request carries the paid invoice's credential",
+      description:
+        'The first request reserves the price with tax and shipping for the life of the invoice. Pay it and send the same request with the credential: ' +
+        'the answer has the claimPageUrl, with which the order is claimed. Nothing is sent to anybody before that.',
       sells: { price: null, description: 'Goods of the store, at the price of the cart' },
       headers: {
         [LOCATION_HEADER]: {
@@ -201,6 +206,8 @@ function buying({
       method: 'POST',
       path: `${BASE}/claim`,
       summary: "Say where a paid order goes; the store's order is made then, once",
+      description:
+        'Once it has worked the address cannot be changed here. Claim within the window that checkout answered as claimExpiresAt.',
       headers: {
         Authorization: `${authorization} Needed only where the order is still PendingPayment; finds it without a claimToken.`
       },
@@ -234,6 +241,7 @@ function buying({
       path: `${BASE}/refund-request`,
       summary:
         'Ask for the money of a paid order back that the store has not made. The merchant sees it and gives it back; nothing is sent by this',
+      description: 'For a buyer whose paid order the shop did not make, and who does not want to wait.',
       body: RefundRequestBody,
       responses: {
         200: {
@@ -256,6 +264,8 @@ function buying({
       method: 'GET',
       path: `${BASE}/orders/:orderId`,
       summary: 'How far an order is',
+      description:
+        "Needs the claim token, which only the buyer has: without it, or with another order's, there is no such order.",
       params: Type.Object({ slug: Type.String(), orderId: Type.String() }),
       query: Type.Object({
         claimToken: Type.Optional(
@@ -282,6 +292,7 @@ function receiving({ fulfilments }: StorefrontPublicParts): AnyOperation {
     path: '/api/webhooks/storefront/:slug',
     mount: { use: 'storefront', chain: 'receivers' },
     summary: "Take in a notification of a store's platform about one of its orders",
+    description: 'For the platform alone, which signs what it sends: it moves orders on to Shipped, or calls them off.',
     tag: 'Provider notifications',
     access: 'public',
     params: Slug,

@@ -1,6 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import addFormats from 'ajv-formats'
 import t from 'tap'
+import examples from '../../src/app/discovery/examples.json' with { type: 'json' }
 import { startGateway } from '../support/gateway.ts'
 
 type Json = Record<string, unknown>
@@ -25,7 +26,11 @@ interface Operation {
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly components: Json
+  readonly webhooks: Readonly<Record<string, { readonly post: { readonly operationId: string } }>>
 }
+
+/** What a missing or outdated example calls for. */
+const RECORD = 'run `npm run examples -- TEST_FILE`'
 
 t.test('every operation says what it does and shows one request and its answer', async t => {
   const gateway = await startGateway(t)
@@ -43,13 +48,14 @@ t.test('every operation says what it does and shows one request and its answer',
     .flatMap(item => Object.values(item))
     .filter(({ operationId }) => operationId !== undefined)
   t.ok(operations.length > 100)
-  const examples = new Set<string>()
+  const webhooks = Object.values(document.webhooks).map(({ post }) => post.operationId)
+  const checked = new Set<string>()
   for (const { operationId: id, tags, description, parameters = [], requestBody, responses } of operations) {
     t.ok((description ?? '').length > 30, `${id} has a description`)
     // What stands behind a price of the operator's has an API of its own.
     if (tags.includes('Paid')) continue
     for (const { name, schema, example } of parameters.filter(parameter => parameter.in === 'path')) {
-      t.not(example, undefined, `${id} shows a ${name}`)
+      t.not(example, undefined, `${id} shows a ${name}; ${RECORD}`)
       t.equal(fault(schema, example), null, `${id}: the ${name} that it shows fits`)
     }
     const bodies: ReadonlyArray<readonly [what: string, body: Body]> = [
@@ -66,13 +72,19 @@ t.test('every operation says what it does and shows one request and its answer',
             schema['items'] === undefined)
         )
           continue
-        t.not(example, undefined, `${id} shows its ${what}`)
+        t.not(example, undefined, `${id} shows its ${what}; ${RECORD}`)
         t.equal(fault(schema, example), null, `${id}: the ${what} that it shows fits`)
-        examples.add(id)
+        checked.add(id)
       }
     }
   }
-  t.ok(examples.size > 75)
+  t.ok(checked.size > 75)
+  const known = new Set([...operations.map(({ operationId }) => operationId), ...webhooks])
+  t.same(
+    Object.keys(examples).filter(id => !known.has(id)),
+    [],
+    'each example is of an operation'
+  )
 })
 
 t.test('resources have names, and the moments in them a format', async t => {

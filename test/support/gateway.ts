@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Agent, request, type Dispatcher } from 'undici'
@@ -96,7 +96,15 @@ export function sender(address: string, agent: Agent, look: Look = () => {}): Se
     })
     const text = await answer.body.text()
     const own = path.startsWith(address) ? path.slice(address.length) : path
-    if (own.startsWith('/')) await look({ method, path: own, status: answer.statusCode, headers: answer.headers, text })
+    if (own.startsWith('/'))
+      await look({
+        method,
+        path: own,
+        status: answer.statusCode,
+        headers: answer.headers,
+        text,
+        ...(isObject ? { sent: body } : {})
+      })
     return { status: answer.statusCode, headers: answer.headers, text, json: () => JSON.parse(text) as unknown }
   }
 }
@@ -132,6 +140,9 @@ export function loadText(yaml: string, env: Readonly<Record<string, string>>, mo
   return withPlugins(options => loadConfigText('gateway.yaml', yaml, env, { ...options, folder: rootFolder, ...more }))
 }
 
+/** File that `npm run examples` collects exchanges in. */
+const EXAMPLES = process.env['BOLTGATE_EXAMPLES']
+
 const checks = new Map<string, OpenApiCheck>()
 
 /** The check by a document: most gateways of a process have the same one, and reading its schemas takes a while. */
@@ -164,6 +175,7 @@ function lookAt(operations: readonly AnyOperation[], config: GatewayConfig): Loo
   return answered => {
     const path = answered.path.split('?', 1)[0] ?? answered.path
     check.check(answered, routes.find('', answered.method, path)?.value ?? true)
+    if (EXAMPLES !== undefined) appendFileSync(EXAMPLES, `${JSON.stringify(check.example(answered))}\n`)
   }
 }
 

@@ -12,6 +12,8 @@ export interface Answered {
   readonly status: number
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly text: string
+  /** The JSON that was sent. */
+  readonly sent?: unknown
 }
 
 interface Response {
@@ -87,7 +89,9 @@ function pathOf(template: string, item: Json, shared: Json): Path {
   const parts = template.split(/(\{[^}]+\})/)
   // A last {path} stands for find-my-way's `*`, which takes slashes along.
   const pattern = parts
-    .map(part => (part === '{path}' ? '.*' : part.startsWith('{') ? '[^/]+' : literal(part)))
+    .map(part =>
+      part.startsWith('{') ? `(?<${part.slice(1, -1)}>${part === '{path}' ? '.*' : '[^/]+'})` : literal(part)
+    )
     .join('')
   const methods = new Map<string, Described>()
   for (const [method, operation] of Object.entries(item)) {
@@ -142,6 +146,20 @@ export class OpenApiCheck {
     const plain = comparablePath(path.split('?', 1)[0] ?? path)
     const found = this.#paths.find(({ matches }) => matches.test(plain))
     return found?.methods.get(method === 'HEAD' ? 'GET' : method) ?? null
+  }
+
+  /** A successful exchange in the form of examples.json; null for errors and for what the document does not describe. */
+  example({ method, path, status, text, sent }: Answered): object | null {
+    const id = this.find(method, path)?.id ?? null
+    if (id === null || status >= 300) return null
+    const plain = comparablePath(path.split('?', 1)[0] ?? path)
+    const params = this.#paths.map(({ matches }) => matches.exec(plain)?.groups).find(groups => groups !== undefined)
+    return {
+      id,
+      ...(params === undefined ? {} : { params }),
+      ...(sent === undefined ? {} : { body: sent }),
+      ...(/^[[{]/.test(text) ? { responses: { [status]: JSON.parse(text) as unknown } } : {})
+    }
   }
 
   /**

@@ -4,9 +4,8 @@ import { CSV, type CsvColumns } from '../../engine/formats/csv.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders } from '../../engine/operations/listing.ts'
-import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
-import { auditTexts } from './documented.ts'
 import type { AuditEntry, SqlAuditStore } from './store.ts'
 
 const Entry = Type.Object(
@@ -81,7 +80,7 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       view
     })
   }
-  return documented(auditTexts, [
+  return [
     defineOperation({
       id: 'listAudit',
       method: 'GET',
@@ -90,6 +89,8 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       access: 'merchant',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Who changed what in the account, as a page or as CSV',
+      description:
+        'Every request to change the account, by its keys, its members and the operator, those that were refused too; also sign-ins and sign-outs; not its sales. Kept for a year.',
       headers: listingHeaders,
       query,
       responses,
@@ -103,6 +104,8 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       access: 'admin',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Who changed what, in all accounts or one, as a page or as CSV',
+      description:
+        'What merchants and operators asked to change, and sign-ins, sign-outs and failed sign-ins. A failed one names no account, so it is in this list alone: one entry for each client network and minute, with the number of attempts. Kept for a year.',
       headers: listingHeaders,
       query: Type.Object({
         ...query.properties,
@@ -111,7 +114,7 @@ export function auditOperations(store: SqlAuditStore): AnyOperation[] {
       responses,
       handle: ({ ctx, query: { merchantId, ...asked } }) => page(ctx, merchantId ?? null, asked)
     })
-  ])
+  ]
 }
 
 function view({ id, at, merchantId, actorKind, actor, operation, target, change, status }: AuditEntry): object {

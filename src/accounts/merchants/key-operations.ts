@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { MAX_KEYS, MAX_OVERLAP, type ApiKeyFacts, type ApiKeys, type IssuedKey } from './api-keys.ts'
-import { keyTexts } from './documented.ts'
 import { merchantOf } from './principal.ts'
 
 const KeyView = Type.Object(
@@ -38,7 +37,7 @@ const issued = ({ key, apiKey }: IssuedKey) => ({ ...view(key), apiKey: apiKey.r
 export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   const write = { ...common, role: 'owner', mount: { use: 'merchant-api', chain: 'settings-write' } } as const
-  return documented(keyTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'listApiKeys',
@@ -46,6 +45,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       path: '/api/merchant/keys',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The API keys of the account, with when each was last used; never the keys themselves',
+      description: 'To tell which key is used by whom, and which by nobody any more.',
       responses: { 200: { description: 'A bare array, the first key first.', schema: Type.Array(KeyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await keys.list(merchantOf(ctx).id)).map(view) })
     }),
@@ -55,6 +55,8 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/keys',
       summary: 'Make a further API key',
+      description:
+        'Give each program a key of its own, so that one can be removed alone; and one that only reads to whoever only looks.',
       body: Type.Object({
         name: Type.String({ minLength: 1, maxLength: 100, pattern: '\\S', 'x-rule': 'Must have a visible character.' }),
         isReadOnly: Type.Optional(Type.Boolean({ description: 'false unless said.' }))
@@ -71,6 +73,10 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       method: 'POST',
       path: '/api/merchant/keys/:keyId/rotate',
       summary: 'Replace an API key, the old one going on for as long as you say',
+      description:
+        'Works for the first key too. Move your programs to the new key during the overlap; lastUsedAt shows whether the ' +
+        'old one is still in use. For a leaked key use no overlap: replacing the first key without one, or ' +
+        'POST /api/merchant/regenerate-key, also ends every earlier overlap immediately.',
       params: byKey,
       body: Type.Object({
         overlapSeconds: Type.Optional(
@@ -94,6 +100,7 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
       method: 'DELETE',
       path: '/api/merchant/keys/:keyId',
       summary: 'Remove a further API key; it is invalid at once',
+      description: 'Also one that was replaced and goes on for a while.',
       params: byKey,
       responses: {
         204: { description: 'Removed.' },
@@ -105,5 +112,5 @@ export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
         return { status: 204, body: null }
       }
     })
-  ])
+  ]
 }

@@ -3,8 +3,7 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { RESOURCE_NOT_FOUND, VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError, type GatewayError, type ValidationError } from '../../engine/operations/errors.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { merchantTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { BODY_REQUIRED, FIELD_REQUIRED } from '../../engine/operations/validation.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import { providerOf, type ProviderSlot } from '../../lightning/providers/account.ts'
@@ -84,7 +83,7 @@ const slots: Readonly<
  * gate: it is what an account is repaired with (decision 36).
  */
 export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
-  return documented(merchantTexts, [
+  return [
     ...accountReads(parts),
     keyOperation(parts, 'primary'),
     keyOperation(parts, 'alternate'),
@@ -96,7 +95,7 @@ export function merchantOperations(parts: MerchantOperationParts): AnyOperation[
     validateOperation(parts, 'primary'),
     validateOperation(parts, 'alternate'),
     regenerateOperation(parts)
-  ])
+  ]
 }
 
 function accountReads(parts: MerchantOperationParts): AnyOperation[] {
@@ -108,6 +107,8 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/me',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The account, without its keys',
+      description:
+        'Also of accounts that are inactive or behind with their subscription: what an account is repaired with is not gated.',
       responses: { 200: { description: 'The account.', schema: AccountView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
@@ -121,6 +122,8 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/l402-status',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Whether the account may sell requests',
+      description:
+        'l402Enabled is whether proxies and the producer API sell; it is false whenever the account is inactive.',
       responses: { 200: { description: 'How it stands.', schema: LicenseView } },
       handle: ({ ctx }) => ({ status: 200, body: licenseView(merchantOf(ctx)) })
     }),
@@ -131,6 +134,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/subscription',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The plan, and how its subscription stands',
+      description: 'Retired names of plans read as those of now. On the free plan the status is always active.',
       responses: { 200: { description: 'The subscription.', schema: SubscriptionView } },
       handle: ({ ctx }) => ({ status: 200, body: subscriptionView(merchantOf(ctx), parts.plans()) })
     }),
@@ -141,6 +145,8 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/api-key-info',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'When the API key was made and last regenerated',
+      description:
+        'To tell which key is in use and how old it is. keyHint is the part that a key is looked up by, and opens nothing.',
       responses: { 200: { description: 'Never the key itself.', schema: KeyInfoView } },
       handle: ({ ctx }) => ({ status: 200, body: keyInfoView(merchantOf(ctx)) })
     }),
@@ -151,6 +157,8 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
       path: '/api/merchant/quickstart',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The steps to the first payment, and which are done',
+      description:
+        'Each step with a call that can be pasted into a shell. A demo payment, of the amount 0, counts for the first payment.',
       responses: { 200: { description: 'The steps.', schema: QuickstartView } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
@@ -187,6 +195,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
     path: `/api/merchant/${slot}-key`,
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: `Save the key for the ${slot} provider`,
+    description: 'Replaces the saved key. New payments and lookups of pending ones use the new key.',
     query: Type.Object({
       test: Type.Optional(
         Type.Enum(['true', 'false'], {
@@ -230,6 +239,8 @@ function removalOperation(parts: MerchantOperationParts, slot: ProviderSlot): An
     path: `/api/merchant/${slot}-key`,
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Remove the key for the ${slot} provider`,
+    description:
+      'Payments made with the key can no longer be looked up or refunded here. The choice of a provider stays.',
     responses: { 200: { description: 'Removed, also where none was saved.', schema: Done }, 404: gone },
     handle: async ({ ctx }) => {
       const merchant = there(await parts.merchants.removeProviderKey(merchantOf(ctx).id, slot))
@@ -250,6 +261,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
     path: '/api/merchant/payment-provider',
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Choose which provider makes the invoices',
+    description: 'Payments made before stay with the provider that made them, and so do their refunds.',
     body: Type.Object({
       provider: Type.Enum(['primary', 'alternate'], { description: 'Its key may be saved later.' })
     }),
@@ -273,6 +285,8 @@ function colourOperation(parts: MerchantOperationParts): AnyOperation {
     path: '/api/merchant/colour',
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Set the colour of the pages on which people pay',
+    description:
+      'A browser that opens a paid address of a proxy gets a page to pay on, with the name of the account and this colour.',
     body: Type.Object({
       colour: Type.Unsafe<string | null>({
         type: ['string', 'null'],
@@ -321,6 +335,9 @@ function webhookOperation(parts: MerchantOperationParts): AnyOperation {
     path: '/api/merchant/webhook-url',
     mount: { use: 'merchant-api', chain: 'settings-keys' },
     summary: 'Set where webhooks go, and what signs them',
+    description:
+      'One address takes all events. Where an address is set and no secret stands, a secret is made and shown this once; ' +
+      'check X-Service-Signature with it.',
     body: WebhookChange,
     refuse: error => (error.errors['WebhookUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')),
     responses: {
@@ -380,6 +397,8 @@ function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): A
     path: `/api/merchant/validate-${slot}`,
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: `Try the saved key for the ${slot} provider`,
+    description:
+      'Asks the provider with the saved key, and makes no invoice. The status is 200 whether or not the key works.',
     responses: { 200: { description: 'Whether the key works, and if not why.', schema: Verdict } },
     handle: async ({ ctx }) => ({
       status: 200,
@@ -416,6 +435,9 @@ function regenerateOperation(parts: MerchantOperationParts): AnyOperation {
     path: '/api/merchant/regenerate-key',
     mount: { use: 'merchant-api', chain: 'settings-write' },
     summary: 'Replace the API key; the old one is invalid at once',
+    description:
+      'Invalidates the old first key immediately, and every replaced key that is still in its overlap. ' +
+      'Named keys stay valid: remove those that may have leaked with DELETE /api/merchant/keys/{keyId}.',
     responses: {
       200: {
         description: 'The new key, shown this once.',

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 import { Type, type Static } from 'typebox'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { resolveProvider, type ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KeyScope } from '../../lightning/kinds/kind.ts'
-import { settingsTexts } from './documented.ts'
 import { BITCOIN_PREFIX } from './plans.ts'
 import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
@@ -104,17 +103,18 @@ function versionOf(key: Merchant['primaryKey']): string | null {
 
 /** `GET /api/merchant/settings`. */
 export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]): AnyOperation[] {
-  return documented(settingsTexts, [
+  return [
     defineOperation({
       id: 'getSettings',
       method: 'GET',
       path: '/api/merchant/settings',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What is set: where webhooks go, which provider makes the invoices and why, and what its key needs',
+      description: 'Keys and secrets are told to be there, and never shown.',
       tag: 'Merchant',
       access: 'merchant',
       responses: { 200: { description: 'Never a secret.', schema: SettingsView } },
       handle: ({ ctx }) => ({ status: 200, body: merchantSettings(merchantOf(ctx), slotFacts) })
     })
-  ])
+  ]
 }

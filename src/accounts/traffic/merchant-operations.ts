@@ -1,9 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../merchants/principal.ts'
-import { merchantTrafficTexts } from './documented.ts'
 import { PROXY_STEPS, type ProxyStep, type ProxyTraffic } from './proxy-traffic.ts'
 import { REQUESTS_VIEW, requestsOf } from './views.ts'
 
@@ -38,7 +37,7 @@ export type ProxyTrafficView = Static<typeof ProxyTrafficView>
 
 /** `/api/merchant/traffic`. */
 export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[] {
-  return documented(merchantTrafficTexts, [
+  return [
     defineOperation({
       id: 'getTraffic',
       method: 'GET',
@@ -46,6 +45,8 @@ export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[]
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary:
         "What requests of the account's proxies came to in the last 30 days, by step and by proxy, over all processes",
+      description:
+        "Kept by hour for seven days and by day for 30, from what each process measures of chains that have `metrics`; each writes once a minute. A request counts with the hour in which its minute began. `serverErrors` are the upstream's own and the gateway's; of these `upstreamFailures` are those where the upstream could not be reached, was late, or broke off. Percentiles are known to about a sixth. What was earned is at /api/merchant/earnings.",
       tag: 'Merchant',
       access: 'merchant',
       query: TrafficQuery,
@@ -71,5 +72,5 @@ export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[]
         }
       }
     })
-  ])
+  ]
 }

@@ -1,8 +1,7 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { periodOf } from '../../engine/operations/keyset.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { trafficTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Measured } from './measured.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
 import { REQUESTS_VIEW, requestsOf } from './views.ts'
@@ -68,13 +67,15 @@ export function routeTrafficView(route: string, sums: Measured): Static<typeof R
 
 /** `/api/admin/metrics`. */
 export function trafficOperations(traffic: Traffic): AnyOperation[] {
-  return documented(trafficTexts, [
+  return [
     defineOperation({
       id: 'adminGetMetrics',
       method: 'GET',
       path: '/api/admin/metrics',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'What went through the gateway in the last 30 days, by step or by route, over all processes',
+      description:
+        "Kept by minute for 30 days, from what each process measures of chains that have `metrics`; each writes once a minute, so the last minute is not there yet. Percentiles are those of all requests of the step, known to about a sixth. What was earned to the satoshi is at /api/admin/earnings: a process that is killed takes its last minute's measurements with it.",
       tag: 'Admin',
       access: 'admin',
       query: MetricsQuery,
@@ -109,5 +110,5 @@ export function trafficOperations(traffic: Traffic): AnyOperation[] {
         }
       }
     })
-  ])
+  ]
 }

@@ -18,7 +18,6 @@ const quote = {
   method: 'GET',
   tag: 'demo',
   access: 'credential',
-  example: { responses: { 200: { quote: 'A penny saved is a penny earned.', paidSats: 10 } } },
   responses: { 200: { description: 'The proverb.', schema: Quote } },
   handle({ ctx }: { readonly ctx: Context }) {
     const quote = QUOTES[Math.floor(ctx.now / 1000) % QUOTES.length] ?? ''
@@ -53,7 +52,6 @@ export function demoOperations(): AnyOperation[] {
       summary: 'Sends the JSON body back',
       description:
         'For trying payment with a body: a Payment credential is bound to the very bytes that were challenged. Any JSON will do.',
-      example: { body: { hello: 'world' }, responses: { 200: { echo: { hello: 'world' }, paidSats: 10 } } },
       tag: 'demo',
       access: 'credential',
       body: Type.Unknown(),

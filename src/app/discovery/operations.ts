@@ -5,6 +5,7 @@ import { operationPrices, pricedRoutes } from '../../engine/openapi/paid.ts'
 import { prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import examples from './examples.json' with { type: 'json' }
 import { PublishedDocument } from './document.ts'
 import { l402Manifest } from './manifest.ts'
 import { llmsText, type ListedStore } from './llms.ts'
@@ -69,6 +70,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
       pricedRoutes:
         which === 'whole' ? priced : priced.filter(route => route.price !== null || route.calls !== undefined),
       priceOf,
+      examples,
       service: service(),
       ...(which === 'whole' ? { webhooks: facts.webhooks() } : {})
     })

@@ -3,8 +3,17 @@ import { errorSchemas, impliedStatuses, refusalOf, refusals, type Json, type Ref
 import { headerComponents, commonHeaders, refusalHeaders, successHeaders } from './headers.ts'
 import { openApiPath, paymentInfo, type DocumentedPrice, type PricedRoute } from './paid.ts'
 import { NamedSchemas, referenced } from './schemas.ts'
-import type { Access, OperationResponse, AnyOperation } from '../operations/operation.ts'
+import type { Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { API_VERSION } from '../operations/version.ts'
+
+/** One request and its responses: what a reader copies first. */
+export interface OperationExample {
+  /** Path parameters by name. */
+  readonly params?: Readonly<Record<string, string>>
+  readonly body?: unknown
+  /** Bodies by status. */
+  readonly responses?: Readonly<Record<number, unknown>>
+}
 
 /** What the document says of the service as a whole. */
 export interface DocumentFacts {
@@ -15,6 +24,8 @@ export interface DocumentFacts {
   readonly pricedRoutes: readonly PricedRoute[]
   /** What an operation costs by the route that leads to it; nothing unless said. */
   readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
+  /** Examples by operationId; for webhooks too. */
+  readonly examples?: Readonly<Record<string, OperationExample>>
   /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
   /** Words that registries sort services by, and where people and agents read on. */
@@ -26,7 +37,6 @@ export interface WebhookFacts {
   readonly summary: string
   readonly description: string
   readonly schema: TSchema
-  readonly example: unknown
 }
 
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
@@ -78,6 +88,11 @@ const SECURITY: Readonly<Record<Access, Json[]>> = {
 /** Writes operations; what their schemas name goes to the components. */
 class Writer {
   readonly names = new NamedSchemas({ ...errorSchemas, ProxyError: PROXY_ERROR })
+  readonly #examples: NonNullable<DocumentFacts['examples']>
+
+  constructor(examples: NonNullable<DocumentFacts['examples']> = {}) {
+    this.#examples = examples
+  }
 
   parameters(operation: AnyOperation): Json[] {
     const list: Json[] = []
@@ -85,7 +100,7 @@ class Writer {
     for (const [, name] of operation.path.matchAll(/:([A-Za-z_][A-Za-z0-9_]*)/g)) {
       if (name === undefined) continue
       const { description, ...schema } = params[name] ?? { type: 'string' }
-      const example = operation.example?.params?.[name]
+      const example = this.#examples[operation.id]?.params?.[name]
       list.push({
         name,
         in: 'path',
@@ -148,7 +163,7 @@ class Writer {
           description: response.description,
           headers,
           content: {
-            ...contentOf([own], operation.example?.responses?.[status]),
+            ...contentOf([own], this.#examples[operation.id]?.responses?.[status]),
             ...(response.also === undefined ? {} : contentOf([readyForm(response.also)]))
           }
         }
@@ -161,7 +176,8 @@ class Writer {
   }
 
   describe(operation: AnyOperation, price: DocumentedPrice | null): Json {
-    const { id, summary, description, tag, body, bodyOptional, example, access, form } = operation
+    const { id, summary, description, tag, body, bodyOptional, access, form } = operation
+    const example = this.#examples[id]
     const out: Json = {
       operationId: id,
       summary,
@@ -188,7 +204,8 @@ class Writer {
     return out
   }
 
-  webhook(event: string, { summary, description, schema, example }: WebhookFacts): Json {
+  webhook(event: string, { summary, description, schema }: WebhookFacts): Json {
+    const operationId = `on${event.replaceAll(/(?:^|[^A-Za-z0-9])([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`
     const signature = {
       name: 'X-Service-Signature',
       in: 'header',
@@ -198,12 +215,15 @@ class Writer {
     }
     return {
       post: {
-        operationId: `on${event.replaceAll(/(?:^|[^A-Za-z0-9])([a-z0-9])/g, (_all, first: string) => first.toUpperCase())}`,
+        operationId,
         summary,
         description,
         tags: ['Webhooks'],
         parameters: [signature],
-        requestBody: { required: true, content: contentOf([['application/json', this.names.write(schema)]], example) },
+        requestBody: {
+          required: true,
+          content: contentOf([['application/json', this.names.write(schema)]], this.#examples[operationId]?.body)
+        },
         responses: {
           '2XX': {
             description:
@@ -284,7 +304,7 @@ function itemOf(paths: Record<string, Json>, path: string): Json {
 /** The OpenAPI 3.1 document of operations and priced routes; `operations` come as they are mounted. */
 export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
-  const writer = new Writer()
+  const writer = new Writer(facts.examples)
   const priceOf = (operation: AnyOperation): DocumentedPrice | null =>
     operation.sells ?? (operation.access === 'credential' ? (facts.priceOf?.(operation) ?? null) : null)
   for (const operation of operations) {

@@ -24,11 +24,6 @@ export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOp
     summary: 'Measurements for Prometheus',
     description:
       'Includes sales figures. Needs the admin key, except for callers on the same machine outside production.',
-    example: {
-      responses: {
-        200: '# HELP process_cpu_user_seconds_total Total user CPU time spent in seconds.\n# TYPE process_cpu_user_seconds_total counter\n'
-      }
-    },
     tag: 'health',
     access: 'public',
     responses: {

@@ -73,22 +73,6 @@ export interface HeaderFacts {
   readonly example?: string
 }
 
-/** One request and what it is answered, for OpenAPI: what a reader copies first. */
-export interface OperationExample {
-  /** Path parameters by name. */
-  readonly params?: Readonly<Record<string, string>>
-  readonly body?: unknown
-  /** Bodies by status. */
-  readonly responses?: Readonly<Record<number, unknown>>
-}
-
-/** What OpenAPI says of an operation beside its schemas. */
-export interface OperationText {
-  /** What it does and what follows from it: what a caller cannot see from the schemas. */
-  readonly description: string
-  readonly example?: OperationExample
-}
-
 /**
  * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas,
  * calls the handler, and writes what it answers through the schema of that status, which is the whitelist of what may
@@ -103,7 +87,6 @@ export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSch
   readonly summary: string
   /** What it does and what follows from it, for OpenAPI: what a caller cannot see from the schemas. */
   readonly description?: string
-  readonly example?: OperationExample
   readonly tag: string
   readonly access: Access
   /**
@@ -159,24 +142,6 @@ export function defineOperation<const P extends TSchema, const Q extends TSchema
   operation: Operation<P, Q, B>
 ): AnyOperation {
   return operation
-}
-
-/**
- * Operations with their texts, which stand in a file of their own beside them so that handlers stay readable. Throws
- * TypeError for an operation without a text, and for a text without an operation.
- */
-export function documented(
-  texts: Readonly<Record<string, OperationText>>,
-  operations: readonly AnyOperation[]
-): AnyOperation[] {
-  const ids = new Set(operations.map(({ id }) => id))
-  const lost = Object.keys(texts).filter(id => !ids.has(id))
-  if (lost.length > 0) throw new TypeError(`no operation has the texts of ${lost.join(', ')}`)
-  return operations.map(operation => {
-    const text = texts[operation.id]
-    if (text === undefined) throw new TypeError(`the operation ${operation.id} has no text`)
-    return { ...operation, ...text }
-  })
 }
 
 /** What the handler of an operation answers with a status; undefined for one that it does not declare, or only throws. */

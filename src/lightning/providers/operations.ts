@@ -67,16 +67,6 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       description:
         'Stands in the place of a wallet: no money moves, and everything that follows from a payment does. In development alone, ' +
         'from this machine or with the admin key.',
-      example: {
-        body: { invoice: 'lnbcrt100n1p5q0example' },
-        responses: {
-          200: {
-            preimage: '2f1c6b0a9d8e7f605142332415060708090a0b0c0d0e0f101112131415161718',
-            paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
-            amountSats: 10
-          }
-        }
-      },
       tag: 'Sandbox',
       access: 'public',
       body: Type.Object(ofInvoice),
@@ -103,17 +93,6 @@ export function providerOperations(options: ProviderOperations): AnyOperation[] 
       description:
         'Tries what happens when a payment is on its way, comes in part or is never paid: its status changes and its webhook is sent, ' +
         'as if a provider had said so. In development alone, from this machine or with the admin key.',
-      example: {
-        body: { invoice: 'lnbcrt100n1p5q0example', state: 'underpaid', receivedSats: 4 },
-        responses: {
-          200: {
-            paymentHash: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123',
-            state: 'underpaid',
-            amountSats: 10,
-            receivedSats: 4
-          }
-        }
-      },
       tag: 'Sandbox',
       access: 'public',
       body: Type.Object({

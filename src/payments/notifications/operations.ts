@@ -34,10 +34,6 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
     summary,
     description:
       'For the provider alone. What it says is never believed: the state is asked for, and a change is written once.',
-    example: {
-      body: '{"eventType":"receive-request.receive-completed","data":{"entityId":"0199f1d2-6f0e-7c41-9d25-0c7a8f3b2e10"}}',
-      responses: { 200: { received: true } }
-    },
     tag: 'Provider notifications',
     access: 'public',
     mount: { use: 'merchant-api', chain: 'receivers' },

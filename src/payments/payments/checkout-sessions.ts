@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { checkoutTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PaymentInput, PaymentStatusView } from './schema.ts'
 import type { Payments } from './service.ts'
@@ -22,7 +21,7 @@ const CheckoutSessionView = Type.Object(
 
 /** Checkout sessions: a payment by its page (contract, Billing and checkout; decision 168). */
 export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view'>): AnyOperation[] {
-  return documented(checkoutTexts, [
+  return [
     defineOperation({
       id: 'createCheckoutSession',
       unaudited: true,
@@ -30,6 +29,9 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
       path: '/api/checkout/sessions',
       mount: { use: 'merchant-api', chain: 'payments-create' },
       summary: 'Ask for a payment and get the address of its page',
+      description:
+        'Makes a payment as POST /api/payments does and answers the address of its page: send the buyer there. ' +
+        'The payment is read, and told of by webhooks, under its invoiceId.',
       tag: 'Payments',
       access: 'merchant',
       headers: {
@@ -59,5 +61,5 @@ export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view
         }
       }
     })
-  ])
+  ]
 }

@@ -2,10 +2,9 @@ import { Type, type Static, type TSchema } from 'typebox'
 import type { CsvColumns } from '../../engine/formats/csv.ts'
 import { keysetQuery, nextPage, periodOf, type KeysetPage } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, type Listing } from '../../engine/operations/listing.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { CSV } from '../../engine/formats/csv.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { paymentListTexts } from './documented.ts'
 import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
 import type { Payments } from './service.ts'
 
@@ -80,13 +79,16 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
     receivedSats: payment.receivedSats
   })
   const page = (schema: TSchema) => ({ 200: { description: 'One page, newest first.', schema, also: CSV } })
-  return documented(paymentListTexts, [
+  return [
     defineOperation({
       id: 'listPayments',
       method: 'GET',
       path: '/api/payments',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Payments, newest first, as a page or as CSV',
+      description:
+        'Your own alone, also while no subscription is active. A status is as it reads now: what nobody paid in time is ' +
+        'expired. With `Accept: text/csv` all that fit, as they are read; amounts stand there as they were given.',
       tag: 'Payments',
       access: 'merchant',
       headers: listingHeaders,
@@ -100,6 +102,7 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
       path: '/api/admin/payments',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Payments of all merchants, newest first, as a page or as CSV',
+      description: 'The same over all merchants, or of the one that merchantId names.',
       tag: 'Admin',
       access: 'admin',
       headers: listingHeaders,
@@ -112,5 +115,5 @@ export function paymentListOperations(payments: Payments): AnyOperation[] {
           view: payment => ({ merchantId: payment.merchantId, ...view(payment) })
         })
     })
-  ])
+  ]
 }

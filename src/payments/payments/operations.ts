@@ -1,6 +1,5 @@
 import { Type } from 'typebox'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { paymentTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
@@ -19,7 +18,7 @@ const byInvoice = Type.Object({ invoiceId: Type.String({ 'x-judged': true }) })
 /** Payments of merchants (contract, Endpoints: Payments). */
 export function paymentOperations(payments: Payments): AnyOperation[] {
   const common = { tag: 'Payments', access: 'merchant', headers: correlation } as const
-  return documented(paymentTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'createPayment',
@@ -28,6 +27,9 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       path: '/api/payments',
       mount: { use: 'merchant-api', chain: 'payments-create' },
       summary: 'Ask for a payment: makes a Lightning invoice and a page to pay it on',
+      description:
+        'The amount is turned into satoshis at the price of this moment, and the invoice keeps that amount until it expires. ' +
+        'Show lightningInvoice or send the buyer to payUrl; a webhook tells of each change of the status.',
       headers: {
         ...correlation,
         'Idempotency-Key':
@@ -59,6 +61,8 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       path: '/api/payments/:invoiceId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the payment provider again how a payment stands',
+      description:
+        'Asks the provider now instead of waiting for its notification. A change that is found is written and sent as a webhook, once.',
       params: byInvoice,
       responses: {
         200: { description: 'The payment as it is now.', schema: PaymentView },
@@ -79,6 +83,9 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
       path: '/api/payments/:invoiceId/cancel',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Take an unpaid payment back before its time is over',
+      description:
+        'The provider is asked first; then the payment is expired, its page says so, and a webhook tells of it. Nobody can take back a Lightning invoice that somebody ' +
+        'holds: what is paid to it all the same makes the payment paid, and can be refunded. The orderId stays taken.',
       params: byInvoice,
       responses: {
         200: { description: 'The payment, which is expired now or was before.', schema: PaymentView },
@@ -93,7 +100,7 @@ export function paymentOperations(payments: Payments): AnyOperation[] {
         body: payments.view(await payments.cancel(merchantOf(ctx), params.invoiceId))
       })
     })
-  ])
+  ]
 }
 
 function readings(
@@ -108,6 +115,8 @@ function readings(
       path: '/api/payments/:invoiceId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment',
+      description:
+        'The payment as it stands here; the provider is not asked. Fulfil the order when the status is paid.',
       params: byInvoice,
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
@@ -122,6 +131,7 @@ function readings(
       path: '/api/payments/order/:orderId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One payment by your own order id; a slash in it is written %2F',
+      description: 'For a shop that has lost the answer of a creation: the orderId is unique among your payments.',
       params: Type.Object({ orderId: Type.String({ 'x-judged': true }) }),
       responses: { 200: { description: 'The payment.', schema: PaymentView }, 404: unknown, 503: away },
       handle: async ({ ctx, params }) => ({
@@ -137,6 +147,8 @@ function readings(
       path: '/api/payments/:invoiceId/status',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The status of a payment, without a key',
+      description:
+        'For a page that waits for its payment without a key. Whoever knows the invoiceId can ask, and learns nothing but the status.',
       params: byInvoice,
       responses: {
         200: { description: 'The status and nothing else.', schema: PaymentStatusView },

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { proxyTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
 import type { ProxyService } from './service.ts'
@@ -15,7 +14,7 @@ const capped = 'A cap of the plan was reached; paying an invoice does not help.'
 export function proxyOperations(proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
   const merchant = (ctx: Context) => merchantOf(ctx)
-  return documented(proxyTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'createProxy',
@@ -23,6 +22,9 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy',
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Create a proxy',
+      description:
+        'Puts a price on an API of yours: buyers ask at proxyUrl, pay, and are forwarded to the target. ' +
+        'The target must be a public https address; authValue is sent to it and to nobody else.',
       body: ProxyInput,
       responses: { 201: { description: 'Created.', schema: ProxyView }, 402: capped },
       handle: async ({ ctx, body }) => {
@@ -37,6 +39,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy',
       mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'All proxies of the merchant, newest first',
+      description: 'Deleted ones are not among them. The value of authHeader is never shown.',
       responses: { 200: { description: 'A bare array.', schema: Type.Array(ProxyView) } },
       handle: async ({ ctx }) => ({ status: 200, body: await proxies.list(merchant(ctx)) })
     }),
@@ -47,6 +50,7 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy/:proxyId',
       mount: { use: 'merchant-api', chain: 'proxies-read' },
       summary: 'One proxy',
+      description: 'With its prices and limits as they stand, and without the value of authHeader.',
       params: ProxyId,
       responses: { 200: { description: 'The proxy.', schema: ProxyView }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.get(merchant(ctx), params.proxyId) })
@@ -58,6 +62,8 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy/:proxyId',
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Change what is named',
+      description:
+        'What is left out stays; a list that is named replaces the one before. Requests in flight end as they began, and new prices hold within seconds.',
       params: ProxyId,
       body: ProxyChange,
       responses: { 200: { description: 'The proxy as it is now.', schema: ProxyView }, 402: capped, 404: missing },
@@ -73,6 +79,8 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy/:proxyId',
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Delete a proxy',
+      description:
+        "Buyers are answered 404 from then on, those with a token too. It frees its place under the plan's cap.",
       params: ProxyId,
       responses: { 204: { description: 'Deleted.' }, 404: missing },
       handle: async ({ ctx, params }) => {
@@ -88,6 +96,8 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       path: '/api/proxy/:proxyId/test',
       mount: { use: 'merchant-api', chain: 'proxies-write' },
       summary: 'Send one GET to the target',
+      description:
+        "Asks the target as buyers' requests do, with authHeader, without a payment. Nothing is sold and nothing is counted.",
       params: ProxyId,
       responses: {
         200: { description: 'What came back; success is false for refusals.', schema: ProbeView },
@@ -95,5 +105,5 @@ export function proxyOperations(proxies: ProxyService): AnyOperation[] {
       },
       handle: async ({ ctx, params }) => ({ status: 200, body: await proxies.test(merchant(ctx), params.proxyId) })
     })
-  ])
+  ]
 }

@@ -2,8 +2,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { refundAdminTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { refundDetails, RefundDetails } from './schema.ts'
 import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
@@ -96,7 +95,7 @@ export type AdminRefund = Static<typeof AdminRefund>
 
 /** `/api/admin/refunds`: refunds whose fate only the provider's records show. */
 export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {
-  return documented(refundAdminTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'adminListRefunds',
@@ -104,6 +103,8 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       path: '/api/admin/refunds',
       summary:
         'Refunds of all merchants that nobody knows the fate of, that are under way, or that were settled by hand',
+      description:
+        "Unless view says otherwise, the refunds that may or may not have been sent: compare each with the provider's own records and settle it.",
       query: Query,
       responses: {
         200: {
@@ -122,6 +123,8 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       method: 'GET',
       path: '/api/admin/refunds/:refundId',
       summary: 'One refund of any merchant',
+      description:
+        'Beside what its merchant sees: whose it is, by which provider it goes out, and how it was settled by hand.',
       params: RefundId,
       responses: { 200: { description: 'The refund.', schema: AdminRefund }, 404: missing },
       handle: async ({ ctx, params }) => ({ status: 200, body: view(await settlements.get(params.refundId), ctx.now) })
@@ -132,6 +135,9 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
       method: 'POST',
       path: '/api/admin/refunds/:refundId/settle',
       summary: 'Say whether a refund was sent whose answer was lost. Nothing is sent by this',
+      description:
+        'Ends the doubt about one refund: sent confirms it, not-sent fails it and frees its amount to be refunded again. ' +
+        'It is kept who said so and why, and it cannot be taken back.',
       params: RefundId,
       body: SettlementInput,
       responses: {
@@ -145,7 +151,7 @@ export function refundAdminOperations(settlements: RefundSettlements): AnyOperat
         body: view(await settlements.settle(params.refundId, settlementOf(body, ctx.correlationId, ctx.now)), ctx.now)
       })
     })
-  ])
+  ]
 }
 
 function settlementOf(input: SettlementInput, correlationId: string, now: number): RefundSettlement {

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { once } from '../../engine/message/idempotency.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { refundTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
 import type { Refunds } from './service.ts'
@@ -15,7 +14,7 @@ const away = 'The payment provider did not say how the refund stands.'
 /** `/api/refunds` in all its operations (contract, Refunds). */
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
-  return documented(refundTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'createRefund',
@@ -23,6 +22,9 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds',
       mount: { use: 'merchant-api', chain: 'refunds-create' },
       summary: 'Refund a payment, in whole or in part',
+      description:
+        'Sends money back by the provider that took it in. Several refunds of one payment are possible, together at most what came in; ' +
+        'the amount is reserved first, so two at once cannot give more.',
       headers: {
         'Idempotency-Key':
           'At most 256 characters. The same key with the same body gives the same answer for 24 hours, and the same refund, as it then stands, for ever.',
@@ -59,6 +61,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: "The merchant's refunds, newest first",
+      description:
+        'What is pending or processing is looked up at the provider by itself; the list shows what was found last.',
       query: RefundQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(RefundDetails) } },
       handle: async ({ ctx, query }) => ({
@@ -73,6 +77,7 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds/invoice/:invoiceId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'All refunds of one payment, newest first',
+      description: 'Shows how much of a payment went back already: failed refunds have freed their amount.',
       params: InvoiceId,
       responses: {
         200: { description: 'A bare array.', schema: Type.Array(RefundDetails) },
@@ -90,6 +95,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds/:refundId',
       mount: { use: 'merchant-api', chain: 'payments-read' },
       summary: 'One refund',
+      description:
+        'The refund as it stands here. A message says what to do about one that the provider has not acknowledged.',
       params: RefundId,
       responses: { 200: { description: 'The refund.', schema: RefundDetails }, 404: missing },
       handle: async ({ ctx, params }) => ({
@@ -105,6 +112,8 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
       path: '/api/refunds/:refundId/sync',
       mount: { use: 'merchant-api', chain: 'payments-sync' },
       summary: 'Ask the provider how the refund stands',
+      description:
+        'Asks the provider now. It never sends anything: a refund whose answer was lost is found by its own id.',
       params: RefundId,
       responses: {
         200: { description: 'The refund as it is now.', schema: RefundDetails },
@@ -117,5 +126,5 @@ export function refundOperations(refunds: Refunds): AnyOperation[] {
         body: refundDetails(await refunds.sync(merchantOf(ctx), params.refundId), ctx.now)
       })
     })
-  ])
+  ]
 }

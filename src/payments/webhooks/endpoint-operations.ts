@@ -1,9 +1,8 @@
 import { Type, type Static } from 'typebox'
 import { isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
-import { endpointTexts } from './documented-endpoints.ts'
 import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
 import { TestView, WEBHOOK_EVENTS, type WebhookEvent } from './schema.ts'
 import type { Webhooks } from './service.ts'
@@ -68,7 +67,7 @@ function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): re
 export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const
-  return documented(endpointTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'listWebhookEndpoints',
@@ -76,6 +75,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       path: '/api/merchant/webhooks/endpoints',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'Where the account is told of events, and of which',
+      description: 'The first is the one of PUT /api/merchant/webhook-url; it is left out while none is set.',
       responses: { 200: { description: 'A bare array, the first endpoint first.', schema: Type.Array(EndpointView) } },
       handle: async ({ ctx }) => {
         const merchant = merchantOf(ctx)
@@ -88,6 +88,9 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints',
       summary: 'Have a further address told of events',
+      description:
+        'Each event becomes a delivery of its own for every endpoint that wants it, with its own attempts and its own secret. ' +
+        'The account may have as many as `limits.maxWebhookEndpoints` of its subscription, and the first one has its place among them.',
       body: Type.Object({ url, events: Type.Optional(events), isActive: Type.Optional(isActive) }),
       responses: {
         201: { description: 'It is told of what happens from now on.', schema: NewEndpoint },
@@ -109,6 +112,8 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'PUT',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
       summary: 'Change where a further endpoint is and what it is told of, or pause it',
+      description:
+        'What waits is sent to the new address. What waits for one that is paused has failed, which the list of deliveries says, and can be sent again later.',
       params: byId,
       body: Type.Object({
         url: Type.Optional(url),
@@ -137,6 +142,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/rotate-secret',
       summary: 'Replace the secret of a further endpoint, at once',
+      description: 'Everything that is sent from now on is signed with the new secret, attempts of earlier events too.',
       params: byId,
       responses: { 200: { description: 'The new secret, shown this once.', schema: NewEndpoint }, 404: missing },
       handle: async ({ ctx, params }) => {
@@ -150,6 +156,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'POST',
       path: '/api/merchant/webhooks/endpoints/:endpointId/test',
       summary: 'Send a signed test event to one endpoint now, and see what it answers',
+      description: 'As POST /api/merchant/webhooks/test does for the first endpoint, to a paused one too.',
       params: byId,
       responses: {
         200: { description: 'It was sent; isDelivered says how it ended.', schema: TestView },
@@ -167,6 +174,7 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
       method: 'DELETE',
       path: '/api/merchant/webhooks/endpoints/:endpointId',
       summary: 'Remove a further endpoint; what waits for it has failed',
+      description: 'Its deliveries stay in the list for as long as all others.',
       params: byId,
       responses: { 204: { description: 'Removed.' }, 404: missing },
       handle: async ({ ctx, params }) => {
@@ -174,5 +182,5 @@ export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhoo
         return { status: 204, body: null }
       }
     })
-  ])
+  ]
 }

@@ -1,4 +1,4 @@
-import { sentWebhooks } from './documented.ts'
+import { sentWebhooks } from './events.ts'
 import { endpointOperations } from './endpoint-operations.ts'
 import { WebhookEndpoints, type WebhookEndpointsParts } from './endpoints.ts'
 import { webhookOperations } from './operations.ts'

@@ -1,19 +1,19 @@
 import { clientNetwork } from '../../engine/message/addresses.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { bitcoinTexts } from '../documented.ts'
 import { BitcoinPricingView, BitcoinSubscriptionInput, BitcoinSubscriptionView, PlanInvoicesView } from './schema.ts'
 import type { BitcoinPlans } from './bitcoin.ts'
 
 /** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
 export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create' | 'invoices'>): AnyOperation[] {
-  return documented(bitcoinTexts, [
+  return [
     defineOperation({
       id: 'getBitcoinPricing',
       method: 'GET',
       path: '/api/bitcoin/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The public plans with their prices in satoshis',
+      description: 'The same plans as by card, at the price of bitcoin of this moment.',
       tag: 'Billing',
       access: 'public',
       responses: {
@@ -29,6 +29,8 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       path: '/api/bitcoin/create-subscription',
       mount: { use: 'merchant-api', chain: 'checkout-create' },
       summary: 'Buy one month of a plan with Lightning, or pay for one more',
+      description:
+        'Nothing renews by itself: before a month ends a mail has the invoice for the next one. Asked again while an invoice is open, the same one is answered.',
       tag: 'Billing',
       access: 'public',
       headers: {
@@ -57,6 +59,8 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       path: '/api/merchant/subscription/invoices',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The invoices of a plan that is paid by Lightning',
+      description:
+        'One for each month that was asked for; those that nobody paid are forgotten some days after they expired. Invoices of a card are on the page of the customer portal.',
       tag: 'Billing',
       access: 'merchant',
       responses: {
@@ -67,5 +71,5 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
         body: await plans.invoices(merchantOf(ctx))
       })
     })
-  ])
+  ]
 }

@@ -4,10 +4,9 @@ import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Ledger } from './ledger.ts'
-import { balanceTexts } from './documented.ts'
 import type { BalanceNow, BalanceStore, Entry, Page } from './store.ts'
 
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
@@ -78,13 +77,15 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
   const listed = { description: 'A bare array, newest first.', schema: Type.Array(BalanceView) }
   const entered = { description: 'A bare array, newest first.', schema: Type.Array(EntryView) }
   const missing = 'There is no such balance.'
-  return documented(balanceTexts, [
+  return [
     defineOperation({
       id: 'getBalance',
       method: 'GET',
       path: '/l402/balance',
       mount: { use: 'service', chain: 'service-public' },
       summary: 'What is left of the balance that a credential is the key to',
+      description:
+        'For whoever holds the credential of a bundle, in any of its forms: what is left of it. What requests under way have reserved is still in the balance.',
       tag: 'L402',
       access: 'public',
       headers: { Authorization: 'The credential of the bundle, as metered requests show it.' },
@@ -118,6 +119,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       path: '/api/merchant/balances',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: "Balances that were bought of the account's metered proxies",
+      description: "What was bought of the account's metered proxies and what is left of it, by payment hash.",
       tag: 'Merchant',
       access: 'merchant',
       query: Query,
@@ -133,6 +135,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       path: '/api/merchant/balances/:balanceId/entries',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What requests took from one balance',
+      description: 'What each request took from one balance, for 90 days.',
       tag: 'Merchant',
       access: 'merchant',
       params: Params,
@@ -149,6 +152,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       path: '/api/admin/balances',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'All balances',
+      description: "Everybody's: those of the operator's own routes have no merchant.",
       tag: 'Admin',
       access: 'admin',
       query: Query,
@@ -161,6 +165,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
       path: '/api/admin/balances/:balanceId/entries',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'What requests took from one balance',
+      description: 'What each request took from one balance, for 90 days. The correlation id leads to the access log.',
       tag: 'Admin',
       access: 'admin',
       params: Params,
@@ -171,7 +176,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
         body: (await store.entries(params.balanceId, pageOf(query))).map(entryView)
       })
     })
-  ])
+  ]
 }
 
 function pageOf(query: { readonly skip?: number; readonly take?: number }): Page {

@@ -1,12 +1,6 @@
 import { Type } from 'typebox'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import {
-  defineOperation,
-  documented,
-  type OperationResponse,
-  type AnyOperation
-} from '../../engine/operations/operation.ts'
-import { challengeTexts } from './documented.ts'
+import { defineOperation, type OperationResponse, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { ValidationError } from '../../engine/operations/errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
@@ -103,12 +97,12 @@ export function challengeOperations(parts: ChallengeOperationParts): AnyOperatio
   })
   const verifier = new ProducerVerifier({ challenges, clock, publicUrl })
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
-  return documented(challengeTexts, [
+  return [
     ...challengeRows(producer, refuse),
     ...endpointRows(producer, refuse),
     ...verifications(verifier, refuse),
     ...publicOperations(parts, verifier)
-  ])
+  ]
 }
 
 type Refuse = NonNullable<AnyOperation['refuse']>
@@ -124,6 +118,9 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Make a challenge for a resource that you serve yourself',
+      description:
+        'For an API that is served elsewhere: answer your buyer with 402 and these values, then have what the buyer sends back verified. ' +
+        "The first challenge for a resource takes a place under the plan's cap of endpoints.",
       headers: {
         'Idempotency-Key': {
           description:
@@ -160,6 +157,8 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Challenges made through this API, newest first',
+      description:
+        'paid means that a credential was verified: an invoice that was paid and never used reads as unpaid, and later as expired.',
       query: ChallengeQuery,
       responses: {
         200: { description: 'One page; X-Total-Count has the total without paging.', schema: ChallengePage },
@@ -178,6 +177,7 @@ function challengeRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/challenges/:paymentHash',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'One challenge',
+      description: 'How one challenge stands, by the payment hash of its invoice.',
       responses: {
         200: { description: 'The challenge, without macaroon and preimage.', schema: ChallengeView },
         404: problem("There is no such challenge, or it is another account's."),
@@ -202,6 +202,7 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/endpoints',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: 'Resources that challenges were made for, newest first',
+      description: "Those that are not retired count for the plan's cap, together with the account's proxies.",
       query: EndpointQuery,
       responses: {
         200: { description: 'One page, retired ones included.', schema: EndpointPage },
@@ -220,6 +221,8 @@ function endpointRows(producer: Producer, refuse: Refuse): AnyOperation[] {
       path: '/api/l402/endpoints/retire',
       mount: { use: 'merchant-api', chain: 'producer' },
       summary: "Sell a resource no longer, which frees its place under the plan's cap",
+      description:
+        'No challenge can be made for the resource from then on; credentials that were sold go on being good.',
       body: RetireInput,
       responses: {
         204: { description: 'Retired, now or before. What was paid stays good.' },
@@ -250,6 +253,9 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       unaudited: true,
       path: '/api/l402/challenges/verify',
       summary: 'Verify an L402 token that a payer has sent',
+      description:
+        'Checks signature, preimage, term and revocation. It uses nothing up: a token is good for every request until it ends. ' +
+        'Compare resource with what the buyer asked for.',
       body: TokenInput,
       responses: { 200: { description: 'The verdict, good or bad.', schema: TokenVerdict }, 400: invalid, 503: away },
       handle: async ({ ctx, body }) => ({
@@ -263,6 +269,9 @@ function verifications(verifier: ProducerVerifier, refuse: Refuse): AnyOperation
       unaudited: true,
       path: '/api/l402/challenges/verify-credential',
       summary: 'Verify a Payment credential that a payer has sent, and use it up',
+      description:
+        'A Payment credential is good once: serve the request when consumed is true, and send receipt to the payer as Payment-Receipt. ' +
+        'Name resource and amountSats, so that a credential for something else is refused and not used up.',
       body: CredentialInput,
       responses: {
         200: {
@@ -285,6 +294,8 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       path: '/api/l402/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'What requests cost here',
+      description:
+        "The routes of this gateway that cost something. varies stands where the price depends on a merchant's proxy.",
       tag: 'L402',
       access: 'public',
       responses: { 200: { description: 'The price list.', schema: PriceList } },
@@ -296,6 +307,8 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       path: '/api/l402/status',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'Whether an L402 token stands; asking does not use it',
+      description:
+        'For a client that keeps tokens: whether to use the one it has or to buy anew. Whatever is wrong with it, the status is 200.',
       tag: 'L402',
       access: 'public',
       headers: {
@@ -318,6 +331,8 @@ function publicOperations(parts: ChallengeOperationParts, verifier: ProducerVeri
       path: '/l402/test/ping',
       mount: { use: 'merchant-api', chain: 'paid', price: 1 },
       summary: 'Says pong, to try a wallet with',
+      description:
+        'The cheapest request there is: answered with 402 and an invoice, and with pong once it carries the paid credential.',
       tag: 'L402',
       access: 'credential',
       needsPayment: true,

@@ -2,8 +2,7 @@ import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { revocationTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Challenges } from './service.ts'
@@ -49,7 +48,7 @@ const missing = (what: string) => ({
  * finds it.
  */
 export function revocationOperations(parts: RevocationParts): AnyOperation[] {
-  return documented(revocationTexts, [...ofOperator(parts), ...ofMerchants(parts)])
+  return [...ofOperator(parts), ...ofMerchants(parts)]
 }
 
 function ofOperator(parts: RevocationParts): AnyOperation[] {
@@ -65,6 +64,8 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       id: 'adminRevokeToken',
       path: '/api/admin/tokens/:paymentHash',
       summary: 'Revoke the credentials of one payment',
+      description:
+        "For a credential that leaked or was sold by mistake, whoever's it is. The money stays where it is: refund it if it is owed.",
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ params }) => {
@@ -77,6 +78,8 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       id: 'adminRevokeProxyTokens',
       path: '/api/admin/proxies/:proxyId/tokens',
       summary: 'Revoke everything that was issued for a proxy until now',
+      description:
+        'Ends all credentials of one proxy at once, without touching the proxy. Buyers with a token are asked to pay anew.',
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ params }) => {
@@ -89,6 +92,8 @@ function ofOperator(parts: RevocationParts): AnyOperation[] {
       id: 'adminRevokeMerchantTokens',
       path: '/api/admin/merchants/:merchantId/tokens',
       summary: 'Revoke everything that was issued for a merchant until now',
+      description:
+        "Ends all credentials of the merchant's proxies, resources and stores at once, without touching the account.",
       params: MerchantId,
       responses: { ...all, ...missing('merchant') },
       handle: async ({ params: { merchantId } }) => {
@@ -110,6 +115,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       path: '/api/merchant/tokens/:paymentHash',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke the credentials of one payment of the account's proxies or resources",
+      description: 'For a credential that leaked. It works whatever the plan; the money stays where it is.',
       params: PaymentHash,
       responses: { ...one, ...missing('payment') },
       handle: async ({ ctx, params }) => {
@@ -124,6 +130,8 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       path: '/api/merchant/tokens',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: "Revoke everything that was issued for the account's proxies, resources and stores until now",
+      description:
+        'Ends everything that was sold until now and cannot be taken back: buyers with a token are asked to pay anew.',
       responses: all,
       handle: async ({ ctx }) => ({ status: 200, body: await revokeAll(parts, 'merchant', String(merchantOf(ctx).id)) })
     }),
@@ -134,6 +142,7 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
       path: '/api/proxy/:proxyId/tokens',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Revoke everything that was issued for a proxy until now',
+      description: 'Ends everything that was sold for this proxy until now; the proxy itself goes on selling.',
       params: ProxyId,
       responses: { ...all, ...missing('proxy') },
       handle: async ({ ctx, params }) => {

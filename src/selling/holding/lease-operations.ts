@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { leaseTexts } from '../challenges/documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { AmbiguousLease } from '../challenges/store.ts'
 import type { Challenges } from '../challenges/service.ts'
 
@@ -30,7 +29,7 @@ const Ambiguous = Type.Object(
 
 /** `GET /api/admin/leases/ambiguous`: payments whose gateway died while their request was under way (decision 183). */
 export function leaseOperations(challenges: Pick<Challenges, 'ambiguous'>): AnyOperation[] {
-  return documented(leaseTexts, [
+  return [
     defineOperation({
       id: 'adminListAmbiguousLeases',
       method: 'GET',
@@ -38,6 +37,8 @@ export function leaseOperations(challenges: Pick<Challenges, 'ambiguous'>): AnyO
       mount: { use: 'operator-api', chain: 'admin' },
       summary:
         'Single-use credentials that count as spent though nobody can say whether their request was answered: its gateway died',
+      description:
+        "Somebody has paid, and may have been answered or not. Compare with the upstream's own records, and refund who got nothing.",
       tag: 'Admin',
       access: 'admin',
       query: Query,
@@ -54,7 +55,7 @@ export function leaseOperations(challenges: Pick<Challenges, 'ambiguous'>): AnyO
         return { status: 200, body: (await challenges.ambiguous({ skip, take })).map(view) }
       }
     })
-  ])
+  ]
 }
 
 function view({ lapsedAt, ...lease }: AmbiguousLease) {

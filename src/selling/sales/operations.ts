@@ -3,12 +3,11 @@ import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/format
 import { isoTime, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 import { keysetQuery, nextPage, periodOf } from '../../engine/operations/keyset.ts'
 import { listed, listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
-import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { salesTexts } from './documented.ts'
 import type { Earned, Earnings } from './earnings.ts'
 import { stepsOf } from './steps.ts'
 import { SALE_SOURCES, SALE_STATES, type SoldChallenge, type SalesOwner, type SaleStore } from './store.ts'
@@ -174,7 +173,7 @@ function ownerOf({ merchantId, own }: { readonly merchantId?: number; readonly o
 
 /** Sales and earnings: a merchant's own, and the administrator's of all. */
 export function salesOperations(parts: SalesOperationParts): AnyOperation[] {
-  return documented(salesTexts, [...saleLists(parts), ...earningSums(parts)])
+  return [...saleLists(parts), ...earningSums(parts)]
 }
 
 function saleLists({ store }: SalesOperationParts): AnyOperation[] {
@@ -195,6 +194,8 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
       path: '/api/merchant/sales',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What proxies, challenges, stores and bundles sold, newest first, as a page or as CSV',
+      description:
+        'Each paid challenge once. Invoices that you asked for yourself are at /api/payments. Entries of routes and proxies are listed until a month after their token expired; sums stay.',
       tag: 'Merchant',
       access: 'merchant',
       headers: listingHeaders,
@@ -209,6 +210,7 @@ function saleLists({ store }: SalesOperationParts): AnyOperation[] {
       path: '/api/admin/sales',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: "What all merchants and the gateway's own routes sold, newest first, as a page or as CSV",
+      description: 'Entries of routes and proxies are listed until a month after their token expired; sums stay.',
       tag: 'Admin',
       access: 'admin',
       headers: listingHeaders,
@@ -264,6 +266,10 @@ function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
       path: '/api/merchant/earnings',
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'What the account earned by hour, day or month, and of what',
+      description:
+        'Sums of what was paid, payments and sales alike, before refunds and fees; exact at any moment. A session counts with its whole deposits ' +
+        'when they are paid, under the route that asked for them; what it paid back stands at /api/admin/sessions. Steps are in UTC: for ' +
+        'days of another zone ask by hour. At most 744 hours, 366 days or 120 months.',
       tag: 'Merchant',
       access: 'merchant',
       headers: listingHeaders,
@@ -277,6 +283,7 @@ function earningSums({ earnings, clock }: SalesOperationParts): AnyOperation[] {
       path: '/api/admin/earnings',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: "What all merchants and the gateway's own routes earned by hour, day or month, and of what",
+      description: 'As a merchant’s own; over all of them also by merchant.',
       tag: 'Admin',
       access: 'admin',
       headers: listingHeaders,

@@ -2,11 +2,10 @@ import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { CONFLICT, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { prepaidTexts } from './documented.ts'
 import type { RefundOverrides } from './refund-overrides.ts'
 import type { SessionRefunds } from './refunds.ts'
 import { SESSION_VIEWS, type PrepaidSession, type SessionStore } from './store.ts'
@@ -120,13 +119,14 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       throw new LongError(RESOURCE_NOT_FOUND, 'Session not found', 'There is no session with this id.')
     return session
   }
-  return documented(prepaidTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'adminListSessions',
       method: 'GET',
       path: '/api/admin/sessions',
       summary: 'Prepaid sessions, and those whose refund somebody must see to',
+      description: 'Clients see what is left of a session at `GET /l402/balance` with its credential.',
       query: Query,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(SessionView) } },
       handle: async ({ query }) => {
@@ -141,6 +141,7 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       method: 'GET',
       path: '/api/admin/sessions/:sessionId',
       summary: 'One prepaid session',
+      description: 'What its requests took stands at `GET /api/admin/balances/{balanceId}/entries`, under the same id.',
       params: Params,
       responses: { 200: one, 404: missing },
       handle: async ({ params }) => ({ status: 200, body: view(await found(params.sessionId)) })
@@ -151,6 +152,8 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/close',
       summary: 'Close a session and pay back what is left',
+      description:
+        'As a client closes one: nothing more is served from it, and what is left is sent to its return invoice once. Streams that it pays for end.',
       params: Params,
       responses: { 200: one, 404: missing, 409: 'It is closed already.' },
       handle: async ({ params: { sessionId } }) => {
@@ -167,6 +170,8 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/refund',
       summary: 'Send a refund of a session now that is known not to have been sent',
+      description:
+        'Refunds that were certainly not sent are retried automatically; this sends one at once, or after it failed, under another reference. What may have been sent is looked up until the provider says what became of it.',
       params: Params,
       body: RefundInput,
       responses: {
@@ -186,6 +191,8 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
       method: 'POST',
       path: '/api/admin/sessions/:sessionId/settlement',
       summary: 'Settle the refund of a session by hand',
+      description:
+        'For a refund that the provider has not acknowledged ten minutes after it was sent, and for one that could not be sent. sent ends it; not-sent makes it fail, so that it is sent again by hand alone.',
       params: Params,
       body: SettlementInput,
       responses: {
@@ -198,7 +205,7 @@ export function prepaidOperations({ store, refunds, overrides, clock }: PrepaidO
         body: view(await overrides.settle(params.sessionId, body))
       })
     })
-  ])
+  ]
 }
 
 function view(session: PrepaidSession) {

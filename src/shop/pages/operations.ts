@@ -2,8 +2,7 @@ import { Type } from 'typebox'
 import { UNSUPPORTED_MEDIA_TYPE } from '../../engine/operations/error-kinds.ts'
 import { foreseen, LongError, Unavailable, ValidationError, type GatewayError } from '../../engine/operations/errors.ts'
 import { HeaderList, type ReadonlyHeaders } from '../../engine/message/headers.ts'
-import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { storefrontPageTexts } from '../documented.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { PageAssets } from '../../web/kit/assets.ts'
 import { FORM_PAGE_HEADERS, HTML_TYPE, PAGE_HEADERS } from '../../web/kit/document.ts'
 import {
@@ -106,13 +105,14 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
     body: null,
     headers: ['Location', address(facts), ...FORM_PAGE_HEADERS]
   })
-  return documented(storefrontPageTexts, [
+  return [
     defineOperation({
       id: 'getShopPage',
       method: 'GET',
       path: '/storefront/:slug',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: "A store's catalog as a page",
+      description: 'For people who follow a link. Nothing can be bought on it: it says how an agent buys.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -150,6 +150,8 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       path: '/storefront/:slug/claim',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'The page on which a buyer claims a paid order, and later sees how far it is',
+      description:
+        'The claim token in its address is all that opens it: treat the address as a secret. Opening it changes nothing.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -178,6 +180,8 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       path: '/storefront/:slug/claim',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page',
+      description:
+        'Does what POST /api/storefront/{slug}/claim does, for a page without a program. Sent twice, it claims once.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -244,6 +248,8 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       path: '/storefront/:slug/claim-refund',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page that asks for the money back',
+      description:
+        'Does what POST /api/storefront/{slug}/refund-request does, for a page without a program. Nothing is sent by this.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -282,7 +288,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         }
       }
     })
-  ])
+  ]
 }
 
 /** Whether nothing more is asked of the buyer. */

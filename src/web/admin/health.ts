@@ -4,12 +4,11 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { moment, records } from '../../platform/database/rows.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
 import type { State } from '../../platform/state/state.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
-import { healthTexts } from './documented.ts'
 import type { ProviderState } from './overview.ts'
 
 const Check = Type.Object({
@@ -297,17 +296,19 @@ async function freeBytes(folder: string): Promise<number> {
 
 /** `/api/admin/health`. */
 export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
-  return documented(healthTexts, [
+  return [
     defineOperation({
       id: 'adminGetHealth',
       method: 'GET',
       path: '/api/admin/health',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'How everything stands that the gateway needs, in words, with the way out',
+      description:
+        'What /health and /ready know and more, for people: each check says what it found and, where that is not good, what to do. It asks no provider anything.',
       tag: 'Admin',
       access: 'admin',
       responses: { 200: { description: 'As the process sees it that answers.', schema: HealthView } },
       handle: async () => ({ status: 200, body: await checkHealth(parts) })
     })
-  ])
+  ]
 }

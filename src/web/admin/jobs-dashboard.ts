@@ -76,7 +76,6 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       summary: 'Run a failed job again',
       description:
         'What the button of a failed job is sent to. Every job may be run twice: it looks at the rows again before it does anything.',
-      example: { params: { queue: 'webhooks', id: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978' } },
       tag: 'jobs',
       access: 'admin',
       headers,

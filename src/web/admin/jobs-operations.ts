@@ -2,9 +2,8 @@ import { Type, type Static } from 'typebox'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
-import { jobsTexts } from './documented.ts'
 
 /** Which jobs are listed: for the API and for the dashboard. */
 export const jobsFilter = {
@@ -86,13 +85,14 @@ function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): 
 /** `/api/admin/jobs`: what the dashboard at `/jobs` shows and does, for programs and for the operator's console. */
 export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): AnyOperation[] {
   const common = { tag: 'jobs', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-  return documented(jobsTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'adminListJobs',
       method: 'GET',
       path: '/api/admin/jobs',
       summary: 'Background jobs: what waits, runs, failed and is done',
+      description: 'What went well is kept for a day, failures for 14 days. The same for people is at /operator/jobs.',
       query: Type.Object(jobsFilter),
       responses: { 200: { description: 'Queues with counts, and 50 jobs.', schema: JobsView } },
       handle: async ({ query: { queue, state, page = 1 } }) => {
@@ -113,6 +113,7 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
       method: 'POST',
       path: '/api/admin/jobs/:queue/:id/retry',
       summary: 'Run a failed job again',
+      description: 'Every job may be run twice: it looks at the rows again before it does anything.',
       params: JobParams,
       responses: {
         204: { description: 'It waits for its run.' },
@@ -123,5 +124,5 @@ export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): A
         return { status: 204, body: null }
       }
     })
-  ])
+  ]
 }

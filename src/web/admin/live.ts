@@ -3,13 +3,12 @@ import { effective, needsRestart, type ConfigurationChange } from '../../engine/
 import { routeOrigin, routePriceWords, routeUpstreamWords } from '../../engine/checks/route-words.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { FaultSum } from '../../platform/telemetry/faults.ts'
 import { nothingMeasured, type MeasuredStep } from '../../accounts/traffic/measured.ts'
 import { RouteTrafficView, routeTrafficView } from '../../accounts/traffic/operations.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
 import type { RunningConfiguration } from './configuration.ts'
-import { liveTexts } from './documented.ts'
 
 const nullable = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
 
@@ -120,13 +119,15 @@ const MOST_FAULTS = 5
 /** `/api/admin/routes` and `/api/admin/configuration`. */
 export function configurationOperations({ generation, running, traffic }: LiveParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-  return documented(liveTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'adminListRoutes',
       method: 'GET',
       path: '/api/admin/routes',
       summary: 'The routes that are live: their chain, price, traffic, and how their upstream is',
+      description:
+        'How an upstream is, is known from the requests that went there: nobody asks it for that. Traffic is that of all processes; of merchants’ proxies it is that of all of them.',
       query: RoutesQuery,
       responses: { 200: { description: 'A bare array, in the order of the file.', schema: Type.Array(RouteView) } },
       async handle({ query: { of = 'all' } }) {
@@ -156,6 +157,8 @@ export function configurationOperations({ generation, running, traffic }: LivePa
       path: '/api/admin/configuration',
       summary:
         'The configuration in effect without its secrets, what its last change did, and what waits for a restart',
+      description:
+        'Hidden is what the schema calls a secret, users, passwords and queries of addresses, headers that are set on upstreams, values of fields by which prices differ where clients send them, and texts in the settings of plugins that are not the gateway’s own.',
       responses: { 200: { description: 'As of the process that answers.', schema: ConfigurationView } },
       handle: async () => {
         const { config, plugins, reload, started } = running()
@@ -180,7 +183,7 @@ export function configurationOperations({ generation, running, traffic }: LivePa
         }
       }
     })
-  ])
+  ]
 }
 
 function routeView(

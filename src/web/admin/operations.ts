@@ -2,8 +2,7 @@ import { Type, type Static } from 'typebox'
 import type { GatewayError, ValidationError } from '../../engine/operations/errors.ts'
 import { CSV, csvHeaders, csvStream, type CsvColumns } from '../../engine/formats/csv.ts'
 import { listingHeaders, wantsCsv } from '../../engine/operations/listing.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { adminTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { invalidWebhookUrl } from '../../accounts/merchants/webhook-address.ts'
 import {
   Approval,
@@ -38,11 +37,7 @@ const refuse = (error: ValidationError): GatewayError =>
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
 export function adminOperations(parts: AdministrationParts): AnyOperation[] {
   const administration = new Administration(parts)
-  return documented(adminTexts, [
-    ...accounts(administration),
-    ...acts(administration),
-    ...pendingSubscriptions(administration)
-  ])
+  return [...accounts(administration), ...acts(administration), ...pendingSubscriptions(administration)]
 }
 
 function accounts(administration: Administration): AnyOperation[] {
@@ -53,6 +48,8 @@ function accounts(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/merchants',
       summary: 'Merchants, newest first: all of them, or a page, or as CSV',
+      description:
+        'Without limit and after it is the whole list. A page is followed by the address in Link, which stays right while accounts are made.',
       headers: listingHeaders,
       query: MerchantQuery,
       responses: {
@@ -82,6 +79,8 @@ function accounts(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/merchants',
       summary: 'Create a merchant without a checkout',
+      description:
+        'The account begins on the free plan and active. Its API key is answered here and nowhere else: hand it over at once.',
       body: MerchantInput,
       refuse,
       responses: {
@@ -104,6 +103,7 @@ function accounts(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/merchants/:merchantId',
       summary: 'One merchant in detail',
+      description: 'Which keys and addresses are set, never what they are.',
       params: MerchantId,
       responses: {
         200: { description: 'The account as its merchant sees it, and more.', schema: MerchantDetail },
@@ -117,6 +117,8 @@ function accounts(administration: Administration): AnyOperation[] {
       method: 'PUT',
       path: '/api/admin/merchants/:merchantId',
       summary: 'Change what is named, all of it or nothing',
+      description:
+        'A planTier sets the flags that come with it; features of the same request are set after them. isActive false ends the key as deactivating does.',
       params: MerchantId,
       body: MerchantChange,
       refuse,
@@ -167,6 +169,9 @@ function acts(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/regenerate-key',
       summary: "Replace a merchant's API key; the old one is invalid at once",
+      description:
+        'For a key that was lost or leaked. Invalidates the old first key immediately, and every replaced key that is still ' +
+        'in its overlap. Named keys of the account stay valid.',
       params: MerchantId,
       responses: { 200: { description: 'The new key, shown this once.', schema: RegeneratedKey }, 404: missing },
       handle: async ({ params }) => ({
@@ -180,6 +185,8 @@ function acts(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/deactivate',
       summary: 'Deactivate a merchant; its key fails at once',
+      description:
+        'The account sells nothing from then on and its key is refused. Nothing is deleted; payments that were made are still reported.',
       params: MerchantId,
       responses: { 204: { description: 'Deactivated, also when it was already.' }, 404: missing },
       handle: async ({ params }) => {
@@ -193,6 +200,7 @@ function acts(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/merchants/:merchantId/reactivate',
       summary: 'Reactivate a merchant; its key works again',
+      description: 'Takes a deactivation back: the same key works again, with the flags that the account had.',
       params: MerchantId,
       responses: { 204: { description: 'Reactivated, also when it was active.' }, 404: missing },
       handle: async ({ params }) => {
@@ -211,6 +219,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/pending-subscriptions',
       summary: 'Subscriptions that were bought without an account, newest first',
+      description: 'Somebody has paid for a plan and has no account yet: approve or reject each.',
       query: PendingQuery,
       responses: {
         200: {
@@ -229,6 +238,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/pending-subscriptions/:id',
       summary: 'One pending subscription',
+      description: 'Also after it was processed: it shows what came of it, and the account.',
       params: PendingId,
       responses: { 200: { description: 'The subscription.', schema: PendingSubscriptionView }, 404: pendingMissing },
       handle: async ({ params }) => ({ status: 200, body: await administration.pendingSubscription(params.id) })
@@ -239,6 +249,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/pending-subscriptions/:id/approve',
       summary: 'Make an account of a subscription, or link it to the account with its email address',
+      description: "The buyer is told by mail. A new account's API key is answered here, this once.",
       params: PendingId,
       body: Approval,
       refuse,
@@ -263,6 +274,7 @@ function pendingSubscriptions(administration: Administration): AnyOperation[] {
       method: 'POST',
       path: '/api/admin/pending-subscriptions/:id/reject',
       summary: 'Turn a subscription down',
+      description: 'Makes no account, and gives no money back: do that at the billing provider.',
       params: PendingId,
       body: Rejection,
       bodyOptional: true,

@@ -2,11 +2,10 @@ import { Type, type Static } from 'typebox'
 import type { Database } from '../../platform/database/database.ts'
 import { integer, records } from '../../platform/database/rows.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import { TrafficView, trafficView } from '../../accounts/traffic/operations.ts'
 import type { Traffic } from '../../accounts/traffic/traffic.ts'
-import { overviewTexts } from './documented.ts'
 
 const count = (description: string) => Type.Integer({ description })
 
@@ -144,13 +143,14 @@ export async function overview({
 /** `/api/admin/overview` and `/api/admin/providers`. */
 export function overviewOperations(parts: OverviewParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-  return documented(overviewTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'adminGetOverview',
       method: 'GET',
       path: '/api/admin/overview',
       summary: 'How the gateway stands: accounts, earnings, and what waits for somebody',
+      description: 'What is not 0 under waiting wants somebody to look; each member names the list that shows it.',
       responses: { 200: { description: 'As of now.', schema: OverviewView } },
       handle: async () => ({ status: 200, body: await overview(parts) })
     }),
@@ -160,8 +160,10 @@ export function overviewOperations(parts: OverviewParts): AnyOperation[] {
       method: 'GET',
       path: '/api/admin/providers',
       summary: 'How the providers of both slots stand: calls that are left, and hosts that do not answer',
+      description:
+        'Budgets are shared by all processes; hosts that do not answer are what the one process has seen that answers this.',
       responses: { 200: { description: 'A bare array, the primary slot first.', schema: Type.Array(ProviderView) } },
       handle: async () => ({ status: 200, body: await parts.providers() })
     })
-  ])
+  ]
 }

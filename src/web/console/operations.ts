@@ -23,17 +23,6 @@ export interface ConsoleParts {
 /** Longest form that is read, in bytes: a list of prices is the longest. */
 const MOST_FORM = 65_536
 
-/** What OpenAPI shows for the parts of pages' paths. */
-const SHOWN: Readonly<Record<string, string>> = {
-  merchantId: '7',
-  refundId: '731940582617304',
-  invoiceId: '482910573648201',
-  proxyId: 'weather-3fa9c1',
-  endpointId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6979',
-  deliveryId: '0199f1d3-0b1e-7c22-8f10-2d3c4b5a6978',
-  sessionId: '4d784aaa1f64c1b2b6b4a9d0a4c7c3f0e9d3a7b5c1f2e4d6a8b0c2d4e6f80123'
-}
-
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
 /** The operations of pages: one to read each, and one for its forms. */
@@ -54,7 +43,6 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
       ? {}
       : { params: Type.Object(Object.fromEntries(names.map(name => [name, Type.String({ maxLength: 200 })]))) })
   } as const
-  const example = { params: Object.fromEntries(names.map(name => [name, SHOWN[name] ?? name])) }
   const html = (description: string) => ({ description, mediaType: HTML_TYPE })
   const failed = {
     400: html('What the address asks for is wrong, and why.'),
@@ -69,7 +57,6 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     method: 'GET',
     summary: page.summary,
     description: 'For people who are signed in. Whatever it shows, programs read from the API.',
-    example,
     responses: { 200: html('The page.'), 303: { description: 'Nobody is signed in.' }, ...failed },
     handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
   })
@@ -83,7 +70,6 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
     summary: `What the forms of that page are sent to: ${page.summary}`,
     description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
-    example: { ...example, body: { do: 'save' } },
     form: { mediaType: FORM_TYPE, schema: Type.Object({ do: Type.Optional(Type.String()) }) },
     responses: {
       200: html('The page with what the change has given.'),

@@ -118,6 +118,7 @@ function assetOperation(
     method: 'GET',
     path: `/assets/:name.${ending}`,
     summary,
+    description: 'The name holds a hash of the content. Names of other versions are 404.',
     tag: 'pages',
     access: 'public',
     mount: { use: 'pages', chain: 'assets', below: '/assets/*' },

@@ -3,8 +3,7 @@ import { FORBIDDEN, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kin
 import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { EVENT_STREAM_HEADERS } from '../../engine/formats/event-stream.ts'
 import { isLocalCaller } from '../../engine/message/local-caller.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
-import { pageTexts } from './documented.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { PaymentStatusView, type Payment } from '../../payments/payments/schema.ts'
 import { asOf, statusAt } from '../../payments/payments/states.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -54,13 +53,16 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
   const missing = { status: 404, body: missingPage(assets.names), headers: PAGE_HEADERS }
   const find = (token: string): Promise<Shown | null> =>
     TOKEN.test(token) ? shownBy(parts, token) : Promise.resolve(null)
-  return documented(pageTexts, [
+  return [
     defineOperation({
       id: 'getPayPage',
       method: 'GET',
       path: '/pay/:payToken',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'The hosted checkout page of a payment',
+      description:
+        'The invoice as a code to scan, with amount and time left; it follows the payment and leads on to successUrl. ' +
+        'Whoever has the address sees the invoice: treat it as a secret.',
       tag: 'pages',
       access: 'public',
       params: PayToken,
@@ -100,6 +102,8 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       path: '/pay/:payToken/events',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: "Changes of a payment's status as server-sent events",
+      description:
+        'What keeps a pay page up to date. A client that loses the connection asks again and is told the status at once.',
       tag: 'pages',
       access: 'public',
       params: PayToken,
@@ -129,6 +133,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       path: '/pay/:payToken/status',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'The status of what a pay page shows, for whoever has its address',
+      description: 'For pages that cannot follow events: ask every few seconds.',
       tag: 'pages',
       access: 'public',
       params: PayToken,
@@ -148,6 +153,9 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       path: '/pay/:payToken/sandbox',
       mount: { use: 'pages', chain: 'page-forms', below: '/pay/*' },
       summary: 'Pay what a pay page shows at the sandbox, by the button of the page',
+      description:
+        "Does what POST /sandbox/pay does, for a browser on the gateway's own machine, without a program. There is no such button on " +
+        'invoices of real providers.',
       tag: 'Sandbox',
       access: 'public',
       params: PayToken,
@@ -168,7 +176,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
       }
     }),
     ...assets.operations()
-  ])
+  ]
 }
 
 /** Whatever is paid under this token: a payment, else one of the others'. */

@@ -3,11 +3,10 @@ import type { Database, TransactionSql } from '../../platform/database/database.
 import { CONFLICT } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Issued, Merchants } from '../../accounts/merchants/service.ts'
-import { firstKeyTexts } from './documented.ts'
 
 /**
  * The first API key of an account that was made for a subscription: its owner fetches it, once. It takes the
@@ -45,7 +44,7 @@ export class FirstKeys {
 
 /** `POST /api/merchant/first-key`. */
 export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
-  return documented(firstKeyTexts, [
+  return [
     defineOperation({
       id: 'takeFirstKey',
       role: 'owner',
@@ -55,6 +54,8 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
       access: 'merchant',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Fetch the first API key of a new account, once',
+      description:
+        'For an account that was made for a subscription: the key takes the place of the one that the operator was shown at the approval, which is invalid at once. A key that is lost later is replaced with POST /api/merchant/regenerate-key.',
       responses: {
         200: {
           description: 'The key, shown this once.',
@@ -73,5 +74,5 @@ export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
         }
       }
     })
-  ])
+  ]
 }

@@ -2,10 +2,9 @@ import { Type, type Static } from 'typebox'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { ROLES } from '../../engine/operations/roles.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import { memberTexts } from './documented.ts'
 import type { AccountMember, Members } from './members.ts'
 import { EMAIL } from './schema.ts'
 
@@ -51,7 +50,7 @@ const write = { use: 'merchant-api', chain: 'settings-write' } as const
 
 /** `/api/merchant/members` in all its operations. */
 export function memberOperations(members: Members): AnyOperation[] {
-  return documented(memberTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'listMembers',
@@ -59,6 +58,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members',
       mount: read,
       summary: 'Who may work in the account, and who is invited to',
+      description: "The account's own address is an owner from the beginning, also while nobody has signed in with it.",
       responses: { 200: { description: 'Owners first.', schema: Type.Array(MemberView) } },
       handle: async ({ ctx }) => ({ status: 200, body: (await members.list(merchantOf(ctx).id)).map(memberView) })
     }),
@@ -70,6 +70,8 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members',
       mount: write,
       summary: 'Invite somebody by mail',
+      description:
+        'The link in the mail works once, for three days; after that its reader asks for one at /sign-in. Who is invited and has not joined can be invited again, also with another role.',
       body: Invitation,
       responses: {
         201: { description: 'Invited; a link was mailed.', schema: MemberView },
@@ -88,6 +90,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members/:memberId',
       mount: write,
       summary: 'Give a member another role',
+      description: "It counts from the member's next request on. The last owner stays one.",
       params: MemberId,
       body: Type.Object({ role: Role }),
       responses: { 200: { description: 'The member as it is now.', schema: MemberView }, 404: missing, 409: lastOwner },
@@ -105,6 +108,7 @@ export function memberOperations(members: Members): AnyOperation[] {
       path: '/api/merchant/members/:memberId',
       mount: write,
       summary: 'Remove a member, or take an invitation back',
+      description: 'Sessions of the member in this account end at once. The last owner cannot be removed.',
       params: MemberId,
       responses: { 204: { description: 'Removed, and signed out.' }, 404: missing, 409: lastOwner },
       handle: async ({ ctx, params }) => {
@@ -112,7 +116,7 @@ export function memberOperations(members: Members): AnyOperation[] {
         return { status: 204, body: null }
       }
     })
-  ])
+  ]
 }
 
 function memberView({ id, email, role, createdAt, joinedAt }: AccountMember): Static<typeof MemberView> {

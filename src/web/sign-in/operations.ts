@@ -3,8 +3,7 @@ import type { Context } from '../../engine/message/context.ts'
 import { AuthThrottled } from '../../engine/operations/errors.ts'
 import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { AuthThrottle } from '../../accounts/merchants/auth-throttle.ts'
-import { defineOperation, documented, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { signInTexts } from './documented.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { PageAssets } from '../kit/assets.ts'
 import { HTML_TYPE } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
@@ -66,7 +65,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
     return go(`../${where}`, ...cookies)
   }
 
-  return documented(signInTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'requestMagicLink',
@@ -74,6 +73,8 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/api/auth/magic-link',
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'Mail a link to sign in, if an account has the address',
+      description:
+        'The link works once, for 15 minutes. The answer is the same for every address, so that nobody learns who has an account.',
       body: LinkInput,
       responses: {
         202: { description: 'The same whether or not an account has the address.', schema: LinkSent }
@@ -90,6 +91,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in',
       mount: { use: 'pages', chain: 'page-forms' },
       summary: 'The page on which a link to sign in is asked for',
+      description: 'The same for every caller. Its form asks for the address of an account.',
       query: Type.Object({
         next: Type.Optional(
           Type.String({
@@ -113,6 +115,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in',
       mount: { use: 'pages', chain: 'magic-link' },
       summary: 'What the form of that page is sent to; counted with the links that programs ask for',
+      description: 'Does what POST /api/auth/magic-link does, for a page without a program.',
       form: {
         mediaType: FORM_TYPE,
         schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) })
@@ -136,6 +139,8 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/key',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Sign in with the API key of an account, or the admin key',
+      description:
+        'For those who have the API key of an account, or the admin key. Wrong keys count like those of other requests. The session ends when the key is replaced.',
       form: { mediaType: FORM_TYPE, schema: Type.Object({ key: Type.String({ maxLength: 512 }) }) },
       responses: {
         303: { description: 'Signed in: a cookie keeps the session for 12 hours. The console is at `Location`.' },
@@ -165,6 +170,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/:token',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The page of a mailed link, with the button that uses it up',
+      description: 'A program that opens links in mails does not use it up: that takes the button.',
       params: Token,
       responses: {
         200: page('The link can be used; opening the page changes nothing.'),
@@ -180,6 +186,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/:token',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'Use a mailed link up and sign in',
+      description: 'The link is good once. Other sites cannot send the form: its origin must be this gateway.',
       params: Token,
       responses: {
         303: {
@@ -203,6 +210,8 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/account',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: 'The account of whoever is signed in',
+      description:
+        'What GET /api/auth/session says, as a page, with a button to sign out and one for each other account of the person.',
       responses: { 200: page('The account.'), 401: page('Nobody is signed in.') },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
@@ -219,6 +228,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/go-to',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: "Go to another account of whoever is signed in, by the form of the account's page",
+      description: 'As PUT /api/auth/account does it for programs. The session of before ends.',
       form: {
         mediaType: FORM_TYPE,
         schema: Type.Object({
@@ -253,6 +263,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       path: '/sign-in/sign-out',
       mount: { use: 'pages', chain: 'page-forms', below: '/sign-in/*' },
       summary: "Sign out, by the form of the account's page",
+      description: 'Ends the session here and takes the cookie away. Other sessions of the account stay.',
       form: {
         mediaType: FORM_TYPE,
         schema: Type.Object({ form: Type.String({ description: 'What the page holds, bound to its session.' }) })
@@ -272,5 +283,5 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
         return go('account', 'Set-Cookie', noSessionCookie(isSecure()))
       }
     })
-  ])
+  ]
 }

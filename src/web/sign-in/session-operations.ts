@@ -3,9 +3,8 @@ import type { Context } from '../../engine/message/context.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { sessionCookie } from './cookie.ts'
-import { sessionTexts } from './documented.ts'
 import type { SignInRecord } from './record.ts'
 import { SessionView, sessionView } from './schema.ts'
 import type { Sessions } from './sessions.ts'
@@ -44,7 +43,7 @@ const changing = { use: 'pages', chain: 'session-write' } as const
 export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 
-  return documented(sessionTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'getSession',
@@ -52,6 +51,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       path: '/api/auth/session',
       mount: reading,
       summary: "Who is signed in, by the session's cookie",
+      description: 'For our own pages. Programs use the API key.',
       responses: { 200: { description: 'Who it is.', schema: SessionView }, 401: nobody, 403: otherSite },
       async handle({ ctx }) {
         const { token, session } = await signedInAs(ctx)
@@ -65,6 +65,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       path: '/api/auth/sessions',
       mount: reading,
       summary: 'Where else whoever is signed in is signed in',
+      description: 'Those of the same person; for who signed in with a key, those of the same key.',
       responses: {
         200: { description: 'Newest first.', schema: Type.Array(ListedSessionView) },
         401: nobody,
@@ -90,6 +91,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       path: '/api/auth/sessions/:sessionId',
       mount: changing,
       summary: 'Sign out somewhere else',
+      description: 'The session is over at once, in whatever browser it is.',
       params: Type.Object({ sessionId: Type.String() }),
       responses: {
         204: { description: 'Ended.' },
@@ -112,6 +114,7 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
       path: '/api/auth/account',
       mount: changing,
       summary: 'Go to another account of whoever is signed in',
+      description: 'The session that asks ends, and a new one takes its place.',
       body: Type.Object({ merchantId: Type.Integer({ minimum: 1, maximum: 0x7fff_ffff }) }),
       responses: {
         204: { description: 'Gone there: the cookie is a new one.' },
@@ -129,5 +132,5 @@ export function sessionOperations({ publicUrl, record, sessions }: SessionOperat
         return { status: 204, body: null, headers: ['Set-Cookie', cookie] }
       }
     })
-  ])
+  ]
 }

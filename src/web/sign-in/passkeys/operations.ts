@@ -4,7 +4,7 @@ import type { Context } from '../../../engine/message/context.ts'
 import { FORBIDDEN, NOT_SIGNED_IN, RESOURCE_NOT_FOUND } from '../../../engine/operations/error-kinds.ts'
 import { AuthThrottled, LongError, ShortError } from '../../../engine/operations/errors.ts'
 import { isoTime, isoTimeOrNull } from '../../../engine/formats/iso-time.ts'
-import { defineOperation, documented, type AnyOperation } from '../../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation } from '../../../engine/operations/operation.ts'
 import type { Trail } from '../../../engine/operations/trail.ts'
 import { Secret } from '../../../platform/keys/secrets.ts'
 import type { AuthThrottle } from '../../../accounts/merchants/auth-throttle.ts'
@@ -14,7 +14,6 @@ import { CEREMONY_LIFE } from '../tokens.ts'
 import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
 import { signedIn, type OpenSession } from '../signed-in.ts'
-import { passkeyTexts } from './documented.ts'
 import type { PasskeyOwner, Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
 
@@ -181,7 +180,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
     }
   }
 
-  return documented(passkeyTexts, [
+  return [
     defineOperation({
       ...common,
       id: 'beginPasskeySignIn',
@@ -189,6 +188,8 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys/sign-in/options',
       mount: strangers,
       summary: 'What a browser asks for a passkey with, to sign in',
+      description:
+        'Nobody is named: the browser offers the passkeys that it has for this host. The body is what `PublicKeyCredential.parseRequestOptionsFromJSON` takes.',
       responses: {
         200: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
@@ -210,6 +211,8 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys/sign-in',
       mount: strangers,
       summary: 'Sign in with a passkey',
+      description:
+        'The body is what `toJSON()` of the credential gives. It must be made for this host and origin, with the reader verified by a PIN, a fingerprint or the like. The session ends when the passkey is removed. What fails counts like wrong keys.',
       body: Use,
       responses: {
         200: {
@@ -257,6 +260,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys',
       mount: reading,
       summary: 'The passkeys of whoever is signed in',
+      description: 'Those of the person, whatever account they work in. Empty for who signed in with a key.',
       responses: {
         200: {
           description: 'Oldest first.',
@@ -285,6 +289,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys/options',
       mount: changing,
       summary: 'What a browser makes a passkey from, for whoever is signed in',
+      description: 'The body is what `PublicKeyCredential.parseCreationOptionsFromJSON` takes.',
       responses: {
         200: {
           description: 'Good once, for five minutes, in the browser that asked: a cookie says which.',
@@ -307,6 +312,8 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys',
       mount: changing,
       summary: 'Add the passkey that the browser made',
+      description:
+        '`credential` is what `toJSON()` of the new credential gives. Up to 20 for a person. Certificates of the authenticator are refused: none was asked for.',
       body: Type.Object({ name: Name, credential: Creation }),
       responses: {
         201: { description: 'Added; the person is told by mail.', schema: PasskeyView },
@@ -334,6 +341,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys/:passkeyId',
       mount: changing,
       summary: 'Give a passkey another name',
+      description: 'The name is for its owner alone.',
       params: PasskeyId,
       body: Type.Object({ name: Name }),
       responses: {
@@ -360,6 +368,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
       path: '/api/auth/passkeys/:passkeyId',
       mount: changing,
       summary: 'Remove a passkey, and end the sessions that it opened',
+      description: 'It signs nobody in any more. The browser may still offer it until it is deleted there too.',
       params: PasskeyId,
       responses: { 204: { description: 'Removed.' }, 401: nobody, 403: otherSite, 404: none },
       async handle({ ctx, params }) {
@@ -373,7 +382,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
         return { status: 204, body: null }
       }
     })
-  ])
+  ]
 }
 
 /** What creation and use have in common. No extension was asked for, so none is read. */
