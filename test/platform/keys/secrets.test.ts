@@ -20,6 +20,7 @@ await t.test('a secret is redacted wherever it is printed', async t => {
   const secret = new Secret('sk-12345')
   t.equal(`${secret}`, '[redacted]')
   t.equal(`x${String(secret)}`, 'x[redacted]')
+  t.equal(secret.toString(), '[redacted]')
   t.equal(JSON.stringify({ secret }), '{"secret":"[redacted]"}')
   t.equal(inspect({ deep: { secret } }, { depth: 9, showHidden: true }).includes('sk-12345'), false)
   t.same(Object.keys(secret), [])
