@@ -377,10 +377,13 @@ t.test('a model that cannot be told is refused, and what was paid is not touched
 })
 
 t.test('a bundle in dollars holds as many satoshis as it was sold for', async t => {
-  const shop = await openShop(t, '{ bundle: $0.01, prices: 1 sat, usage: requests }')
-  const key = await bundle(shop, 'l402')
-  for (let time = 1; time <= 10; time++) t.equal(msat(await shop.chat(key), 'x-balance-msat'), 10_000 - time * 1_000)
-  t.equal((await shop.chat(key)).status, 402)
+  for (const prices of ['1 sat', '$0.001']) {
+    const shop = await openShop(t, `{ bundle: $0.01, prices: ${prices}, usage: requests, estimate: { else: 100 } }`)
+    const key = await bundle(shop, 'l402')
+    for (let time = 1; time <= 10; time++)
+      t.equal(msat(await shop.chat(key), 'x-balance-msat'), 10_000 - time * 1_000, prices)
+    t.equal((await shop.chat(key)).status, 402)
+  }
 })
 
 t.test('what is counted here is told with the head: requests, bytes of a known length, a header', async t => {
