@@ -1,8 +1,7 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
+import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { HostReport, Provider } from '../providers/provider.ts'
-import { NothingSent } from './provider-call.ts'
 
 /** Failures in a row after which a host is left alone. */
 const FAILURES = 5

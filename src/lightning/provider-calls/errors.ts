@@ -71,6 +71,17 @@ export class ProviderUnavailable extends Unavailable {
 /** No connection was made, or nobody was asked at all, so that certainly nothing has reached the provider. */
 export class NothingSent extends ProviderUnavailable {}
 
+/** A code, a status or a few words in place of a library's error, which may hold what was sent or received. */
+export class CallFailure extends Error {
+  override name = 'CallFailure'
+}
+
+/** A response that came and does not hold what it must; counted as a fault of the host. `what` holds nothing of it. */
+export function unusableResponse(what: string): ProviderUnavailable {
+  const message = 'The payment provider gave an answer that cannot be used.'
+  return new ProviderUnavailable(message, 5, new CallFailure(what), 'server')
+}
+
 /** What a provider found wrong: the key itself, a scope that the key lacks, or what was asked for. */
 export type RefusalReason = 'key' | 'scope' | 'request'
 

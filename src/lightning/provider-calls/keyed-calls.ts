@@ -5,8 +5,8 @@ import { guardedConnector, plainConnector, type Connector } from '../../engine/u
 import { AddressRefused, NameUnresolved, type AddressGuard } from '../../engine/upstream/guard.ts'
 import { readKeyForCall } from './address-key.ts'
 import { noBudget, type CallBudget, type CallStanding } from './budgets.ts'
-import { ProviderRefused, ProviderUnavailable } from './errors.ts'
-import { NothingSent, ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable } from './errors.ts'
+import { ProviderHttp, type CallProvider, type ProviderHttpOptions } from './provider-call.ts'
 import { WebSocketConnection } from './web-socket.ts'
 
 /** A server that a key names: whom a connection trusts. */

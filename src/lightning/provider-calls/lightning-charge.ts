@@ -1,7 +1,6 @@
-import { decodeInvoice, InvoiceError } from '../codecs/bolt11.ts'
-import { ProviderRefused } from './errors.ts'
-import { unusableAnswer } from './provider-call.ts'
-import type { Charge } from '../providers/provider.ts'
+import { decodeInvoice, InvoiceError, type Invoice } from '../codecs/bolt11.ts'
+import { ProviderRefused, unusableResponse } from './errors.ts'
+import type { Charge, ChargeState } from '../providers/provider.ts'
 
 /** A payment hash, which is what kinds that are nodes call a charge by (decision 116). */
 export const PAYMENT_HASH = /^[0-9a-f]{64}$/
@@ -15,27 +14,47 @@ export function requireSats(amountSats: number): void {
   )
 }
 
+/** An invoice in a response; null where it cannot be read. Who signed it is for the payer's wallet to check. */
+export function invoiceOrNull(text: string, signature: 'none' | 'named' = 'none'): Invoice | null {
+  try {
+    return decodeInvoice(text, { signature })
+  } catch (error) {
+    if (error instanceof InvoiceError) return null
+    throw error
+  }
+}
+
 /**
  * The charge of an invoice that a node made: its id is the payment hash. Hash, network and end are what the invoice
- * itself says, whatever the server says beside it.
+ * itself says, whatever the server says beside it. `paymentHash` is null where it says nothing.
  * @throws ProviderUnavailable for an invoice over another amount, with another hash than `paymentHash`, or none
  */
-export function lightningCharge(invoice: string, paymentHash: string, amountSats: number): Charge {
-  try {
-    const decoded = decodeInvoice(invoice, { signature: 'named' })
-    if (decoded.paymentHash === paymentHash && decoded.amountMsat === BigInt(amountSats) * 1000n) {
-      return {
-        chargeId: paymentHash,
-        invoice: decoded.text,
-        paymentHash,
-        expiresAt: decoded.expiresAt * 1000,
-        network: decoded.network,
-        onchainAddress: null,
-        checkoutUrl: null
-      }
-    }
-  } catch (error) {
-    if (!(error instanceof InvoiceError)) throw error
+export function lightningCharge(text: string, paymentHash: string | null, amountSats: number): Charge {
+  const invoice = invoiceOrNull(text, 'named')
+  if (
+    invoice === null ||
+    (paymentHash !== null && invoice.paymentHash !== paymentHash) ||
+    invoice.amountMsat !== BigInt(amountSats) * 1000n
+  )
+    throw unusableResponse('an invoice other than the one asked for')
+  return {
+    chargeId: invoice.paymentHash,
+    invoice: invoice.text,
+    paymentHash: invoice.paymentHash,
+    expiresAt: invoice.expiresAt * 1000,
+    network: invoice.network,
+    onchainAddress: null,
+    checkoutUrl: null
   }
-  throw unusableAnswer('an invoice other than the one asked for')
+}
+
+/** The state of a charge for which nothing came in. */
+export function nothingReceived(status: 'unpaid' | 'expired'): ChargeState {
+  return { status, receivedSats: 0, settledAt: null }
+}
+
+/** Bitcoin as a decimal text, of whole satoshis. */
+export function btcOf(sats: number): string {
+  const digits = String(sats).padStart(9, '0')
+  return `${digits.slice(0, -8)}.${digits.slice(-8)}`
 }

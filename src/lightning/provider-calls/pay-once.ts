@@ -1,6 +1,5 @@
 import { decodeInvoice, InvoiceError } from '../codecs/bolt11.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
-import { NothingSent } from './provider-call.ts'
+import { NothingSent, PayoutUncertain, ProviderRefused, ProviderUnavailable } from './errors.ts'
 import type { Payout, PayoutRequest } from '../providers/provider.ts'
 
 /** A payment of a node, and why it failed where it did. */
@@ -8,6 +7,26 @@ export interface SentPayment {
   readonly payout: Payout
   /** For people; null unless it failed. */
   readonly reason: string | null
+}
+
+/** `by` says for people who could not pay. The fee counts once it is paid, `processedAt` once it is over. */
+export function sentPayment(
+  payoutId: string,
+  status: 'confirmed' | 'processing' | 'failed',
+  feeSats: number,
+  processedAt: number | null,
+  by: string
+): SentPayment {
+  return {
+    payout: {
+      payoutId,
+      status,
+      feeSats: status === 'confirmed' ? feeSats : 0,
+      transactionHash: null,
+      processedAt: status === 'processing' ? null : processedAt
+    },
+    reason: status === 'failed' ? `${by} could not pay the Lightning invoice.` : null
+  }
 }
 
 /** What came of asking a node to pay. */

@@ -1,126 +1,94 @@
 import { Pool } from 'undici'
 import { plainConnector } from '../../engine/upstream/connector.ts'
-import type { Clock, Timer } from '../../platform/system/clock.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 import type { CallBudget, CallStanding } from './budgets.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable, type ProviderFault } from './errors.ts'
-import { parsed } from './json-members.ts'
-
-export { NothingSent } from './errors.ts'
+import {
+  CallFailure,
+  NothingSent,
+  ProviderRefused,
+  ProviderUnavailable,
+  unusableResponse,
+  type ProviderFault
+} from './errors.ts'
+import { firstLine, linesOf, readLines, type LinesRead } from './json-lines.ts'
+import { parseJson } from './responses.ts'
 
 /** How a connection is opened, where the system's own way will not do; `engine/upstream/connector.ts` makes some. */
 export type ConnectHow = NonNullable<Pool.Options['connect']>
 
 /** Where a kind is called, and how. */
 export interface ProviderHttpOptions {
-  /** Scheme, host and port, and a path that stands in front of every call's; what follows a `?` is left out. */
+  /** Scheme, host and port, and a path prefix for every call; what follows a `?` is left out. */
   readonly url: string
   /** Milliseconds for all calls of one `within` together, connecting and retries included. */
   readonly timeout: number
   readonly clock: Clock
-  /** What every call is taken from. */
   readonly budget: CallBudget
   /** The headers that carry the key. */
   authorize(key: string): Readonly<Record<string, string>>
   /** What the provider's own error says, for people; null when its body says nothing. */
   messageOf(body: unknown): string | null
-  /** A body of text/plain is an answer too, and is given as it is, as a string; left out, only JSON is. */
+  /** A text/plain body is returned as a string; otherwise only JSON is read. */
   readonly hasTexts?: true
-  /**
-   * Statuses above 499 with which the provider refuses a request where others answer 400. Only where its own message
-   * stands in the body: what stands before it answers so as well, and that is a fault.
-   */
+  /** Statuses above 499 that refuse a request, as 400 does elsewhere, if the body holds the provider's own message. */
   readonly refusals?: readonly number[]
-  /**
-   * What the kind means by an error answer of its own, such as a 404 for a bad key; asked before anything else is made of
-   * the status. Null where the general rules hold.
-   */
-  meaningOf?(answer: ProviderAnswer, scope: string | null): ProviderRefused | ProviderUnavailable | null
+  /** What the kind means by an error response of its own, such as a 404 for a bad key. Null where the general rules hold. */
+  meaningOf?(response: ProviderResponse, scope: string | null): ProviderRefused | ProviderUnavailable | null
   readonly connect?: ConnectHow
-  /** Bytes of an answer that are read; 1 MiB where it is left out. */
+  /** Bytes of a response that are read; 1 MiB by default. */
   readonly largest?: number
 }
 
 /** One call. */
 export interface ProviderCall {
-  /** A GET is a read: it may be tried a second time. Nothing else is. */
+  /** A GET may be retried once. Nothing else is. */
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   /** Begins with `/`, query included. */
   readonly path: string
   /** Sent as JSON. */
   readonly body?: object
-  /** Sent as `application/x-www-form-urlencoded`; in the place of `body`. */
+  /** Sent as `application/x-www-form-urlencoded`, instead of `body`. */
   readonly form?: Readonly<Record<string, string>>
   readonly headers?: Readonly<Record<string, string>>
-  /** The scope that it needs in the provider's spelling, named when the answer is 403. */
+  /** The scope that it needs in the provider's spelling, named when the response is 403. */
   readonly scope?: string
   /** Statuses besides 2xx that the caller reads itself. */
-  readonly answers?: readonly number[]
+  readonly accepts?: readonly number[]
   /**
-   * Names the provider's rate limit when that counts all calls from our address: after a 429 nobody is asked under it
-   * until its Retry-After is over. A limit of one key is left out: then only that key waits.
+   * Names the provider's rate limit when that counts all calls from our address: after a 429 no call is made under it
+   * until its Retry-After is over. Left out for the limit of one key, by which only that key waits.
    */
   readonly sharedLimit?: string
-  /**
-   * Calls that it takes of the budget, 1 where it is left out. Of some that belong together the first takes those of all, and
-   * the others none: or many at once would each begin, and none could end.
-   */
+  /** Calls that it takes of the budget; 1 by default. The first of several takes those of all, so that each can end. */
   readonly cost?: number
-  /**
-   * The answer is a stream of JSON lines that may stay open: its first line is the body, and the connection is ended
-   * after it.
-   */
+  /** The response is a stream of JSON lines that may stay open; its first line is the body. */
   readonly firstLine?: true
-  /**
-   * The answer is a stream of JSON lines that stays open behind what it has to say. The body is `ReadLines`: what came
-   * until nothing had come for `quiet` milliseconds, or `most` bytes had; then the connection is ended. Within `first`
-   * milliseconds something must have come. @throws StreamSilent where nothing has
-   */
-  readonly lines?: { readonly first: number; readonly quiet: number; readonly most: number }
-}
-
-/** What was read of a stream. */
-export interface ReadLines {
-  readonly lines: readonly unknown[]
-  /** Whether it had more to say. */
-  readonly isCut: boolean
+  /** The response is a stream of JSON lines that stays open; the body is `ReadLines`. @throws StreamSilent */
+  readonly lines?: LinesRead
 }
 
 /** What the provider answered. */
-export interface ProviderAnswer {
+export interface ProviderResponse {
   readonly status: number
-  /**
-   * Parsed JSON, or a text where the kind has texts; null where the body was empty or is neither, which only answers that
-   * the caller asked for can have.
-   */
+  /** Parsed JSON, or a text where the kind has texts; null where the body is empty or neither. */
   readonly body: unknown
   /** The provider's own message as one short line without the key; null when it has none. */
   readonly said: string | null
-  /** Where a redirect that the caller reads itself leads; null for none. */
+  /** Where a redirect leads that the caller reads itself; null for none. */
   readonly location: string | null
 }
 
 /** Makes one call. @throws ProviderRefused, ProviderUnavailable */
-export type CallProvider = (call: ProviderCall) => Promise<ProviderAnswer>
+export type CallProvider = (call: ProviderCall) => Promise<ProviderResponse>
 
 /** A stream said nothing in the time that it had for its first line. */
 export class StreamSilent extends ProviderUnavailable {}
 
-/** An answer that is larger than what is read: asking for it again will not help, asking for less may. */
-export class AnswerTooLarge extends ProviderUnavailable {}
+/** A response larger than what is read: a retry will not help, asking for less may. */
+export class OversizedResponse extends ProviderUnavailable {}
 
-/**
- * What is known of a failed call: a code or a status. It stands in for the library's error, which may hold what was
- * sent or received.
- */
-class CallFailure extends Error {
-  override name = 'CallFailure'
-}
-
-/** Bytes of an answer that are read. */
-const MAX_ANSWER = 1024 * 1024
-/** Characters of a line of a stream. */
-const MAX_LINE = 256 * 1024
+const MAX_RESPONSE = 1024 * 1024
 /** Characters of a provider's own message that are passed on. */
 const MAX_MESSAGE = 200
 /** Connections to one host; what comes on top waits within its own time. */
@@ -132,18 +100,11 @@ const LONGEST_WAIT = 86_400
 
 // What a header may carry: a key with anything else in it never came from a provider.
 const HEADER_SAFE = /^[\x21-\x7e]+$/
-const UNCONNECTED = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'EADDRNOTAVAIL',
-  'UND_ERR_CONNECT_TIMEOUT'
-])
-const BROKEN = new Set(['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
+const UNCONNECTED =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT)$/
+const BROKEN = /^(ECONNREFUSED|ECONNRESET|EPIPE|UND_ERR_SOCKET)$/
 
-const MESSAGES: Readonly<Record<Exclude<ProviderFault, 'size' | 'open' | 'other'> | 'front', string>> = Object.freeze({
+const MESSAGES = Object.freeze({
   network: 'The payment provider cannot be reached at the moment.',
   timeout: 'The payment provider did not answer in time.',
   server: 'The payment provider cannot do its work at the moment.',
@@ -167,7 +128,7 @@ export class ProviderHttp {
     this.#pool = new Pool(url.origin, {
       connections: CONNECTIONS,
       allowH2: false,
-      maxResponseSize: options.largest ?? MAX_ANSWER,
+      maxResponseSize: options.largest ?? MAX_RESPONSE,
       // The time limit of the whole is the clock's.
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -176,9 +137,8 @@ export class ProviderHttp {
   }
 
   /**
-   * Runs calls with one key under one time limit; `standing` says for whom, and so how much of the budget they leave to
-   * others. `limit` ends when the time is over.
-   * @throws ProviderRefused 'key' for a key that cannot be sent at all
+   * Runs calls with one key under one time limit, at whose end `limit` aborts; `standing` says for whom, and so how much of
+   * the budget they leave to others. @throws ProviderRefused 'key' for a key that cannot be sent at all
    */
   async within<T>(
     key: Secret<string> | null,
@@ -196,10 +156,7 @@ export class ProviderHttp {
     }
   }
 
-  /**
-   * Calls with one key until the limit of another host's `within` is over.
-   * @throws ProviderRefused as `within`
-   */
+  /** Calls with one key until the limit of another host's `within` is over. @throws ProviderRefused as `within` */
   under(limit: AbortSignal, key: Secret<string> | null, standing: CallStanding = 'keyed'): CallProvider {
     const text = key?.reveal() ?? null
     if (text !== null && !HEADER_SAFE.test(text))
@@ -219,20 +176,15 @@ export class ProviderHttp {
     line: (value: unknown) => void
   ): Promise<void> {
     const text = key.reveal()
+    const request: ProviderCall = { ...call, method: 'GET' }
     try {
-      const answer = await this.#pool.request({
-        method: 'GET',
-        path: `${this.#prefix}${call.path}`,
-        headers: { accept: 'application/json', 'user-agent': 'boltgate', ...this.#options.authorize(text) },
-        signal
-      })
-      if (answer.statusCode !== 200) {
-        const body = parsed(await answer.body.text())
-        const reply = { status: answer.statusCode, location: null, retryAfter: null, body, isPage: false }
-        this.#judge({ ...call, method: 'GET' }, reply, text)
-        throw unusableAnswer(`status ${answer.statusCode} instead of a stream`)
+      const { statusCode: status, body } = await this.#send(request, text, signal)
+      if (status !== 200) {
+        const json = parseJson(await body.text())
+        this.#judge(request, { status, location: null, retryAfter: null, body: json, isPage: false }, text)
+        throw unusableResponse(`status ${status} instead of a stream`)
       }
-      await eachLine(answer.body, line)
+      for await (const one of linesOf(body)) if (one.trim() !== '') line(parseJson(one))
     } catch (error) {
       throw error instanceof ProviderRefused ? error : failure(error, false)
     }
@@ -248,134 +200,114 @@ export class ProviderHttp {
     key: string | null,
     limit: AbortSignal,
     standing: CallStanding
-  ): Promise<ProviderAnswer> {
+  ): Promise<ProviderResponse> {
     const exchange = async (): Promise<Reply> => {
       await this.#options.budget.spend(call.sharedLimit, key, standing, call.cost)
       return await this.#exchange(call, key, limit)
     }
     const reply = await exchange()
       .catch(async (error: unknown) => {
-        const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.has(codeOf(error))
+        const isAgain = call.method === 'GET' && !limit.aborted && BROKEN.test(codeOf(error))
         return await (isAgain ? exchange() : Promise.reject(error))
       })
       .catch((error: unknown) => {
         throw failure(error, limit.aborted)
       })
-    if (reply.status === 429 && call.answers?.includes(429) !== true)
+    if (reply.status === 429 && call.accepts?.includes(429) !== true)
       await this.#options.budget.refused(call.sharedLimit, key, this.#seconds(reply.retryAfter))
     return this.#judge(call, reply, key)
   }
 
-  /** One exchange as it comes; rejects with the library's errors. */
+  /** One exchange as it comes; rejects with the library's errors, and StreamSilent. */
   async #exchange(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
     if (limit.aborted) throw new NothingSent(MESSAGES.timeout, DEFAULT_WAIT, undefined, 'timeout')
     // undici hears of a signal only once it is connected: a name with several addresses that swallow everything takes
     // far longer.
     const late = Promise.withResolvers<never>()
-    const end = (): void => {
-      late.reject(limit.reason)
+    const ended = new AbortController()
+    const end = (error: unknown): void => {
+      late.reject(error)
+      ended.abort(error)
     }
-    limit.addEventListener('abort', end)
-    try {
-      return await Promise.race([this.#request(call, key, limit), late.promise])
-    } finally {
-      limit.removeEventListener('abort', end)
+    const over = (): void => {
+      end(limit.reason)
     }
-  }
-
-  async #request(call: ProviderCall, key: string | null, limit: AbortSignal): Promise<Reply> {
-    const { clock } = this.#options
-    const silence = call.lines === undefined ? null : new AbortController()
-    const timer =
-      silence === null
-        ? null
-        : clock.after(call.lines?.first ?? 0, () => {
-            silence.abort()
-          })
-    try {
-      return await this.#read(call, key, silence === null ? limit : AbortSignal.any([limit, silence.signal]), () => {
-        timer?.cancel()
+    limit.addEventListener('abort', over)
+    const silence =
+      call.lines &&
+      this.#options.clock.after(call.lines.first, () => {
+        end(new StreamSilent(MESSAGES.timeout, DEFAULT_WAIT, new CallFailure('a silent stream'), 'other'))
       })
-    } catch (error) {
-      if (silence?.signal.aborted === true && !limit.aborted)
-        throw new StreamSilent(MESSAGES.timeout, DEFAULT_WAIT, new CallFailure('a silent stream'), 'other')
-      throw error
+    try {
+      return await Promise.race([this.#read(call, key, ended.signal, () => silence?.cancel()), late.promise])
     } finally {
-      timer?.cancel()
+      silence?.cancel()
+      limit.removeEventListener('abort', over)
     }
   }
 
-  /** `began` is called with the first byte of a stream. */
+  /** `began` is called with each piece of a stream. */
   async #read(call: ProviderCall, key: string | null, limit: AbortSignal, began: () => void): Promise<Reply> {
-    const sent = sentBody(call)
-    const answer = await this.#pool.request({
-      method: call.method,
-      path: `${this.#prefix}${call.path}`,
+    const { statusCode: status, headers, body } = await this.#send(call, key, limit)
+    const head = { status, location: one(headers['location']), retryAfter: one(headers['retry-after']) }
+    if (call.lines !== undefined && status < 300)
+      return { ...head, body: await readLines(body, call.lines, this.#options.clock, began), isPage: false }
+    const text = call.firstLine === true ? await firstLine(body) : await body.text()
+    const isText = this.#options.hasTexts === true && /^text\/plain\b/i.test(one(headers['content-type']) ?? '')
+    return { ...head, body: isText ? text : parseJson(text), isPage: text.trimStart().startsWith('<') }
+  }
+
+  async #send(call: ProviderCall, key: string | null, signal: AbortSignal): ReturnType<Pool['request']> {
+    const { method, path, body, form, headers } = call
+    const type = form !== undefined ? 'application/x-www-form-urlencoded' : 'application/json'
+    const text =
+      form !== undefined ? new URLSearchParams(form).toString() : body === undefined ? null : JSON.stringify(body)
+    return await this.#pool.request({
+      method,
+      path: `${this.#prefix}${path}`,
       headers: {
         accept: 'application/json',
         'user-agent': 'boltgate',
-        ...(sent === null ? {} : { 'content-type': sent.type }),
+        ...(text === null ? {} : { 'content-type': type }),
         ...(key === null ? {} : this.#options.authorize(key)),
-        ...call.headers
+        ...headers
       },
-      body: sent?.text ?? null,
-      signal: limit
+      body: text,
+      signal
     })
-    const retryAfter = one(answer.headers['retry-after'])
-    const location = one(answer.headers['location'])
-    if (call.lines !== undefined && answer.statusCode < 300) {
-      return {
-        status: answer.statusCode,
-        location,
-        retryAfter,
-        body: await readLines(answer.body, call.lines, this.#options.clock, began),
-        isPage: false
-      }
-    }
-    const text = call.firstLine === true ? await firstLine(answer.body) : await answer.body.text()
-    const isText = this.#options.hasTexts === true && /^text\/plain\b/i.test(one(answer.headers['content-type']) ?? '')
-    return {
-      status: answer.statusCode,
-      location,
-      retryAfter,
-      body: isText ? text : parsed(text),
-      isPage: text.trimStart().startsWith('<')
-    }
   }
 
-  #judge(call: ProviderCall, reply: Reply, key: string | null): ProviderAnswer {
-    const { status, body, location } = reply
+  #judge(
+    call: ProviderCall,
+    { status, body, location, retryAfter, isPage }: Reply,
+    key: string | null
+  ): ProviderResponse {
     const said = saidInShort(body === undefined ? null : this.#options.messageOf(body), key)
-    const meant =
-      status < 400
-        ? null
-        : this.#options.meaningOf?.({ status, body: body ?? null, said, location }, call.scope ?? null)
+    const response = { status, body: body ?? null, said, location }
+    const meant = status < 400 ? null : this.#options.meaningOf?.(response, call.scope ?? null)
     if (meant !== null && meant !== undefined) throw meant
-    if (call.answers?.includes(status) === true) return { status, body: body ?? null, said, location }
+    if (call.accepts?.includes(status) === true) return response
     if (status >= 200 && status < 300) {
       // An empty body is fine (204); a page where JSON was due is not the provider speaking.
-      if (body !== undefined || reply.status === 204) return { status, body: body ?? null, said: null, location }
-      throw unusableAnswer(`status ${status} without JSON`)
+      if (body !== undefined || status === 204) return { ...response, said: null }
+      throw unusableResponse(`status ${status} without JSON`)
     }
-    if (status === 429) throw unavailable('rate', MESSAGES.rate, this.#seconds(reply.retryAfter), 'status 429')
+    const wait = this.#seconds(retryAfter)
+    if (status === 429) throw unavailable('rate', MESSAGES.rate, wait, 'status 429')
     if (status === 401) throw new ProviderRefused('key', 'The provider does not accept this key.')
     // A page comes from something in front of the provider, such as Cloudflare's challenge: it says nothing of the key.
-    if (status === 403 && reply.isPage)
-      throw unavailable('server', MESSAGES.front, this.#seconds(reply.retryAfter), 'status 403 with a page')
+    if (status === 403 && isPage) throw unavailable('server', MESSAGES.front, wait, 'status 403 with a page')
     if (status === 403) throw forbidden(call.scope ?? null)
     const isRefusal =
       (status >= 400 && status < 500 && status !== 408 && status !== 425) ||
       (said !== null && this.#options.refusals?.includes(status) === true)
-    if (isRefusal) {
+    if (isRefusal)
       throw new ProviderRefused(
         'request',
-        said === null
-          ? `The payment provider refused the request (${status}).`
-          : `The payment provider refused the request: ${said}`
+        `The payment provider refused the request${said === null ? ` (${status}).` : `: ${said}`}`
       )
-    }
     // A redirect is not followed here: it would carry the key elsewhere.
-    throw unavailable('server', MESSAGES.server, this.#seconds(reply.retryAfter), `status ${status}`)
+    throw unavailable('server', MESSAGES.server, wait, `status ${status}`)
   }
 
   /** Whole seconds of a Retry-After, which is a number of them or a date. */
@@ -396,75 +328,6 @@ interface Reply {
   readonly body: unknown
   /** HTML, as something in front of a provider answers. */
   readonly isPage: boolean
-}
-
-/** What a call sends, as text, and of which type; null where it sends nothing. */
-function sentBody({ body, form }: ProviderCall): { readonly type: string; readonly text: string } | null {
-  if (form !== undefined)
-    return { type: 'application/x-www-form-urlencoded', text: new URLSearchParams(form).toString() }
-  return body === undefined ? null : { type: 'application/json', text: JSON.stringify(body) }
-}
-
-/** An answer that came and does not hold what it must; counted as a fault of the host. */
-export function unusableAnswer(what: string): ProviderUnavailable {
-  return unavailable('server', 'The payment provider gave an answer that cannot be used.', DEFAULT_WAIT, what)
-}
-
-/** Leaving the loop ends the connection. */
-async function firstLine(body: AsyncIterable<Buffer>): Promise<string> {
-  const pieces: Buffer[] = []
-  for await (const piece of body) {
-    const end = piece.indexOf(0x0a)
-    pieces.push(end === -1 ? piece : piece.subarray(0, end))
-    if (end !== -1) break
-  }
-  return Buffer.concat(pieces).toString('utf8')
-}
-
-/** Gives each line of a stream, parsed. @throws ProviderUnavailable for a line that is too long */
-async function eachLine(body: AsyncIterable<Buffer>, line: (value: unknown) => void): Promise<void> {
-  let rest = ''
-  const decoder = new TextDecoder()
-  for await (const piece of body) {
-    const lines = `${rest}${decoder.decode(piece, { stream: true })}`.split('\n')
-    rest = lines.pop() ?? ''
-    if (rest.length > MAX_LINE) throw unusableAnswer('a line without an end')
-    for (const one of lines) if (one.trim() !== '') line(parsed(one))
-  }
-}
-
-/** Ends the connection when it has read enough. */
-async function readLines(
-  body: AsyncIterable<Buffer> & { destroy(): unknown },
-  { quiet, most }: NonNullable<ProviderCall['lines']>,
-  clock: Clock,
-  began: () => void
-): Promise<ReadLines> {
-  const pieces: Buffer[] = []
-  let bytes = 0
-  let isQuiet = false
-  let timer: Timer | null = null
-  try {
-    for await (const piece of body) {
-      began()
-      timer?.cancel()
-      pieces.push(piece)
-      bytes += piece.length
-      if (bytes >= most) break
-      timer = clock.after(quiet, () => {
-        isQuiet = true
-        body.destroy()
-      })
-    }
-  } catch (error) {
-    // Our own end of it reads as a broken one.
-    if (!isQuiet) throw error
-  } finally {
-    timer?.cancel()
-  }
-  // The last piece is a part of a line, or nothing.
-  const lines = Buffer.concat(pieces).toString('utf8').split('\n').slice(0, -1)
-  return { lines: lines.filter(line => line.trim() !== '').map(parsed), isCut: bytes >= most }
 }
 
 function one(header: string | string[] | undefined): string | null {
@@ -489,9 +352,9 @@ function failure(error: unknown, isLate: boolean): ProviderUnavailable {
   if (isLate) return unavailable('timeout', MESSAGES.timeout, DEFAULT_WAIT, 'time limit')
   const code = codeOf(error)
   const cause = new CallFailure(code === '' ? 'the connection failed' : code)
-  if (UNCONNECTED.has(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
+  if (UNCONNECTED.test(code)) return new NothingSent(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
   if (code === 'UND_ERR_RES_EXCEEDED_MAX_SIZE')
-    return new AnswerTooLarge('The payment provider gave an answer that is too large.', DEFAULT_WAIT, cause, 'size')
+    return new OversizedResponse('The payment provider gave an answer that is too large.', DEFAULT_WAIT, cause, 'size')
   return new ProviderUnavailable(MESSAGES.network, DEFAULT_WAIT, cause, 'network')
 }
 

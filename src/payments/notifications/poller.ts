@@ -9,7 +9,7 @@ import { UnsealError, type Secret } from '../../platform/keys/secrets.ts'
 import type { ProviderAccount, ProviderSlot } from '../../lightning/providers/account.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../lightning/provider-calls/errors.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
-import { AnswerTooLarge } from '../../lightning/provider-calls/provider-call.ts'
+import { OversizedResponse } from '../../lightning/provider-calls/provider-call.ts'
 import type { KindName, Provider, SettledList } from '../../lightning/providers/provider.ts'
 import { lookedUp, type Charges } from './charges.ts'
 import { afterPoll, nextPolls, type Candidate, type PollOutcome, type Poll } from './poll-plan.ts'
@@ -210,7 +210,7 @@ export class Poller {
       position
     } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
       // The list would be as large the next time: its payments are looked up one by one.
-      if (error instanceof AnswerTooLarge) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
+      if (error instanceof OversizedResponse) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
       throw error
     })
     const { found, isAnswered } = await charges.observeSettled(

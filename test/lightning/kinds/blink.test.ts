@@ -1,9 +1,10 @@
+import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { BlinkProvider } from '../../../src/lightning/kinds/blink/blink.ts'
-import { readBlinkPayment } from '../../../src/lightning/kinds/blink/answers.ts'
+import { BlinkWallet, readBlinkPayment } from '../../../src/lightning/kinds/blink/responses.ts'
 import { Budgets } from '../../../src/lightning/provider-calls/budgets.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
@@ -99,13 +100,15 @@ t.test('what is too little for a payment is refused, and what may have been sent
 })
 
 t.test('of several attempts the best one counts', t => {
-  const wallet = (...statuses: string[]) => ({
-    transactionsByPaymentHash: [
-      { direction: 'RECEIVE', status: 'SUCCESS', createdAt: 5 },
-      ...statuses.map(status => ({ direction: 'SEND', status, createdAt: 7, settlementFee: -3 }))
-    ]
-  })
-  const status = (...statuses: string[]) => readBlinkPayment(wallet(...statuses), 'ab'.repeat(32))?.payout
+  const status = (...statuses: string[]) => {
+    const wallet = readResponse(BlinkWallet, {
+      transactionsByPaymentHash: [
+        { direction: 'RECEIVE', status: 'SUCCESS', createdAt: 5 },
+        ...statuses.map(status => ({ direction: 'SEND', status, createdAt: 7, settlementFee: -3 }))
+      ]
+    })
+    return wallet === null ? wallet : readBlinkPayment(wallet, 'ab'.repeat(32))?.payout
+  }
   t.match(status('FAILURE', 'SUCCESS', 'PENDING'), { status: 'confirmed', feeSats: 3, processedAt: 7_000 })
   t.match(status('FAILURE', 'PENDING'), { status: 'processing', processedAt: null })
   t.match(status('FAILURE'), { status: 'failed', feeSats: 0 })

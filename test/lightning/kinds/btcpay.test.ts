@@ -1,7 +1,9 @@
+import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { btcOf, readBtcpayInvoice, readBtcpayMethod } from '../../../src/lightning/kinds/btcpay/answers.ts'
+import { BtcpayInvoice, BtcpayMethod } from '../../../src/lightning/kinds/btcpay/responses.ts'
+import { btcOf } from '../../../src/lightning/provider-calls/lightning-charge.ts'
 import { BtcpayProvider } from '../../../src/lightning/kinds/btcpay/btcpay.ts'
 import { readBtcpayKey } from '../../../src/lightning/kinds/btcpay/key.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
@@ -151,7 +153,7 @@ t.test('its webhook is registered for what was settled, and believed by its sign
 
 t.test('what the states of an invoice mean', t => {
   const status = (name: string, additionalStatus = 'None') =>
-    readBtcpayInvoice({ id: 'G6CzqNFTZe3', status: name, additionalStatus })?.status
+    readResponse(BtcpayInvoice, { id: 'G6CzqNFTZe3', status: name, additionalStatus })?.status
   t.equal(status('New'), 'unpaid')
   t.equal(status('New', 'PaidPartial'), 'underpaid')
   t.equal(status('Processing'), 'processing')
@@ -169,12 +171,12 @@ t.test('bitcoin is written and read without a float', t => {
   t.equal(btcOf(1), '0.00000001')
   t.equal(btcOf(2_100_000_000_000_000), '21000000.00000000')
   const read = (paymentMethodPaid: unknown) =>
-    readBtcpayMethod([{ paymentMethodId: 'BTC-LN', paymentMethodPaid }])?.receivedSats
+    readResponse(BtcpayMethod, [{ paymentMethodId: 'BTC-LN', paymentMethodPaid }])?.receivedSats
   t.equal(read('0.000021'), 2_100)
   t.equal(read('21000000'), 2_100_000_000_000_000)
   t.equal(read(0.000021), 2_100)
   t.equal(read('-1'), null)
-  t.equal(readBtcpayMethod([{ paymentMethodId: 'BTC-CHAIN' }]), null)
+  t.equal(readResponse(BtcpayMethod, [{ paymentMethodId: 'BTC-CHAIN' }]), null)
   t.end()
 })
 

@@ -1,8 +1,9 @@
+import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
-import { lnbitsMessage, readLnbitsPayment } from '../../../src/lightning/kinds/lnbits/answers.ts'
-import { readLnbitsKey } from '../../../src/lightning/kinds/lnbits/key.ts'
+import { lnbitsMessage, LnbitsPayment } from '../../../src/lightning/kinds/lnbits/responses.ts'
+import { readLnbitsKey } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
 import { LnbitsProvider } from '../../../src/lightning/kinds/lnbits/lnbits.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnbits } from '../../fakes/lnbits.ts'
@@ -123,7 +124,8 @@ t.test('an expired invoice is expired, and its times are UTC', async t => {
   clock.advance(600_000)
   t.match(await provider.lookUp(key, chargeId), { status: 'expired', settledAt: null })
   const updated = (text: unknown): number | null | undefined =>
-    readLnbitsPayment({ payment_hash: 'ab'.repeat(32), status: 'success', amount: 1, updated_at: text })?.updatedAt
+    readResponse(LnbitsPayment, { payment_hash: 'ab'.repeat(32), status: 'success', amount: 1, updated_at: text })
+      ?.updatedAt
   const at = Date.UTC(2026, 10, 22, 20, 0, 1)
   for (const text of ['2026-11-22T20:00:01', '2026-11-22 20:00:01', '2026-11-22T22:00:01+02:00', at / 1000])
     t.equal(updated(text), at, String(text))

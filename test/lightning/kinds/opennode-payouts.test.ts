@@ -1,9 +1,10 @@
+import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import t, { type Test as T } from 'tap'
 import { encodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { PayoutUncertain, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode.ts'
-import { readWithdrawal } from '../../../src/lightning/kinds/opennode/wire.ts'
+import { OpenNodeWithdrawal } from '../../../src/lightning/kinds/opennode/responses.ts'
 import type { PayoutRequest } from '../../../src/lightning/providers/provider.ts'
 import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
 import { errorLike } from '../../support/error-like.ts'
@@ -276,7 +277,7 @@ void t.test('looking up says nothing while the provider is away, and never null'
 })
 
 void t.test('every status of a withdrawal is read; one that nobody documented is under way', async t => {
-  const read = (fields: object) => readWithdrawal({ id: 'w', ...fields })?.payout
+  const read = (fields: object) => readResponse(OpenNodeWithdrawal, { id: 'w', ...fields })?.payout
   const expected = {
     pending: 'pending',
     unpaid: 'pending',
@@ -299,5 +300,5 @@ void t.test('every status of a withdrawal is read; one that nobody documented is
     processedAt: null,
     transactionHash: null
   })
-  for (const nothing of [null, 'text', {}, []]) t.equal(readWithdrawal(nothing), null)
+  for (const nothing of [null, 'text', {}, []]) t.equal(readResponse(OpenNodeWithdrawal, nothing), null)
 })

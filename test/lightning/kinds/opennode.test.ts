@@ -1,3 +1,4 @@
+import { readResponse } from '../../../src/engine/formats/response-schema.ts'
 import { createHmac } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -14,7 +15,7 @@ import {
   ProviderUnavailable
 } from '../../../src/lightning/provider-calls/errors.ts'
 import { OpenNodeProvider } from '../../../src/lightning/kinds/opennode/opennode.ts'
-import { readCharge } from '../../../src/lightning/kinds/opennode/wire.ts'
+import { OpenNodeCharge } from '../../../src/lightning/kinds/opennode/responses.ts'
 import { Refusal } from '../../fakes/opennode-account.ts'
 import { startFakeOpenNode, type Fault } from '../../fakes/opennode.ts'
 import { errorLike } from '../../support/error-like.ts'
@@ -232,25 +233,29 @@ void t.test('figures and times are read as numbers, texts and dates, and what sa
     address: 'bc1q',
     hosted_checkout_url: 'javascript:alert(1)'
   }
-  t.match(readCharge(charge), {
+  t.match(readResponse(OpenNodeCharge, charge), {
     invoice: null,
     onchainAddress: 'bc1q',
     checkoutUrl: null,
     state: { status: /^paid$/, receivedSats: 2_105, settledAt: 1_763_683_200_000 }
   })
   t.match(
-    readCharge({
+    readResponse(OpenNodeCharge, {
       ...charge,
       chain_invoice: null,
       transactions: [{ settled_at: '2025-11-21T00:00:00.000Z' }, { settled_at: '' }]
     })?.state,
     { settledAt: 1_763_683_200_000 }
   )
-  t.equal(readCharge({ ...charge, amount: -1 })?.state?.receivedSats, null)
-  t.equal(readCharge({ ...charge, status: 'underpaid', missing_amt: 9_999 })?.state?.receivedSats, null)
-  t.equal(readCharge({ ...charge, status: 'failed' })?.state?.status, 'expired')
-  t.equal(readCharge({ ...charge, status: 'brand new' })?.state, null)
-  for (const nothing of [null, 'text', [], {}, { id: 7 }, { id: '' }]) t.equal(readCharge(nothing), null)
+  t.equal(readResponse(OpenNodeCharge, { ...charge, amount: -1 })?.state?.receivedSats, null)
+  t.equal(
+    readResponse(OpenNodeCharge, { ...charge, status: 'underpaid', missing_amt: 9_999 })?.state?.receivedSats,
+    null
+  )
+  t.equal(readResponse(OpenNodeCharge, { ...charge, status: 'failed' })?.state?.status, 'expired')
+  t.equal(readResponse(OpenNodeCharge, { ...charge, status: 'brand new' })?.state, null)
+  for (const nothing of [null, 'text', [], {}, { id: 7 }, { id: '' }])
+    t.equal(readResponse(OpenNodeCharge, nothing), null)
 })
 
 void t.test('a charge of another account is not found, whoever asks', async t => {

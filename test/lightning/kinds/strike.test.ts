@@ -243,7 +243,7 @@ t.test('key, scopes and trouble are told apart', async t => {
     fake.fail(fault)
     await t.rejects(
       strike.lookUp(key, chargeId),
-      errorLike({ name: kind === 'size' ? 'AnswerTooLarge' : 'ProviderUnavailable', fault: kind }),
+      errorLike({ name: kind === 'size' ? 'OversizedResponse' : 'ProviderUnavailable', fault: kind }),
       fault
     )
   }

@@ -2,12 +2,12 @@ import t from 'tap'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { guarded } from '../../../src/lightning/provider-calls/breaker.ts'
 import {
+  NothingSent,
   PayoutUncertain,
   ProviderRefused,
   ProviderUnavailable,
   type ProviderFault
 } from '../../../src/lightning/provider-calls/errors.ts'
-import { NothingSent } from '../../../src/lightning/provider-calls/provider-call.ts'
 import type { ChargeState, Provider } from '../../../src/lightning/providers/provider.ts'
 import { errorLike } from '../../support/error-like.ts'
 import { ManualClock } from '../../support/manual-clock.ts'

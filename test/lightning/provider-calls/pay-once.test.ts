@@ -1,7 +1,11 @@
 import t from 'tap'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import {
+  NothingSent,
+  PayoutUncertain,
+  ProviderRefused,
+  ProviderUnavailable
+} from '../../../src/lightning/provider-calls/errors.ts'
 import { payOnce, type Sending, type SentPayment } from '../../../src/lightning/provider-calls/pay-once.ts'
-import { NothingSent } from '../../../src/lightning/provider-calls/provider-call.ts'
 import type { Payout } from '../../../src/lightning/providers/provider.ts'
 import { errorLike } from '../../support/error-like.ts'
 

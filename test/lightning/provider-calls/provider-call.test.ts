@@ -7,9 +7,8 @@ import t, { type Test as T } from 'tap'
 import { buildConnector } from 'undici'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { noBudget } from '../../../src/lightning/provider-calls/budgets.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import {
-  NothingSent,
   ProviderHttp,
   type ProviderCall,
   type ProviderHttpOptions
@@ -191,7 +190,12 @@ const judged: ReadonlyArray<[name: string, answer: Handler, call: ProviderCall, 
     { fault: 'server', message: 'The payment provider gave an answer that cannot be used.' }
   ],
   ['nothing where JSON was due', answer(200), get, { fault: 'server' }],
-  ['more than a mebibyte', answer(200, `"${'x'.repeat(1024 * 1024)}"`), get, { name: 'AnswerTooLarge', fault: 'size' }],
+  [
+    'more than a mebibyte',
+    answer(200, `"${'x'.repeat(1024 * 1024)}"`),
+    get,
+    { name: 'OversizedResponse', fault: 'size' }
+  ],
   [
     'what is no HTTP',
     request => {
@@ -218,14 +222,14 @@ for (const [name, how, call, error] of judged) {
 t.test("statuses that the caller reads are answers, with the provider's words", async t => {
   const made = await rig(t)
   made.answer = answer(404, `{"message":"no ${CANARY}"}`)
-  t.same(await made.call({ ...get, answers: [404] }), {
+  t.same(await made.call({ ...get, accepts: [404] }), {
     status: 404,
     body: { message: `no ${CANARY}` },
     said: 'no [redacted]',
     location: null
   })
   made.answer = answer(404, '<html>')
-  t.same(await made.call({ ...get, answers: [404] }), { status: 404, body: null, said: null, location: null })
+  t.same(await made.call({ ...get, accepts: [404] }), { status: 404, body: null, said: null, location: null })
   made.answer = answer(204)
   t.same(await made.call({ method: 'DELETE', path: '/thing' }), { status: 204, body: null, said: null, location: null })
 })
@@ -468,9 +472,9 @@ t.test('a kind may say what an error answer of its own means, before the status 
           : null
   })
   made.answer = answer(404, '{"message":"no such wallet"}')
-  await t.rejects(made.call({ ...get, answers: [404] }), errorLike({ reason: 'key' }), 'even of a status that is read')
+  await t.rejects(made.call({ ...get, accepts: [404] }), errorLike({ reason: 'key' }), 'even of a status that is read')
   made.answer = answer(404, '{"message":"no such thing"}')
-  t.match(await made.call({ ...get, answers: [404] }), { status: 404, said: 'no such thing' })
+  t.match(await made.call({ ...get, accepts: [404] }), { status: 404, said: 'no such thing' })
   made.answer = answer(401, '{}')
   await t.rejects(made.call({ ...get, scope: 'pay' }), errorLike({ reason: 'scope', scope: 'pay' }))
   await t.rejects(made.call(), errorLike({ reason: 'key' }))

@@ -8,7 +8,7 @@ import type { ProviderSlot } from '../../../src/lightning/providers/account.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
 import { LndProvider } from '../../../src/lightning/kinds/lnd/lnd.ts'
-import { AnswerTooLarge } from '../../../src/lightning/provider-calls/provider-call.ts'
+import { OversizedResponse } from '../../../src/lightning/provider-calls/provider-call.ts'
 import { AddressGuard } from '../../../src/engine/upstream/guard.ts'
 import { startFakeLnd, type FakeLnd } from '../../fakes/lnd.ts'
 import { only, polling as pollingOf } from '../../lightning/providers/declared.ts'
@@ -515,7 +515,7 @@ void t.test('a list that is larger than what is read is followed by look-ups at 
   const acme = await made.merchant({ primaryApiKey: new Secret('acme') })
   const several = await Promise.all(Array.from({ length: 8 }, () => made.pay(acme)))
   for (const { chargeId } of several) primary.states.set(chargeId, paid(clock.now()))
-  primary.fault = new AnswerTooLarge('too large', 5, undefined, 'size')
+  primary.fault = new OversizedResponse('too large', 5, undefined, 'size')
   primary.lookUp = async (_key, chargeId) => primary.states.get(chargeId) ?? null
   await run(poller())
   for (let minutes = 0; minutes < 2; minutes++) await minute(poller())

@@ -1,15 +1,17 @@
-import { createHmac } from 'node:crypto'
+import { Type } from 'typebox'
+import { orNull, part, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
-import { ProviderNotificationError } from '../../provider-calls/errors.ts'
-import { jsonHash, jsonMembers, jsonText, type JsonMembers } from '../../provider-calls/json-members.ts'
+import { headerKeyFault } from '../../provider-calls/address-key.ts'
+import { NO_LIMIT } from '../../provider-calls/budgets.ts'
+import { unusableResponse } from '../../provider-calls/errors.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { readNotificationJson } from '../../provider-calls/notification-json.ts'
+import { hasToken, parseNotification, receiverToken, requireSubject } from '../../provider-calls/notifications.ts'
 import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type { CallProvider } from '../../provider-calls/provider-call.ts'
+import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import type {
   Capabilities,
   Charge,
@@ -23,10 +25,28 @@ import type {
   SettledSince
 } from '../../providers/provider.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
-import { readBlinkInvoice, readBlinkPage, readBlinkPayment, readBlinkState, readScopes, readWallet } from './answers.ts'
-import { BlinkCalls, type BlinkCall, type BlinkOptions } from './calls.ts'
+import type { ProviderKind } from '../kind.ts'
+import {
+  askBlink,
+  BLINK_LIVE,
+  BlinkCalls,
+  blinkRefusal,
+  mutationRefusal,
+  payloadOf,
+  type BlinkCall,
+  type BlinkOperation,
+  type BlinkOptions,
+  type BlinkResult
+} from './calls.ts'
 import { CHARGE, CREATE, PAY, PAY_AMOUNT, PAYMENTS, KEY_SCOPES, ADD_ENDPOINT, TRANSACTIONS } from './documents.ts'
-import { askBlink, mutationOf, payloadOf, blinkRefusal, type BlinkOperation } from './graphql.ts'
+import {
+  BlinkData,
+  BlinkInvoice,
+  readBlinkPage,
+  readBlinkPayment,
+  readBlinkState,
+  type BlinkWallet
+} from './responses.ts'
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
@@ -45,6 +65,11 @@ const PAGE = 100
 const MAX_PAGES = 5
 /** Codes of what Blink finds before it sends anything. */
 const BEFORE_SENDING = /^(INSUFFICIENT_BALANCE|CANT_PAY_SELF|INVOICE_DECODE_ERROR|INVALID_INPUT|ROUTE_FINDING_ERROR)$/
+
+const BlinkEvent = Type.Object({
+  eventType: orNull(Text),
+  transaction: part({ initiationVia: part({ paymentHash: orNull(Hash) }) })
+})
 
 /** Where a listing was left. */
 interface Place {
@@ -74,10 +99,10 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
     return await this.calls.within(key, async (call, walletId) => {
-      const answer = await askBlink(call, CHARGE, { walletId, paymentHash: chargeId })
-      if (answer.errors.some(({ code }) => /NOT_FOUND/.test(code))) return null
-      const state = readBlinkState(walletOf(answer), this.#clock.now())
-      if (state === null) throw unusableAnswer('an invoice without a status')
+      const response = await askBlink(call, CHARGE, { walletId, paymentHash: chargeId })
+      if (response.errors.some(({ code }) => /NOT_FOUND/.test(code))) return null
+      const state = readBlinkState(walletOf(response), this.#clock.now())
+      if (state === null) throw unusableResponse('an invoice without a status')
       return state
     })
   }
@@ -92,7 +117,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
       let after = place?.after ?? null
       for (let count = 0; count < MAX_PAGES; count++) {
         const page = readBlinkPage(walletOf(await askBlink(call, TRANSACTIONS, { walletId, first: PAGE, after })))
-        if (page === null) throw unusableAnswer('no list of transactions')
+        if (page === null) throw unusableResponse('no list of transactions')
         charges.push(...page.charges)
         const isOlder = page.oldest !== null && page.oldest < since
         if (page.next === null || isOlder) return { charges, reach: 'whole', asOf, position: null }
@@ -110,25 +135,18 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
     secret: Secret<string>
   ): Promise<{ readonly subscriptionId: string }> {
     return await this.calls.within(key, async call => {
-      const input = { url: `${url}${url.includes('?') ? '&' : '?'}token=${tokenOf(secret)}` }
-      const id = jsonText(
-        payloadOf(await askBlink(call, ADD_ENDPOINT, { input }), 'callbackEndpointAdd', ADD_ENDPOINT)['id']
-      )
-      if (id === null) throw unusableAnswer('an endpoint without an id')
-      return { subscriptionId: id }
+      const input = { url: `${url}${url.includes('?') ? '&' : '?'}token=${receiverToken(secret)}` }
+      const payload = payloadOf(await askBlink(call, ADD_ENDPOINT, { input }), 'callbackEndpointAdd', ADD_ENDPOINT)
+      return { subscriptionId: requireResponse(Type.Object({ id: Text }), payload).id }
     })
   }
 
   /** Only what was received is read, over Lightning or from another account of Blink's. */
   readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification | null {
-    const event = readNotificationJson(body)
-    if (!/^receive\.(lightning|intraledger)$/.test(jsonText(event['eventType']) ?? '')) return null
-    const chargeId = jsonHash(jsonMembers(jsonMembers(event['transaction'])?.['initiationVia'])?.['paymentHash'])
-    if (chargeId === null) throw new ProviderNotificationError('The event does not say which payment it is about.')
-    return {
-      chargeId,
-      verify: secret => equalBytes(Buffer.from(token ?? ''), Buffer.from(tokenOf(secret)))
-    }
+    const { eventType, transaction } = parseNotification(BlinkEvent, body)
+    if (!/^receive\.(lightning|intraledger)$/.test(eventType ?? '')) return null
+    const chargeId = requireSubject(transaction?.initiationVia?.paymentHash ?? null, 'payment')
+    return { chargeId, verify: secret => hasToken(token, secret) }
   }
 
   protected async makeCharge(request: ChargeRequest, call: CallProvider, walletId: string): Promise<Charge> {
@@ -138,8 +156,10 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
   /** Makes an invoice and reads the scopes. */
   protected async tryKey(call: CallProvider, walletId: string): Promise<KeyVerdict> {
     const { network } = await newInvoice(call, walletId, KEY_CHECK)
-    const pays = readScopes((await askBlink(call, KEY_SCOPES)).data).includes(PAY.scope)
-    return goodKey('Blink', network, pays ? null : `the scope ${PAY.scope}`)
+    const pays = readResponse(BlinkData, (await askBlink(call, KEY_SCOPES)).data)?.authorization?.scopes.includes(
+      PAY.scope
+    )
+    return goodKey('Blink', network, pays === true ? null : `the scope ${PAY.scope}`)
   }
 
   protected async findPayment(invoice: string, call: CallProvider, walletId: string): Promise<SentPayment | null> {
@@ -157,7 +177,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
       ? [PAY_AMOUNT, 'lnNoAmountInvoicePaymentSend']
       : [PAY, 'lnInvoicePaymentSend']
     const input = { walletId, paymentRequest: invoice, ...(isAmountless ? { amount: amountSats } : {}) }
-    const { refused } = mutationOf(await askBlink(call, operation, { input }), field, operation.scope)
+    const refused = mutationRefusal(await askBlink(call, operation, { input }), field, operation.scope)
     if (refused !== null)
       return {
         outcome: 'refused',
@@ -165,7 +185,7 @@ export class BlinkProvider extends PayingProvider<BlinkCall> implements Provider
         isBefore: BEFORE_SENDING.test(refused.code)
       }
     // Whatever it says, its fee and time stand with the transaction.
-    return { outcome: 'unclear', cause: unusableAnswer('a payment that is not in the list yet') }
+    return { outcome: 'unclear', cause: unusableResponse('a payment that is not in the list yet') }
   }
 }
 
@@ -180,19 +200,38 @@ async function newInvoice(
     memo: shortDescription(description),
     expiresIn: Math.min(Math.max(1, Math.ceil(expirySeconds / 60)), MOST_MINUTES)
   }
-  const made = readBlinkInvoice(payloadOf(await askBlink(call, CREATE, { input }), 'lnInvoiceCreate', CREATE))
-  if (made === null) throw unusableAnswer('no invoice in the answer')
-  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+  const payload = payloadOf(await askBlink(call, CREATE, { input }), 'lnInvoiceCreate', CREATE)
+  const { invoice } = requireResponse(BlinkInvoice, payload)
+  return lightningCharge(invoice.paymentRequest, invoice.paymentHash, amountSats)
 }
 
 /** The wallet in an answer. @throws ProviderRefused with Blink's reason, ProviderUnavailable where it gives none */
-function walletOf({ data, errors: [error] }: Awaited<ReturnType<typeof askBlink>>): JsonMembers {
-  const wallet = readWallet(data)
-  if (wallet !== null) return wallet
-  throw error === undefined ? unusableAnswer('no wallet') : blinkRefusal(error)
+function walletOf({ data, errors: [error] }: BlinkResult): BlinkWallet {
+  const wallet = readResponse(BlinkData, data)?.me?.defaultAccount?.walletById
+  if (wallet !== null && wallet !== undefined) return wallet
+  throw error === undefined ? unusableResponse('no wallet') : blinkRefusal(error)
 }
 
-/** What the address of our receiver holds. */
-function tokenOf(secret: Secret<string>): string {
-  return createHmac('sha256', secret.reveal()).update('boltgate notifications').digest('base64url').slice(0, 22)
+/** Blink, a custodial wallet. It makes 60 invoices a minute for an account, and blocks it for five minutes after more. */
+export const blink: ProviderKind = {
+  name: 'blink',
+  isSandbox: false,
+  calls: {
+    address: BLINK_LIVE,
+    counted: 'key',
+    limits: (url, perMinute) => {
+      if (perMinute !== null) return { ofAddress: {}, ofAccount: { burst: perMinute, perMinute } }
+      const isTheirs = url === null || /(^|\.)blink\.sv$/.test(new URL(url).hostname)
+      // Together no more than 55 in any minute.
+      return { ofAddress: {}, ofAccount: isTheirs ? { burst: 15, perMinute: 40 } : NO_LIMIT }
+    },
+    polling: () => ({ perMinute: 12, isShared: false, costs: { list: 1, lookUp: 1 } })
+  },
+  scopes: [
+    { scope: 'READ', purpose: 'See whether invoices were paid' },
+    { scope: 'RECEIVE', purpose: 'Make invoices' },
+    { scope: 'WRITE', purpose: 'Refunds, and to be told at once that one was paid' }
+  ],
+  keyFault: headerKeyFault,
+  open: options => new BlinkProvider(options)
 }

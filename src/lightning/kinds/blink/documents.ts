@@ -1,4 +1,4 @@
-import type { BlinkOperation } from './graphql.ts'
+import type { BlinkOperation } from './calls.ts'
 
 /** What Blink is asked, each document under its own name. */
 

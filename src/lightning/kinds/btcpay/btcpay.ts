@@ -1,13 +1,12 @@
-import { createHmac } from 'node:crypto'
+import { Type } from 'typebox'
+import { orNull, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import { decodeInvoice, InvoiceError, shortDescription } from '../../codecs/bolt11.ts'
-import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
-import { jsonText } from '../../provider-calls/json-members.ts'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge } from '../../provider-calls/lightning-charge.ts'
-import { readNotificationJson } from '../../provider-calls/notification-json.ts'
+import { btcOf, lightningCharge } from '../../provider-calls/lightning-charge.ts'
+import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
 import {
   payable,
   secondsToPay,
@@ -15,7 +14,7 @@ import {
   type Sending,
   type SentPayment
 } from '../../provider-calls/pay-once.ts'
-import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../../provider-calls/provider-call.ts'
+import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -29,21 +28,19 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
-  btcOf,
-  BTCPAY_ID,
-  btcpayCode,
-  btcpayId,
+  btcpayError,
+  BtcpayId,
+  BtcpayInvoice,
   btcpayMessage,
-  LIGHTNING,
-  missingPermission,
-  readBtcpayInvoice,
-  readBtcpayMethod,
-  readBtcpayPage,
-  readBtcpayPayment,
-  type BtcpayMethod
-} from './answers.ts'
+  BtcpayMethod,
+  BtcpayObject,
+  BtcpayPage,
+  BtcpayPayment,
+  LIGHTNING
+} from './responses.ts'
 import { readBtcpayKey, type BtcpayKey } from './key.ts'
 
 const capabilities: Capabilities = Object.freeze({
@@ -69,8 +66,9 @@ const calls: KeyedKind<BtcpayKey> = {
   authorize: key => ({ authorization: `token ${key}` }),
   messageOf: btcpayMessage,
   meaningOf: ({ status, body }, scope) => {
-    const permission = status === 403 ? (missingPermission(body) ?? scope) : null
-    return permission === null || btcpayCode(body) === null
+    const { missingPermission, code } = btcpayError(body)
+    const permission = status === 403 ? (missingPermission ?? scope) : null
+    return permission === null || code === null
       ? null
       : new ProviderRefused('scope', `The BTCPay key lacks the permission ${permission}.`, permission)
   },
@@ -85,6 +83,8 @@ const PAGE = 100
 const MAX_PAGES = 5
 /** What a store tells us of. */
 const EVENTS = ['InvoiceSettled']
+
+const BtcpayEvent = Type.Object({ type: orNull(Text), invoiceId: orNull(BtcpayId) })
 
 /** Where a listing was left, which goes on over the same invoices. */
 interface Place {
@@ -113,14 +113,13 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    if (!BTCPAY_ID.test(chargeId)) return null
+    if (readResponse(BtcpayId, chargeId) === null) return null
     return await this.calls.within(key, async (call, server) => {
       const path = `${storePath(server)}/invoices/${chargeId}`
-      const answer = await call({ method: 'GET', path, scope: SCOPES.view, answers: [404] })
-      if (isUnknown(answer, 'invoice-not-found')) return null
-      const invoice = readBtcpayInvoice(answer.body)
-      if (invoice === null || invoice.id !== chargeId) throw unusableAnswer('an invoice without id or status')
-      const { status } = invoice
+      const response = await call({ method: 'GET', path, scope: SCOPES.view, accepts: [404] })
+      if (isUnknown(response, 'invoice-not-found')) return null
+      const { id, status } = requireResponse(BtcpayInvoice, response.body)
+      if (id !== chargeId) throw unusableResponse('another invoice')
       if (status === 'unpaid' || status === 'expired') return { status, receivedSats: 0, settledAt: null }
       const { receivedSats, paidAt } = await methodOf(call, server, chargeId)
       // One that its owner has marked as paid has no payments.
@@ -139,16 +138,15 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
       const charges: SettledCharge[] = []
       for (let skip = first; skip < first + MAX_PAGES * PAGE; skip += PAGE) {
         const query = `status=Settled&startDate=${from}&endDate=${until}&skip=${skip}&take=${PAGE}`
-        const answer = await call({
+        const response = await call({
           method: 'GET',
           path: `${storePath(server)}/invoices?${query}`,
           scope: SCOPES.view
         })
-        const page = readBtcpayPage(answer.body)
-        if (page === null) throw unusableAnswer('no list of invoices')
+        const page = requireResponse(BtcpayPage, response.body)
         // When it was paid stands with the invoice alone.
-        for (const { id, status } of page.invoices) if (status === 'paid') charges.push({ chargeId: id, state: null })
-        if (page.count < PAGE) return { charges, reach: 'whole', asOf, position: null }
+        for (const invoice of page) if (invoice?.status === 'paid') charges.push({ chargeId: invoice.id, state: null })
+        if (page.length < PAGE) return { charges, reach: 'whole', asOf, position: null }
       }
       const next: Place = { asOf, skip: first + MAX_PAGES * PAGE }
       return { charges, reach: 'more', asOf, position: JSON.stringify(next) }
@@ -161,7 +159,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     secret: Secret<string>
   ): Promise<{ readonly subscriptionId: string }> {
     return await this.calls.within(key, async (call, server) => {
-      const answer = await call({
+      const response = await call({
         method: 'POST',
         path: `${storePath(server)}/webhooks`,
         body: {
@@ -173,27 +171,16 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         },
         scope: SCOPES.webhooks
       })
-      const id = btcpayId(answer.body)
-      if (id === null) throw unusableAnswer('a webhook without an id')
-      return { subscriptionId: id }
+      return { subscriptionId: requireResponse(BtcpayObject, response.body).id }
     })
   }
 
   /** Signed with HMAC-SHA256 over the bytes, by the secret that the webhook was registered with. */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const event = readNotificationJson(body)
-    const type = jsonText(event['type'])
+    const { type, invoiceId } = parseNotification(BtcpayEvent, body)
     if (type === null || !EVENTS.includes(type)) return null
-    const chargeId = jsonText(event['invoiceId'])
-    if (chargeId === null || !BTCPAY_ID.test(chargeId))
-      throw new ProviderNotificationError('The event does not say which invoice it is about.')
-    const [, signature] = /^sha256=([0-9a-f]{64})$/i.exec(headers.get('btcpay-sig')?.trim() ?? '') ?? []
-    return {
-      chargeId,
-      verify: secret =>
-        signature !== undefined &&
-        equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
-    }
+    const [, signature = ''] = /^sha256=([0-9a-f]{64})$/i.exec(headers.get('btcpay-sig')?.trim() ?? '') ?? []
+    return { chargeId: requireSubject(invoiceId, 'invoice'), verify: secret => isSigned(body, signature, secret) }
   }
 
   protected async makeCharge(request: ChargeRequest, call: CallProvider, server: BtcpayKey): Promise<Charge> {
@@ -208,7 +195,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     )
     const path = `${storePath(server)}/lightning/BTC/payments/${'0'.repeat(64)}`
     const pays = await isAllowed(async () => {
-      isUnknown(await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] }), 'payment-not-found')
+      isUnknown(await call({ method: 'GET', path, scope: SCOPES.pay, accepts: [404] }), 'payment-not-found')
     })
     return goodKey(
       'BTCPay',
@@ -223,10 +210,10 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
   protected async findPayment(invoice: string, call: CallProvider, server: BtcpayKey): Promise<SentPayment | null> {
     const { paymentHash } = payable(invoice)
     const path = `${storePath(server)}/lightning/BTC/payments/${paymentHash}`
-    const answer = await call({ method: 'GET', path, scope: SCOPES.pay, answers: [404] })
-    if (isUnknown(answer, 'payment-not-found')) return null
-    const payment = readBtcpayPayment(answer.body, paymentHash)
-    if (payment === null) throw unusableAnswer('a payment without hash or status')
+    const response = await call({ method: 'GET', path, scope: SCOPES.pay, accepts: [404] })
+    if (isUnknown(response, 'payment-not-found')) return null
+    const payment = requireResponse(BtcpayPayment, response.body)
+    if (payment.payout.payoutId !== paymentHash) throw unusableResponse('a payment of another hash')
     return payment
   }
 
@@ -238,7 +225,7 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
     // Its node would take 0 for no limit at all.
     if (feeLimitSats === 0) throw new ProviderRefused('request', 'BTCPay cannot be asked to pay without a routing fee.')
     const { paymentHash, isAmountless } = payable(invoice)
-    const answer = await call({
+    const response = await call({
       method: 'POST',
       path: `${storePath(server)}/lightning/BTC/invoices/pay`,
       body: {
@@ -249,20 +236,20 @@ export class BtcpayProvider extends PayingProvider<KeyedCall<BtcpayKey>> impleme
         sendTimeout: secondsToPay(this.#options.timeout)
       },
       scope: SCOPES.pay,
-      answers: [400, 404, 422]
+      accepts: [400, 404, 422]
     })
-    if (answer.status >= 400) {
+    if (response.status >= 400) {
       // Something in front of it may answer so too.
-      if (answer.said === null) return { outcome: 'unclear', cause: unusableAnswer(`status ${answer.status}`) }
+      if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
       return {
         outcome: 'refused',
-        message: `BTCPay did not pay: ${answer.said}`,
-        isBefore: answer.status !== 400 || btcpayCode(answer.body) === 'could-not-find-route'
+        message: `BTCPay did not pay: ${response.said}`,
+        isBefore: response.status !== 400 || btcpayError(response.body).code === 'could-not-find-route'
       }
     }
-    const payment = readBtcpayPayment(answer.body, paymentHash)
-    return payment === null || payment.payout.status === 'failed'
-      ? { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
+    const payment = readResponse(BtcpayPayment, response.body)
+    return payment?.payout.payoutId !== paymentHash || payment.payout.status === 'failed'
+      ? { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
       : { outcome: 'sent', payment }
   }
 }
@@ -276,7 +263,7 @@ async function newInvoice(
   server: BtcpayKey,
   { amountSats, description, expirySeconds, order }: ChargeRequest
 ): Promise<Charge> {
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: `${storePath(server)}/invoices`,
     body: {
@@ -294,15 +281,14 @@ async function newInvoice(
     scope: SCOPES.create,
     cost: 2
   })
-  const made = readBtcpayInvoice(answer.body)
-  if (made === null) throw unusableAnswer('no invoice in the answer')
+  const made = requireResponse(BtcpayInvoice, response.body)
   const { invoice } = await methodOf(call, server, made.id, 0)
   if (invoice === null)
     throw new ProviderRefused(
       'request',
       'The BTCPay store gives no Lightning invoice; its Lightning node is away, or the store has none.'
     )
-  const charge = lightningCharge(invoice, hashOf(invoice), amountSats)
+  const charge = lightningCharge(invoice, null, amountSats)
   return { ...charge, chargeId: made.id, checkoutUrl: made.checkoutUrl }
 }
 
@@ -320,29 +306,18 @@ function orderFields(order: ChargeOrder | undefined): Readonly<Record<string, un
 
 async function methodOf(call: CallProvider, server: BtcpayKey, id: string, cost = 1): Promise<BtcpayMethod> {
   const path = `${storePath(server)}/invoices/${id}/payment-methods`
-  const method = readBtcpayMethod((await call({ method: 'GET', path, scope: SCOPES.view, cost })).body)
-  if (method === null) throw unusableAnswer('an invoice without Lightning')
-  return method
-}
-
-function hashOf(invoice: string): string {
-  try {
-    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
-  } catch (error) {
-    if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
-    throw error
-  }
+  return requireResponse(BtcpayMethod, (await call({ method: 'GET', path, scope: SCOPES.view, cost })).body)
 }
 
 /**
  * Whether BTCPay itself says that it knows no such thing.
  * @throws ProviderRefused where it knows no such store or its Lightning; ProviderUnavailable for another 404
  */
-function isUnknown({ status, body, said }: ProviderAnswer, code: string): boolean {
+function isUnknown({ status, body, said }: ProviderResponse, code: string): boolean {
   if (status !== 404) return false
-  const found = btcpayCode(body)
+  const found = btcpayError(body).code
   if (found === code) return true
-  if (found === null) throw unusableAnswer('status 404 of something else')
+  if (found === null) throw unusableResponse('status 404 of something else')
   throw new ProviderRefused('request', `BTCPay refused the request: ${said ?? found}`)
 }
 

@@ -1,7 +1,7 @@
 import { shortDescription } from '../../codecs/bolt11.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
@@ -12,7 +12,7 @@ import {
   type Sending,
   type SentPayment
 } from '../../provider-calls/pay-once.ts'
-import { NothingSent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import type { CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -24,17 +24,17 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
-  clnInvoices,
+  ClnInfo,
+  ClnInvoice,
+  ClnInvoices,
+  ClnInvoiceState,
   readClnFault,
-  readClnInvoice,
-  readClnInvoiceState,
-  readClnNetwork,
   readClnPaid,
-  readClnPays,
-  type ClnInvoice
-} from './answers.ts'
+  readClnPays
+} from './responses.ts'
 import { readClnKey, type ClnKey } from './key.ts'
 import { followPaid, NO_COUNT, paidAfter, paidAtNode } from './news.ts'
 import { CLN_CODES, rpc, runeFault } from './rpc.ts'
@@ -97,8 +97,8 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     return await this.calls.within(key, async call => {
       const [found] = await invoicesOf(call, { payment_hash: chargeId })
       if (found === undefined) return null
-      const invoice = readClnInvoiceState(found)
-      if (invoice === null || invoice.paymentHash !== chargeId) throw unusableAnswer('an invoice without hash or state')
+      const invoice = requireResponse(ClnInvoiceState, found)
+      if (invoice.paymentHash !== chargeId) throw unusableResponse('an invoice of another hash')
       return invoice.state
     })
   }
@@ -125,8 +125,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
 
   /** Tries each method that receiving needs; then whether it may pay. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const named = readClnNetwork((await rpc(call, 'getinfo', {})).body)
-    if (named === null) throw unusableAnswer('no info of a node')
+    const info = requireResponse(ClnInfo, (await rpc(call, 'getinfo', {})).body)
     const { invoice, paymentHash, warnings } = await newInvoice(call, KEY_CHECK)
     const { network } = lightningCharge(invoice, paymentHash, KEY_CHECK.amountSats)
     await invoicesOf(call, { payment_hash: paymentHash })
@@ -134,7 +133,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
     const missing = await missingForRefunds(call, paymentHash)
     return goodKey(
       'The node',
-      agreedNetwork(named, network),
+      agreedNetwork(info.network, network),
       missing === null ? null : `a rune with ${missing}`,
       warnings.length === 0 ? [] : [`The node warns: ${shortDescription(warnings.join(' '), MAX_WARNING)}`]
     )
@@ -143,7 +142,7 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
   protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
     const { paymentHash } = payable(invoice)
     const payment = readClnPays((await rpc(call, 'listpays', { payment_hash: paymentHash })).body, paymentHash)
-    if (payment === undefined) throw unusableAnswer('no list of payments')
+    if (payment === undefined) throw unusableResponse('no list of payments')
     return payment
   }
 
@@ -161,23 +160,24 @@ export class ClnProvider extends PayingProvider<KeyedCall<ClnKey>> implements Pr
         path: `/v1/${method}`,
         body: { [name]: invoice, ...terms },
         scope: `method=${method}`,
-        answers: [404, 500]
+        accepts: [404, 500]
       })
-    let answer = await pay('xpay', 'invstring')
+    let response = await pay('xpay', 'invstring')
     // A node before 24.11.
-    if (answer.status === 404 && readClnFault(answer.body)?.code === CLN_CODES.noMethod)
-      answer = await pay('pay', 'bolt11')
-    if (answer.status < 400) {
-      const payment = readClnPaid(answer.body, paymentHash, this.#options.clock.now())
+    if (response.status === 404 && readClnFault(response.body)?.code === CLN_CODES.noMethod)
+      response = await pay('pay', 'bolt11')
+    if (response.status < 400) {
+      const payment = readClnPaid(response.body, paymentHash, this.#options.clock.now())
       return payment === null
-        ? { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
+        ? { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
         : { outcome: 'sent', payment }
     }
-    const fault = readClnFault(answer.body)
-    if (fault === null) return { outcome: 'unclear', cause: unusableAnswer(`status ${answer.status} without an error`) }
+    const fault = readClnFault(response.body)
+    if (fault === null)
+      return { outcome: 'unclear', cause: unusableResponse(`status ${response.status} without an error`) }
     return {
       outcome: 'refused',
-      message: `The node did not pay: ${answer.said ?? String(fault.code)}`,
+      message: `The node did not pay: ${response.said ?? String(fault.code)}`,
       isBefore: BEFORE_SENDING.has(fault.code)
     }
   }
@@ -209,18 +209,14 @@ async function newInvoice(
     if (found === undefined) throw error
     body = found
   }
-  const made = readClnInvoice(body)
-  if (made === null) throw unusableAnswer('no invoice in the answer')
-  return made
+  return requireResponse(ClnInvoice, body)
 }
 
 async function invoicesOf(
   call: CallProvider,
   by: { readonly label: string } | { readonly payment_hash: string }
 ): Promise<readonly unknown[]> {
-  const invoices = clnInvoices((await rpc(call, 'listinvoices', { ...by })).body)
-  if (invoices === null) throw unusableAnswer('no list of invoices')
-  return invoices
+  return requireResponse(ClnInvoices, (await rpc(call, 'listinvoices', { ...by })).body).invoices
 }
 
 /** What the rune lacks to pay; null where nothing. Called without parameters a method that may be called refuses them. */

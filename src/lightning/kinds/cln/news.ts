@@ -1,7 +1,9 @@
 import type { Clock } from '../../../platform/system/clock.ts'
-import { unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { unusableResponse } from '../../provider-calls/errors.ts'
+import type { CallProvider } from '../../provider-calls/provider-call.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import type { SettledCharge, SettledList } from '../../providers/provider.ts'
-import { readClnInvoiceState, type ClnInvoiceState } from './answers.ts'
+import { ClnInvoiceState } from './responses.ts'
 import { CLN_CODES, rpc } from './rpc.ts'
 
 /**
@@ -102,7 +104,7 @@ export async function followPaid(
     const begun = clock.monotonic()
     const paid = await paidAfter(call, after, WAIT)
     // A node that holds no call open would be asked without a pause.
-    if (paid === null && clock.monotonic() - begun < (WAIT * 1000) / 2) throw unusableAnswer('no wait for a payment')
+    if (paid === null && clock.monotonic() - begun < (WAIT * 1000) / 2) throw unusableResponse('no wait for a payment')
     if (paid === null) continue
     after = paid.payIndex
     given(paid)
@@ -112,11 +114,11 @@ export async function followPaid(
 /** The first invoice paid after a count, for which the node waits so long; null where there is none. */
 export async function paidAfter(call: CallProvider, after: number, seconds: number): Promise<ClnInvoiceState | null> {
   const parameters = { lastpay_index: after, timeout: seconds }
-  const answer = await rpc(call, 'waitanyinvoice', parameters, [CLN_CODES.nothingPaid])
-  if (answer.status >= 400) return null
-  const paid = readClnInvoiceState(answer.body)
-  if (paid === null || paid.state.status !== 'paid' || (after !== NO_COUNT && paid.payIndex <= after))
-    throw unusableAnswer('no invoice that was paid later')
+  const response = await rpc(call, 'waitanyinvoice', parameters, [CLN_CODES.nothingPaid])
+  if (response.status >= 400) return null
+  const paid = requireResponse(ClnInvoiceState, response.body)
+  if (paid.state.status !== 'paid' || (after !== NO_COUNT && paid.payIndex <= after))
+    throw unusableResponse('no invoice that was paid later')
   return paid
 }
 

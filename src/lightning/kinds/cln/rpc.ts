@@ -1,6 +1,6 @@
 import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import type { CallProvider, ProviderAnswer } from '../../provider-calls/provider-call.ts'
-import { readClnFault } from './answers.ts'
+import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
+import { readClnFault } from './responses.ts'
 
 /** Codes of the RPC and of runes. */
 export const CLN_CODES = Object.freeze({
@@ -25,30 +25,30 @@ export async function rpc(
   method: string,
   parameters: Readonly<Record<string, string | number>>,
   codes: readonly number[] = []
-): Promise<ProviderAnswer> {
-  const answer = await call({
+): Promise<ProviderResponse> {
+  const response = await call({
     method: 'POST',
     path: `/v1/${method}`,
     body: parameters,
     scope: `method=${method}`,
-    ...(codes.length === 0 ? {} : { answers: [404, 500] })
+    ...(codes.length === 0 ? {} : { accepts: [404, 500] })
   })
-  if (answer.status < 400) return answer
-  const fault = readClnFault(answer.body)
-  if (fault !== null && codes.includes(fault.code)) return answer
+  if (response.status < 400) return response
+  const fault = readClnFault(response.body)
+  if (fault !== null && codes.includes(fault.code)) return response
   if (fault === null)
     throw new ProviderUnavailable(
       'The Core Lightning node cannot do its work at the moment.',
       5,
-      new Error(`status ${answer.status}`),
+      new Error(`status ${response.status}`),
       'server'
     )
-  throw new ProviderRefused('request', `The node refused the request: ${answer.said ?? String(fault.code)}`)
+  throw new ProviderRefused('request', `The node refused the request: ${response.said ?? String(fault.code)}`)
 }
 
 /** What an error of the rune means; null for every other. A rune whose own rate is used up is answered with the same code. */
 export function runeFault(
-  { status, body }: ProviderAnswer,
+  { status, body }: ProviderResponse,
   scope: string | null
 ): ProviderRefused | ProviderUnavailable | null {
   if (status !== 401 && status !== 403) return null

@@ -1,17 +1,28 @@
-import { createHmac } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { Type } from 'typebox'
+import { fitting, orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
-import { AddressKeyError } from '../../provider-calls/address-key.ts'
-import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
-import { jsonHash } from '../../provider-calls/json-members.ts'
-import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import {
+  AddressKeyError,
+  addressKeyFault,
+  addressKeyHost,
+  readAddressKey,
+  type AddressKeyForm
+} from '../../provider-calls/address-key.ts'
+import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  KeyedCalls,
+  type KeyedCall,
+  type KeyedKind,
+  type KeyedOptions,
+  type KeyedServer
+} from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { readNotificationJson } from '../../provider-calls/notification-json.ts'
+import { hasToken, parseNotification, receiverToken, requireSubject } from '../../provider-calls/notifications.ts'
 import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../../provider-calls/provider-call.ts'
+import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -25,18 +36,18 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { Hash, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
   lnbitsMessage,
   lnbitsPayout,
   lnbitsState,
-  readLnbitsLookUp,
-  readLnbitsPage,
-  readLnbitsPayment,
-  readLnbitsWallet,
-  type LnbitsPayment
-} from './answers.ts'
-import { readLnbitsKey, type LnbitsKey } from './key.ts'
+  LnbitsLookUp,
+  LnbitsPage,
+  LnbitsPayment,
+  LnbitsWallet
+} from './responses.ts'
+import type { ProviderKind } from '../kind.ts'
 
 /** What the kind needs. */
 export interface LnbitsOptions extends KeyedOptions {
@@ -141,12 +152,12 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
           `limit=${PAGE}&offset=${offset}&sortby=updated_at&direction=desc&status=success&amount%5Bgt%5D=0`
         )
         // A filter that a version does not know is left out by it without a word.
-        const settled = page.payments.filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
+        const settled = fitting(page).filter(({ amountMsat, status }) => amountMsat > 0 && status === 'success')
         for (const payment of settled)
           if ((payment.updatedAt ?? Infinity) >= since)
             charges.push({ chargeId: payment.paymentHash, state: lnbitsState(payment) })
-        const isOlder = page.payments.some(({ updatedAt }) => updatedAt !== null && updatedAt < since)
-        if (page.count < PAGE || isOlder) return { charges, reach: 'whole', asOf, position: null }
+        const isOlder = fitting(page).some(({ updatedAt }) => updatedAt !== null && updatedAt < since)
+        if (page.length < PAGE || isOlder) return { charges, reach: 'whole', asOf, position: null }
       }
       const next: Place = { asOf, offset: first + MAX_PAGES * PAGE }
       return { charges, reach: 'more', asOf, position: JSON.stringify(next) }
@@ -155,13 +166,12 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
 
   /** Not signed: the address that LNbits calls holds a token of ours, which says whose payment it may be about. */
   readNotification(_headers: ReadonlyHeaders, body: Uint8Array, token: string | null): ProviderNotification {
-    const chargeId = jsonHash(readNotificationJson(body)['payment_hash'])
-    if (chargeId === null) throw new ProviderNotificationError('The event does not say which payment it is about.')
+    const event = parseNotification(Type.Object({ payment_hash: orNull(Hash) }), body)
     return {
-      chargeId,
+      chargeId: requireSubject(event.payment_hash, 'payment'),
       verify: key => {
-        const wanted = tokenOfKey(key)
-        return wanted !== null && equalBytes(Buffer.from(token ?? ''), Buffer.from(wanted))
+        const apiKey = apiKeyOf(key)
+        return apiKey !== null && hasToken(token, apiKey)
       }
     }
   }
@@ -174,7 +184,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
     const receiver = (this.#unheard.get(origin) ?? 0) > this.#options.clock.now() ? null : this.#options.receiver()
     if (receiver === null) return await newInvoice(call, request, null)
     try {
-      return await newInvoice(call, request, `${receiver}?token=${tokenOf(apiKey)}`)
+      return await newInvoice(call, request, `${receiver}?token=${receiverToken(apiKey)}`)
     } catch (error) {
       if (!(error instanceof ProviderRefused && /callback url/i.test(error.message))) throw error
       this.#unheard.set(origin, this.#options.clock.now() + UNHEARD)
@@ -184,10 +194,9 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
 
   /** Reads the wallet, which shows whose key it is, and makes an invoice. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const wallet = readLnbitsWallet((await call({ method: 'GET', path: '/api/v1/wallet' })).body)
-    if (wallet === null) throw unusableAnswer('no wallet')
+    const { id } = requireResponse(LnbitsWallet, (await call({ method: 'GET', path: '/api/v1/wallet' })).body)
     const { network } = await newInvoice(call, KEY_CHECK, null)
-    return goodKey('LNbits', network, wallet.isAdmin ? null : `the ${ADMIN_KEY} of the wallet`)
+    return goodKey('LNbits', network, id !== null ? null : `the ${ADMIN_KEY} of the wallet`)
   }
 
   protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
@@ -201,7 +210,7 @@ export class LnbitsProvider extends PayingProvider<KeyedCall<LnbitsKey>> impleme
 }
 
 /** LNbits says with 404 that it does not know a key, and with 403 that one may not pay. */
-function meaningOf({ status, said }: ProviderAnswer): ProviderRefused | null {
+function meaningOf({ status, said }: ProviderResponse): ProviderRefused | null {
   if (status === 404 && said !== null && /wallet not found/i.test(said))
     return new ProviderRefused(
       'key',
@@ -221,7 +230,7 @@ async function newInvoice(
   { amountSats, description, expirySeconds }: ChargeRequest,
   webhook: string | null
 ): Promise<Charge> {
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: '/api/v1/payments',
     body: {
@@ -233,70 +242,114 @@ async function newInvoice(
       ...(webhook === null ? {} : { webhook })
     }
   })
-  const made = readLnbitsPayment(answer.body)
-  if (made === null || made.invoice === null) throw unusableAnswer('no invoice in the answer')
+  const made = requireResponse(LnbitsPayment, response.body)
+  if (made.invoice === null) throw unusableResponse('no invoice in the response')
   return lightningCharge(made.invoice, made.paymentHash, amountSats)
 }
 
 /** The payment of a hash in one direction; null when the wallet has none. */
 async function paymentOf(call: CallProvider, paymentHash: string, way: 'in' | 'out'): Promise<LnbitsPayment | null> {
-  const answer = await call({ method: 'GET', path: `/api/v1/payments/${paymentHash}`, answers: [404] })
-  if (answer.status === 404) {
-    if (answer.said !== null && /does not exist/i.test(answer.said)) return null
-    throw unusableAnswer('status 404 of something else')
+  const response = await call({ method: 'GET', path: `/api/v1/payments/${paymentHash}`, accepts: [404] })
+  if (response.status === 404) {
+    if (response.said !== null && /does not exist/i.test(response.said)) return null
+    throw unusableResponse('status 404 of something else')
   }
-  const found = readLnbitsLookUp(answer.body)
+  const found = requireResponse(LnbitsLookUp, response.body)
   if (found === 'keyless') throw new ProviderRefused('key', 'LNbits no longer knows the key.')
-  if (found === null || found.paymentHash !== paymentHash) throw unusableAnswer('a payment without hash or state')
+  if (found.paymentHash !== paymentHash) throw unusableResponse('a payment of another hash')
   const isWanted = (payment: LnbitsPayment): boolean => payment.amountMsat > 0 === (way === 'in')
   if (isWanted(found)) return found
   // A wallet that pays its own invoice has both, and answers with the one that goes out.
   if (way === 'out') return null
   const page = await pageOf(call, `limit=10&payment_hash=${paymentHash}`)
-  return page.payments.find(payment => payment.paymentHash === paymentHash && isWanted(payment)) ?? null
+  return page.find(payment => payment?.paymentHash === paymentHash && isWanted(payment)) ?? null
 }
 
-async function pageOf(call: CallProvider, query: string): Promise<NonNullable<ReturnType<typeof readLnbitsPage>>> {
-  const page = readLnbitsPage((await call({ method: 'GET', path: `/api/v1/payments/paginated?${query}` })).body)
-  if (page === null) throw unusableAnswer('no list of payments')
-  return page
+async function pageOf(call: CallProvider, query: string): Promise<ReadonlyArray<LnbitsPayment | null>> {
+  const { body } = await call({ method: 'GET', path: `/api/v1/payments/paginated?${query}` })
+  return requireResponse(LnbitsPage, body).data
 }
 
 async function send(call: CallProvider, invoice: string): Promise<Sending> {
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: '/api/v1/payments',
     body: { out: true, bolt11: invoice },
     scope: ADMIN_KEY,
-    answers: [400, 520]
+    accepts: [400, 520]
   })
-  if (answer.status >= 400) {
+  if (response.status >= 400) {
     // A page of something in front of it answers so too.
-    if (answer.said === null) return { outcome: 'unclear', cause: unusableAnswer(`status ${answer.status}`) }
+    if (response.said === null) return { outcome: 'unclear', cause: unusableResponse(`status ${response.status}`) }
     return {
       outcome: 'refused',
-      message: `LNbits did not pay: ${answer.said}`,
-      isBefore: answer.status === 400 || BEFORE_SENDING.test(answer.said)
+      message: `LNbits did not pay: ${response.said}`,
+      isBefore: response.status === 400 || BEFORE_SENDING.test(response.said)
     }
   }
-  const payment = readLnbitsPayment(answer.body)
-  const isOurs = payment !== null && payment.paymentHash === payable(invoice).paymentHash && payment.amountMsat < 0
-  if (!isOurs) return { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
+  const payment = readResponse(LnbitsPayment, response.body)
+  if (payment?.paymentHash !== payable(invoice).paymentHash || payment.amountMsat >= 0)
+    return { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
   return payment.status === 'failed'
     ? { outcome: 'refused', message: 'LNbits could not pay the Lightning invoice.', isBefore: false }
     : { outcome: 'sent', payment: lnbitsPayout(payment) }
 }
 
-/** What the address of our receiver holds for a wallet. It shows nothing of the key. */
-function tokenOf(apiKey: Secret<string>): string {
-  return createHmac('sha256', apiKey.reveal()).update('boltgate notifications').digest('base64url').slice(0, 22)
-}
-
-function tokenOfKey(key: Secret<string>): string | null {
+function apiKeyOf(key: Secret<string>): Secret<string> | null {
   try {
-    return tokenOf(readLnbitsKey(key.reveal().trim()).apiKey)
+    return readLnbitsKey(key.reveal().trim()).apiKey
   } catch (error) {
     if (error instanceof AddressKeyError) return null
     throw error
   }
+}
+
+/** How to reach and use a wallet of an LNbits. */
+export interface LnbitsKey extends KeyedServer {
+  /** The wallet's invoice key, or its admin key: 32 hex characters. */
+  readonly apiKey: Secret<string>
+}
+
+const form: AddressKeyForm<'key'> = {
+  kind: 'lnbits',
+  example: 'lnbits+https://host/path?key=<invoice or admin key>',
+  schemes: { 'lnbits+https': 'https:', 'lnbits+http': 'http:' },
+  hasPath: true,
+  needsPort: false,
+  required: ['key'],
+  optional: []
+}
+
+/** Reads `lnbits+https://host/path?key=…`, or `lnbits+http://…` for one without TLS. @throws AddressKeyError */
+export function readLnbitsKey(text: string): LnbitsKey {
+  const { origin, base, parameters } = readAddressKey(text, form)
+  const { key = '' } = parameters
+  if (!/^[0-9a-f]{32}$/i.test(key))
+    throw new AddressKeyError(
+      'key in the lnbits key is not 32 hex characters; it must be the invoice key or the admin key of the wallet.'
+    )
+  return { origin, base, certificate: null, servername: null, apiKey: new Secret(key) }
+}
+
+/** A wallet of an LNbits. As it comes, an instance takes 200 calls a minute from one address. */
+export const lnbits: ProviderKind = {
+  name: 'lnbits',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 40, perMinute: 150 } : { burst: perMinute, perMinute }
+    }),
+    polling: () => ({ perMinute: 30, isShared: false, costs: { list: 1, lookUp: 1 } }),
+    hostOf: addressKeyHost('lnbits', readLnbitsKey)
+  },
+  scopes: [
+    { scope: 'Invoice/read key', purpose: 'Make invoices, and see whether they were paid' },
+    { scope: 'Admin key', purpose: 'Refunds; it may do the other things too' }
+  ],
+  wantsAmounts: true,
+  keyFault: addressKeyFault(readLnbitsKey),
+  open: options => new LnbitsProvider(options)
 }

@@ -1,21 +1,16 @@
-import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import { macaroonFault, readFault } from './answers.ts'
-import {
-  NothingSent,
-  type CallProvider,
-  type ProviderAnswer,
-  type ProviderCall
-} from '../../provider-calls/provider-call.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { macaroonFault, readFault } from './responses.ts'
+import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 
 /**
  * A call to lnd. Its 500 is read, since lnd answers it for a bad macaroon and for much that is no fault of the node;
  * what says something else is handed back, for `ok` or the caller to judge.
  * @throws ProviderRefused for the macaroon, NothingSent while the node is locked, and what `call` throws
  */
-export async function ask(call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
-  const answer = await call({ ...wanted, answers: [...(wanted.answers ?? []), 500, 503] })
-  const fault = answer.status < 400 ? null : readFault(answer.body)
-  if (fault === null) return answer
+export async function ask(call: CallProvider, wanted: ProviderCall): Promise<ProviderResponse> {
+  const response = await call({ ...wanted, accepts: [...(wanted.accepts ?? []), 500, 503] })
+  const fault = response.status < 400 ? null : readFault(response.body)
+  if (fault === null) return response
   const meaning = macaroonFault(fault)
   if (meaning === 'scope') {
     const scope = wanted.scope ?? null
@@ -34,19 +29,19 @@ export async function ask(call: CallProvider, wanted: ProviderCall): Promise<Pro
     )
   // lnd says so before it looks at the call.
   if (meaning === 'locked') throw new NothingSent('The lnd node is locked or still starting.', 30, undefined, 'server')
-  return answer
+  return response
 }
 
 /**
  * The answer, if it is one: what lnd could not do for reasons of its own is a fault of the node. @throws
  * ProviderUnavailable
  */
-export function ok(answer: ProviderAnswer): ProviderAnswer {
-  if (answer.status < 400) return answer
+export function ok(response: ProviderResponse): ProviderResponse {
+  if (response.status < 400) return response
   throw new ProviderUnavailable(
     'The lnd node cannot do its work at the moment.',
     5,
-    new Error(`status ${answer.status}`),
+    new Error(`status ${response.status}`),
     'server'
   )
 }
@@ -55,7 +50,7 @@ export function ok(answer: ProviderAnswer): ProviderAnswer {
  * Whether lnd itself says that it knows no such invoice or payment; builds before 0.18 say so with 500. A 404 of
  * something in front of lnd says nothing.
  */
-export function isUnknown({ status, body }: ProviderAnswer): boolean {
+export function isUnknown({ status, body }: ProviderResponse): boolean {
   const fault = status < 400 ? null : readFault(body)
   return (
     fault !== null &&

@@ -1,18 +1,19 @@
 import { LRUCache } from 'lru-cache'
+import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { addressKeyHost } from '../../provider-calls/address-key.ts'
-import { ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
-import { readChannels, readFault, readInvoice, readInvoiceLine, readLndNetwork, readNewInvoice } from './answers.ts'
+import { InvoiceLine, LndChannels, NewInvoice, readFault, readInvoice, readLndNetwork } from './responses.ts'
 import { ask, isUnknown, ok } from './calls.ts'
 import { settledAtNode } from './news.ts'
 import { findChainPayout, findLightningPayout, missingForPayouts, sendOverChain, sendOverLightning } from './payouts.ts'
 import { readLndConnect, type LndConnection } from './lndconnect.ts'
 import { permissionsOf } from './permissions.ts'
-import { AnswerTooLarge, NothingSent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { OversizedResponse, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -26,6 +27,7 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, ReceivingProvider } from '../../provider-calls/wallet-provider.ts'
 
 const calls: KeyedKind<LndConnection> = {
@@ -91,15 +93,16 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
     return await this.calls.within(key, async call => {
-      const answer = await ask(call, {
+      const response = await ask(call, {
         method: 'GET',
         path: `/v1/invoice/${chargeId}`,
         scope: 'invoices:read',
-        answers: [404]
+        accepts: [404]
       })
-      if (isUnknown(answer)) return null
-      const invoice = readInvoice(ok(answer).body, this.#options.clock.now())
-      if (invoice === null || invoice.paymentHash !== chargeId) throw unusableAnswer('an invoice without hash or state')
+      if (isUnknown(response)) return null
+      const invoice = readInvoice(ok(response).body, this.#options.clock.now())
+      if (invoice === null || invoice.paymentHash !== chargeId)
+        throw unusableResponse('an invoice without hash or state')
       return invoice.state
     })
   }
@@ -136,7 +139,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
     const call = { path: '/v1/invoices/subscribe', scope: 'invoices:read' }
     await this.#keyed.follow(key, signal, ({ lines }) =>
       lines(call, line => {
-        const invoice = readInvoiceLine(line, this.#options.clock.now())
+        const invoice = readInvoice(readResponse(InvoiceLine, line)?.result, this.#options.clock.now())
         if (invoice?.state.status === 'paid') settled({ chargeId: invoice.paymentHash, state: invoice.state })
       })
     )
@@ -171,7 +174,7 @@ export class LndProvider extends ReceivingProvider<KeyedCall<LndConnection>> imp
 async function tried(call: CallProvider): Promise<KeyVerdict> {
   // A macaroon for receiving alone need not read it: only what says that the key itself is bad counts here.
   const named = await ask(call, { method: 'GET', path: '/v1/getinfo', scope: 'info:read' })
-    .then(answer => readLndNetwork(ok(answer).body))
+    .then(response => readLndNetwork(ok(response).body))
     .catch((error: unknown) => {
       if (!(error instanceof ProviderRefused && error.reason === 'scope')) throw error
       return null
@@ -225,13 +228,12 @@ function named(error: unknown, { origin }: LndConnection): unknown {
 
 async function hasPublicChannel(call: CallProvider): Promise<boolean> {
   try {
-    const channels = readChannels(
-      ok(await ask(call, { method: 'GET', path: '/v1/channels?public_only=true', scope: 'offchain:read' })).body
-    )
-    return channels !== null && channels > 0
+    const path = '/v1/channels?public_only=true'
+    const { body } = ok(await ask(call, { method: 'GET', path, scope: 'offchain:read' }))
+    return (readResponse(LndChannels, body)?.channels?.length ?? 0) > 0
   } catch (error) {
     // So many that they are not read.
-    if (error instanceof AnswerTooLarge) return true
+    if (error instanceof OversizedResponse) return true
     if (error instanceof ProviderRefused && error.reason === 'scope') return false
     throw error
   }
@@ -248,9 +250,7 @@ async function newInvoice(
     expiry: String(expirySeconds),
     ...(isPrivate ? { private: true } : {})
   }
-  const made = readNewInvoice(
-    ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' })).body
-  )
-  if (made === null) throw unusableAnswer('no invoice in the answer')
-  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+  const response = ok(await ask(call, { method: 'POST', path: '/v1/invoices', body, scope: 'invoices:write' }))
+  const { payment_request, r_hash } = requireResponse(NewInvoice, response.body)
+  return lightningCharge(payment_request, r_hash, amountSats)
 }

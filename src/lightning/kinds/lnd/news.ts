@@ -1,7 +1,9 @@
+import { fitting } from '../../../engine/formats/response-schema.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
-import { readInvoiceLines, readInvoices, type InvoicePage, type InvoiceState } from './answers.ts'
+import { InvoiceLines, LndInvoices, readInvoice, type InvoiceState } from './responses.ts'
 import { ask, ok } from './calls.ts'
-import { AnswerTooLarge, StreamSilent, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { OversizedResponse, StreamSilent, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import type { SettledCharge, SettledList, SettledSince } from '../../providers/provider.ts'
 
 /** A settled invoice from which the node is asked for what was settled after it. */
@@ -108,12 +110,12 @@ async function streamedFrom(call: CallProvider, mark: Mark, clock: Clock): Promi
     if (error instanceof StreamSilent) return { type: 'silence' }
     throw error
   }
-  const stream = readInvoiceLines(body, clock.now())
-  if (stream === null) throw unusableAnswer('no stream of invoices')
+  const stream = requireResponse(InvoiceLines, body)
   // What is added meanwhile comes in between.
-  const [first, ...settled] = stream.invoices.filter(
-    ({ state, settleIndex }) => state.status === 'paid' && settleIndex >= mark.index
-  )
+  const [first, ...settled] = invoicesOf(
+    stream.lines.map(({ result }) => result),
+    clock
+  ).filter(({ state, settleIndex }) => state.status === 'paid' && settleIndex >= mark.index)
   if (first?.settleIndex !== mark.index || first.paymentHash !== mark.hash) return { type: 'other' }
   const last = settled.at(-1) ?? first
   return { type: 'news', settled, mark: { index: last.settleIndex, hash: last.paymentHash }, isWhole: !stream.isCut }
@@ -162,18 +164,27 @@ async function pageOf(
   { wants, offset }: Scan,
   oldest: number,
   clock: Clock
-): Promise<InvoicePage & { readonly isLast: boolean }> {
+): Promise<{
+  readonly invoices: readonly InvoiceState[]
+  readonly isLast: boolean
+  /** Where the next older page begins; 0 when there is none. */
+  readonly next: number
+}> {
   const from = wants === 'all' ? `&creation_date_start=${Math.max(Math.floor(oldest / 1000), 0)}` : ''
   for (let size = PAGE; ; size = Math.ceil(size / 5)) {
     try {
       const path = `/v1/invoices?reversed=true&num_max_invoices=${size}&index_offset=${offset}${from}`
-      const page = readInvoices(ok(await ask(call, { method: 'GET', path, scope: 'invoices:read' })).body, clock.now())
-      if (page === null) throw unusableAnswer('no list of invoices')
-      return { ...page, isLast: page.next <= 1 || page.count < size }
+      const { body } = ok(await ask(call, { method: 'GET', path, scope: 'invoices:read' }))
+      const { invoices, first_index_offset: next } = requireResponse(LndInvoices, body)
+      return { invoices: invoicesOf(invoices, clock), isLast: next <= 1 || invoices.length < size, next }
     } catch (error) {
-      if (!(error instanceof AnswerTooLarge) || size <= SMALLEST_PAGE) throw error
+      if (!(error instanceof OversizedResponse) || size <= SMALLEST_PAGE) throw error
     }
   }
+}
+
+function invoicesOf(items: readonly unknown[], clock: Clock): InvoiceState[] {
+  return fitting(items.map(item => readInvoice(item, clock.now())))
 }
 
 function newestMark(invoices: readonly InvoiceState[]): Mark | null {

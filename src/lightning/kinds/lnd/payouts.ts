@@ -1,20 +1,17 @@
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
+import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
 import {
   CODE_UNAVAILABLE,
+  LndPayment,
+  LndTransactions,
   readFault,
-  readLndPayment,
-  readSentCoins,
-  readTransactions,
+  SentCoins,
   type WalletTransaction
-} from './answers.ts'
+} from './responses.ts'
 import { ask, isUnknown, ok } from './calls.ts'
-import {
-  unusableAnswer,
-  type CallProvider,
-  type ProviderAnswer,
-  type ProviderCall
-} from '../../provider-calls/provider-call.ts'
+import type { CallProvider, ProviderResponse, ProviderCall } from '../../provider-calls/provider-call.ts'
 import { feeLimit, isUnsent, payable, payOnce, secondsToPay, type SentPayment } from '../../provider-calls/pay-once.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../providers/provider.ts'
 
 /** Blocks in which a transaction should be confirmed. */
@@ -43,7 +40,7 @@ export async function sendOverLightning(
   return await payOnce({
     find: () => findLightningPayout(call, invoice),
     send: async () => {
-      const answer = await ask(call, {
+      const response = await ask(call, {
         method: 'POST',
         path: '/v2/router/send',
         body: {
@@ -54,11 +51,11 @@ export async function sendOverLightning(
           no_inflight_updates: true
         },
         scope: 'offchain:write',
-        answers: NOES
+        accepts: NOES
       })
-      const payment = answer.status < 400 ? readLndPayment(answer.body) : null
+      const payment = response.status < 400 ? readResponse(LndPayment, response.body) : null
       if (payment !== null) return { outcome: 'sent', payment }
-      const error = unsent(answer)
+      const error = unsent(response)
       return error instanceof ProviderRefused
         ? { outcome: 'refused', message: error.message, isBefore: true }
         : { outcome: 'unclear', cause: error.cause }
@@ -72,17 +69,16 @@ export async function findLightningPayout(call: CallProvider, invoice: string): 
   // URL-safe, and with the padding that Node leaves out and lnd insists on.
   const name = hash.toString('base64').replaceAll('+', '-').replaceAll('/', '_')
   // The stream stays open while the payment is under way; its first line is how it stands.
-  const answer = await ask(call, {
+  const response = await ask(call, {
     method: 'GET',
     path: `/v2/router/track/${name}?no_inflight_updates=false`,
     scope: 'offchain:read',
-    answers: [404],
+    accepts: [404],
     firstLine: true
   })
-  if (isUnknown(answer)) return null
-  const payment = readLndPayment(ok(answer).body)
-  if (payment === null || payment.payout.payoutId !== hash.toString('hex'))
-    throw unusableAnswer('a payment without hash or status')
+  if (isUnknown(response)) return null
+  const payment = requireResponse(LndPayment, ok(response).body)
+  if (payment.payout.payoutId !== hash.toString('hex')) throw unusableResponse('a payment of another hash')
   return payment
 }
 
@@ -100,18 +96,18 @@ export async function sendOverChain(
   const label = labelOf(request)
   const known = (await unconfirmed(call, label)) ?? (await confirmed(call, label, now, 1)).found
   if (known !== null) return payoutOf(known)
-  const answer = await send(call, {
+  const response = await send(call, {
     method: 'POST',
     path: '/v1/transactions',
     body: { addr: address, amount: String(request.amountSats), target_conf: TARGET_BLOCKS, label },
     scope: 'onchain:write'
   })
-  const hash = answer.status < 400 ? readSentCoins(answer.body) : null
+  const hash = response.status < 400 ? (readResponse(SentCoins, response.body)?.txid ?? null) : null
   if (hash === null) {
     const sent = await unconfirmed(call, label).catch((error: unknown) => {
       throw new PayoutUncertain(error)
     })
-    if (sent === null) throw unsent(answer)
+    if (sent === null) throw unsent(response)
     return payoutOf(sent)
   }
   // Sent, whatever comes of asking for its fee, which stays 0 then (decision 61).
@@ -143,9 +139,9 @@ function payoutOf({ transactionHash, feeSats, at }: WalletTransaction): Payout {
 }
 
 /** Sends; what was certainly not sent is thrown as it is. */
-async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderAnswer> {
+async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderResponse> {
   try {
-    return await ask(call, { ...wanted, answers: NOES })
+    return await ask(call, { ...wanted, accepts: NOES })
   } catch (error) {
     throw isUnsent(error) ? error : new PayoutUncertain(error)
   }
@@ -154,10 +150,10 @@ async function send(call: CallProvider, wanted: ProviderCall): Promise<ProviderA
 /**
  * What it means that lnd knows nothing of a payment after it answered: if it was lnd that said no, nothing was sent.
  */
-function unsent({ status, body, said }: ProviderAnswer): ProviderRefused | PayoutUncertain {
+function unsent({ status, body, said }: ProviderResponse): ProviderRefused | PayoutUncertain {
   const fault = status < 400 ? null : readFault(body)
   if (fault === null || fault.code === CODE_UNAVAILABLE)
-    return new PayoutUncertain(unusableAnswer(`status ${status} without a result`))
+    return new PayoutUncertain(unusableResponse(`status ${status} without a result`))
   return new ProviderRefused(
     'request',
     said === null ? 'The node did not send the payment.' : `The node did not send the payment: ${said}`
@@ -165,11 +161,8 @@ function unsent({ status, body, said }: ProviderAnswer): ProviderRefused | Payou
 }
 
 async function transactions(call: CallProvider, query: string): Promise<readonly WalletTransaction[]> {
-  const found = readTransactions(
-    ok(await ask(call, { method: 'GET', path: `/v1/transactions?${query}`, scope: 'onchain:read' })).body
-  )
-  if (found === null) throw unusableAnswer('no list of transactions')
-  return found
+  const { body } = ok(await ask(call, { method: 'GET', path: `/v1/transactions?${query}`, scope: 'onchain:read' }))
+  return fitting(requireResponse(LndTransactions, body).transactions)
 }
 
 /** The transaction of this label among those without a block. */
@@ -216,7 +209,7 @@ export async function missingForPayouts(
     }
   }
   const nothing = (path: string, scope: string) => () =>
-    ask(call, { method: 'POST', path, body: {}, scope, answers: NOES })
+    ask(call, { method: 'POST', path, body: {}, scope, accepts: NOES })
   return {
     lightning: [
       ...(await lacks(() => findLightningPayout(call, invoice))),

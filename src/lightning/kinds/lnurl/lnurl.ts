@@ -1,13 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../platform/database/database.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import { decodeInvoice, InvoiceError, type Invoice } from '../../codecs/bolt11.ts'
 import type { CallStanding } from '../../provider-calls/budgets.ts'
-import { ProviderRefused } from '../../provider-calls/errors.ts'
+import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import { readKeyForCall } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
-import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
-import { unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { invoiceOrNull, lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
+import type { CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -16,15 +15,9 @@ import type {
   KeyVerdict,
   Provider
 } from '../../providers/provider.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-calls/wallet-provider.ts'
-import {
-  isLnurlError,
-  lnurlMessage,
-  readLnurlInvoice,
-  readLnurlTerms,
-  readLnurlVerify,
-  type LnurlTerms
-} from './answers.ts'
+import { isLnurlError, lnurlMessage, LnurlInvoice, LnurlTerms, readLnurlVerify } from './responses.ts'
 import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
 import { LnurlStore } from './store.ts'
 
@@ -66,16 +59,16 @@ const MAX_COMMENT = 200
 
 const REDIRECTS: readonly number[] = [301, 302, 303, 307, 308]
 const MAX_REDIRECTS = 3
-const ANSWERS = [200, 400, 404, ...REDIRECTS]
+const ACCEPTED = [200, 400, 404, ...REDIRECTS]
 
 /** What a server said; `refusal` is its reason where it does not know something or will not do it, mostly with status 200. */
-interface LnurlAnswer {
+interface LnurlResponse {
   readonly body: unknown
   readonly refusal: string | null
 }
 
 /** Calls a place, at the host of the address or at one that it has named. */
-type CallPlace = (place: LnurlPlace) => Promise<LnurlAnswer>
+type CallPlace = (place: LnurlPlace) => Promise<LnurlResponse>
 
 /** An invoice, and where is asked whether it was paid. */
 interface Made {
@@ -129,7 +122,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const { charge, verify } = await this.#newInvoice(call, server, request)
     const { paymentHash, expiresAt } = charge
     const account = { account: server.account, paymentHash, verify: `${verify.origin}${verify.path}`, expiresAt }
-    if (!(await this.#store.insert(account))) throw unusableAnswer('an invoice that it gave before')
+    if (!(await this.#store.insert(account))) throw unusableResponse('an invoice that it gave before')
     return charge
   }
 
@@ -154,8 +147,7 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const now = this.#options.clock.now()
     const known = this.#terms.get(server.account)
     if (known !== undefined && known.until > now) return known.terms
-    const terms = readLnurlTerms(accepted(await call(server)))
-    if (terms === null) throw unusableAnswer('no terms of payments')
+    const terms = requireResponse(LnurlTerms, accepted(await call(server)))
     this.#terms.set(server.account, { terms, until: now + TERMS_KEPT })
     return terms
   }
@@ -179,22 +171,21 @@ export class LnurlProvider extends ReceivingProvider<readonly [CallPlace, LnurlK
     const made = await call({ origin: callback.origin, path })
     // It may have other terms by now.
     if (made.refusal !== null) this.#terms.delete(server.account)
-    const answer = readLnurlInvoice(accepted(made))
-    if (answer === null) throw unusableAnswer('no invoice in the answer')
-    const invoice = readInvoice(answer.invoice)
-    const charge = lightningCharge(answer.invoice, invoice.paymentHash, amountSats)
+    const response = requireResponse(LnurlInvoice, accepted(made))
+    const charge = lightningCharge(response.pr, null, amountSats)
+    const descriptionHash = invoiceOrNull(response.pr)?.descriptionHash ?? null
     // Left out by some, which LUD-06 has come to allow; one of another text is another's invoice.
-    if (invoice.descriptionHash !== null && invoice.descriptionHash !== terms.descriptionHash)
-      throw unusableAnswer('an invoice for something else')
+    if (descriptionHash !== null && descriptionHash !== terms.descriptionHash)
+      throw unusableResponse('an invoice for something else')
     if (charge.expiresAt < this.#options.clock.now() + LEAST_TIME)
-      throw unusableAnswer('an invoice that is about to end')
-    if (answer.verify === null)
+      throw unusableResponse('an invoice that is about to end')
+    if (response.verify === null)
       throw new ProviderRefused(
         'key',
         'The server of the Lightning address does not say whether its invoices are paid (it gives no verify address, LUD-21), so that no payment could ever be seen. Take an address at a service that does.'
       )
-    const verify = lnurlPlace(answer.verify)
-    if (verify === null) throw unusableAnswer('an address to verify with that is none')
+    const verify = lnurlPlace(response.verify)
+    if (verify === null) throw unusableResponse('an address to verify with that is none')
     return { charge, verify }
   }
 }
@@ -229,11 +220,11 @@ class LnurlCalls implements WalletCalls<readonly [CallPlace, LnurlKey]> {
  * Calls a place and follows redirects, since no key is sent along: addresses at www or an own domain are often
  * redirected. Every host passes the address guard.
  */
-async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlAnswer> {
+async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPlace): Promise<LnurlResponse> {
   let place = first
   for (let redirects = 0; ; redirects++) {
     const { path } = place
-    const { status, body, said, location } = await callOf(place)({ method: 'GET', path, answers: ANSWERS })
+    const { status, body, said, location } = await callOf(place)({ method: 'GET', path, accepts: ACCEPTED })
     if (!REDIRECTS.includes(status)) {
       const isRefusal = status !== 200 || isLnurlError(body)
       return { body, refusal: isRefusal ? (said ?? `status ${status}`) : null }
@@ -252,7 +243,7 @@ async function asked(callOf: (place: LnurlPlace) => CallProvider, first: LnurlPl
 }
 
 /** @throws ProviderRefused with the server's reason */
-function accepted({ body, refusal }: LnurlAnswer): unknown {
+function accepted({ body, refusal }: LnurlResponse): unknown {
   if (refusal === null) return body
   throw new ProviderRefused('request', `The server of the Lightning address refused: ${refusal}`)
 }
@@ -261,9 +252,9 @@ function accepted({ body, refusal }: LnurlAnswer): unknown {
 async function settlement(call: CallPlace, verify: LnurlPlace, paymentHash: string): Promise<boolean | null> {
   const { body, refusal } = await call(verify)
   if (refusal !== null) return null
-  const answer = readLnurlVerify(body, paymentHash)
-  if (answer === null) throw unusableAnswer('no word on an invoice')
-  return answer.isSettled
+  const response = readLnurlVerify(body, paymentHash)
+  if (response === null) throw unusableResponse('no word on an invoice')
+  return response.isSettled
 }
 
 /** What a server shows to its owner beside a payment, if it takes a comment (LUD-12). */
@@ -272,13 +263,4 @@ function comment(description: string, most: number): string {
     .slice(0, Math.min(most, MAX_COMMENT))
     .join('')
   return text.trim() === '' ? '' : `&comment=${encodeURIComponent(text)}`
-}
-
-function readInvoice(text: string): Invoice {
-  try {
-    return decodeInvoice(text, { signature: 'named' })
-  } catch (error) {
-    if (error instanceof InvoiceError) throw unusableAnswer('an invoice that cannot be read')
-    throw error
-  }
 }

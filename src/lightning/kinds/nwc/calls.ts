@@ -1,8 +1,10 @@
 import { LRUCache } from 'lru-cache'
+import { Type, type StaticDecode } from 'typebox'
+import { orNull, part, Text } from '../../../engine/formats/response-schema.ts'
 import { guardedConnector, plainConnector } from '../../../engine/upstream/connector.ts'
 import { noBudget, type CallBudget, type CallStanding } from '../../provider-calls/budgets.ts'
-import { NothingSent, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import { jsonMembers, jsonText, parsed, type JsonMembers } from '../../provider-calls/json-members.ts'
+import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import { JsonRecord, parseJson, requireResponse } from '../../provider-calls/responses.ts'
 import {
   inOurTerms,
   KeyUnusable,
@@ -11,9 +13,9 @@ import {
   type ServerWords
 } from '../../provider-calls/keyed-calls.ts'
 import { readKeyForCall } from '../../provider-calls/address-key.ts'
-import { saidInShort, unusableAnswer } from '../../provider-calls/provider-call.ts'
+import { saidInShort } from '../../provider-calls/provider-call.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import { readAnnouncement } from './answers.ts'
+import { readAnnouncement } from './responses.ts'
 import { KINDS, publicKeyOf, signEvent, type NostrEvent } from './event.ts'
 import { readNwcKey, type NwcKey } from './key.ts'
 import type { WebSocketAddress } from '../../provider-calls/web-socket.ts'
@@ -42,16 +44,16 @@ export interface NwcWallet {
   /** The relays of the key that are used. */
   readonly relays: readonly Relay[]
   /**
-   * Asks for something; gives the result, or an error of a code that `answers` wants.
+   * Asks for something; gives the result, or an error of a code that `accepts` takes.
    * @throws ProviderRefused, ProviderUnavailable
    */
-  ask(method: NwcMethod, parameters: JsonMembers, answers?: (code: string) => boolean): Promise<NwcAnswer>
+  ask(method: NwcMethod, parameters: JsonRecord, accepts?: (code: string) => boolean): Promise<NwcResponse>
   /** The wallet's announcement, the newest that one of its relays has; null where none has one. */
   announced(): Promise<NostrEvent | null>
 }
 
 /** What a wallet answered: its result, or an error that was asked for. */
-export type NwcAnswer = { readonly result: JsonMembers } | { readonly error: NwcError }
+export type NwcResponse = { readonly result: JsonRecord } | { readonly error: NwcError }
 
 const words: ServerWords = {
   server: 'relay of the nwc key',
@@ -134,7 +136,7 @@ export class NwcCalls {
     const secret = key.secret.reveal()
     const conversation = new Conversation(secret, key.wallet)
     const relays = key.relays.map(address => this.#relay(address, isOwn || address.origin === this.#ownOrigin))
-    const once = async (method: NwcMethod, parameters: JsonMembers): Promise<JsonMembers> => {
+    const once = async (method: NwcMethod, parameters: JsonRecord): Promise<Reply> => {
       const encryption = this.#encryptionOf(key)
       await this.#budget.spend(undefined, secret, standing)
       const content = conversation.encrypt(JSON.stringify({ method, params: parameters }), encryption)
@@ -159,8 +161,8 @@ export class NwcCalls {
         void probed()
       })
       try {
-        const answer = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, until.signal)))
-        return readAnswer(answer, method, conversation)
+        const response = await first(relays.map(relay => async () => await relay.ask(event, key.wallet, until.signal)))
+        return readReply(response, method, conversation)
       } catch (error) {
         if (!isUnread || limit.aborted) throw error
         return await once(method, parameters)
@@ -169,20 +171,19 @@ export class NwcCalls {
         limit.removeEventListener('abort', end)
       }
     }
-    const ask: NwcWallet['ask'] = async (method, parameters, answers) => {
-      const answer = await once(method, parameters).catch(async (error: unknown) => {
+    const ask: NwcWallet['ask'] = async (method, parameters, accepts) => {
+      const response = await once(method, parameters).catch(async (error: unknown) => {
         const isLost =
           error instanceof ProviderUnavailable && error.fault === 'network' && !(error instanceof NothingSent)
         if (!isLost || !READS.has(method) || limit.aborted) throw error
         return await once(method, parameters)
       })
-      const error = readError(answer['error'], secret)
+      const error = errorOf(response, secret)
       if (error === null) {
-        const result = jsonMembers(answer['result'])
-        if (result === null) throw unusableAnswer('neither a result nor an error')
-        return { result }
+        if (response.result === null) throw unusableResponse('neither a result nor an error')
+        return { result: response.result }
       }
-      if (answers?.(error.code) === true) return { error }
+      if (accepts?.(error.code) === true) return { error }
       if (error.code === 'RATE_LIMITED') await this.#budget.refused(undefined, secret, RATE_WAIT)
       throw meaningOf(error, method)
     }
@@ -285,27 +286,31 @@ function isNothing(fault: unknown): boolean {
   return fault instanceof NothingSent || fault instanceof ProviderRefused || fault instanceof KeyUnusable
 }
 
+const Reply = Type.Object({
+  result_type: orNull(Text),
+  result: orNull(JsonRecord),
+  error: part({ code: orNull(Text), message: orNull(Text) })
+})
+type Reply = StaticDecode<typeof Reply>
+
 /** @throws ProviderUnavailable for what cannot be used, without a word of what stood there */
-function readAnswer(event: NostrEvent, method: NwcMethod, conversation: Conversation): JsonMembers {
+function readReply(event: NostrEvent, method: NwcMethod, conversation: Conversation): Reply {
   let text: string
   try {
     text = conversation.decrypt(event.content)
   } catch (error) {
     if (!(error instanceof UndecryptableError)) throw error
-    throw unusableAnswer('a message that is not encrypted for us')
+    throw unusableResponse('a message that is not encrypted for us')
   }
-  const answer = jsonMembers(parsed(text))
-  if (answer === null) throw unusableAnswer('a message that is no JSON object')
-  const type = jsonText(answer['result_type'])
-  if (type !== null && type !== method) throw unusableAnswer('the result of another method')
-  return answer
+  const reply = requireResponse(Reply, parseJson(text))
+  if (reply.result_type !== null && reply.result_type !== method) throw unusableResponse('the result of another method')
+  return reply
 }
 
-function readError(value: unknown, secret: string): NwcError | null {
-  const error = jsonMembers(value)
+function errorOf({ error }: Reply, secret: string): NwcError | null {
   if (error === null) return null
-  const code = jsonText(error['code'])?.toUpperCase() ?? 'OTHER'
-  return { code, said: saidInShort(jsonText(error['message']), secret) ?? code }
+  const code = error.code?.toUpperCase() ?? 'OTHER'
+  return { code, said: saidInShort(error.message, secret) ?? code }
 }
 
 /** What a wallet's error means for any method. */

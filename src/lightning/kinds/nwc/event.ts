@@ -1,6 +1,8 @@
 import { hash, randomBytes } from 'node:crypto'
 import { signSchnorr, verifySchnorr, xOnlyPointFromScalar } from 'tiny-secp256k1'
-import { jsonHash, jsonMembers } from '../../provider-calls/json-members.ts'
+import { Type } from 'typebox'
+import { readResponse, SafeInteger } from '../../../engine/formats/response-schema.ts'
+import { Hash } from '../../provider-calls/responses.ts'
 
 /** What travels over Nostr (NIP-01), in its own spelling. */
 export interface NostrEvent {
@@ -42,22 +44,20 @@ export function signEvent(
   return { ...whole, id, sig: Buffer.from(sig).toString('hex') }
 }
 
-/** Tags of an event, values of a tag and characters of each: events of NIP-47 have a few short ones. */
-const MAX_TAGS = 64
-const MAX_VALUES = 16
-const MAX_VALUE = 1024
+/** Tags, values of a tag and characters of each are bounded: events of NIP-47 have a few short ones. */
+const Event = Type.Object({
+  id: Hash,
+  pubkey: Hash,
+  created_at: SafeInteger,
+  kind: SafeInteger,
+  tags: Type.Array(Type.Array(Type.String({ maxLength: 1024 }), { maxItems: 16 }), { maxItems: 64 }),
+  content: Type.String(),
+  sig: Type.String({ pattern: '^[0-9a-f]{128}$' })
+})
 
 /** An event as it was received, whose signature is not verified; null for anything else and for one of absurd size. */
 export function readNostrEvent(value: unknown): NostrEvent | null {
-  const event = jsonMembers(value)
-  const [id, pubkey] = [jsonHash(event?.['id']), jsonHash(event?.['pubkey'])]
-  if (event === null || id === null || pubkey === null) return null
-  const { created_at, kind, tags, content, sig } = event
-  if (!Number.isSafeInteger(created_at) || !Number.isSafeInteger(kind) || typeof content !== 'string') return null
-  if (typeof sig !== 'string' || !/^[0-9a-f]{128}$/.test(sig) || !Array.isArray(tags)) return null
-  if (tags.length > MAX_TAGS || !tags.every(isTag)) return null
-  // Both were found to be whole numbers.
-  return { id, pubkey, created_at: created_at as number, kind: kind as number, tags, content, sig }
+  return readResponse(Event, value)
 }
 
 /** Whether whom it names has signed it, and nothing of it was changed. */
@@ -71,14 +71,6 @@ export function isGenuine(event: NostrEvent): boolean {
 /** The first value of a tag; null where there is none. */
 export function tagOf({ tags }: NostrEvent, name: string): string | null {
   return tags.find(([one]) => one === name)?.[1] ?? null
-}
-
-function isTag(value: unknown): value is readonly string[] {
-  return (
-    Array.isArray(value) &&
-    value.length <= MAX_VALUES &&
-    value.every(part => typeof part === 'string' && part.length <= MAX_VALUE)
-  )
 }
 
 function idOf({ pubkey, created_at, kind, tags, content }: Omit<NostrEvent, 'id' | 'sig'>): string {

@@ -5,7 +5,7 @@ import { saidInShort } from '../../provider-calls/provider-call.ts'
 export class WalletSilent extends ProviderUnavailable {}
 
 /** What is said of a request whose time is over: whether it went out, and whether the relay said that it has it. */
-export function lateAnswer({
+export function lateResponse({
   isSent,
   isTaken
 }: {
@@ -40,7 +40,7 @@ export function relayRefusal(reason: string): Error {
 }
 
 /** The connection broke while an answer was due. */
-export function lostAnswer(): ProviderUnavailable {
+export function lostResponse(): ProviderUnavailable {
   return unavailable('network', 'The connection to the relay of the nwc key broke.')
 }
 

@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../../platform/system/clock.ts'
-import { jsonMembers, parsed } from '../../provider-calls/json-members.ts'
-import { readNwcTransaction } from './answers.ts'
+import { JsonRecord, parseJson } from '../../provider-calls/responses.ts'
+import { readResponse } from '../../../engine/formats/response-schema.ts'
+import { readNwcTransaction } from './responses.ts'
 import type { NwcWallet } from './calls.ts'
 import type { NostrEvent } from './event.ts'
 import { UndecryptableError, type Conversation } from './conversation.ts'
@@ -76,7 +77,7 @@ export class News {
       if (!(error instanceof UndecryptableError)) throw error
       return
     }
-    const told = jsonMembers(parsed(text))
+    const told = readResponse(JsonRecord, parseJson(text))
     const payment = readNwcTransaction(told?.['notification'], this.#clock.now())
     if (told?.['notification_type'] !== 'payment_received' || payment === null) return
     if (payment.type === 'outgoing' || payment.state !== 'settled' || !made.ends.delete(payment.paymentHash)) return

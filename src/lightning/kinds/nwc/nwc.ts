@@ -1,13 +1,12 @@
 import { LRUCache } from 'lru-cache'
 import type { Secret } from '../../../platform/keys/secrets.ts'
-import { decodeInvoice, InvoiceError, shortDescription } from '../../codecs/bolt11.ts'
-import { ProviderRefused } from '../../provider-calls/errors.ts'
-import { jsonText } from '../../provider-calls/json-members.ts'
+import { fitting, readResponse } from '../../../engine/formats/response-schema.ts'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
 import type { KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
 import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { unusableAnswer } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -19,18 +18,20 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
+  NwcInfo,
+  NwcInvoice,
+  NwcPage,
+  nwcPayment,
   nwcState,
   readAnnouncement,
-  readMethods,
-  readPaid,
   readNwcTransaction,
-  readNwcPage,
-  sentPayment,
+  readPaid,
   type Announcement,
   type NwcTransaction
-} from './answers.ts'
+} from './responses.ts'
 import { NO_ENCRYPTION, NwcCalls, type NwcWallet } from './calls.ts'
 import { News } from './news.ts'
 import { WalletSilent } from './faults.ts'
@@ -129,15 +130,15 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
           this.#unlisted.set(wallet.key.origin, clock.now() + UNLISTED)
           return unlisted
         }
-        for (const transaction of page.transactions) {
+        for (const transaction of fitting(page.map(one => readNwcTransaction(one, clock.now())))) {
           // Filters that a wallet does not know are left out by it without a word.
           if (transaction.type === 'outgoing' || transaction.state !== 'settled') continue
           if ((transaction.settledAt ?? Infinity) < Math.floor(since / 1000) * 1000) continue
           charges.push({ chargeId: transaction.paymentHash, state: nwcState(transaction, clock.now()) })
         }
         // Some give fewer than they were asked for, so that only an empty page is the last.
-        if (page.count === 0) return { charges, reach: 'whole', asOf, position: null }
-        offset += page.count
+        if (page.length === 0) return { charges, reach: 'whole', asOf, position: null }
+        offset += page.length
       }
       return { charges, reach: 'more', asOf, position: JSON.stringify({ asOf, offset } satisfies Place) }
     })
@@ -164,23 +165,21 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
   }
 
   /** Null where the connection may not list. */
-  async #page(wallet: NwcWallet, from: number, offset: number): Promise<ReturnType<typeof readNwcPage>> {
-    const answer = await wallet.ask(
+  async #page(wallet: NwcWallet, from: number, offset: number): Promise<readonly unknown[] | null> {
+    const response = await wallet.ask(
       'list_transactions',
       { from: Math.floor(from / 1000), limit: PAGE, offset, unpaid: false, type: 'incoming' },
       code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED'
     )
-    if ('error' in answer) return null
-    const page = readNwcPage(answer.result, this.#options.clock.now())
-    if (page === null) throw unusableAnswer('no list of transactions')
-    return page
+    if ('error' in response) return null
+    return requireResponse(NwcPage, response.result).transactions
   }
 
   async #transaction(wallet: NwcWallet, paymentHash: string): Promise<NwcTransaction | null> {
-    const answer = await wallet.ask('lookup_invoice', { payment_hash: paymentHash }, code => code === 'NOT_FOUND')
-    if ('error' in answer) return null
-    const transaction = readNwcTransaction(answer.result, this.#options.clock.now())
-    if (transaction?.paymentHash !== paymentHash) throw unusableAnswer('a transaction of another hash')
+    const response = await wallet.ask('lookup_invoice', { payment_hash: paymentHash }, code => code === 'NOT_FOUND')
+    if ('error' in response) return null
+    const transaction = readNwcTransaction(response.result, this.#options.clock.now())
+    if (transaction?.paymentHash !== paymentHash) throw unusableResponse('a transaction of another hash')
     return transaction
   }
 
@@ -188,23 +187,23 @@ export class NwcProvider extends PayingProvider<readonly [NwcWallet]> implements
     const { paymentHash, expiresAt } = payable(invoice)
     const transaction = await this.#transaction(wallet, paymentHash)
     if (transaction === null || transaction.type === 'incoming') return null
-    return sentPayment(transaction, expiresAt * 1000, this.#options.clock.now())
+    return nwcPayment(transaction, expiresAt * 1000, this.#options.clock.now())
   }
 
   protected async sendPayment({ invoice, amountSats }: LightningSend, wallet: NwcWallet): Promise<Sending> {
     const { paymentHash, isAmountless } = payable(invoice)
-    const answer = await wallet.ask(
+    const response = await wallet.ask(
       'pay_invoice',
       { invoice, ...(isAmountless ? { amount: amountSats * 1000 } : {}) },
       code => !OF_ANY_METHOD.has(code)
     )
-    if ('error' in answer) {
-      const { code, said } = answer.error
+    if ('error' in response) {
+      const { code, said } = response.error
       return { outcome: 'refused', message: `The wallet did not pay: ${said}`, isBefore: BEFORE_SENDING.has(code) }
     }
-    const payment = readPaid(answer.result, paymentHash, this.#options.clock.now())
+    const payment = readPaid(response.result, paymentHash, this.#options.clock.now())
     return payment === null
-      ? { outcome: 'unclear', cause: unusableAnswer('a payment without its preimage') }
+      ? { outcome: 'unclear', cause: unusableResponse('a payment without its preimage') }
       : { outcome: 'sent', payment }
   }
 }
@@ -213,39 +212,28 @@ async function newInvoice(
   wallet: NwcWallet,
   { amountSats, description, expirySeconds }: ChargeRequest
 ): Promise<Charge> {
-  const answer = await wallet.ask('make_invoice', {
+  const response = await wallet.ask('make_invoice', {
     amount: amountSats * 1000,
     description: shortDescription(description.toWellFormed()),
     expiry: expirySeconds
   })
   // No error was asked for.
-  const made = 'result' in answer ? answer.result : {}
-  const invoice = jsonText(made['invoice'])
-  if (invoice === null) throw unusableAnswer('no invoice in the answer')
-  return lightningCharge(invoice, jsonText(made['payment_hash']) ?? hashOf(invoice), amountSats)
-}
-
-/** Some wallets leave the hash to the invoice. */
-function hashOf(invoice: string): string {
-  try {
-    return decodeInvoice(invoice, { signature: 'none' }).paymentHash
-  } catch (error) {
-    if (error instanceof InvoiceError) return ''
-    throw error
-  }
+  const { invoice, payment_hash } = requireResponse(NwcInvoice, 'result' in response ? response.result : null)
+  return lightningCharge(invoice, payment_hash, amountSats)
 }
 
 async function tried(wallet: NwcWallet, announced: Announcement | null): Promise<KeyVerdict> {
-  const answer = await wallet.ask('get_info', {}, code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED')
-  const info = 'result' in answer ? answer.result : {}
+  const response = await wallet.ask('get_info', {}, code => code === 'RESTRICTED' || code === 'NOT_IMPLEMENTED')
+  const info = 'result' in response ? readResponse(NwcInfo, response.result) : null
   // What it may do is as the wallet says, else as it announces itself to all; where neither says anything it is tried out.
-  const methods = readMethods(info) ?? announced?.methods ?? new Set<string>(NEEDED)
+  const said = info === null || info.methods.length === 0 ? null : new Set(info.methods)
+  const methods = said ?? announced?.methods ?? new Set<string>(NEEDED)
   const missing = NEEDED.filter(method => !methods.has(method))
   if (missing.length > 0) return { isValid: false, message: lacking(missing) }
   const { network } = await newInvoice(wallet, KEY_CHECK)
   return goodKey(
     'The wallet',
-    agreedNetwork(jsonText(info['network']), network),
+    agreedNetwork(info?.network ?? null, network),
     methods.has('pay_invoice') ? null : 'a connection with pay_invoice',
     [
       ...(methods.has('list_transactions')

@@ -1,11 +1,11 @@
 import type { Timer } from '../../../platform/system/clock.ts'
 import { NothingSent } from '../../provider-calls/errors.ts'
 import { KeyUnusable } from '../../provider-calls/keyed-calls.ts'
-import { jsonHash } from '../../provider-calls/json-members.ts'
+import { parseJson } from '../../provider-calls/responses.ts'
 import { WebSocketConnection, type WebSocketOptions } from '../../provider-calls/web-socket.ts'
 import { KINDS, readNostrEvent, type NostrEvent } from './event.ts'
 import { EventGate } from './event-gate.ts'
-import { abusedBy, lateAnswer, lateRelay, lostAnswer, relayRefusal, relayAway, unreached } from './faults.ts'
+import { abusedBy, lateResponse, lateRelay, lostResponse, relayRefusal, relayAway, unreached } from './faults.ts'
 
 /** Who is told of notifications of a wallet. */
 export interface NewsListener {
@@ -119,9 +119,9 @@ export class Relay {
         mayBeOut: false,
         isTaken: false,
         isAgain: false,
-        resolve: answer => {
+        resolve: response => {
           this.#forget(waiting)
-          resolve(answer)
+          resolve(response)
         },
         reject: error => {
           this.#forget(waiting)
@@ -132,7 +132,7 @@ export class Relay {
       this.#fresh.push(waiting)
       this.#plan()
       return () => {
-        waiting.reject(lateAnswer(waiting))
+        waiting.reject(lateResponse(waiting))
         this.#suspect(waiting.isTaken ? -1 : waiting.since)
       }
     })
@@ -194,7 +194,7 @@ export class Relay {
     this.#listeners.clear()
     this.#retry?.cancel()
     this.#connection?.end()
-    this.#lost(lostAnswer(), true)
+    this.#lost(lostResponse(), true)
   }
 
   /** Runs what settles by itself, or is given up with the time limit by what `begin` gives back. */
@@ -334,13 +334,7 @@ export class Relay {
   }
 
   #hear(text: string): void {
-    let message: unknown
-    try {
-      message = JSON.parse(text)
-    } catch (error) {
-      if (!(error instanceof SyntaxError)) throw error
-      return
-    }
+    const message = parseJson(text)
     if (!Array.isArray(message)) return
     const [type, name, value, reason]: readonly unknown[] = message
     if (typeof name !== 'string') return
@@ -403,10 +397,10 @@ export class Relay {
   }
 
   #taken(id: string, isAccepted: boolean, reason: string): void {
-    const waiting = this.#waiting.get(jsonHash(id) ?? '')
+    const waiting = this.#waiting.get(id)
     if (waiting === undefined) return
     if (isAccepted || reason.startsWith('duplicate:')) waiting.isTaken = true
-    else waiting.reject(waiting.mayBeOut ? lostAnswer() : relayRefusal(reason))
+    else waiting.reject(waiting.mayBeOut ? lostResponse() : relayRefusal(reason))
   }
 
   /** The relay ends a subscription, or never began it. */
@@ -414,7 +408,7 @@ export class Relay {
     const query = this.#queries.get(name)
     if (query !== undefined) return query.reject(relayRefusal(reason))
     for (const waiting of this.#subscriptions.get(name) ?? [])
-      waiting.reject(waiting.isSent ? lostAnswer() : relayRefusal(reason))
+      waiting.reject(waiting.isSent ? lostResponse() : relayRefusal(reason))
   }
 
   /** The connection broke, or none came about (`isUnreached`): what the relay has not taken may go out once more. */
@@ -439,13 +433,13 @@ export class Relay {
     const waiting = [...this.#waiting.values()]
     this.#fresh = waiting.filter(({ isTaken, isAgain }) => !isTaken && !isAgain)
     for (const one of waiting) {
-      if (one.isTaken || one.isAgain) one.reject(one.isSent ? lostAnswer() : unreached('it breaks every connection'))
+      if (one.isTaken || one.isAgain) one.reject(one.isSent ? lostResponse() : unreached('it breaks every connection'))
       one.isAgain = true
       one.mayBeOut = one.isSent
       one.isOut = false
     }
     for (const query of this.#queries.values()) {
-      if (query.isAgain) query.reject(lostAnswer())
+      if (query.isAgain) query.reject(lostResponse())
       query.isAgain = true
     }
   }
@@ -461,7 +455,7 @@ export class Relay {
 
   /** No connection is to be had: everybody is told. What went out on an earlier one may have arrived. */
   #refuse(fault: Error): void {
-    for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? lostAnswer() : fault)
+    for (const waiting of this.#waiting.values()) waiting.reject(waiting.isSent ? lostResponse() : fault)
     for (const query of this.#queries.values()) query.reject(fault)
   }
 
@@ -470,7 +464,7 @@ export class Relay {
     const connection = this.#connection
     if (connection === null || connection.heardAt > since) return
     connection.end()
-    this.#lost(lostAnswer(), false)
+    this.#lost(lostResponse(), false)
   }
 }
 

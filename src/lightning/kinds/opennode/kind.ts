@@ -1,5 +1,5 @@
 import { NO_LIMIT } from '../../provider-calls/budgets.ts'
-import { headerKeyFault } from '../../provider-calls/key-form.ts'
+import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { OPENNODE_LIVE, OpenNodeProvider } from './opennode.ts'
 

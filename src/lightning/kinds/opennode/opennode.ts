@@ -1,12 +1,10 @@
+import { Type } from 'typebox'
+import { fitting, orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import {
-  decodeInvoice,
-  InvoiceError,
-  shortDescription,
-  type Invoice,
-  type InvoiceNetwork
-} from '../../codecs/bolt11.ts'
-import { equalDigests, hmacSha256 } from '../../codecs/hmac.ts'
+import { shortDescription, type Invoice, type InvoiceNetwork } from '../../codecs/bolt11.ts'
+import { invoiceOrNull, requireSats } from '../../provider-calls/lightning-charge.ts'
+import { isSigned } from '../../provider-calls/notifications.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
@@ -14,17 +12,11 @@ import {
   PayoutUncertain,
   ProviderNotificationError,
   ProviderRefused,
-  ProviderUnavailable
+  ProviderUnavailable,
+  unusableResponse
 } from '../../provider-calls/errors.ts'
-import { payable } from '../../provider-calls/pay-once.ts'
-import {
-  openNodeErrorMessage,
-  readCharge,
-  readWithdrawal,
-  unwrap,
-  type WireCharge,
-  type WireWithdrawal
-} from './wire.ts'
+import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
+import { OpenNodeCharge, openNodeErrorMessage, OpenNodeWithdrawal, unwrap } from './responses.ts'
 import type {
   Capabilities,
   Charge,
@@ -41,12 +33,10 @@ import type {
   SettledSince
 } from '../../providers/provider.ts'
 import {
-  NothingSent,
   ProviderHttp,
-  unusableAnswer,
   type CallProvider,
   type ConnectHow,
-  type ProviderAnswer,
+  type ProviderResponse,
   type ProviderCall
 } from '../../provider-calls/provider-call.ts'
 
@@ -143,12 +133,7 @@ export class OpenNodeProvider implements Provider {
   }
 
   async createCharge(key: Secret<string> | null, request: ChargeRequest): Promise<Charge> {
-    if (!Number.isSafeInteger(request.amountSats) || request.amountSats < 1) {
-      throw new ProviderRefused(
-        'request',
-        `The amount must be a whole number of satoshis of at least 1, not ${request.amountSats}.`
-      )
-    }
+    requireSats(request.amountSats)
     if (request.amountSats > LARGEST_CHARGE) throw tooLarge()
     return await this.#create(key, { amount: request.amountSats }, request, request.amountSats)
   }
@@ -165,7 +150,7 @@ export class OpenNodeProvider implements Provider {
     amountSats: number | null
   ): Promise<Charge> {
     const receiver = this.#receiver()
-    const answer = await this.#http.within(
+    const response = await this.#http.within(
       key,
       async call =>
         await ask(call, 'Invoices', {
@@ -181,23 +166,23 @@ export class OpenNodeProvider implements Provider {
         }),
       request.standing
     )
-    return chargeOf(readCharge(unwrap(answer.body)), amountSats)
+    return chargeOf(requireResponse(OpenNodeCharge, unwrap(response.body)), amountSats)
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    const answer = await this.#http.within(
+    const response = await this.#http.within(
       key,
       async call =>
         await ask(call, 'Read', {
           method: 'GET',
           path: `/v1/charge/${encodeURIComponent(chargeId)}`,
-          answers: [404]
+          accepts: [404]
         })
     )
-    if (answer.status === 404) return null
-    const charge = readCharge(unwrap(answer.body))
-    if (charge === null || charge.state === null) throw unusableAnswer('a charge without a known status')
-    return charge.state
+    if (response.status === 404) return null
+    const { state } = requireResponse(OpenNodeCharge, unwrap(response.body))
+    if (state === null) throw unusableResponse('a charge without a known status')
+    return state
   }
 
   /**
@@ -206,23 +191,17 @@ export class OpenNodeProvider implements Provider {
    */
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
     const body = withdrawalBody(request)
-    let answer: ProviderAnswer
+    let response: ProviderResponse
     try {
-      answer = await this.#http.within(
+      response = await this.#http.within(
         key,
         async call => await ask(call, 'Withdrawals', { method: 'POST', path: '/v2/withdrawals', body })
       )
     } catch (error) {
-      if (
-        error instanceof ProviderRefused ||
-        error instanceof NothingSent ||
-        (error instanceof ProviderUnavailable && error.fault === 'rate')
-      )
-        throw error
-      throw new PayoutUncertain(error)
+      throw isUnsent(error) ? error : new PayoutUncertain(error)
     }
-    const withdrawal = readWithdrawal(unwrap(answer.body))
-    if (withdrawal === null) throw new PayoutUncertain(unusableAnswer('a withdrawal without an id'))
+    const withdrawal = readResponse(OpenNodeWithdrawal, unwrap(response.body))
+    if (withdrawal === null) throw new PayoutUncertain(unusableResponse('a withdrawal without an id'))
     return payoutOf(withdrawal, request)
   }
 
@@ -265,19 +244,17 @@ export class OpenNodeProvider implements Provider {
     if (signature === null) throw new ProviderNotificationError('A notification must have hashed_order.')
     // A withdrawal's, which has no price: refunds are looked up.
     if (form.has('type') && !form.has('price')) return null
-    return { chargeId, verify: secret => isSigned(chargeId, signature, secret) }
+    return { chargeId, verify: secret => isSigned(Buffer.from(chargeId), signature, secret) }
   }
 
   async listSettled(key: Secret<string>, { since }: SettledSince): Promise<SettledList> {
     const asOf = this.#clock.now()
-    const answer = await this.#http.within(
+    const response = await this.#http.within(
       key,
       async call => await ask(call, 'Read', { method: 'GET', path: '/v1/charges' })
     )
-    const list = unwrap(answer.body)
-    if (!Array.isArray(list)) throw unusableAnswer('no list of charges')
-    const charges = list.map(readCharge).filter(charge => charge !== null)
-    const newest = (charge: WireCharge): number => charge.state?.settledAt ?? charge.createdAt ?? 0
+    const charges = fitting(requireResponse(Type.Array(orNull(OpenNodeCharge)), unwrap(response.body)))
+    const newest = (charge: OpenNodeCharge): number => charge.state?.settledAt ?? charge.createdAt ?? 0
     const settled = charges
       .toSorted((left, right) => newest(right) - newest(left))
       .flatMap(({ id, state, createdAt }) => {
@@ -295,10 +272,10 @@ export class OpenNodeProvider implements Provider {
 }
 
 /** One call that needs a permission, named where it is missing. @throws ProviderRefused, ProviderUnavailable */
-async function ask(call: CallProvider, permission: Permission, request: ProviderCall): Promise<ProviderAnswer> {
-  const answer = await call({ ...request, scope: permission, answers: [...(request.answers ?? []), 401] })
-  if (answer.status !== 401) return answer
-  if (!/permission|scope|privilege/i.test(answer.said ?? ''))
+async function ask(call: CallProvider, permission: Permission, request: ProviderCall): Promise<ProviderResponse> {
+  const response = await call({ ...request, scope: permission, accepts: [...(request.accepts ?? []), 401] })
+  if (response.status !== 401) return response
+  if (!/permission|scope|privilege/i.test(response.said ?? ''))
     throw new ProviderRefused('key', 'The provider does not accept this key.')
   throw new ProviderRefused('scope', `The provider key lacks the scope ${permission}.`, permission)
 }
@@ -318,8 +295,8 @@ async function probed(call: CallProvider): Promise<KeyVerdict> {
   for (const [permission, probe] of probes) {
     try {
       const { body } = await ask(call, permission, probe)
-      const invoice = permission === 'Invoices' ? (readCharge(unwrap(body))?.invoice ?? null) : null
-      if (invoice !== null) ({ network } = read(invoice))
+      const invoice = permission === 'Invoices' ? (readResponse(OpenNodeCharge, unwrap(body))?.invoice ?? null) : null
+      if (invoice !== null) ({ network } = readable(invoice))
     } catch (error) {
       if (!(error instanceof ProviderRefused) || error.reason === 'key') throw error
       // A request that was refused for what it says has passed the check of the permission.
@@ -358,13 +335,12 @@ function ttlMinutes(seconds: number): number {
 }
 
 /** `amountSats` is what was asked for; null where the provider has converted. */
-function chargeOf(charge: WireCharge | null, amountSats: number | null): Charge {
-  if (charge === null) throw unusableAnswer('a charge without an id')
+function chargeOf(charge: OpenNodeCharge, amountSats: number | null): Charge {
   if (charge.invoice === null) throw tooLarge()
-  const invoice = read(charge.invoice)
+  const invoice = readable(charge.invoice)
   // A payer would pay something else than was agreed.
   if (invoice.amountMsat === null || (amountSats !== null && invoice.amountMsat !== BigInt(amountSats) * 1000n))
-    throw unusableAnswer('an invoice over another amount')
+    throw unusableResponse('an invoice over another amount')
   return {
     chargeId: charge.id,
     invoice: invoice.text,
@@ -376,13 +352,10 @@ function chargeOf(charge: WireCharge | null, amountSats: number | null): Charge 
   }
 }
 
-function read(invoice: string): Invoice {
-  try {
-    return decodeInvoice(invoice, { signature: 'named' })
-  } catch (error) {
-    if (!(error instanceof InvoiceError)) throw error
-    throw unusableAnswer(`an invoice that cannot be read: ${error.message}`)
-  }
+function readable(text: string): Invoice {
+  const invoice = invoiceOrNull(text, 'named')
+  if (invoice === null) throw unusableResponse('an invoice that cannot be read')
+  return invoice
 }
 
 /** What is sent for a payout; an invoice that has an amount must not be given another. */
@@ -398,16 +371,14 @@ function withdrawalBody({ destination, amountSats, reference }: PayoutRequest): 
 }
 
 /** The withdrawal of a known id; null when it is not found. */
-async function known(call: CallProvider, payoutId: string): Promise<WireWithdrawal | null> {
-  const answer = await ask(call, 'Read', {
+async function known(call: CallProvider, payoutId: string): Promise<OpenNodeWithdrawal | null> {
+  const response = await ask(call, 'Read', {
     method: 'GET',
     path: `/v1/withdrawal/${encodeURIComponent(payoutId)}`,
-    answers: [404]
+    accepts: [404]
   })
-  if (answer.status === 404) return null
-  const withdrawal = readWithdrawal(unwrap(answer.body))
-  if (withdrawal === null) throw unusableAnswer('a withdrawal without an id')
-  return withdrawal
+  if (response.status === 404) return null
+  return requireResponse(OpenNodeWithdrawal, unwrap(response.body))
 }
 
 /**
@@ -415,11 +386,12 @@ async function known(call: CallProvider, payoutId: string): Promise<WireWithdraw
  * reference, or else it pays the same invoice, which can be paid only once. A failed one without a reference may be an
  * earlier refund's to the same invoice, so that it proves nothing.
  */
-async function searched(call: CallProvider, { reference, destination }: PayoutRequest): Promise<WireWithdrawal | null> {
-  const answer = await ask(call, 'Read', { method: 'GET', path: '/v1/withdrawals' })
-  const list = unwrap(answer.body)
-  if (!Array.isArray(list)) throw unusableAnswer('no list of withdrawals')
-  const withdrawals = list.map(readWithdrawal).filter(withdrawal => withdrawal !== null)
+async function searched(
+  call: CallProvider,
+  { reference, destination }: PayoutRequest
+): Promise<OpenNodeWithdrawal | null> {
+  const response = await ask(call, 'Read', { method: 'GET', path: '/v1/withdrawals' })
+  const withdrawals = fitting(requireResponse(Type.Array(orNull(OpenNodeWithdrawal)), unwrap(response.body)))
   const ours = withdrawals.find(({ customId }) => customId === reference)
   if (ours !== undefined || destination.type === 'chain') return ours ?? null
   const invoice = destination.invoice.toLowerCase()
@@ -430,13 +402,8 @@ async function searched(call: CallProvider, { reference, destination }: PayoutRe
   )
 }
 
-function payoutOf({ payout }: WireWithdrawal, { destination }: PayoutRequest): Payout {
+function payoutOf({ payout }: OpenNodeWithdrawal, { destination }: PayoutRequest): Payout {
   return destination.type === 'chain' ? payout : { ...payout, transactionHash: null }
-}
-
-function isSigned(id: string, signature: string, secret: Secret<string>): boolean {
-  if (!/^[0-9a-f]{64}$/i.test(signature)) return false
-  return equalDigests(Buffer.from(signature, 'hex'), hmacSha256(Buffer.from(secret.reveal()), Buffer.from(id)))
 }
 
 function tooLarge(): ProviderRefused {

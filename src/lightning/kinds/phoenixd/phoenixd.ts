@@ -1,17 +1,35 @@
-import { createHmac } from 'node:crypto'
+import { Type } from 'typebox'
+import { orNull, readResponse } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
-import { AddressKeyError } from '../../provider-calls/address-key.ts'
-import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
-import { jsonHash, jsonMembers, parsed } from '../../provider-calls/json-members.ts'
-import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import {
+  AddressKeyError,
+  addressKeyFault,
+  addressKeyHost,
+  readAddressKey,
+  requireVisible,
+  type AddressKeyForm
+} from '../../provider-calls/address-key.ts'
+import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import {
+  KeyedCalls,
+  type KeyedCall,
+  type KeyedKind,
+  type KeyedOptions,
+  type KeyedServer
+} from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
-import { readNotificationJson } from '../../provider-calls/notification-json.ts'
-import { payable, type LightningSend, type Sending, type SentPayment } from '../../provider-calls/pay-once.ts'
-import { unusableAnswer, type CallProvider, type ProviderAnswer } from '../../provider-calls/provider-call.ts'
+import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
+import {
+  payable,
+  sentPayment,
+  type LightningSend,
+  type Sending,
+  type SentPayment
+} from '../../provider-calls/pay-once.ts'
+import type { CallProvider, ProviderResponse } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -24,16 +42,17 @@ import type {
   SettledList,
   SettledSince
 } from '../../providers/provider.ts'
+import { Hash, parseJson, requireResponse } from '../../provider-calls/responses.ts'
 import { goodKey, KEY_CHECK, PayingProvider } from '../../provider-calls/wallet-provider.ts'
 import {
-  readIncoming,
-  readIncomingPage,
+  PhoenixdIncoming,
+  PhoenixdInfo,
+  PhoenixdInvoice,
+  PhoenixdPage,
   readOutgoing,
-  readPayAnswer,
-  readPhoenixdInfo,
-  readPhoenixdInvoice
-} from './answers.ts'
-import { readPhoenixdKey, type PhoenixdKey } from './key.ts'
+  readPayResponse
+} from './responses.ts'
+import type { ProviderKind } from '../kind.ts'
 
 /** What the kind needs. */
 export interface PhoenixdOptions extends KeyedOptions {
@@ -81,7 +100,7 @@ const calls: KeyedKind<PhoenixdKey> = {
 
 const FULL_PASSWORD = 'http-password'
 /** A call before has shown that the password is good. */
-const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, answers: [400] } as const
+const PAY = { method: 'POST', path: '/payinvoice', scope: FULL_PASSWORD, accepts: [400] } as const
 /** Characters of a description. */
 const MAX_DESCRIPTION = 128
 /** Payments of one page, and pages of one call. */
@@ -89,6 +108,8 @@ const PAGE = 100
 const MAX_PAGES = 5
 /** What phoenixd finds before it sends anything. */
 const BEFORE_SENDING = /not enough funds|no (available|suitable) channels?|invoice (is|has) expired|wrong chain/i
+
+const PhoenixdEvent = Type.Object({ type: Type.Unknown(), paymentHash: orNull(Hash) })
 
 /** Where a listing was left, which goes on over the same span of time: newer payments would move its pages. */
 interface Place {
@@ -123,10 +144,10 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
     if (!PAYMENT_HASH.test(chargeId)) return null
     return await this.calls.within(key, async call => {
-      const answer = await call({ method: 'GET', path: `/payments/incoming/${chargeId}`, answers: [404] })
-      if (isUnknown(answer)) return null
-      const payment = readIncoming(answer.body)
-      if (payment === null || payment.paymentHash !== chargeId) throw unusableAnswer('a payment without hash or state')
+      const response = await call({ method: 'GET', path: `/payments/incoming/${chargeId}`, accepts: [404] })
+      if (isUnknown(response)) return null
+      const payment = requireResponse(PhoenixdIncoming, response.body)
+      if (payment.paymentHash !== chargeId) throw unusableResponse('a payment of another hash')
       return payment.state
     })
   }
@@ -140,11 +161,10 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
       const charges = []
       for (let offset = first; offset < first + MAX_PAGES * PAGE; offset += PAGE) {
         const path = `/payments/incoming?from=${from}&to=${to}&limit=${PAGE}&offset=${offset}`
-        const page = readIncomingPage((await call({ method: 'GET', path })).body)
-        if (page === null) throw unusableAnswer('no list of payments')
-        for (const { paymentHash, state } of page.payments)
-          if (state.status === 'paid') charges.push({ chargeId: paymentHash, state })
-        if (page.count < PAGE) return { charges, reach: 'whole', asOf: to, position: null }
+        const page = requireResponse(PhoenixdPage, (await call({ method: 'GET', path })).body)
+        for (const payment of page)
+          if (payment?.state.status === 'paid') charges.push({ chargeId: payment.paymentHash, state: payment.state })
+        if (page.length < PAGE) return { charges, reach: 'whole', asOf: to, position: null }
       }
       const next: Place = { from, to, offset: first + MAX_PAGES * PAGE }
       return { charges, reach: 'more', asOf: to, position: JSON.stringify(next) }
@@ -155,29 +175,23 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
   async follow(key: Secret<string>, signal: AbortSignal, settled: (charge: SettledCharge) => void): Promise<void> {
     await this.#keyed.follow(key, signal, ({ messages }) =>
       messages('/websocket', text => {
-        const event = jsonMembers(parsed(text))
-        const chargeId = jsonHash(event?.['paymentHash'])
-        if (event?.['type'] === 'payment_received' && chargeId !== null) settled({ chargeId, state: null })
+        const event = readResponse(PhoenixdEvent, parseJson(text))
+        const chargeId = event?.paymentHash ?? null
+        if (event?.type === 'payment_received' && chargeId !== null) settled({ chargeId, state: null })
       })
     )
   }
 
   /** Signed with HMAC-SHA256 over the bytes by phoenixd's own webhook secret, which the key carries. */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const event = readNotificationJson(body)
-    if (event['type'] !== 'payment_received') return null
-    const chargeId = jsonHash(event['paymentHash'])
-    if (chargeId === null) throw new ProviderNotificationError('The event does not say which payment it is about.')
+    const { type, paymentHash } = parseNotification(PhoenixdEvent, body)
+    if (type !== 'payment_received') return null
     const signature = headers.get('x-phoenix-signature')?.trim() ?? ''
     return {
-      chargeId,
+      chargeId: requireSubject(paymentHash, 'payment'),
       verify: key => {
         const secret = webhookSecretOf(key)
-        return (
-          secret !== null &&
-          /^[0-9a-f]{64}$/i.test(signature) &&
-          equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
-        )
+        return secret !== null && isSigned(body, signature, secret)
       }
     }
   }
@@ -192,8 +206,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
 
   /** Reads the node's info, makes an invoice, and asks for a payment of nothing. */
   protected async tryKey(call: CallProvider): Promise<KeyVerdict> {
-    const info = readPhoenixdInfo((await call({ method: 'GET', path: '/getinfo' })).body)
-    if (info === null) throw unusableAnswer('no info of a node')
+    const info = requireResponse(PhoenixdInfo, (await call({ method: 'GET', path: '/getinfo' })).body)
     const { network } = await newInvoice(call, KEY_CHECK, null)
     const lacksPaying = await call({ ...PAY, form: {} }).then(
       () => false,
@@ -206,7 +219,7 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
       'phoenixd',
       agreedNetwork(info.chain, network),
       lacksPaying ? `the password with full access, ${FULL_PASSWORD}` : null,
-      info.channels === 0
+      info.channels === null || info.channels.length === 0
         ? ['It has no channel yet: its first payments pay for one, or stay as fee credit, which cannot be paid out.']
         : []
     )
@@ -214,10 +227,10 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
 
   protected async findPayment(invoice: string, call: CallProvider): Promise<SentPayment | null> {
     const { paymentHash } = payable(invoice)
-    const answer = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, answers: [404] })
-    if (isUnknown(answer)) return null
-    const payment = readOutgoing(answer.body, paymentHash)
-    if (payment === null) throw unusableAnswer('a payment without hash or state')
+    const response = await call({ method: 'GET', path: `/payments/outgoingbyhash/${paymentHash}`, accepts: [404] })
+    if (isUnknown(response)) return null
+    const payment = readOutgoing(response.body, paymentHash)
+    if (payment === null) throw unusableResponse('a payment without hash or state')
     return payment
   }
 
@@ -225,27 +238,16 @@ export class PhoenixdProvider extends PayingProvider<KeyedCall<PhoenixdKey>> imp
     const { paymentHash, isAmountless } = payable(invoice)
     // It takes an amount as one in the place of the invoice's own.
     const form = { invoice, ...(isAmountless ? { amountSat: String(amountSats) } : {}) }
-    const answer = await call({ ...PAY, form })
-    if (answer.status === 400)
-      return { outcome: 'refused', message: refusal(answer.said ?? 'a bad request'), isBefore: true }
-    const paid = readPayAnswer(answer.body, paymentHash)
-    if (paid === null) return { outcome: 'unclear', cause: unusableAnswer('no outcome of a payment') }
-    if (paid.type === 'failed')
-      return { outcome: 'refused', message: refusal(paid.reason), isBefore: BEFORE_SENDING.test(paid.reason) }
+    const response = await call({ ...PAY, form })
+    if (response.status === 400)
+      return { outcome: 'refused', message: refusal(response.said ?? 'a bad request'), isBefore: true }
+    const paid = readPayResponse(response.body, paymentHash)
+    if (paid === null) return { outcome: 'unclear', cause: unusableResponse('no outcome of a payment') }
+    if ('failure' in paid)
+      return { outcome: 'refused', message: refusal(paid.failure), isBefore: BEFORE_SENDING.test(paid.failure) }
     const { payoutId, feeSats } = paid
-    return {
-      outcome: 'sent',
-      payment: {
-        payout: {
-          payoutId,
-          status: 'confirmed',
-          feeSats,
-          transactionHash: null,
-          processedAt: this.#options.clock.now()
-        },
-        reason: null
-      }
-    }
+    const now = this.#options.clock.now()
+    return { outcome: 'sent', payment: sentPayment(payoutId, 'confirmed', feeSats, now, 'phoenixd') }
   }
 }
 
@@ -258,7 +260,7 @@ async function newInvoice(
   { amountSats, description, expirySeconds }: ChargeRequest,
   webhookUrl: string | null
 ): Promise<Charge> {
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: '/createinvoice',
     form: {
@@ -268,16 +270,15 @@ async function newInvoice(
       ...(webhookUrl === null ? {} : { webhookUrl })
     }
   })
-  const made = readPhoenixdInvoice(answer.body)
-  if (made === null) throw unusableAnswer('no invoice in the answer')
-  return lightningCharge(made.invoice, made.paymentHash, amountSats)
+  const { serialized, paymentHash } = requireResponse(PhoenixdInvoice, response.body)
+  return lightningCharge(serialized, paymentHash, amountSats)
 }
 
 /** Whether phoenixd itself says that it knows no such payment. @throws ProviderUnavailable for another 404 */
-function isUnknown({ status, body }: ProviderAnswer): boolean {
+function isUnknown({ status, body }: ProviderResponse): boolean {
   if (status !== 404) return false
   if (typeof body === 'string' && /^not found\s*$/i.test(body)) return true
-  throw unusableAnswer('status 404 of something else')
+  throw unusableResponse('status 404 of something else')
 }
 
 function webhookSecretOf(key: Secret<string>): Secret<string> | null {
@@ -287,4 +288,62 @@ function webhookSecretOf(key: Secret<string>): Secret<string> | null {
     if (error instanceof AddressKeyError) return null
     throw error
   }
+}
+
+/** How to reach and use a phoenixd. */
+export interface PhoenixdKey extends KeyedServer {
+  /** `http-password`, or the one with limited access. */
+  readonly password: Secret<string>
+  /** phoenixd's own `webhook-secret`, which signs what it sends us; null where the key holds none. */
+  readonly webhookSecret: Secret<string> | null
+}
+
+const form: AddressKeyForm<'password' | 'webhook'> = {
+  kind: 'phoenixd',
+  example: 'phoenixd://host:port?password=<http-password>&webhook=<webhook-secret>',
+  // phoenixd has no TLS of its own; something in front of it may.
+  schemes: { phoenixd: 'http:', 'phoenixd+http': 'http:', 'phoenixd+https': 'https:' },
+  hasPath: true,
+  needsPort: true,
+  required: ['password'],
+  optional: ['webhook']
+}
+
+/**
+ * Reads `phoenixd://host:port?password=…&webhook=…`, or `phoenixd+https://…` for one behind TLS; `webhook` may be left out.
+ * @throws AddressKeyError
+ */
+export function readPhoenixdKey(text: string): PhoenixdKey {
+  const { origin, base, parameters } = readAddressKey(text, form)
+  const { password = '', webhook } = parameters
+  return {
+    origin,
+    base,
+    certificate: null,
+    servername: null,
+    password: new Secret(requireVisible(password, 'password', 'phoenixd')),
+    webhookSecret: webhook === undefined ? null : new Secret(requireVisible(webhook, 'webhook', 'phoenixd'))
+  }
+}
+
+/** A phoenixd of its owner's. It has no limits: ours spare it and our database. */
+export const phoenixd: ProviderKind = {
+  name: 'phoenixd',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 500, perMinute: 6_000 } : { burst: perMinute, perMinute }
+    }),
+    polling: () => ({ perMinute: 60, isShared: false, costs: { list: 2, lookUp: 1 } }),
+    hostOf: addressKeyHost('phoenixd', readPhoenixdKey)
+  },
+  scopes: [
+    { scope: 'http-password-limited-access', purpose: 'Make invoices, and see whether they were paid' },
+    { scope: 'http-password', purpose: 'Refunds; it may do the other things too' }
+  ],
+  keyFault: addressKeyFault(readPhoenixdKey),
+  open: options => new PhoenixdProvider(options)
 }

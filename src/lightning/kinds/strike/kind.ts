@@ -1,5 +1,5 @@
 import { NO_LIMIT, type CallLimits } from '../../provider-calls/budgets.ts'
-import { headerKeyFault } from '../../provider-calls/key-form.ts'
+import { headerKeyFault } from '../../provider-calls/address-key.ts'
 import type { ProviderKind } from '../kind.ts'
 import { STRIKE_LIVE, StrikeProvider } from './strike.ts'
 

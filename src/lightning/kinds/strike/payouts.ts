@@ -1,30 +1,26 @@
 import { hash } from 'node:crypto'
+import { readResponse } from '../../../engine/formats/response-schema.ts'
 import { shortDescription } from '../../codecs/bolt11.ts'
-import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../provider-calls/errors.ts'
-import { payable } from '../../provider-calls/pay-once.ts'
-import {
-  NothingSent,
-  unusableAnswer,
-  type CallProvider,
-  type ProviderCall
-} from '../../provider-calls/provider-call.ts'
+import { PayoutUncertain, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
+import { isUnsent, payable } from '../../provider-calls/pay-once.ts'
+import type { CallProvider, ProviderCall } from '../../provider-calls/provider-call.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
 import type { Payout, PayoutRequest } from '../../providers/provider.ts'
-import {
-  btcAmount,
-  readError,
-  readStrikePayment,
-  readQuote,
-  readTiers,
-  type ChainTier,
-  type PaymentQuote
-} from './answers.ts'
+import { btcAmount, ChainTiers, PaymentQuote, readError, StrikeId, StrikePayment, type ChainTier } from './responses.ts'
 
 /** Slowest delivery over the chain that is chosen because it is cheap, in minutes. */
 const PATIENCE = 24 * 60
 /** Payouts that this process remembers; the oldest is let go. */
 const MEMORY = 10_000
-const ID = /^[0-9A-Za-z-]{1,64}$/
 const MAX_DESCRIPTION = 250
+
+interface Quote {
+  readonly id: string
+  /** What arrives, in millisatoshis, and that with all fees; null where it is not said in bitcoin. */
+  readonly msat: bigint | null
+  readonly totalMsat: bigint | null
+  readonly isNew: boolean
+}
 
 interface Began {
   readonly quoteId: string
@@ -102,54 +98,49 @@ export class StrikePayouts {
     return found
   }
 
-  async #quote(call: CallProvider, request: PayoutRequest): Promise<PaymentQuote & { readonly isNew: boolean }> {
+  async #quote(call: CallProvider, request: PayoutRequest): Promise<Quote> {
     const { path, body, scope } = await quoteCall(call, request)
-    const answer = await call({
+    const response = await call({
       method: 'POST',
       path,
       body,
       scope,
       headers: { 'idempotency-key': idempotencyKey(request.reference) },
-      answers: [400, 409, 422],
+      accepts: [400, 409, 422],
       sharedLimit: 'payment quotes'
     })
-    if (answer.status < 300) {
-      const quote = readQuote(answer.body)
-      if (quote === null || !ID.test(quote.id)) throw unusableAnswer('a quote without an id')
-      return { ...quote, isNew: true }
+    if (response.status < 300) {
+      const quote = requireResponse(PaymentQuote, response.body)
+      return { id: quote.paymentQuoteId, msat: quote.amount, totalMsat: quote.totalAmount, isNew: true }
     }
-    const { code, paymentQuoteId } = readError(answer.body)
-    if (code !== 'DUPLICATE_PAYMENT_QUOTE') throw refused(answer.said, answer.status)
-    if (paymentQuoteId === null || !ID.test(paymentQuoteId)) throw unusableAnswer('a duplicate quote without its id')
-    return { id: paymentQuoteId, isNew: false, msat: null, totalMsat: null }
+    const { code, paymentQuoteId } = readError(response.body)
+    if (code !== 'DUPLICATE_PAYMENT_QUOTE') throw refused(response.said, response.status)
+    const id = readResponse(StrikeId, paymentQuoteId)
+    if (id === null) throw unusableResponse('a duplicate quote without its id')
+    return { id, isNew: false, msat: null, totalMsat: null }
   }
 
   async #execute(call: CallProvider, quoteId: string): Promise<Payout> {
-    const answer = await call({
+    const response = await call({
       method: 'PATCH',
       path: `/v1/payment-quotes/${quoteId}/execute`,
       scope: 'partner.payment-quote.execute',
-      answers: [409, 422],
+      accepts: [409, 422],
       sharedLimit: 'executions'
     }).catch((error: unknown) => {
-      // No connection, or turned away at the door: it did not happen.
-      const isCertain =
-        error instanceof ProviderRefused ||
-        error instanceof NothingSent ||
-        (error instanceof ProviderUnavailable && error.fault === 'rate')
-      throw isCertain ? error : new PayoutUncertain(error)
+      throw isUnsent(error) ? error : new PayoutUncertain(error)
     })
-    if (answer.status < 300) {
-      const payout = readStrikePayment(answer.body)
-      if (payout === null) throw new PayoutUncertain(unusableAnswer('an execution without a payment'))
+    if (response.status < 300) {
+      const payout = readResponse(StrikePayment, response.body)
+      if (payout === null) throw new PayoutUncertain(unusableResponse('an execution without a payment'))
       return payout
     }
-    const { code, paymentId } = readError(answer.body)
+    const { code, paymentId } = readError(response.body)
     if (code === 'PAYMENT_PROCESSED' && paymentId !== null) return await this.#begunBefore(call, paymentId)
     // 409: something is going on with this payment; the codes say the same.
-    if (answer.status === 409 || code === null || /PROCESS/.test(code))
-      throw new PayoutUncertain(new Error(`the execution was answered with ${answer.status}`))
-    throw refused(answer.said, answer.status)
+    if (response.status === 409 || code === null || /PROCESS/.test(code))
+      throw new PayoutUncertain(new Error(`the execution was answered with ${response.status}`))
+    throw refused(response.said, response.status)
   }
 
   #remember(reference: string, began: Began): void {
@@ -160,18 +151,16 @@ export class StrikePayouts {
 }
 
 async function payment(call: CallProvider, id: string): Promise<Payout | null> {
-  if (!ID.test(id)) return null
-  const answer = await call({
+  if (readResponse(StrikeId, id) === null) return null
+  const response = await call({
     method: 'GET',
     path: `/v1/payments/${id}`,
     scope: 'partner.payment.read',
-    answers: [404],
+    accepts: [404],
     sharedLimit: 'others'
   })
-  if (answer.status === 404) return null
-  const payout = readStrikePayment(answer.body)
-  if (payout === null) throw unusableAnswer('a payment without its id or state')
-  return payout
+  if (response.status === 404) return null
+  return requireResponse(StrikePayment, response.body)
 }
 
 async function quoteCall(
@@ -189,14 +178,14 @@ async function quoteCall(
     return { path: '/v1/payment-quotes/lightning', body, scope: 'partner.payment-quote.lightning.create' }
   }
   const scope = 'partner.payment-quote.onchain.create'
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: '/v1/payment-quotes/onchain/tiers',
     body: { btcAddress: destination.address, amount: btcAmount(amountSats) },
     scope,
     sharedLimit: 'others'
   })
-  const tier = chosenTier(readTiers(answer.body) ?? [], BigInt(amountSats) * 1000n)
+  const tier = chosenTier(readResponse(ChainTiers, response.body) ?? [], BigInt(amountSats) * 1000n)
   if (tier === null)
     throw new ProviderRefused('request', 'The payment provider offers no way to send this amount over the chain.')
   const note = description === null ? '' : shortened(description)

@@ -1,12 +1,14 @@
-import { createHmac } from 'node:crypto'
+import { Type } from 'typebox'
+import { orNull, part, readResponse, Text } from '../../../engine/formats/response-schema.ts'
 import type { ReadonlyHeaders } from '../../../engine/message/headers.ts'
 import type { Clock } from '../../../platform/system/clock.ts'
-import { equalBytes } from '../../../platform/keys/constant-time.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import { noBudget, type CallBudget } from '../../provider-calls/budgets.ts'
-import { parseNotification } from '../../provider-calls/notification-json.ts'
-import { ProviderNotificationError, ProviderRefused } from '../../provider-calls/errors.ts'
-import { ProviderHttp, unusableAnswer, type CallProvider } from '../../provider-calls/provider-call.ts'
+import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
+import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
+import { requireResponse } from '../../provider-calls/responses.ts'
+import { ProviderNotificationError, ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
+import { ProviderHttp, type CallProvider } from '../../provider-calls/provider-call.ts'
 import type {
   Capabilities,
   Charge,
@@ -24,12 +26,12 @@ import type {
 import {
   btcAmount,
   chargeState,
+  ReceivePage,
+  ReceiveRequest,
   strikeErrorMessage,
-  readReceiveRequest,
-  readReceives,
-  type Receive,
-  type ReceivePage
-} from './answers.ts'
+  StrikeId,
+  type Receive
+} from './responses.ts'
 import { shortened, StrikePayouts } from './payouts.ts'
 
 /** What the kind needs. */
@@ -54,8 +56,9 @@ const READ = 'partner.receive-request.read'
 const RECEIVING = 'others'
 /** Items of the largest page. */
 const PAGE = 100
-const ID = /^[0-9A-Za-z-]{1,64}$/
 const EVENT_TYPES = ['receive-request.receive-pending', 'receive-request.receive-completed']
+
+const StrikeEvent = Type.Object({ eventType: orNull(Type.String()), data: part({ entityId: orNull(StrikeId) }) })
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
@@ -125,7 +128,9 @@ export class StrikeProvider implements Provider {
   }
 
   async lookUp(key: Secret<string> | null, chargeId: string): Promise<ChargeState | null> {
-    return ID.test(chargeId) ? await this.#http.within(key, call => lookUp(call, chargeId)) : null
+    return readResponse(StrikeId, chargeId) !== null
+      ? await this.#http.within(key, call => lookUp(call, chargeId))
+      : null
   }
 
   async createPayout(key: Secret<string> | null, request: PayoutRequest): Promise<Payout> {
@@ -146,7 +151,7 @@ export class StrikeProvider implements Provider {
       const { network } = await this.#http.within(key, async call => {
         // The scopes that a merchant is asked for do not cover the profile, and it left the reference: only a 401
         // counts.
-        await call({ method: 'GET', path: '/v1/accounts/profile', answers: [403, 404], sharedLimit: RECEIVING })
+        await call({ method: 'GET', path: '/v1/accounts/profile', accepts: [403, 404], sharedLimit: RECEIVING })
         await call({ method: 'GET', path: '/v1/receive-requests?$top=1', scope: READ, sharedLimit: RECEIVING })
         return await createRequest(
           call,
@@ -171,16 +176,13 @@ export class StrikeProvider implements Provider {
    * case.
    */
   readNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification | null {
-    const { eventType, entityId } = readEvent(body)
+    const { eventType, data } = parseNotification(StrikeEvent, body)
+    if (eventType === null) throw new ProviderNotificationError('The notification names no event type.')
     if (!eventType.startsWith('receive-request.')) return null
-    if (entityId === null)
-      throw new ProviderNotificationError('The event does not say which receive request it is about.')
     const signature = headers.get('x-webhook-signature')?.trim() ?? ''
     return {
-      chargeId: entityId,
-      verify: secret =>
-        /^[0-9a-f]{64}$/i.test(signature) &&
-        equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
+      chargeId: requireSubject(data?.entityId ?? null, 'receive request'),
+      verify: secret => isSigned(body, signature, secret)
     }
   }
 
@@ -193,9 +195,9 @@ export class StrikeProvider implements Provider {
     const asOf = this.#clock.now()
     return await this.#http.within(key, async call => {
       const newest = await newestReceives(call)
-      const recent = newest.filter(receive => receive.isCompleted && timeOf(receive) >= since)
-      const settled = [...Map.groupBy(recent, receive => receive.requestId)].map(([chargeId, receives]) => {
-        const asked = receives.find(receive => receive.invoice !== null)?.invoice?.amountMsat
+      const recent = newest.filter(receive => receive.state === 'COMPLETED' && timeOf(receive) >= since)
+      const settled = [...Map.groupBy(recent, receive => receive.receiveRequestId)].map(([chargeId, receives]) => {
+        const asked = askedBy(receives)
         return {
           chargeId,
           state: asked === undefined ? null : chargeState(receives, asked),
@@ -217,7 +219,7 @@ export class StrikeProvider implements Provider {
     secret: Secret<string>
   ): Promise<{ readonly subscriptionId: string }> {
     return await this.#http.within(key, async call => {
-      const answer = await call({
+      const response = await call({
         method: 'POST',
         path: '/v1/subscriptions',
         body: {
@@ -230,9 +232,7 @@ export class StrikeProvider implements Provider {
         scope: 'partner.webhooks.manage',
         sharedLimit: RECEIVING
       })
-      const id = idOf(answer.body)
-      if (id === null) throw unusableAnswer('a subscription without an id')
-      return { subscriptionId: id }
+      return { subscriptionId: requireResponse(Type.Object({ id: Text }), response.body).id }
     })
   }
 
@@ -249,7 +249,7 @@ async function createRequest(
   expectedMsat: bigint | null
 ): Promise<Charge> {
   const description = shortened(request.description)
-  const answer = await call({
+  const response = await call({
     method: 'POST',
     path: '/v1/receive-requests',
     body: {
@@ -258,14 +258,14 @@ async function createRequest(
     scope: CREATE,
     sharedLimit: RECEIVING
   })
-  const made = readReceiveRequest(answer.body)
-  const invoice = made?.invoice ?? null
-  if (made === null || invoice === null || !ID.test(made.id))
-    throw unusableAnswer('a receive request without id or invoice')
+  const made = requireResponse(ReceiveRequest, response.body)
+  const { invoice } = made
+  if (invoice === null || readResponse(StrikeId, made.id) === null)
+    throw unusableResponse('a receive request without id or invoice')
   if (made.paymentHash !== null && made.paymentHash !== invoice.paymentHash)
-    throw unusableAnswer('an invoice with another payment hash')
+    throw unusableResponse('an invoice with another payment hash')
   if (invoice.amountMsat === null || (expectedMsat !== null && invoice.amountMsat !== expectedMsat))
-    throw unusableAnswer('an invoice over another amount')
+    throw unusableResponse('an invoice over another amount')
   return {
     chargeId: made.id,
     invoice: invoice.text,
@@ -278,26 +278,35 @@ async function createRequest(
 }
 
 async function lookUp(call: CallProvider, id: string): Promise<ChargeState | null> {
-  const answer = await call({
+  const response = await call({
     method: 'GET',
     path: `/v1/receive-requests/${id}/receives?$top=${PAGE}`,
     scope: READ,
-    answers: [404],
+    accepts: [404],
     sharedLimit: RECEIVING
   })
-  if (answer.status === 404) return null
-  const { items } = pageOf(answer.body)
-  if (items.length === 0) return chargeState([], null)
-  const paid = items.find(item => item.invoice !== null)?.invoice?.amountMsat
+  if (response.status === 404) return null
+  const { items } = pageOf(response.body)
+  if (items.length === 0) return nothingReceived('unpaid')
+  const paid = askedBy(items)
   return chargeState(items, paid === undefined ? await askedOf(call, id) : paid)
 }
 
 /** Millisatoshis that a receive request asked for; null where the payer chose. */
 async function askedOf(call: CallProvider, id: string): Promise<bigint | null> {
-  const answer = await call({ method: 'GET', path: `/v1/receive-requests/${id}`, scope: READ, sharedLimit: RECEIVING })
-  const request = readReceiveRequest(answer.body)
-  if (request === null) throw unusableAnswer('a receive request without an id')
-  return request.askedMsat
+  const response = await call({
+    method: 'GET',
+    path: `/v1/receive-requests/${id}`,
+    scope: READ,
+    sharedLimit: RECEIVING
+  })
+  return requireResponse(ReceiveRequest, response.body).askedMsat
+}
+
+/** Millisatoshis that the invoice which was paid asked for; undefined where nothing came over Lightning. */
+function askedBy(receives: readonly Receive[]): bigint | null | undefined {
+  return receives.find(({ lightning }) => lightning !== null && lightning.invoice !== null)?.lightning?.invoice
+    ?.amountMsat
 }
 
 async function newestReceives(call: CallProvider): Promise<readonly Receive[]> {
@@ -313,32 +322,15 @@ async function newestReceives(call: CallProvider): Promise<readonly Receive[]> {
       ).body
     )
   const page = await read(0)
-  const isOldestFirst = (page.items[0]?.createdAt ?? 0) < (page.items.at(-1)?.createdAt ?? 0)
+  const isOldestFirst = (page.items[0]?.created ?? 0) < (page.items.at(-1)?.created ?? 0)
   return isOldestFirst && page.total !== null && page.total > PAGE ? (await read(page.total - PAGE)).items : page.items
 }
 
 /** When it was final; one that does not say is news. */
-function timeOf({ completedAt, createdAt }: Receive): number {
-  return completedAt ?? createdAt ?? Infinity
+function timeOf({ completed, created }: Receive): number {
+  return completed ?? created ?? Infinity
 }
 
 function pageOf(body: unknown): ReceivePage {
-  const page = readReceives(body)
-  if (page === null) throw unusableAnswer('a list of receives without items')
-  return page
-}
-
-function idOf(body: unknown): string | null {
-  const id = typeof body === 'object' && body !== null && 'id' in body ? body.id : null
-  return typeof id === 'string' && id !== '' ? id : null
-}
-
-function readEvent(body: Uint8Array): { readonly eventType: string; readonly entityId: string | null } {
-  const event = parseNotification(Buffer.from(body).toString('utf8'))
-  if (typeof event !== 'object' || event === null || !('eventType' in event) || typeof event.eventType !== 'string') {
-    throw new ProviderNotificationError('The notification names no event type.')
-  }
-  const data = 'data' in event ? event.data : null
-  const entityId = typeof data === 'object' && data !== null && 'entityId' in data ? data.entityId : null
-  return { eventType: event.eventType, entityId: typeof entityId === 'string' && ID.test(entityId) ? entityId : null }
+  return requireResponse(ReceivePage, Array.isArray(body) ? { items: body } : body)
 }

@@ -1,6 +1,6 @@
 import { cln } from '../../../../src/lightning/kinds/cln/kind.ts'
-import { lnbits } from '../../../../src/lightning/kinds/lnbits/kind.ts'
-import { phoenixd } from '../../../../src/lightning/kinds/phoenixd/kind.ts'
+import { lnbits } from '../../../../src/lightning/kinds/lnbits/lnbits.ts'
+import { phoenixd } from '../../../../src/lightning/kinds/phoenixd/phoenixd.ts'
 import { startFakeCln } from '../../../fakes/cln.ts'
 import { startFakeLnbits } from '../../../fakes/lnbits.ts'
 import { startFakePhoenixd } from '../../../fakes/phoenixd.ts'

@@ -1,4 +1,4 @@
-import { blink } from '../../../../src/lightning/kinds/blink/kind.ts'
+import { blink } from '../../../../src/lightning/kinds/blink/blink.ts'
 import { btcpay } from '../../../../src/lightning/kinds/btcpay/kind.ts'
 import { lnurl } from '../../../../src/lightning/kinds/lnurl/kind.ts'
 import { nwc } from '../../../../src/lightning/kinds/nwc/kind.ts'

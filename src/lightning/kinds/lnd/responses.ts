@@ -1,0 +1,180 @@
+import { Type, type StaticDecode } from 'typebox'
+import { fittingItems, mapped, orNull, part, readResponse, Text } from '../../../engine/formats/response-schema.ts'
+import { shortDescription } from '../../codecs/bolt11.ts'
+import { nothingReceived } from '../../provider-calls/lightning-charge.ts'
+import { sentPayment, type SentPayment } from '../../provider-calls/pay-once.ts'
+import { Hash, Seconds, Whole } from '../../provider-calls/responses.ts'
+import type { ChargeState } from '../../providers/provider.ts'
+
+/*
+ * Responses of lnd's REST API (lightning.engineering/api-docs/api/lnd). Its 64-bit numbers are texts, its bytes base64 of
+ * either alphabet. Proto's zero values and empty lists may be left out.
+ */
+
+const HashBytes = mapped(Text, value => {
+  const bytes = Buffer.from(value, 'base64')
+  return bytes.length === 32 ? bytes.toString('hex') : null
+})
+
+/** Error of lnd: `code` is gRPC's. A stream wraps it once more. */
+export interface LndFault {
+  readonly code: number
+  /** One short line; may be empty. */
+  readonly message: string
+}
+
+const CODE_UNKNOWN = 2
+/** The node went away while it was asked. */
+export const CODE_UNAVAILABLE = 14
+const MAX_MESSAGE = 200
+
+const Fault = Type.Object({ code: Type.Unknown(), message: Type.Unknown() })
+const ErrorBody = Type.Object({ error: Type.Unknown(), code: Type.Unknown(), message: Type.Unknown() })
+
+/** The error in a response; null where it holds none. */
+export function readFault(body: unknown): LndFault | null {
+  const outer = readResponse(ErrorBody, body)
+  const inner = readResponse(Fault, outer?.error) ?? outer
+  if (inner === null || (inner.code === undefined && inner.message === undefined)) return null
+  const text = readResponse(Text, inner.message) ?? readResponse(Text, outer?.error) ?? ''
+  return {
+    code: typeof inner.code === 'number' ? inner.code : CODE_UNKNOWN,
+    message: shortDescription(text.replace(/[\p{C}\p{Z}]+/gu, ' ').trim(), MAX_MESSAGE)
+  }
+}
+
+/** What an error means, as far as it concerns the macaroon or the node as a whole; null for all others. */
+export function macaroonFault({ code, message }: LndFault): 'scope' | 'key' | 'locked' | null {
+  if (code === 7 || /permission denied/i.test(message)) return 'scope'
+  if (code === 16 || /verification failed|macaroon/i.test(message)) return 'key'
+  // Not the code for unavailable: a node that goes down answers it for calls that it has begun.
+  return /wallet (is )?(locked|not created)|waiting to start|starting up|not yet ready/i.test(message) ? 'locked' : null
+}
+
+/** The response to `POST /v1/invoices`. */
+export const NewInvoice = Type.Object({ payment_request: Text, r_hash: HashBytes })
+
+/** An invoice as it stands. */
+export interface InvoiceState {
+  readonly paymentHash: string
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number
+  /** lnd's count of settled invoices, at which this one was settled; 0 while it is not. */
+  readonly settleIndex: number
+  readonly state: ChargeState
+}
+
+const LndInvoice = Type.Object({
+  r_hash: HashBytes,
+  creation_date: Whole,
+  expiry: Whole,
+  settle_index: Whole,
+  amt_paid_sat: Whole,
+  settle_date: Seconds,
+  state: Type.Unknown(),
+  settled: Type.Unknown()
+})
+
+/** An invoice of lnd, `now` in milliseconds; null when it cannot be used. */
+export function readInvoice(value: unknown, now: number): InvoiceState | null {
+  const invoice = readResponse(LndInvoice, value)
+  const state = invoice === null ? null : stateOf(invoice, now)
+  if (invoice === null || state === null) return null
+  const { r_hash: paymentHash, creation_date: created, settle_index: settleIndex } = invoice
+  return { paymentHash, createdAt: created * 1000, settleIndex, state }
+}
+
+/** Seconds of an lnd invoice that was asked for without an expiry. */
+const DEFAULT_EXPIRY = 86_400
+
+function stateOf(invoice: StaticDecode<typeof LndInvoice>, now: number): ChargeState | null {
+  const { creation_date: created, expiry, settled, amt_paid_sat: receivedSats, settle_date: settledAt } = invoice
+  // OPEN is the zero value; `settled` is that of builds without a state.
+  switch (invoice.state ?? (invoice.state === undefined && settled !== true ? 'OPEN' : 'SETTLED')) {
+    case 'SETTLED':
+      return { status: 'paid', receivedSats, settledAt }
+    case 'ACCEPTED':
+      return { status: 'processing', receivedSats: 0, settledAt: null }
+    case 'CANCELED':
+      return nothingReceived('expired')
+    case 'OPEN':
+      return nothingReceived((created + (expiry || DEFAULT_EXPIRY)) * 1000 <= now ? 'expired' : 'unpaid')
+    default:
+      return null
+  }
+}
+
+/** The response to `GET /v1/invoices`: invoices as they came, and where the next older page begins; 0 for nowhere. */
+export const LndInvoices = Type.Object({ invoices: Type.Array(Type.Unknown()), first_index_offset: Whole })
+
+/** A line of `GET /v1/invoices/subscribe`, and what was read of several. */
+export const InvoiceLine = mapped(Type.Object({ result: Type.Unknown() }), ({ result }) =>
+  result === undefined ? null : { result }
+)
+export const InvoiceLines = Type.Object({ lines: Type.Array(InvoiceLine), isCut: Type.Boolean() })
+
+const LndInfo = Type.Object({ chains: orNull(Type.Array(part({ network: orNull(Text) }))) })
+
+/** What the response to `GET /v1/getinfo` calls the node's network; null where it does not say. */
+export function readLndNetwork(body: unknown): string | null {
+  return readResponse(LndInfo, body)?.chains?.[0]?.network ?? null
+}
+
+/** The response to `GET /v1/channels`. */
+export const LndChannels = Type.Object({ channels: orNull(Type.Array(Type.Unknown())) })
+
+/** Why lnd could not pay, in words for the payee's side. */
+const REASONS: Readonly<Record<string, string>> = Object.freeze({
+  FAILURE_REASON_TIMEOUT: 'The node found no working route in time.',
+  FAILURE_REASON_NO_ROUTE: 'The node found no route to the Lightning invoice within the fee limit.',
+  FAILURE_REASON_INCORRECT_PAYMENT_DETAILS: 'The wallet that made the Lightning invoice refused the payment.',
+  FAILURE_REASON_INSUFFICIENT_BALANCE: 'The node has too little on its side of its channels.',
+  FAILURE_REASON_CANCELED: "The node's operator cancelled the payment."
+})
+
+const STATUSES = { SUCCEEDED: 'confirmed', FAILED: 'failed', IN_FLIGHT: 'processing', INITIATED: 'processing' } as const
+
+/** Milliseconds; 0 for none. As a whole they do not fit into a number; without the last six digits they do. */
+const Nanoseconds = Type.Decode(Type.Unknown(), value => {
+  const time = Number((typeof value === 'string' ? value : '').slice(0, -6))
+  return Number.isSafeInteger(time) ? time : 0
+})
+
+/** A payment in a line of `/v2/router/send` or `/v2/router/track`. */
+export const LndPayment = mapped(
+  Type.Object({
+    result: Type.Object({
+      payment_hash: Hash,
+      status: Type.Enum(['SUCCEEDED', 'FAILED', 'IN_FLIGHT', 'INITIATED']),
+      fee_sat: Whole,
+      failure_reason: orNull(Text),
+      creation_time_ns: Nanoseconds,
+      htlcs: fittingItems(Type.Object({ resolve_time_ns: Nanoseconds }))
+    })
+  }),
+  ({ result: { payment_hash, status, fee_sat, failure_reason, creation_time_ns, htlcs } }): SentPayment => {
+    // When the last attempt ended; where none found a route, when the payment began.
+    const at = Math.max(0, ...htlcs.map(({ resolve_time_ns }) => resolve_time_ns)) || creation_time_ns
+    const sent = sentPayment(payment_hash, STATUSES[status], fee_sat, at || null, 'The node')
+    return sent.reason === null ? sent : { ...sent, reason: REASONS[failure_reason ?? ''] ?? sent.reason }
+  }
+)
+
+/** The response to `POST /v1/transactions`: the transaction's hash. */
+export const SentCoins = Type.Object({ txid: Hash })
+
+/** A transaction of the node's wallet. */
+const WalletTransaction = mapped(
+  Type.Object({ tx_hash: Hash, label: orNull(Text), total_fees: Whole, time_stamp: Seconds }),
+  ({ tx_hash, label, total_fees, time_stamp }) => ({
+    transactionHash: tx_hash,
+    label: label ?? '',
+    feeSats: total_fees,
+    /** Milliseconds since the epoch; null where lnd does not say. */
+    at: time_stamp
+  })
+)
+export type WalletTransaction = StaticDecode<typeof WalletTransaction>
+
+/** The response to `GET /v1/transactions`. */
+export const LndTransactions = Type.Object({ transactions: Type.Array(orNull(WalletTransaction)) })

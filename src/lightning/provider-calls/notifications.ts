@@ -1,0 +1,50 @@
+import { createHmac } from 'node:crypto'
+import type { StaticDecode, TSchema } from 'typebox'
+import { tooDeep } from '../../engine/formats/json-reader.ts'
+import { readResponse } from '../../engine/formats/response-schema.ts'
+import { equalBytes } from '../../platform/keys/constant-time.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
+import { ProviderNotificationError } from './errors.ts'
+
+/** Reads a notification that is a JSON object. @throws ProviderNotificationError */
+export function parseNotification<T extends TSchema>(schema: T, body: Uint8Array): StaticDecode<T> {
+  const value = parse(Buffer.from(body).toString('utf8'))
+  // LNbits writes the object as a text of JSON within JSON.
+  const read = readResponse(schema, typeof value === 'string' ? parse(value) : value)
+  if (read === null) throw new ProviderNotificationError('The notification is not a JSON object.')
+  return read
+}
+
+function parse(text: string): unknown {
+  if (tooDeep(text)) throw new ProviderNotificationError('The notification is nested too deeply.')
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error
+    throw new ProviderNotificationError('The notification is not JSON.')
+  }
+}
+
+/** What of a notification must be there. @throws ProviderNotificationError naming it */
+export function requireSubject(id: string | null, what: string): string {
+  if (id === null) throw new ProviderNotificationError(`The event does not say which ${what} it is about.`)
+  return id
+}
+
+/** Whether `signature` is the HMAC-SHA256 of the bytes, in hex of either case. */
+export function isSigned(body: Uint8Array, signature: string, secret: Secret<string>): boolean {
+  return (
+    /^[0-9a-f]{64}$/i.test(signature) &&
+    equalBytes(Buffer.from(signature, 'hex'), createHmac('sha256', secret.reveal()).update(body).digest())
+  )
+}
+
+/** What the address of our receiver holds where a provider signs nothing. It shows nothing of the secret. */
+export function receiverToken(secret: Secret<string>): string {
+  return createHmac('sha256', secret.reveal()).update('boltgate notifications').digest('base64url').slice(0, 22)
+}
+
+/** Whether a notification came to the address with that token. */
+export function hasToken(token: string | null, secret: Secret<string>): boolean {
+  return equalBytes(Buffer.from(token ?? ''), Buffer.from(receiverToken(secret)))
+}
