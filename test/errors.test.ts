@@ -1,13 +1,13 @@
 import { globSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
-import '../src/app/compose.ts'
-import '../src/app/composition/suite.ts'
-import '../src/app/main.ts'
-import { errorsPage } from '../src/app/commands/errors-page.ts'
+import { errorsPage } from '../src/app/commands/docs.ts'
 import { RESOURCE_NOT_FOUND } from '../src/engine/operations/error-kinds.ts'
 import { LongError, ShortError, Unavailable } from '../src/engine/operations/errors.ts'
 import { definedErrors, defineError } from '../src/platform/system/errors.ts'
+import '../src/app/compose.ts'
+import '../src/app/composition/suite.ts'
+import '../src/app/main.ts'
 
 const root = resolve(import.meta.dirname, '..')
 const texts = globSync(['src/**/*.ts', 'plugins/*.ts'], { cwd: root }).map(file => ({

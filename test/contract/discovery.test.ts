@@ -1,7 +1,7 @@
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
 import { request } from 'undici'
-import { takesGzip } from '../../src/app/discovery/document.ts'
+import { takesGzip } from '../../src/app/discovery/operations.ts'
 import { defaultYaml, startGateway } from '../support/gateway.ts'
 
 type Json = Record<string, unknown>

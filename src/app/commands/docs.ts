@@ -6,7 +6,8 @@ import { referencePage } from '../../engine/config/reference.ts'
 import { builtInPlugins } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import type { Output } from '../cli/output.ts'
-import { errorsPage } from './errors-page.ts'
+import { configurationErrors } from '../../engine/config/diagnose.ts'
+import { definedErrors, type ErrorText } from '../../platform/system/errors.ts'
 
 export const docsUsage = `boltgate docs [--write FOLDER]
 
@@ -33,4 +34,43 @@ export async function docs(args: readonly string[], out: Output): Promise<number
   )
   out.print(`Wrote ${join(values.write, 'configuration.md')}, gateway.schema.json and errors.md`)
   return 0
+}
+
+/** docs/errors.md: every error that the loaded modules define, by code. */
+export function errorsPage(): string {
+  const all = [...definedErrors].sort(([one], [other]) => (one < other ? -1 : 1))
+  const configuration = all.filter(([code]) => Object.hasOwn(configurationErrors, code))
+  const responses = all.filter(([, { status }]) => status !== undefined)
+  const others = all.filter(entry => !configuration.includes(entry) && !responses.includes(entry))
+  return `${[
+    '# Errors',
+    'This page is generated from the calls of `defineError`; do not edit it. A code never changes its meaning.',
+    '`boltgate` prints the code in brackets at the end of the first line of an error. Log lines have it as `code`, or as `code` of `err`. Response bodies have no code: clients decide by the status and `error` ([contract](contract.md)). A code may cover several errors that call for the same action; the message says which one it is.',
+    '## Configuration',
+    'Reported by `boltgate check`, at the start and on reload, with file, line and column. A reload with an error changes nothing.',
+    table(configuration),
+    '## Start, commands and log',
+    table(others),
+    '## Responses',
+    'A 402 that asks for payment, and the rejection of a payment credential (`X-L402-Error`, or the `type` of the problem), have no code: see the contract.',
+    responseTable(responses)
+  ].join('\n\n')}\n`
+}
+
+type Entry = readonly [code: string, text: ErrorText]
+
+function table(entries: readonly Entry[]): string {
+  const rows = entries.map(([code, { cause, fix }]) => row(`\`${code}\``, cause, fix))
+  return ['| Code | Cause | Fix |', '|---|---|---|', ...rows].join('\n')
+}
+
+function responseTable(entries: readonly Entry[]): string {
+  const rows = entries.map(([code, { status, title = '', cause, fix }]) =>
+    row(`\`${code}\``, String(status ?? ''), title, cause, fix)
+  )
+  return ['| Code | Status | `error` | Cause | Fix |', '|---|---|---|---|---|', ...rows].join('\n')
+}
+
+function row(...cells: readonly string[]): string {
+  return `| ${cells.map(cell => cell.replaceAll('|', '\\|')).join(' | ')} |`
 }

@@ -1,14 +1,56 @@
 import type { PriceList } from '../../selling/challenges/schema.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { openApiDocument, type WebhookFacts } from '../../engine/openapi/openapi.ts'
-import { operationPrices, pricedRoutes } from '../../engine/openapi/paid.ts'
+import { operationPrices, pricedRoutes, type PricedRoute } from '../../engine/openapi/paid.ts'
 import { prefersJson } from '../../engine/message/accept.ts'
 import { notFound } from '../../engine/operations/errors.ts'
-import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
+import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import examples from './examples.json' with { type: 'json' }
-import { PublishedDocument } from './document.ts'
-import { l402Manifest } from './manifest.ts'
 import { llmsText, type ListedStore } from './llms.ts'
+import { gzipSync } from 'node:zlib'
+import type { Context } from '../../engine/message/context.ts'
+import { priceWords } from '../../engine/checks/price.ts'
+
+/**
+ * A text that is made when it is first asked for, and again when what it is made of has changed: when `version` answers
+ * another value than the last time. It is sent compressed to clients that take gzip.
+ */
+class PublishedDocument {
+  readonly #version: () => unknown
+  readonly #make: () => string
+  #made: { readonly version: unknown; readonly plain: string; gzip: Uint8Array | null } | null = null
+
+  constructor(version: () => unknown, make: () => string) {
+    this.#version = version
+    this.#make = make
+  }
+
+  /** The reply to a request for it. */
+  reply(ctx: Context): Result {
+    const version = this.#version()
+    let made = this.#made
+    if (made === null || made.version !== version) made = this.#made = { version, plain: this.#make(), gzip: null }
+    const headers = ['Cache-Control', 'public, max-age=60', 'Vary', 'Accept-Encoding']
+    if (!takesGzip(ctx.headers.get('accept-encoding'))) return { status: 200, body: made.plain, headers }
+    return {
+      status: 200,
+      body: (made.gzip ??= gzipSync(made.plain)),
+      headers: [...headers, 'Content-Encoding', 'gzip']
+    }
+  }
+}
+
+/** Whether `Accept-Encoding` takes gzip (RFC 9110, 12.5.3); a name with `q=0` refuses it, and goes before `*`. */
+export function takesGzip(accepted: string | undefined): boolean {
+  let any = false
+  for (const part of (accepted ?? '').toLowerCase().split(',')) {
+    const [coding = '', ...parameters] = part.split(';').map(text => text.trim())
+    const refused = parameters.some(text => /^q=0(?:\.0*)?$/.test(text))
+    if (coding === 'gzip' || coding === 'x-gzip') return !refused
+    if (coding === '*') any = !refused
+  }
+  return any
+}
 
 /** What agents and people can find out about this gateway without a key. */
 export interface DiscoveryFacts {
@@ -217,3 +259,51 @@ const ROBOTS = [
 const WHERE_THE_REST_IS =
   'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'
+
+/** What the manifest tells of. */
+interface ManifestFacts {
+  readonly serviceName: string
+  readonly description: string
+  readonly publicUrl: string
+  readonly categories: readonly string[]
+  readonly prices: PriceList
+  readonly pricedRoutes: readonly PricedRoute[]
+}
+
+/**
+ * `/.well-known/l402.json`: what is for sale, in the form that L402 clients look for (`service`, `l402`, `endpoints`
+ * with `pricing.base_price_sats`). A price that depends on the request has no `base_price_sats`: a client must not
+ * budget with a guess.
+ */
+function l402Manifest(facts: ManifestFacts): string {
+  const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
+  return JSON.stringify({
+    service: {
+      name: serviceName,
+      description,
+      base_url: publicUrl,
+      documentation_url: `${publicUrl}/llms.txt`,
+      categories
+    },
+    l402: {
+      default_price_sats: prices.defaultPriceSats,
+      token_validity_seconds: prices.tokenValiditySeconds,
+      payment_flow: '402 with an invoice, pay, send the request again with Authorization: L402 <macaroon>:<preimage>',
+      capabilities: { preimage_in_response: false, supported_currencies: ['sat'] }
+    },
+    openapi_url: `${publicUrl}/openapi.json`,
+    endpoints: pricedRoutes.flatMap(route =>
+      (route.methods.length === 0 ? ['any'] : route.methods).map(method => ({
+        id: `${method} ${route.path}`,
+        path: route.path,
+        method: method === 'any' ? 'ANY' : method.toUpperCase(),
+        summary: route.description,
+        l402_enabled: true,
+        pricing:
+          typeof route.price === 'number'
+            ? { model: route.meter === undefined ? 'per-request' : 'balance', base_price_sats: route.price }
+            : { model: 'varies', ...(route.price === null ? {} : { price: priceWords(route.price) }) }
+      }))
+    )
+  })
+}

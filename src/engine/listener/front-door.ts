@@ -1,6 +1,5 @@
 import { METHODS } from 'node:http'
 import { HeaderList } from '../message/headers.ts'
-import { authorizationFault } from './authorization-lines.ts'
 import {
   AUTHORIZATION,
   CONTENT_LENGTH,
@@ -14,8 +13,94 @@ import {
   TRANSFER_ENCODING,
   UPGRADE
 } from './header-kinds.ts'
-import { hostFault } from './host.ts'
-import { DOT_SEGMENT_REFUSAL, readTarget } from './request-target.ts'
+import { paymentScheme, schemeValue } from '../message/payment-headers.ts'
+
+/** What a request line's target comes to: the origin-form, or why it is refused. */
+type TargetReading =
+  | {
+      readonly target: string
+      readonly authority: string | null
+      /** The path has a dot segment that is not written plainly. */ readonly hidesDots: boolean
+    }
+  | { readonly refusal: string }
+
+/** Why a path with dot segments is refused. */
+const DOT_SEGMENT_REFUSAL = 'The path contains a dot segment; resolve it before sending.'
+
+const ABSOLUTE = /^https?:\/\/([^/?]*)(.*)$/is
+/** A segment `.` or `..` as every reader of a path understands it. */
+const PLAIN_DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:$|\/)/
+/**
+ * The same in every spelling, its dots encoded or not. An encoded slash or backslash ends a segment here as well: it is
+ * legal inside a segment, but `..%2f` climbs out of the path on every upstream that decodes before it resolves. So does
+ * `..;x`, where servlet containers cut parameters off before they resolve, and `..%00`, where a C string ends.
+ */
+const DOT_SEGMENT = /(?:^|\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/;]|%2f|%5c|%3b|%00)/i
+
+/**
+ * Reads the target of a request line once, so that nothing behind has to ask again: routes match and upstreams receive
+ * exactly the slice that this answers. Absolute-form becomes origin-form, with its authority in lower case for
+ * comparison with Host (RFC 9112, section 3.2.2). Everything that is not refused stays byte for byte. A path that hides
+ * dot segments may go only where nobody resolves them (decision 52): the caller refuses it with `DOT_SEGMENT_REFUSAL`
+ * elsewhere.
+ */
+function readTarget(method: string, url: string): TargetReading {
+  if (url.charCodeAt(0) === 0x2f) return read(url, null)
+  if (url === '*')
+    return { refusal: `The asterisk-form is not served, for ${method} or any other method; name a path.` }
+  const match = ABSOLUTE.exec(url)
+  if (match === null)
+    return { refusal: 'The request target must be a path that begins with a slash, or an http address.' }
+  const rest = match[2] ?? ''
+  return read(rest.charCodeAt(0) === 0x2f ? rest : `/${rest}`, (match[1] ?? '').toLowerCase())
+}
+
+/** Anything that has to be looked at; most targets have nothing of it. */
+const ODD = /[\0-\x20\x7f#\\.%]/
+
+function read(target: string, authority: string | null): TargetReading {
+  if (!ODD.test(target)) return { target, authority, hidesDots: false }
+  let pathEnd = -1
+  let suspicious = false
+  for (let at = 0; at < target.length; at++) {
+    const code = target.charCodeAt(at)
+    if (code <= 0x20 || code === 0x7f)
+      return { refusal: 'The request target contains a control character or a space; encode it with a percent sign.' }
+    if (code === 0x23)
+      return { refusal: 'The request target contains a fragment; leave out the # and what follows it.' }
+    if (code === 0x5c) return { refusal: 'The request target contains a backslash; encode it as %5C.' }
+    if (code === 0x3f) {
+      if (pathEnd < 0) pathEnd = at
+    } else if ((code === 0x2e || code === 0x25) && pathEnd < 0) suspicious = true
+  }
+  if (!suspicious) return { target, authority, hidesDots: false }
+  const path = pathEnd < 0 ? target : target.slice(0, pathEnd)
+  return PLAIN_DOT_SEGMENT.test(path)
+    ? { refusal: DOT_SEGMENT_REFUSAL }
+    : { target, authority, hidesDots: DOT_SEGMENT.test(path) }
+}
+
+/**
+ * Name or address in brackets, then an optional port; RFC 9110, section 7.2, without sub-delims, escapes, userinfo or
+ * an empty name.
+ */
+const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9_-][a-z0-9._-]*)(?::([0-9]{1,5}))?$/
+
+/**
+ * Why a Host value (lower case) is refused, or null when it is good: one name or address, with a port from 1 to 65535
+ * at most.
+ */
+function hostFault(host: string): string | null {
+  const match = HOST_AND_PORT.exec(host)
+  if (match === null)
+    return host === ''
+      ? 'The Host header is empty.'
+      : 'The Host header must be one host name or address with an optional port.'
+  const port = match[1]
+  if (port === undefined) return null
+  const number = Number(port)
+  return number >= 1 && number <= 65535 ? null : 'The port in the Host header is out of range; ports are 1 to 65535.'
+}
 
 /** Longest path. Each reader of it looks at every character, and those of routes and prices at every escape. */
 const MAX_PATH = 8192
@@ -226,4 +311,40 @@ export function admit(head: RawHead, rules: DoorRules): Admission | FrontDoorRef
 
 function pathOf(target: string): string {
   return target.split('?', 1)[0] ?? target
+}
+
+/**
+ * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an
+ * LSAT and an L402 line with the same credential count as one, and one credential of another scheme (decision 125).
+ */
+export function authorizationFault(lines: readonly string[]): string | null {
+  let others = 0
+  let payments = 0
+  let lsat: string | null = null
+  let l402: string | null = null
+  for (const line of lines) {
+    const scheme = paymentScheme(line)
+    if (scheme === null) others++
+    else if (scheme === 'lsat' && lsat === null) lsat = schemeValue(line, scheme)
+    else if (scheme === 'l402' && l402 === null) l402 = schemeValue(line, scheme)
+    else payments++
+  }
+  if (lsat !== null && l402 !== null && spelled(lsat) !== spelled(l402))
+    return 'The LSAT and the L402 credential differ; send one, or the same in both.'
+  if (lsat !== null || l402 !== null) payments++
+  if (payments > 1) return 'More than one payment credential in Authorization; send one.'
+  if (others > 1) return 'More than one Authorization header; send one.'
+  return null
+}
+
+/** Normalizes Base64: both alphabets, with or without padding, spell the same credential. */
+function spelled(credential: string): string {
+  return credential.split(':').map(withoutPadding).join(':').replaceAll('+', '-').replaceAll('/', '_')
+}
+
+/** Trims by index: an expression that looks for the end tries again from each of the `=` before it. */
+function withoutPadding(text: string): string {
+  let end = text.length
+  while (text.charCodeAt(end - 1) === 0x3d) end--
+  return text.slice(0, end)
 }

@@ -1,13 +1,20 @@
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
-import { html, HTML_TYPE } from '../kit/document.ts'
+import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
 import { PageApi, ApiRefusal, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
-import { CONSOLE_HEADERS } from './headers.ts'
 import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { passkeyOffer } from './passkeys.ts'
+
+/**
+ * Headers of the consoles' pages. Their forms must be known for ours by their origin, which a page without any referrer
+ * has none of.
+ */
+const CONSOLE_HEADERS: readonly string[] = Object.freeze(
+  FORM_PAGE_HEADERS.map(value => (value === 'no-referrer' ? 'same-origin' : value))
+)
 
 /** What the consoles need of others. */
 export interface ConsoleParts {

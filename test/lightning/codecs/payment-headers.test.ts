@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import t from 'tap'
 import { soleAuthorization } from '../../../src/selling/verifying/token-cache.ts'
-import { authorizationFault } from '../../../src/engine/listener/authorization-lines.ts'
+import { authorizationFault } from '../../../src/engine/listener/front-door.ts'
 import { readCredential } from '../../../src/lightning/codecs/credential.ts'
 import { addCaveat, encodeMacaroon, macaroonToBase64, mintMacaroon } from '../../../src/lightning/l402/macaroon.ts'
 import { encodePaymentToken } from '../../../src/lightning/payment-scheme/payment-credential.ts'

@@ -12,10 +12,11 @@ import type { Log } from '../../../platform/telemetry/log.ts'
 import type { Browser, Sessions, SignedIn } from '../sessions.ts'
 import type { SqlSignInStore } from '../store.ts'
 import { CEREMONY_LIFE, digestOf, isSignInToken } from '../tokens.ts'
-import { passkeyMail } from './mail.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
 import { defineError } from '../../../platform/system/errors.ts'
+import { oneLine, shortSubject } from '../../mail/plain-text.ts'
+import type { Mail } from '../../mail/mail.ts'
 
 const PASSKEY_REFUSED = defineError('BG_PASSKEY_REFUSED', {
   status: 400,
@@ -278,4 +279,27 @@ function handleText(uuid: string): string {
 
 function refused(message: string): LongError {
   return new LongError(PASSKEY_REFUSED, 'Passkey refused', message)
+}
+
+/** The mail that tells somebody of a passkey that was added in their name. */
+function passkeyMail(
+  to: string,
+  { id, name }: { readonly id: string; readonly name: string },
+  publicUrl: string
+): Mail {
+  const where = oneLine(new URL(publicUrl).host)
+  return {
+    to,
+    subject: shortSubject(`A passkey was added at ${where}`),
+    text: [
+      'Hello,',
+      '',
+      `The passkey "${oneLine(name)}" was added to your address at ${where}. Whoever has it can sign in as you.`,
+      '',
+      `If that was not you, sign in with a link by mail at ${publicUrl}/sign-in, and remove it in the settings of the console.`,
+      ''
+    ].join('\n'),
+    html: null,
+    id: `passkey.${id}`
+  }
 }

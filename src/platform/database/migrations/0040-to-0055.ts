@@ -1,0 +1,344 @@
+import type { Migration } from '../migrations.ts'
+
+/**
+ * Invoices of Lightning addresses, with where their servers say whether they were paid. Two addresses may
+ * hand out one invoice: each is asked of its own.
+ */
+export const lnurlCharges: Migration = {
+  name: '0040-lnurl-charges',
+  async up(sql) {
+    await sql`
+      create table lnurl_charges (
+        account text not null,
+        payment_hash text not null,
+        verify text not null,
+        expires_at timestamptz not null,
+        settled_at timestamptz,
+        primary key (account, payment_hash)
+      )`
+    await sql`create index lnurl_charges_expires_at on lnurl_charges (expires_at)`
+  }
+}
+
+/**
+ * A slot may have several providers: each has a row of its own for where its poller stands, and for where
+ * an account's notifications were registered, under the name that invoices are kept under.
+ */
+export const providersOfASlot: Migration = {
+  name: '0041-providers-of-a-slot',
+  async up(sql) {
+    await sql`alter table provider_polls add column kind text`
+    await sql`update provider_polls set kind = state ->> 'kind'`
+    await sql`delete from provider_polls where kind is null`
+    await sql`alter table provider_polls alter column kind set not null`
+    await sql`alter table provider_polls drop constraint provider_polls_pkey`
+    await sql`alter table provider_polls add primary key (slot, kind)`
+    await sql`alter table provider_subscriptions drop constraint provider_subscriptions_merchant_id_slot_key`
+    await sql`alter table provider_subscriptions add unique nulls not distinct (merchant_id, slot, kind)`
+  }
+}
+
+/**
+ * What was sold, as a list and as sums. A challenge is sold when it is first known to be paid, by its provider or by a
+ * credential; a payment when its status is written as paid, which may be later than the provider's own moment. Payments
+ * of versions before have that moment alone.
+ *
+ * `earnings` has the sums of what was sold before `earnings_until`: of each owner (a merchant's id, nothing for the
+ * gateway itself, `*` for all of them) by hour, day and month, for each thing that sums are asked by; the index has all of them,
+ * so that a year is read from it alone. None of the columns
+ * that the indexes name changes with a spend, a release or a heartbeat, as migration 0016 asks.
+ */
+export const soldRows: Migration = {
+  name: '0042-sales',
+  async up(sql) {
+    await sql`alter table payments add column sold_at timestamptz`
+    await sql`
+      create index payments_sold on payments (coalesce(sold_at, paid_at)) where coalesce(sold_at, paid_at) is not null`
+    await sql`
+      create index payments_sold_of_merchant on payments (merchant_id, coalesce(sold_at, paid_at))
+      where coalesce(sold_at, paid_at) is not null`
+    await sql`
+      create index challenges_sales on challenges (least(paid_at, settled_at), payment_hash)
+      where least(paid_at, settled_at) is not null`
+    await sql`
+      create index challenges_sales_of_merchant on challenges (merchant_id, least(paid_at, settled_at), payment_hash)
+      where least(paid_at, settled_at) is not null`
+    await sql`
+      create table earnings (
+        owner text not null,
+        dimension text not null,
+        grain text not null,
+        at timestamptz not null,
+        key text not null,
+        sales bigint not null,
+        sats bigint not null,
+        primary key (owner, dimension, grain, at, key) include (sales, sats)
+      )`
+    await sql`create table earnings_until (id boolean primary key default true check (id), at timestamptz not null)`
+    await sql`create index payments_newest on payments (created_at, invoice_id)`
+  }
+}
+
+/**
+ * API keys of an account beside its first one, which stays in its own row (contract, Authentication): named ones, ones
+ * that only read, and ones that are good for a while after they were replaced. And when each key was last used, of the
+ * first ones too: in rows of their own, since payments lock those of accounts.
+ */
+export const apiKeys: Migration = {
+  name: '0043-api-keys',
+  async up(sql) {
+    await sql`
+      create table api_keys (
+        key_id text primary key,
+        merchant_id integer not null references merchants (id),
+        key_digest bytea not null check (octet_length(key_digest) = 32),
+        name text not null,
+        is_read_only boolean not null,
+        created_at timestamptz not null,
+        -- null for one that is good until it is removed
+        ends_at timestamptz
+      )`
+    await sql`create index api_keys_of_merchant on api_keys (merchant_id, created_at)`
+    await sql`create table api_key_uses (key_id text primary key, used_at timestamptz not null) with (fillfactor = 50)`
+  }
+}
+
+/**
+ * Webhook endpoints of an account beside its first one, which stays in its own row. What was written for
+ * one keeps its id when the endpoint is gone, so there is no reference; null is the first.
+ */
+export const webhookEndpoints: Migration = {
+  name: '0046-webhook-endpoints',
+  async up(sql) {
+    await sql`
+      create table webhook_endpoints (
+        id uuid primary key,
+        merchant_id integer not null references merchants (id),
+        url text not null,
+        secret text not null,
+        -- null for all, those of later versions too
+        events text[],
+        is_active boolean not null,
+        created_at timestamptz not null
+      )`
+    await sql`create index webhook_endpoints_of_merchant on webhook_endpoints (merchant_id, created_at, id)`
+    await sql`alter table webhook_deliveries add column endpoint_id uuid`
+    await sql`create index webhook_deliveries_of_endpoint on webhook_deliveries (endpoint_id, created_at desc, id desc) where endpoint_id is not null`
+  }
+}
+
+/** The colour of the pages on which people pay a merchant, such as `#c2410c`; null for the usual one. */
+export const merchantColour: Migration = {
+  name: '0047-merchant-colour',
+  async up(sql) {
+    await sql`alter table merchants add column colour text`
+  }
+}
+
+/**
+ * Indexes whose keys are random are what grows with a table: each new row touches another page of each of them, which
+ * the log has whole once between two checkpoints, and which is read again where the memory does not hold them all. A hash index
+ * keeps four bytes of a key in the place of up to 64 characters: a third of the pages, or less.
+ *
+ * Payment hashes stay unique by an exclusion constraint, which a hash index can bear and a unique one it cannot be. Such a key is
+ * nothing that others can refer to, so two foreign keys go; what they referred to is deleted by nobody but those who
+ * delete the orders, and each purged challenge was looked for by both. And the planner does not take it for unique, so it
+ * is told how many values there are; that counts from the first ANALYZE with a row in the table on, which must not wait
+ * until the table is large.
+ *
+ * Pay tokens are 256 random bits of ours: no index needs to hold them apart.
+ */
+export const smallIndexes: Migration = {
+  name: '0048-small-indexes',
+  async up(sql) {
+    await sql`alter table producer_keys drop constraint producer_keys_payment_hash_fkey`
+    await sql`alter table storefront_orders drop constraint storefront_orders_payment_hash_fkey`
+    await sql`drop index producer_keys_of_challenge`
+    await sql`
+      alter table challenges
+        drop constraint challenges_pkey,
+        alter column payment_hash set not null,
+        alter column payment_hash set (n_distinct = -1),
+        add constraint challenges_payment_hash exclude using hash (payment_hash with =)`
+    await sql`
+      insert into challenges (
+        payment_hash, source, service, place, resource, path, method, query, amount_sats, binding, macaroon, token_id,
+        invoice, network, charge_id, provider_slot, provider_kind, client_key, description, created_at, expires_at,
+        token_expires_at)
+      values ('', 'none', '', '', '', '', '', '', 1, '', '', '', '', '', '', '', '', '', '', now(), now(), now())`
+    await sql`analyze challenges (payment_hash)`
+    await sql`delete from challenges where payment_hash = ''`
+    await sql`create index challenges_by_charge on challenges using hash (charge_id)`
+    await sql`drop index challenges_of_charge`
+    await sql`
+      alter table payments
+        drop constraint payments_payment_hash_key,
+        drop constraint payments_pay_token_key,
+        add constraint payments_payment_hash exclude using hash (payment_hash with =)`
+    await sql`create index payments_by_pay_token on payments using hash (pay_token)`
+    await sql`create index payments_by_charge on payments using hash (charge_id)`
+    await sql`drop index payments_of_charge`
+  }
+}
+
+/**
+ * People, what they are in which account, and sessions that belong to a person, to an API key, or to the admin key
+ * (decision 322). Who is signed in while this runs signs in anew: sessions had no person.
+ *
+ * Each account has its address's person as an owner, however the account was made or readdressed, so the database itself
+ * sees to it. With a membership its sessions and links end.
+ */
+export const members: Migration = {
+  name: '0050-members',
+  async up(sql) {
+    await sql`
+      create table people (
+        id integer generated by default as identity primary key,
+        email text not null unique check (email = lower(email)),
+        created_at timestamptz not null
+      )`
+    await sql`
+      create table members (
+        merchant_id integer not null references merchants (id) on delete cascade,
+        person_id integer not null references people (id),
+        role text not null check (role in ('viewer', 'editor', 'owner')),
+        created_at timestamptz not null,
+        joined_at timestamptz,
+        primary key (merchant_id, person_id)
+      )`
+    await sql`create index members_of_person on members (person_id)`
+    await sql`insert into people (email, created_at) select email, created_at from merchants`
+    await sql`
+      insert into members (merchant_id, person_id, role, created_at)
+      select m.id, p.id, 'owner', m.created_at from merchants m join people p on p.email = m.email`
+    await sql`
+      create function own_account () returns trigger language plpgsql as $$
+      begin
+        if tg_op = 'UPDATE' then
+          delete from members where merchant_id = new.id and person_id = (select id from people where email = old.email);
+        end if;
+        insert into people (email, created_at) values (new.email, new.updated_at) on conflict (email) do nothing;
+        insert into members (merchant_id, person_id, role, created_at)
+        select new.id, id, 'owner', new.updated_at from people where email = new.email
+        on conflict (merchant_id, person_id) do update set role = 'owner';
+        return null;
+      end $$`
+    await sql`create trigger merchants_owned after insert on merchants for each row execute function own_account()`
+    await sql`
+      create trigger merchants_owned_anew after update of email on merchants
+      for each row when (old.email <> new.email) execute function own_account()`
+    await sql`drop table sign_in_links`
+    await sql`drop table sign_in_sessions`
+    await sql`
+      create table sign_in_links (
+        digest bytea primary key check (octet_length(digest) = 32),
+        request_id text not null unique,
+        person_id integer not null references people (id),
+        merchant_id integer,
+        created_at timestamptz not null,
+        expires_at timestamptz not null,
+        used_at timestamptz,
+        foreign key (merchant_id, person_id) references members (merchant_id, person_id) on delete cascade
+      )`
+    await sql`create index sign_in_links_of_person on sign_in_links (person_id, created_at)`
+    await sql`create index sign_in_links_of_merchant on sign_in_links (merchant_id)`
+    await sql`
+      create table sign_in_sessions (
+        id text primary key,
+        digest bytea not null unique check (octet_length(digest) = 32),
+        person_id integer references people (id),
+        merchant_id integer references merchants (id) on delete cascade,
+        key_id text,
+        admin_mark text,
+        browser text not null,
+        created_at timestamptz not null,
+        seen_at timestamptz not null,
+        expires_at timestamptz not null,
+        foreign key (merchant_id, person_id) references members (merchant_id, person_id) on delete cascade,
+        check (num_nonnulls(person_id, key_id, admin_mark) = 1),
+        check (key_id is null or merchant_id is not null),
+        check (admin_mark is null or merchant_id is null)
+      )`
+    await sql`create index sign_in_sessions_of_merchant on sign_in_sessions (merchant_id)`
+    await sql`create index sign_in_sessions_of_person on sign_in_sessions (person_id)`
+    await sql`create index sign_in_sessions_end on sign_in_sessions (expires_at)`
+  }
+}
+
+/**
+ * Who changed what. A row is written before the change and gets its status afterwards, so that no change
+ * is without one; it outlives its account.
+ */
+export const audit: Migration = {
+  name: '0051-audit',
+  async up(sql) {
+    await sql`
+      create table audit (
+        id text primary key,
+        at timestamptz not null,
+        merchant_id integer,
+        actor_kind text not null check (actor_kind in ('key', 'member', 'admin', 'operator')),
+        actor text not null,
+        operation text not null,
+        target jsonb not null,
+        change jsonb not null,
+        status smallint
+      )`
+    await sql`create index audit_of_merchant on audit (merchant_id, at desc, id desc)`
+    await sql`create index audit_by_time on audit (at desc, id desc)`
+  }
+}
+
+/** Accounts that were made for a subscription, and whose owner has not fetched the first API key. */
+export const firstKeys: Migration = {
+  name: '0052-first-keys',
+  async up(sql) {
+    await sql`
+      create table first_keys (
+        merchant_id integer primary key references merchants (id) on delete cascade,
+        key_id text not null
+      )`
+  }
+}
+
+/**
+ * When a provider was last asked to send the refund of a session: one that it knows nothing of is asked for again where
+ * that cannot pay twice. Null in rows that were written before, and by gateways that do not know the column, which ask once.
+ */
+export const refundsAskedAgain: Migration = {
+  name: '0053-refunds-asked-again',
+  async up(sql) {
+    await sql`alter table sessions add column refund_asked_at timestamptz`
+  }
+}
+
+/** What a request to a proxy costs where its satoshis do not say it: an amount of money, or a table. */
+export const proxyPrices: Migration = {
+  name: '0054-proxy-prices',
+  async up(sql) {
+    await sql`alter table proxies add column default_price jsonb`
+  }
+}
+
+/**
+ * An order id that has a payment is reserved for no other. A statement that reserves sees the payments of the moment in
+ * which it began, and then may wait for a reservation that is dropped as its payment is written: it would take the order
+ * id, and a provider would be asked for a second invoice that nobody gets. A trigger looks anew when the row stands.
+ */
+export const reservedOrders: Migration = {
+  name: '0055-reserved-orders',
+  async up(sql) {
+    await sql`
+      create function refuse_used_order () returns trigger language plpgsql as $$
+      begin
+        if exists (select from payments where merchant_id = new.merchant_id and order_id = new.order_id) then
+          raise unique_violation using
+            constraint = 'payments_merchant_id_order_id_key', message = 'the order id has a payment';
+        end if;
+        return null;
+      end $$`
+    await sql`
+      create trigger payment_reservations_free after insert on payment_reservations
+      for each row execute function refuse_used_order()`
+  }
+}

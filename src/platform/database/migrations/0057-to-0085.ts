@@ -1,0 +1,287 @@
+import type { Migration } from '../migrations.ts'
+
+/**
+ * What went through the gateway: by minute, and the sums of longer times, which are written with each
+ * minute. The empty route is all of them together. Processes add to the same rows; `traffic_processes` says up to which
+ * of its writes each has, so that one whose answer was lost is sent again and counted once.
+ *
+ * `buckets` are numbers of parts of latencies (platform/telemetry/latency.ts) and `counts` what fell into each, so that
+ * percentiles of any time, route and number of processes are those of the sums. A release with other bounds has to
+ * delete what was counted with these.
+ */
+export const traffic: Migration = {
+  name: '0057-traffic',
+  async up(sql) {
+    // A month of minutes is the most of it: narrow columns. Of sums a day may hold more.
+    for (const [table, count, grain, key] of [
+      ['traffic_minutes', 'integer', '', 'at, route'],
+      ['traffic_sums', 'bigint', "grain text not null check (grain in ('quarter', 'hour', 'day')),", 'grain, route, at']
+    ] as const)
+      await sql.unsafe(`
+        create table ${table} (
+          ${grain}
+          at timestamptz not null,
+          sats bigint not null,
+          requests ${count} not null,
+          asked ${count} not null,
+          paid_requests ${count} not null,
+          sales ${count} not null,
+          client_errors ${count} not null,
+          server_errors ${count} not null,
+          upstream_failures ${count} not null,
+          unfinished ${count} not null,
+          route text not null,
+          buckets smallint[] not null,
+          counts ${count}[] not null,
+          primary key (${key})
+        )`)
+    await sql`create index traffic_minutes_of_all on traffic_minutes (at) where route = ''`
+    await sql`
+      create table traffic_processes (
+        id text primary key,
+        pid integer not null,
+        host text not null,
+        generation integer not null,
+        started_at timestamptz not null,
+        seen_at timestamptz not null,
+        written bigint not null,
+        lost_minutes integer not null
+      )`
+    await sql`
+      create table route_faults (
+        route text not null,
+        status smallint not null,
+        message text not null,
+        times bigint not null,
+        first_at timestamptz not null,
+        last_at timestamptz not null,
+        correlation_id text not null,
+        primary key (route, status, message)
+      )`
+    await sql`create index route_faults_newest on route_faults (route, last_at desc)`
+  }
+}
+
+/**
+ * Passkeys of people, the ceremonies that were begun and not ended, and which passkey opened a session.
+ * With a passkey the sessions end that it opened.
+ */
+export const passkeys: Migration = {
+  name: '0060-passkeys',
+  async up(sql) {
+    // What authenticators know a person by: says nothing of the address, and is the same for all passkeys of one.
+    await sql`alter table people add column handle uuid not null default gen_random_uuid()`
+    await sql`
+      create table passkeys (
+        id text primary key,
+        person_id integer not null references people (id),
+        credential_id text not null unique,
+        public_key bytea not null,
+        counter bigint not null,
+        transports text[] not null,
+        is_synced boolean not null,
+        name text not null,
+        created_at timestamptz not null,
+        used_at timestamptz
+      )`
+    await sql`create index passkeys_of_person on passkeys (person_id)`
+    await sql`
+      create table passkey_ceremonies (
+        digest bytea primary key check (octet_length(digest) = 32),
+        person_id integer references people (id),
+        expires_at timestamptz not null
+      )`
+    await sql`create index passkey_ceremonies_end on passkey_ceremonies (expires_at)`
+    await sql`alter table sign_in_sessions add column passkey_id text references passkeys (id) on delete cascade`
+    await sql`create index sign_in_sessions_of_passkey on sign_in_sessions (passkey_id) where passkey_id is not null`
+  }
+}
+
+/**
+ * What requests of each merchant's proxy came to, by hour and by day, written and read like `traffic_sums`. The moment has
+ * an index of its own for what is deleted by age; all rows of an hour have the same.
+ */
+export const proxyTraffic: Migration = {
+  name: '0061-proxy-traffic',
+  async up(sql) {
+    await sql`
+      create table proxy_traffic (
+        at timestamptz not null,
+        requests bigint not null,
+        asked bigint not null,
+        paid_requests bigint not null,
+        client_errors bigint not null,
+        server_errors bigint not null,
+        upstream_failures bigint not null,
+        unfinished bigint not null,
+        grain text not null check (grain in ('hour', 'day')),
+        proxy_id text not null,
+        buckets smallint[] not null,
+        counts bigint[] not null,
+        primary key (proxy_id, grain, at)
+      )`
+    await sql`create index proxy_traffic_by_age on proxy_traffic (at)`
+  }
+}
+
+/**
+ * A row for each write of a slice in the place of one for each request: the first request's entry stands in the columns,
+ * and those of the others behind it in `more`, as JSON, or null. One row with its indexes costs as much as serving a
+ * request does. A gateway of before writes and reads rows with one entry.
+ */
+export const entriesTogether: Migration = {
+  name: '0062-entries-together',
+  async up(sql) {
+    await sql`alter table balance_entries add column more text`
+  }
+}
+
+/**
+ * `balance_entries.more` column by column in the place of a list for each entry: half as long, and not compressed, for
+ * ids of requests do not become shorter and trying cost more than storing them. `after` is in milliseconds.
+ */
+export const entriesByColumn: Migration = {
+  name: '0063-entries-by-column',
+  async up(sql) {
+    await sql`alter table balance_entries alter column more set storage external`
+    await sql`
+      update balance_entries set more = (
+        select jsonb_build_object(
+          'after', jsonb_agg((entry->>0)::numeric - floor(extract(epoch from made_at) * 1000)),
+          'request', jsonb_agg(entry->1), 'model', jsonb_agg(entry->2), 'input', jsonb_agg(entry->3),
+          'output', jsonb_agg(entry->4), 'msat', jsonb_agg(entry->5), 'unpaid', jsonb_agg(entry->6),
+          'basis', jsonb_agg(entry->7))::text
+        from jsonb_array_elements(more::jsonb) as entry)
+      where more is not null`
+  }
+}
+
+/**
+ * Migration 0048 has the planner look at `challenges` while it is as good as empty. From then on it takes the table for
+ * one page, which is cheapest read whole, and keeps the plans that it makes in a gateway's first moments: some thousand
+ * challenges later each 402 read all of them. Of a table that it has never seen the planner supposes ten pages, which
+ * is enough for it to choose an index. What it was told of payment hashes stays.
+ */
+export const unknownSize: Migration = {
+  name: '0067-unknown-size',
+  async up(sql) {
+    await sql`
+      do $$ begin
+        if exists (select from challenges) then return; end if;
+        lock table challenges in access exclusive mode;
+        if exists (select from challenges) then return; end if;
+        -- Any change for which the table is written anew. Not TRUNCATE: where the table was made by the same transaction
+        -- the planner still knows what it knew.
+        alter table challenges alter column verifications type integer using verifications + 0;
+      end $$`
+  }
+}
+
+/**
+ * The indexes of sales held each payment hash a second and a third time, for the order of what was sold in the same
+ * moment: 270 bytes for each sale, and a place of its own among those of its moment. Writing them was an eighth of what a
+ * redemption cost PostgreSQL, a sixth of a claim. A page of a list sorts the few of one moment itself.
+ */
+export const salesByTime: Migration = {
+  name: '0068-sales-by-time',
+  async up(sql) {
+    await sql`
+      create index challenges_sold_at on challenges (least(paid_at, settled_at))
+      where least(paid_at, settled_at) is not null`
+    await sql`
+      create index challenges_sold_at_of_merchant on challenges (merchant_id, least(paid_at, settled_at))
+      where least(paid_at, settled_at) is not null`
+    await sql`drop index challenges_sales`
+    await sql`drop index challenges_sales_of_merchant`
+  }
+}
+
+/**
+ * How often a provider has refused to send the refund of a session. One that was certainly not sent has no status and a
+ * `refund_check_at`, before which it is not sent again.
+ */
+export const sessionRetries: Migration = {
+  name: '0070-session-retries',
+  async up(sql) {
+    await sql`alter table sessions add column refund_refusals integer not null default 0`
+  }
+}
+
+/**
+ * When an endpoint last answered a webhook quickly and when it last was slow or silent, by its group of jobs: the
+ * merchant's id for the first endpoint, the endpoint's own id for the others.
+ */
+export const webhookPaces: Migration = {
+  name: '0076-webhook-paces',
+  async up(sql) {
+    await sql`create table webhook_paces (endpoint text primary key, quick_at timestamptz, slow_at timestamptz)`
+  }
+}
+
+/** Whether saving a provider key made the account's choice of a provider; such a choice goes with the key. */
+export const choiceByKey: Migration = {
+  name: '0077-choice-by-key',
+  async up(sql) {
+    await sql`alter table merchants add column choice_by_key boolean not null default false`
+  }
+}
+
+/** Which process holds the stream of an account's provider: one over all processes. */
+export const providerStreams: Migration = {
+  name: '0078-provider-streams',
+  async up(sql) {
+    await sql`
+      create table provider_streams (
+        seat text not null, account text not null, holder text not null, until timestamptz not null,
+        primary key (seat, account))`
+  }
+}
+
+/** A value sealed with the master secret, so that a start with another secret is refused (`master-check.ts`). */
+export const masterCheck: Migration = {
+  name: '0079-master-check',
+  async up(sql) {
+    await sql`create table master_check (id integer primary key check (id = 1), sealed text not null)`
+  }
+}
+
+/** Lets the audit log hold failed sign-ins, whose actor is unknown. Not validated: that would scan the whole log. */
+export const failedSignIns: Migration = {
+  name: '0084-failed-sign-ins',
+  async up(sql) {
+    await sql`
+      alter table audit drop constraint audit_actor_kind_check, add constraint audit_actor_kind_check
+        check (actor_kind in ('key', 'member', 'admin', 'operator', 'unknown')) not valid`
+  }
+}
+
+/**
+ * Background jobs (`platform/jobs/table.ts`), which pg-boss kept in the schema `boltgate_jobs`. Gateways of the version
+ * before go on using that schema beside us, so its jobs are moved by `platform/jobs/former-jobs.ts` and not here.
+ */
+export const jobs: Migration = {
+  name: '0085-jobs',
+  async up(sql) {
+    await sql`
+      create table jobs (
+        id uuid primary key default gen_random_uuid(),
+        queue text not null,
+        state text not null default 'waiting' check (state in ('waiting', 'running', 'done', 'failed')),
+        data jsonb not null default '{}',
+        group_id text,
+        pace smallint not null default 0,
+        key text,
+        runs integer not null default 0,
+        reason text,
+        created_at timestamptz not null default now(),
+        due_at timestamptz not null default now(),
+        next_at timestamptz not null default now(),
+        started_at timestamptz,
+        ended_at timestamptz
+      )`
+    await sql`create unique index jobs_keys on jobs (queue, key) where key is not null`
+    await sql`create index jobs_claims on jobs (queue, pace desc, created_at, next_at) where ended_at is null`
+    await sql`create index jobs_next on jobs (next_at) where ended_at is null`
+    await sql`create index jobs_groups on jobs (queue, group_id) where state = 'running' and group_id is not null`
+  }
+}
