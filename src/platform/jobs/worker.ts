@@ -20,7 +20,7 @@ interface Running {
   readonly done: Promise<void>
 }
 
-/** How often a job may be lost with its process before it counts as failed: perhaps it is what kills them. */
+/** A job that was lost with its process so often fails, for perhaps it kills them; retried by hand, it has as many more. */
 const LOSSES = 50
 /** First pause before a retry, which doubles each time. */
 const RETRY_DELAY = 5_000
@@ -199,7 +199,7 @@ export class JobWorker {
     timer.unref()
     let outcome: RunOutcome = { state: 'done' }
     try {
-      if (job.runs > retries + LOSSES) throw new Error('the processes that ran it ended, or stood still, too often')
+      if (job.runs % (LOSSES + 1) === 0) throw new Error('the processes that ran it ended, or stood still, too often')
       await Promise.race([run(job, controller.signal), late.promise])
     } catch (error) {
       if (this.#isStopped && controller.signal.aborted) return await this.#giveBack(job)
