@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { SqlChallengeStore } from '../src/selling/challenges/store-sql.ts'
+import { SqlChallengeStore } from '../src/selling/holding/store-sql.ts'
 import { challengeOf, filledDatabase } from './growth/filled.ts'
 import { spreadOf } from './measure/statistics.ts'
 import { runTimeOfTree } from './rig/cpu.ts'

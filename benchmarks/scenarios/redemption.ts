@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import type { Offer } from '../../src/selling/offers/offer.ts'
-import { Challenges } from '../../src/selling/challenges/service.ts'
-import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
-import type { NewChallenge, SentChallenge } from '../../src/selling/challenges/store.ts'
+import { openSelling, type Selling } from '../../src/selling/challenges/open.ts'
+import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
+import type { NewChallenge, SentChallenge } from '../../src/selling/holding/store.ts'
 import type { RequestBody } from '../../src/engine/message/body.ts'
 import { Context } from '../../src/engine/message/context.ts'
 import { HeaderList } from '../../src/engine/message/headers.ts'
@@ -158,10 +158,10 @@ interface Way {
   prepare(count: number): Promise<Array<() => Promise<void>>>
 }
 
-function waysOf(database: Database, challenges: Challenges, payee: Payee): readonly Way[] {
+function waysOf(database: Database, selling: Selling, payee: Payee): readonly Way[] {
   const { sql } = database
   let clients = 0
-  const mint = async () => (await challenges.mint(offer, { clientKey: String(clients++), digest: null })).challenge
+  const mint = async () => (await selling.minting.mint(offer, { clientKey: String(clients++), digest: null })).challenge
   const prepared = async <T>(count: number, make: () => Promise<T>, work: (made: T) => Promise<void>) => {
     const made: T[] = []
     // Not all at once: each is another client's, and all are counted.
@@ -175,7 +175,7 @@ function waysOf(database: Database, challenges: Challenges, payee: Payee): reado
     const record = async (challenge: NewChallenge): Promise<void> => {
       made = challenge
     }
-    await challenges.mint(offer, { clientKey: String(clients++), digest: null, uncapped: true, record })
+    await selling.minting.mint(offer, { clientKey: String(clients++), digest: null, uncapped: true, record })
     if (made === null) throw new Error('nothing was to be written')
     return made
   }
@@ -204,9 +204,9 @@ function waysOf(database: Database, challenges: Challenges, payee: Payee): reado
           count,
           async () => token(await mint()),
           async authorization => {
-            const verdict = await challenges.verifier.verify(contextOf(authorization), offer)
+            const verdict = await selling.verifier.verify(contextOf(authorization), offer)
             if (verdict.kind !== 'paid' || verdict.lease === null) throw new Error('the credential was refused')
-            await challenges.leases.spend(verdict.lease)
+            await selling.leases.spend(verdict.lease)
           }
         )
     },
@@ -216,7 +216,7 @@ function waysOf(database: Database, challenges: Challenges, payee: Payee): reado
       prepare: count =>
         prepared(count, mint, async ({ paymentHash, chargeId, tokenId }) => {
           const condition = { chargeId, tokenId, price: null, issuedAfter: null }
-          if ((await challenges.claims.claimInBrief(paymentHash, condition, null, Date.now())) === null)
+          if ((await selling.claims.claimInBrief(paymentHash, condition, null, Date.now())) === null)
             throw new Error('the token was refused')
         })
     },
@@ -305,7 +305,7 @@ async function measure(
 ): Promise<void> {
   const payee = new Payee()
   const keys = new TokenKeyRing(randomBytes(32))
-  const challenges = new Challenges({
+  const selling = openSelling({
     database,
     clock: systemClock,
     log: silentLog,
@@ -313,7 +313,7 @@ async function measure(
     keys,
     settings
   })
-  const cases = waysOf(database, challenges, payee).flatMap(way =>
+  const cases = waysOf(database, selling, payee).flatMap(way =>
     [1, AT_ONCE].map(atOnce => ({ way, atOnce, found: { time: [], server: [], both: [] } as Found }))
   )
   // Thousands of one kind at a time: V8 compiles anew what the kind before was not, and few would measure that.
@@ -338,7 +338,7 @@ async function measure(
         })
       )
       // Its spends belong to it.
-      while (challenges.leases.open > 0) await pause(1)
+      while (selling.leases.open > 0) await pause(1)
       const [server, both] = [serverPid === null ? null : runTimeOfTree(serverPid), runTimeOfTree(process.pid)]
       // The first round compiles and prepares.
       if (round === 0) continue
@@ -347,7 +347,7 @@ async function measure(
       if (server !== null && serverBefore !== null) found.server.push((server - serverBefore) / count)
     }
   }
-  await challenges.close()
+  await selling.close()
   const ratio = (over: readonly number[], under: readonly number[]): string =>
     over.length === 0 || under.length === 0
       ? '–'

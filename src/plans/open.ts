@@ -1,5 +1,8 @@
 import { SqlAdminStore } from '../web/admin/store.ts'
-import type { Challenges } from '../selling/challenges/service.ts'
+import type { ChallengeCounters } from '../selling/holding/counters.ts'
+import type { Settlements } from '../selling/holding/settlements.ts'
+import type { ChallengeStore } from '../selling/holding/store.ts'
+import type { Minting } from '../selling/minting/minting.ts'
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import type { Database } from '../platform/database/database.ts'
 import type { Jobs } from '../platform/jobs/jobs.ts'
@@ -28,8 +31,9 @@ import { CardSubscriptions } from './subscriptions.ts'
 
 /** What billing is opened with. */
 export interface OpenBillingParts {
-  readonly challenges: Challenges
+  readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly clock: Clock
+  readonly counters: ChallengeCounters
   readonly database: Database
   readonly jobs: Jobs
   readonly log: Log
@@ -40,6 +44,8 @@ export interface OpenBillingParts {
   readonly prices: Quotes
   readonly production: boolean
   readonly random: Random
+  readonly minting: Pick<Minting, 'mint'>
+  readonly settlements: Settlements
   config(): GatewayConfig
   publicUrl(): string
 }
@@ -97,10 +103,9 @@ async function openCards(parts: WithPending) {
 }
 
 function openBitcoin(parts: WithPending) {
-  const { challenges, clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } =
-    parts
+  const { clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } = parts
   const store = new SqlBitcoinStore(database)
-  const invoices = new PlanInvoices({ challenges, store, database, prices, clock, random })
+  const invoices = new PlanInvoices({ ...parts, store })
   const expiry = (): number => config().payments.expiry[payees.platform().slot]
   const payee = (): string => config().payment.serviceName
   const plans = new BitcoinPlans({
@@ -118,10 +123,10 @@ function openBitcoin(parts: WithPending) {
     payee,
     caps: () => config().plans,
     sold: amountSats => {
-      challenges.counters.payment('subscription', 'invoice', amountSats)
+      parts.counters.payment('subscription', 'invoice', amountSats)
     }
   })
-  challenges.onSettled('subscription', challenge => plans.settled(challenge))
+  parts.settlements.onSettled('subscription', challenge => plans.settled(challenge))
   const reminders = new PlanReminders({
     store,
     invoices,

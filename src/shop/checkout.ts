@@ -1,7 +1,7 @@
 import { hash } from 'node:crypto'
-import type { Challenges } from '../selling/challenges/service.ts'
+import type { Minting } from '../selling/minting/minting.ts'
 import { UNROUTED, type Offer } from '../selling/offers/offer.ts'
-import type { Challenge, SentChallenge } from '../selling/challenges/store.ts'
+import type { Challenge, ChallengeStore, SentChallenge } from '../selling/holding/store.ts'
 import { clientNetwork } from '../engine/message/addresses.ts'
 import type { Context } from '../engine/message/context.ts'
 import { ConfigurationMissing, LongError, Unavailable } from '../engine/operations/errors.ts'
@@ -70,7 +70,8 @@ export type StoreStanding = 'selling' | 'lapsed' | 'closed'
 
 /** What checkouts are made with. */
 export interface CheckoutParts {
-  readonly challenges: Challenges
+  readonly challengeStore: Pick<ChallengeStore, 'insert'>
+  readonly minting: Pick<Minting, 'mint'>
   readonly credentials: Pick<ShopCredentials, 'read'>
   readonly catalogs: Pick<Catalogs, 'forSale' | 'invalidate'>
   readonly orders: Pick<OrderStore, 'insert' | 'byPaymentHash'>
@@ -275,12 +276,12 @@ export class Checkout {
     sum: Priced,
     wish: string
   ): Promise<CheckedOut | null> {
-    const { challenges, database, orders, clock, random } = this.#parts
+    const { challengeStore, database, minting, orders, clock, random } = this.#parts
     const now = clock.now()
     // Whole seconds, as the token's caveat has them (decisions 136 and 150).
     const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
     let made: Order | null = null
-    const { challenge, again } = await challenges
+    const { challenge, again } = await minting
       .mint(this.#offer(integration, sum.totalSats, wish), {
         clientKey: clientNetwork(ctx.clientAddress),
         digest: null,
@@ -311,7 +312,7 @@ export class Checkout {
             refundedAt: null
           }
           await database.transaction(async tx => {
-            await challenges.store.insert(tx, challenge)
+            await challengeStore.insert(tx, challenge)
             await orders.insert(tx, order)
           })
           made = order

@@ -1,5 +1,9 @@
-import type { Challenges } from '../selling/challenges/service.ts'
-import type { Challenge, ClaimScheme } from '../selling/challenges/store.ts'
+import type { Claims } from '../selling/holding/claims.ts'
+import type { ChallengeCounters } from '../selling/holding/counters.ts'
+import type { ChallengeSettings } from '../selling/offers/settings.ts'
+import type { Revocations } from '../selling/verifying/revocations.ts'
+import type { Verifier } from '../selling/verifying/verify.ts'
+import type { Challenge, ClaimScheme } from '../selling/holding/store.ts'
 import type { ReadonlyHeaders } from '../engine/message/headers.ts'
 import { checkGrant, serviceCaveat } from '../lightning/l402/caveats.ts'
 import { readCredential, type Credential } from '../lightning/codecs/credential.ts'
@@ -37,6 +41,16 @@ export function tokenPathOf(slug: string): string {
   return `/api/storefront/${slug}/*`
 }
 
+/** What a store's credentials are judged with. */
+export interface ShopCredentialsOptions {
+  readonly claims: Pick<Claims, 'find'>
+  readonly clock: Clock
+  readonly counters: Pick<ChallengeCounters, 'verified'>
+  readonly revocations: Pick<Revocations, 'covers'>
+  readonly verifier: Verifier
+  settings(): ChallengeSettings
+}
+
 /**
  * Reads the payment credentials that authorize a store's checkout retry and claim (contract, Authentication 4; decision
  * 137). Nothing is claimed or leased: the order is what is spent, so all three profiles may be repeated. The preimage
@@ -44,12 +58,10 @@ export function tokenPathOf(slug: string): string {
  * age; a macaroon carries the end of the claim window itself (decision 136).
  */
 export class ShopCredentials {
-  readonly #challenges: Challenges
-  readonly #clock: Clock
+  readonly #options: ShopCredentialsOptions
 
-  constructor(challenges: Challenges, clock: Clock) {
-    this.#challenges = challenges
-    this.#clock = clock
+  constructor(options: ShopCredentialsOptions) {
+    this.#options = options
   }
 
   /** Judges the request's credential for `action` of a store. @throws Unavailable when the database is away */
@@ -62,7 +74,7 @@ export class ShopCredentials {
     if (credential.kind === 'none') return { kind: 'none' }
     const scheme = schemeOf(credential)
     const judged = await this.#judge(credential, scheme, store, action)
-    this.#challenges.counters.verified(scheme, judged.kind === 'refused' ? judged.reason : 'ok')
+    this.#options.counters.verified(scheme, judged.kind === 'refused' ? judged.reason : 'ok')
     return judged.kind === 'refused' ? { ...judged, scheme } : judged
   }
 
@@ -72,7 +84,7 @@ export class ShopCredentials {
     store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
     action: string
   ): Promise<Judged> {
-    if (!this.#challenges.settings.schemes.includes(scheme === 'l402' ? 'l402' : 'payment')) {
+    if (!this.#options.settings().schemes.includes(scheme === 'l402' ? 'l402' : 'payment')) {
       return refused(
         'disabled',
         scheme === 'l402'
@@ -86,10 +98,20 @@ export class ShopCredentials {
       // No macaroon was sent: the preimage alone finds the order (contract, Checkout request rules).
       case 'classic':
         if (credential.macaroon === '')
-          return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
+          return this.#ofStore(
+            await this.#options.claims.find(paymentHashOf(credential.preimage)),
+            store,
+            null,
+            'unknown'
+          )
         return await this.#classic(credential, store, action)
       case 'legacy':
-        return this.#ofStore(await this.#challenges.find(paymentHashOf(credential.preimage)), store, null, 'unknown')
+        return this.#ofStore(
+          await this.#options.claims.find(paymentHashOf(credential.preimage)),
+          store,
+          null,
+          'unknown'
+        )
       case 'modern':
         return await this.#modern(credential.token, store)
     }
@@ -100,12 +122,12 @@ export class ShopCredentials {
     store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
     action: string
   ): Promise<Judged> {
-    const { verifier } = this.#challenges
+    const { verifier } = this.#options
     const token = verifier.tokens.genuine(credential)
     if ('kind' in token) return refused('failed', token.detail)
     const fallen = await verifier.tokens.standing(token)
     if (fallen !== null) return refused('failed', fallen.detail)
-    const challenge = await this.#challenges.find(token.paymentHash)
+    const challenge = await this.#options.claims.find(token.paymentHash)
     // Every caveat, also where the payment is no longer known: what was bought elsewhere is refused as such.
     const failure = checkGrant(
       token.grant,
@@ -116,7 +138,7 @@ export class ShopCredentials {
         chargeId: challenge?.chargeId ?? null,
         amountSats: challenge?.amountSats ?? token.grant.amountSats ?? 0
       },
-      this.#clock.now() / 1000
+      this.#options.clock.now() / 1000
     )
     if (failure !== null) return refused('failed', failure.message)
     if (challenge !== null && challenge.tokenId !== token.tokenId)
@@ -125,7 +147,7 @@ export class ShopCredentials {
   }
 
   async #modern(token: string, store: Pick<Integration, 'id'>): Promise<Judged> {
-    const genuine = await this.#challenges.verifier.payments.genuine(token)
+    const genuine = await this.#options.verifier.payments.genuine(token)
     if ('kind' in genuine) return refused(genuine.reason === 'malformed' ? 'form' : 'failed', genuine.detail)
     return this.#ofStore(genuine.challenge, store, genuine.credential.id, 'failed')
   }
@@ -138,7 +160,7 @@ export class ShopCredentials {
   ): Judged {
     if (challenge === null || challenge.source !== 'storefront' || challenge.place !== placeOf(store.id))
       return refused(otherwise, 'This payment is not one of an order of this store')
-    if (this.#challenges.verifier.fit.isRevoked(challenge)) return refused('failed', 'The credential has been revoked')
+    if (this.#options.revocations.covers(challenge)) return refused('failed', 'The credential has been revoked')
     return { kind: 'paid', challenge, challengeId }
   }
 }

@@ -1,4 +1,5 @@
-import type { Challenges } from '../selling/challenges/service.ts'
+import type { ChallengeCounters } from '../selling/holding/counters.ts'
+import type { Settlements } from '../selling/holding/settlements.ts'
 import type { GatewayConfig } from '../engine/config/schema.ts'
 import type { AnyOperation } from '../engine/operations/operation.ts'
 import { decodeInvoice } from '../lightning/codecs/bolt11.ts'
@@ -17,10 +18,10 @@ import { readDestination } from '../payments/refunds/destination.ts'
 import { isGivenBack } from '../payments/refunds/store.ts'
 import { storefrontAdminOperations } from './admin-operations.ts'
 import { Catalogs } from './catalogs.ts'
-import { Checkout, type StoreStanding } from './checkout.ts'
+import { Checkout, type CheckoutParts, type StoreStanding } from './checkout.ts'
 import { SqlClaimStore } from './claims/store.ts'
 import { OrderClaims } from './claims/claims.ts'
-import { ShopCredentials } from './credentials.ts'
+import { ShopCredentials, type ShopCredentialsOptions } from './credentials.ts'
 import { Fulfilments } from './orders/fulfilments.ts'
 import { SqlIntegrationStore } from './stores/integration-store.ts'
 import { Storefronts } from './stores/integrations.ts'
@@ -41,9 +42,11 @@ import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../engine/upstream/outbound.ts'
 
 /** What the stores are opened with. */
-export interface OpenStorefrontParts {
+export interface OpenStorefrontParts
+  extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutParts, 'challengeStore' | 'minting'> {
+  readonly counters: ChallengeCounters
+  readonly settlements: Settlements
   readonly platform: StorePlatform
-  readonly challenges: Challenges
   readonly gate: SubscriptionGate
   readonly merchants: Pick<Merchants, 'byId'>
   readonly prices: Pick<Quotes, 'quote'>
@@ -76,7 +79,7 @@ export function openPlatform(
 
 /** Opens the stores. */
 export function openStorefront(parts: OpenStorefrontParts) {
-  const { platform, challenges, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
+  const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
   const storefronts = new Storefronts({
     store: new SqlIntegrationStore(database),
@@ -105,7 +108,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
   const store = new SqlOrderStore(database)
   const claimStore = new SqlClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
-  const credentials = new ShopCredentials(challenges, clock)
+  const credentials = new ShopCredentials(parts)
   const failures = parts.metrics.counter(
     'boltgate_store_orders_failed_total',
     'Paid orders of stores that their shop did not make, by reason: each reason of an order once.',
@@ -127,7 +130,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
     integration: byId,
     publicUrl,
     sold: order => {
-      challenges.counters.payment('storefront', 'invoice', order.totalSats)
+      parts.counters.payment('storefront', 'invoice', order.totalSats)
     }
   })
   const making = new OrderMaking({
@@ -148,7 +151,8 @@ export function openStorefront(parts: OpenStorefrontParts) {
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
-    challenges,
+    challengeStore: parts.challengeStore,
+    minting: parts.minting,
     credentials,
     catalogs,
     orders: store,
@@ -168,7 +172,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
 
   const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
 
-  challenges.onSettled('storefront', paid.settled)
+  parts.settlements.onSettled('storefront', paid.settled)
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
   const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
@@ -180,7 +184,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
     orders: store,
     store: bySlug,
     readAddress: async (text, order, now) => {
-      const challenge = await challenges.find(order.paymentHash)
+      const challenge = await parts.claims.find(order.paymentHash)
       if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
       const type = /^ln/i.test(text) ? 'ln' : 'chain'
       return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
@@ -195,7 +199,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
       orders,
       fulfilments,
       refundRequests,
-      challenges,
+      settings: parts.settings,
       clock,
       selling: open,
       publicUrl

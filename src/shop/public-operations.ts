@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
-import { challengeLines, offeredSchemes } from '../selling/offers/replies.ts'
-import type { Challenges } from '../selling/challenges/service.ts'
+import { challengeLines, offeredSchemes } from '../selling/minting/replies.ts'
+import type { ChallengeSettings } from '../selling/offers/settings.ts'
 import { defineOperation, type AnyOperation } from '../engine/operations/operation.ts'
 import { encodeReceipt } from '../lightning/payment-scheme/receipt.ts'
 import type { Clock } from '../platform/system/clock.ts'
@@ -37,12 +37,12 @@ export interface StorefrontPublicParts {
   readonly orders: Pick<Orders, 'status' | 'claimPageUrl'>
   readonly refundRequests: Pick<RefundRequests, 'ask'>
   readonly fulfilments: Pick<Fulfilments, 'receive'>
-  readonly challenges: Pick<Challenges, 'settings'>
   readonly clock: Clock
   /** A store that sells now; null for an unknown or inactive one, and for one of an inactive merchant. */
   selling(slug: string): Promise<Integration | null>
   /** Without a slash at the end. */
   publicUrl(): string
+  settings(): ChallengeSettings
 }
 
 const BASE = '/api/storefront/:slug'
@@ -135,14 +135,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
   ]
 }
 
-function buying({
-  checkout,
-  claims,
-  orders,
-  refundRequests,
-  challenges,
-  clock
-}: StorefrontPublicParts): AnyOperation[] {
+function buying({ checkout, claims, orders, refundRequests, settings, clock }: StorefrontPublicParts): AnyOperation[] {
   const receipt = ({ order, challengeId }: { readonly order: Order; readonly challengeId: string | null }): string[] =>
     challengeId === null
       ? []
@@ -182,11 +175,7 @@ function buying({
       handle: async ({ ctx, params: { slug }, body }) => {
         const done = await checkout.run(ctx, slug, { items: body.items, email: body.email ?? null })
         if (done.kind === 'unpaid') {
-          const lines = challengeLines(
-            done.challenge,
-            offeredSchemes(challenges.settings, ctx.headers),
-            challenges.settings
-          )
+          const lines = challengeLines(done.challenge, offeredSchemes(settings(), ctx.headers), settings())
           return {
             status: 402,
             body: challengeView(done.order, done.challenge),

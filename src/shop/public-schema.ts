@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../engine/formats/iso-time.ts'
-import type { SentChallenge } from '../selling/challenges/store.ts'
+import type { SentChallenge } from '../selling/holding/store.ts'
 import type { RawJson } from '../lightning/money/decimal.ts'
 import { CART_LIMITS } from './cart.ts'
 import { OrderView } from './orders/views.ts'

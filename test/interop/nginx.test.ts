@@ -1,7 +1,7 @@
 /** What nginx in front of the gateway needs, and what it does not. */
 import { fetchWithMpp } from '@getalby/lightning-tools/402'
 import t from 'tap'
-import { MAX_PRICED_PATH } from '../../src/selling/minting/mint.ts'
+import { MAX_PRICED_PATH } from '../../src/selling/minting/minting.ts'
 import { nginxDoor, openShop, programPath, sandboxWallet } from './setting.ts'
 
 const skip = programPath('nginx') === null ? 'nginx is not installed' : false

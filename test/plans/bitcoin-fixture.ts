@@ -53,11 +53,11 @@ export interface Fixture {
 export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise<Fixture> {
   const database = await (shared ??= openAnyDatabase(tap))
   const clock = new ManualClock(start)
-  const { challenges, payee } = fixtureOn(t, database, clock)
+  const { selling, payee } = fixtureOn(t, database, clock)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => caps })
   const store = new SqlBitcoinStore(database)
   const prices = new FixedPrices({ USD: '100000', EUR: '90000', GBP: '80000' }, clock)
-  const invoices = new PlanInvoices({ challenges, store, database, prices, clock, random: systemRandom })
+  const invoices = new PlanInvoices({ ...selling, store, database, prices, clock, random: systemRandom })
   const pending = new SqlAdminStore(database)
   const common = {
     store,
@@ -71,7 +71,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
     payee: () => 'boltgate'
   }
   const plans = new BitcoinPlans({ ...common, pending, prices, random: systemRandom, caps: () => caps })
-  challenges.onSettled('subscription', challenge => plans.settled(challenge))
+  selling.settlements.onSettled('subscription', challenge => plans.settled(challenge))
   // In the transaction, as the real outbox: what is rolled back was never sent.
   await database.sql`create table if not exists test_mails (n integer generated always as identity, run text not null, mail jsonb not null)`
   // What other tests of the file have left is nobody's to renew.
@@ -104,7 +104,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
         { plan: 'individual', email: merchant?.email ?? `buyer-${++accounts}@example.com`, ...different },
         { merchant, client: freshAddress() }
       ),
-    settle: ({ paymentHash }) => challenges.settled(paymentHash),
+    settle: ({ paymentHash }) => selling.settlements.settled(paymentHash),
     now: async ({ id }) => {
       const merchant = await merchants.byId(id)
       if (merchant === null) throw new Error('the account is gone')

@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import challenge from '../../plugins/challenge.ts'
-import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
+import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
 import { boundQuery, type Offer } from '../../src/selling/offers/offer.ts'
 import { sentAgain } from '../../src/selling/minting/wording.ts'
 import type { RouteConfig } from '../../src/engine/config/schema.ts'
@@ -95,10 +95,10 @@ t.test("the 402 has the contract's body and one line for each scheme, with one i
 t.test('what was sent is in the database before it is sent', async t => {
   const s = await shop(t)
   const { invoice, macaroon } = l402Parameters((await s.ask()).headers.all('www-authenticate'))
-  const row = await s.challenges.find(decodeInvoice(invoice).paymentHash)
+  const row = await s.selling.claims.find(decodeInvoice(invoice).paymentHash)
   if (row === null) throw new Error('there is no row')
   // With what is made again of it.
-  t.match(sentAgain(row, s.challenges.keys), {
+  t.match(sentAgain(row, s.selling.keys()), {
     source: 'route',
     service: 'boltgate:0',
     merchantId: null,
@@ -207,7 +207,7 @@ t.test('the eleventh open invoice of one client for one request is the newest of
     'another client has its own'
   )
   const [paid] = hashes
-  await s.challenges.claims.claim(paid ?? '', 'l402', null, null, s.clock.now())
+  await s.selling.claims.claim(paid ?? '', 'l402', null, null, s.clock.now())
   const fresh = l402Parameters((await s.ask()).headers.all('www-authenticate')).invoice
   t.notOk(invoices.includes(fresh), 'one that was claimed is not handed out, and makes room')
   s.clock.advance(500_000)

@@ -19,7 +19,7 @@ import { encodePaymentToken } from '../../src/lightning/payment-scheme/payment-c
 import { paymentHashOf } from '../../src/lightning/codecs/preimage.ts'
 import { decodeReceipt } from '../../src/lightning/payment-scheme/receipt.ts'
 import { TokenKeyRing } from '../../src/lightning/l402/root-key.ts'
-import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
+import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
 import {
   fixture,
   freshAddress,
@@ -315,20 +315,20 @@ t.test('a route that renews cannot do so while no invoice can be had: the answer
 
 t.test('a revoked payment is refused at once, known or not', async t => {
   const g = await gate(t)
-  await g.challenges.start()
+  await g.selling.start()
   const bought = await g.buy()
   t.equal((await g.send(auth(bought.classic))).status, 200)
-  await g.challenges.revoke('payment', bought.paymentHash)
+  await g.selling.revocations.revoke('payment', bought.paymentHash)
   const refused = await g.send(auth(bought.classic))
   t.equal(refused.status, 401)
   t.match(refused.json(), { detail: /revoked/ })
   const single = await g.buy()
-  await g.challenges.revoke('payment', single.paymentHash)
+  await g.selling.revocations.revoke('payment', single.paymentHash)
   t.match((await g.send(auth(modern(single.lines, single.preimage)))).json(), {
     type: /verification-failed$/,
     detail: /revoked/
   })
-  await g.challenges.reinstate('payment', bought.paymentHash)
+  await g.selling.revocations.reinstate('payment', bought.paymentHash)
   t.equal((await g.send(auth(bought.classic))).status, 200)
 })
 
@@ -611,7 +611,7 @@ async function leave(
   exchange.leave()
   await exchange.result
   await allSettled(g)
-  return (await g.challenges.store.find(bought.paymentHash))?.state === 'spent' ? 'spent' : 'unspent'
+  return (await g.selling.challengeStore.find(bought.paymentHash))?.state === 'spent' ? 'spent' : 'unspent'
 }
 
 t.test(
@@ -646,7 +646,7 @@ t.test('a client that leaves before the head has its payment back, also while it
   }
   const exchange = g.chain.begin({ target: '/v1/quote', ...auth(modern(lines, preimage)) })
   await waiting.promise
-  t.match(await g.challenges.find(paymentHash), { state: 'leased', scheme: 'payment' })
+  t.match(await g.selling.claims.find(paymentHash), { state: 'leased', scheme: 'payment' })
   const used = await g.send(auth(modern(lines, preimage)))
   t.match(used.json(), { detail: /another request/ }, 'a second use meanwhile is refused')
   exchange.leave()
@@ -673,7 +673,7 @@ async function allSettled(g: Gate): Promise<void> {
 /** Waits for the writes that nobody waits for. */
 async function settled(g: Gate, paymentHash: string): Promise<void> {
   for (;;) {
-    const found = await g.challenges.find(paymentHash)
+    const found = await g.selling.claims.find(paymentHash)
     if (g.challenges.leases.open === 0 && found?.state === 'unspent') return
     await new Promise(resolve => setImmediate(resolve))
   }
@@ -758,7 +758,7 @@ t.test('a client that surveys more paths than it may hold invoices shares them; 
     200,
     'again'
   )
-  t.match(await g.challenges.find(decodeInvoice(invoice).paymentHash), {
+  t.match(await g.selling.claims.find(decodeInvoice(invoice).paymentHash), {
     scheme: 'l402',
     resource: '/v1/item/later',
     path: '/v1/item/later'
@@ -847,7 +847,7 @@ t.test('a client whose credential cannot be read is sent the challenge that it h
   t.match(broken.json(), { l402: { macaroon } })
   t.equal(g.payee.requests.length, made, 'no invoice was made')
   t.equal((await g.send(auth(`L402 ${macaroon}:${preimage}`))).status, 200)
-  t.match(await g.challenges.find(paymentHash), { scheme: 'l402' })
+  t.match(await g.selling.claims.find(paymentHash), { scheme: 'l402' })
   t.match((await g.send(auth(`${macaroon}:${preimage}`))).json(), { l402: { macaroon } }, 'also once it was used')
 })
 

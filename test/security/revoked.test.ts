@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { SqlChallengeStore } from '../../src/selling/challenges/store-sql.ts'
+import { SqlChallengeStore } from '../../src/selling/holding/store-sql.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'

@@ -482,7 +482,7 @@ t.test('Storefront checkout retry | 401 | verification failed', async t => {
   const mistaken = await shop.checkout({ headers: { authorization: `L402 ${macaroon}:${'0'.repeat(64)}` } })
   t.equal(mistaken.data['detail'], 'Preimage does not match payment hash')
   t.match(await shop.orders.get(order.orderId), { status: /^PendingPayment$/ })
-  await shop.challenges.revoke('payment', order.paymentHash)
+  await shop.selling.revocations.revoke('payment', order.paymentHash)
   t.equal((await shop.checkout({ headers: { authorization: good } })).status, 401, 'revoked')
 })
 

@@ -1,6 +1,6 @@
 /** Which of several proofs of payment a claim goes by. */
 import t from 'tap'
-import { challengeLines } from '../../src/selling/offers/replies.ts'
+import { challengeLines } from '../../src/selling/minting/replies.ts'
 import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
 import { offer } from '../selling/challenges/fixture.ts'
 import { credentialOf } from '../support/gateway.ts'
@@ -53,9 +53,9 @@ t.test(
         payee: 'merchant',
         amountSats: 1
       })
-      const { challenge } = await shop.challenges.mint(bought, { clientKey: source, digest: null })
+      const { challenge } = await shop.selling.minting.mint(bought, { clientKey: source, digest: null })
       const preimage = shop.payee.pay(challenge.invoice)
-      const lines = challengeLines(challenge, ['l402', 'payment'], shop.challenges.settings)
+      const lines = challengeLines(challenge, ['l402', 'payment'], shop.selling.settings())
       const credentials = lines
         .flatMap((text, index) => (index % 2 === 1 ? (readChallengeLine(text) ?? []) : []))
         .map(line => credentialOf(line, preimage))

@@ -156,7 +156,7 @@ t.test(
     const { shop, orderId, claimToken } = await soldOut(t)
     const ask = (refundAddress: string) =>
       shop.send('POST', `${shop.base}/refund-request`, { body: { claimToken, refundAddress } })
-    const own = (await shop.challenges.find((await shop.orders.get(orderId))?.paymentHash ?? ''))?.invoice ?? ''
+    const own = (await shop.selling.claims.find((await shop.orders.get(orderId))?.paymentHash ?? ''))?.invoice ?? ''
     for (const address of [own, own.toUpperCase(), `lightning:${own}`])
       t.match(await ask(address), {
         status: 400,

@@ -1,8 +1,8 @@
 import tap, { type Test as T } from 'tap'
 import { readChallengeLine } from '../../src/app/cli/challenge-lines.ts'
 import { openStorefront, type Storefront } from '../../src/shop/open.ts'
-import type { Challenges } from '../../src/selling/challenges/service.ts'
-import type { ChallengeSettings } from '../../src/selling/challenges/settings.ts'
+import type { Selling } from '../../src/selling/challenges/open.ts'
+import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../src/engine/pipeline/harness.ts'
 import { InternalUpstream } from '../../src/engine/pipeline/internal.ts'
 import { gate } from '../../src/accounts/merchants/gate.ts'
@@ -81,7 +81,7 @@ export interface Shop {
   readonly mails: Mail[]
   /** Every order that the merchant was told of as failed. */
   readonly failed: Order[]
-  readonly challenges: Challenges
+  readonly selling: Selling
   readonly storefront: Storefront
   readonly integration: Integration
   readonly orders: SqlOrderStore
@@ -141,7 +141,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   shared ??= openAnyDatabase(tap)
   const database = flaky(await shared)
   const clock = new ManualClock()
-  const { challenges, payee, another } = fixtureOn(t, database, clock, changes)
+  const { selling, payee, another } = fixtureOn(t, database, clock, changes)
   stores++
   const merchants = new SqlMerchantStore(database)
   const { id: merchantId } = await merchants.insert({
@@ -205,10 +205,10 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
   const sealer = new Sealer(new KeyRing(new Secret('a master secret of at least thirty-two bytes')))
   const jobs = new FakeJobs(database, clock)
   await jobs.start()
-  const open = async (gateway: Challenges): Promise<{ storefront: Storefront; send: Send }> => {
+  const open = async (gateway: Selling): Promise<{ storefront: Storefront; send: Send }> => {
     const storefront = openStorefront({
+      ...gateway,
       platform,
-      challenges: gateway,
       merchants: { byId: id => merchants.byId(id) },
       gate: { refusal: gate },
       prices: quotes,
@@ -257,7 +257,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     return { storefront, send }
   }
   const base = `/api/storefront/${slug}`
-  const here = await open(challenges)
+  const here = await open(selling)
   const shop: Shop = {
     database,
     clock,
@@ -265,7 +265,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     payee,
     mails,
     failed,
-    challenges,
+    selling,
     integration,
     prices,
     base,
@@ -301,7 +301,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
       return { orderId: order.orderId, paymentHash: order.paymentHash, claimToken: tokenOf(answer), authorization }
     },
     claim: (body, headers = {}) => here.send('POST', `${base}/claim`, { headers, body }),
-    settle: paymentHash => challenges.settled(paymentHash),
+    settle: paymentHash => selling.settlements.settled(paymentHash),
     status: (orderId, claimToken) =>
       here.send('GET', `${base}/orders/${orderId}?claimToken=${encodeURIComponent(claimToken)}`),
     change: async change => {
@@ -313,7 +313,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     cancelSubscription: async () => {
       await database.sql`update merchants set plan_tier = 'individual', subscription_status = 'canceled' where id = ${merchantId}`
     },
-    another: () => open(another('gateway-2').challenges)
+    another: () => open(another('gateway-2').selling)
   }
   return shop
 }

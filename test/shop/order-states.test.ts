@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SqlChallengeStore } from '../../src/selling/challenges/store-sql.ts'
+import { SqlChallengeStore } from '../../src/selling/holding/store-sql.ts'
 import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, text, tokenOf, type Shop } from './fixture.ts'
 import { addressOf } from '../payments/refunds/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -26,7 +26,7 @@ t.test(
       paidAt: null,
       totalCents: 4616
     })
-    const challenge = await shop.challenges.find(paymentHash)
+    const challenge = await shop.selling.claims.find(paymentHash)
     t.match(challenge, {
       source: 'storefront',
       service: `${shop.integration.slug}:0`,
@@ -270,7 +270,7 @@ t.test('Claimed orders stay readable with the claim token for 90 days after clai
   await shop.storefront.orders.purge()
   t.equal(await shop.orders.get(orderId), null)
   t.equal(await claimsOf(shop).details(orderId), null)
-  t.equal(await shop.challenges.find(paymentHash), null, 'its challenge goes with it')
+  t.equal(await shop.selling.claims.find(paymentHash), null, 'its challenge goes with it')
 })
 
 t.test(

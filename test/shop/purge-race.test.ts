@@ -47,5 +47,5 @@ t.test('an order whose claim began at the last moment is not purged', async t =>
   })
   t.equal(await purging.purge(limits, 500), 1)
   t.match(await shop.orders.get(orderId), { status: /^PaidAwaitingDetails$/ })
-  t.equal(await shop.challenges.find(paymentHash), null, 'the others are')
+  t.equal(await shop.selling.claims.find(paymentHash), null, 'the others are')
 })

@@ -13,7 +13,7 @@ import { systemRandom } from '../../platform/system/ids.ts'
 import { Metrics } from '../../platform/telemetry/metrics.ts'
 import { openBalances } from '../../selling/balances/open.ts'
 import { openChallenges } from '../../selling/challenges/open.ts'
-import type { ChallengePages } from '../../selling/paywall/page.ts'
+import type { ChallengePages } from '../../selling/paywall/paywall.ts'
 import { openSales } from '../../selling/sales/open.ts'
 import { openSessions } from '../../selling/sessions/open.ts'
 import type { Closers } from './closers.ts'
@@ -75,26 +75,46 @@ export async function openCore(running: Running, around: Surroundings, closers: 
       }
     })
   )
-  const { challenges } = sale
+  const {
+    challenges,
+    challengeStore,
+    claims,
+    counters,
+    minting,
+    offers,
+    revocations,
+    settings,
+    settlements,
+    verifier
+  } = sale
   const { earnings } = opened(openSales(ground))
   const traffic = opened(openTraffic({ ...ground, generation: () => running.gateway?.generation ?? 0 }))
-  const { balances, ledger, balanceStore } = opened(openBalances({ ...known, challenges }))
-  const sessions = opened(openSessions({ ...known, challenges, balances, balanceStore, ledger }))
+  const { balances, ledger, balanceStore } = opened(
+    openBalances({ ...known, challenges, claims, offers, settings, verifier })
+  )
+  const sessions = opened(openSessions({ ...known, ...sale, balances, balanceStore, ledger }))
   const { trail } = opened(openAudit(ground))
   return {
     ...known,
     adminKey,
     authThrottle,
     balances,
-    challenges,
+    challengeStore,
+    claims,
+    counters,
     earnings,
     ledger,
+    minting,
     providers,
+    revocations,
     running,
     sale,
     sessions,
+    settings,
+    settlements,
     traffic,
     trail,
+    verifier,
     services: {
       adminKey,
       authThrottle,

@@ -73,7 +73,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     return closers.add(domain, part => part.close())
   }
   const core = await openCore(running, around, closers, opened)
-  const { challenges, events, jobs, ledger, providers, sale, sessions, traffic } = core
+  const { events, jobs, ledger, providers, sale, sessions, traffic } = core
   let suite: Suite | null = null
   opened(
     openDiscovery({
@@ -125,7 +125,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
     offer: sale.offer,
     /** Starts background work, and to follow what other processes change. May be called again. */
     async start(): Promise<void> {
-      await challenges.start()
+      await sale.start()
       await ledger.start()
       await sessions.start()
       if (suite === null && (await haveMerchantsSold(core.database.sql))) await open()

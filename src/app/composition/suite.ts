@@ -18,7 +18,7 @@ export type Suite = Awaited<ReturnType<typeof openSuite>>
 
 /** Opens the merchant suite over the core, each domain after those that it is given. */
 export async function openSuite(core: Core, opened: Open) {
-  const { challenges, clock, config, earnings, providers, running, sale, traffic } = core
+  const { clock, config, earnings, providers, running, sale, traffic } = core
   const mail = opened(await openMail(core))
   const webhooks = opened(openWebhooks(core))
   sale.onPaid(webhooks.challengesPaid)
@@ -57,7 +57,7 @@ export async function openSuite(core: Core, opened: Open) {
     })
   )
   opened(openRefunds({ ...core, payments, others: [stores.refundSources], onConfirmed: mail.tellRefunded }))
-  opened(openNotifications({ ...core, challenges, payments: payments.payments }))
+  opened(openNotifications({ ...core, payments: payments.payments }))
   opened(openPages({ ...core, payments: payments.payments, others: [billing.bitcoinPlans], sandbox: providers.wallet }))
   opened(
     openConsole({

@@ -1,5 +1,5 @@
 import type { ChallengeCharges } from '../../selling/minting/charges.ts'
-import type { Challenges } from '../../selling/challenges/service.ts'
+import type { Settlements } from '../../selling/holding/settlements.ts'
 import type { PaymentCharges } from '../payments/charges.ts'
 import type { Payments } from '../payments/service.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
@@ -37,7 +37,7 @@ export interface ChargesParts {
   readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
   readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
   readonly payments: Pick<Payments, 'observe'>
-  readonly challenges: Pick<Challenges, 'settled'>
+  readonly settlements: Pick<Settlements, 'settled'>
 }
 
 /** Longest id of a charge that is looked for, in characters. */
@@ -86,7 +86,7 @@ export class Charges {
   async observe(charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
     if (charged.type === 'payment')
       await this.#parts.payments.observe({ merchantId: charged.owner, invoiceId: charged.invoiceId }, seen, askedAt)
-    else if (seen.status === 'paid') await this.#parts.challenges.settled(charged.paymentHash)
+    else if (seen.status === 'paid') await this.#parts.settlements.settled(charged.paymentHash)
   }
 
   /**

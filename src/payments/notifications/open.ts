@@ -1,5 +1,5 @@
 import { ChallengeCharges } from '../../selling/minting/charges.ts'
-import type { Challenges } from '../../selling/challenges/service.ts'
+import type { Settlements } from '../../selling/holding/settlements.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { periodic, type Jobs } from '../../platform/jobs/jobs.ts'
 import type { Sealer } from '../../platform/keys/secrets.ts'
@@ -25,7 +25,6 @@ import { SqlSubscriptionStore } from './subscriptions.ts'
 
 /** What receivers and pollers are opened with. */
 export interface OpenNotificationsParts {
-  readonly challenges: Challenges
   readonly clock: Clock
   readonly database: Database
   readonly events: ProviderEvents
@@ -37,6 +36,7 @@ export interface OpenNotificationsParts {
   readonly payments: Payments
   readonly random: Random
   readonly sealer: Sealer
+  readonly settlements: Settlements
   publicUrl(): string
 }
 
@@ -45,7 +45,7 @@ export interface OpenNotificationsParts {
  * challenges, and keeps where accounts told their providers to send notifications.
  */
 export function openNotifications(parts: OpenNotificationsParts) {
-  const { challenges, clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl } = parts
+  const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } = parts
   const { random, sealer } = parts
   const registration = new Registration({
     store: new SqlSubscriptionStore(database),
@@ -100,7 +100,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
   })
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
-  const charges = new Charges({ ofPayments, ofChallenges, payments, challenges })
+  const charges = new Charges({ ofPayments, ofChallenges, payments, settlements })
   const merchant = (id: number): ReturnType<Merchants['byId']> => merchants.byId(id)
   const notifications = new Notifications({
     database,

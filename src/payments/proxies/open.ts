@@ -1,4 +1,4 @@
-import type { Challenges } from '../../selling/challenges/service.ts'
+import type { ChallengeSettings } from '../../selling/offers/settings.ts'
 import { metersProxies } from '../../engine/checks/sale.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
@@ -21,7 +21,6 @@ import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' | 'publicUrl'> {
   /** Through the address guard. */
   readonly call: OutboundCall
-  readonly challenges: Pick<Challenges, 'settings'>
   readonly clock: Clock
   readonly database: Database
   readonly log: Log
@@ -30,11 +29,12 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' |
   readonly random: Random
   readonly sealer: Sealer
   config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'server'>
+  settings(): ChallengeSettings
 }
 
 /** Opens merchants' proxies. */
 export function openProxies(parts: OpenProxiesParts) {
-  const { call, challenges, clock, config, database, log, merchants, metrics, sealer } = parts
+  const { call, clock, config, database, log, merchants, metrics, sealer, settings } = parts
   const store = new SqlProxyStore(database)
   const directory = new ProxyDirectory({
     store,
@@ -60,7 +60,7 @@ export function openProxies(parts: OpenProxiesParts) {
   })
   return {
     admission: new ProxyAdmission(directory, clock, {
-      invoiceExpirySeconds: () => Math.floor(challenges.settings.invoiceExpiry / 1000),
+      invoiceExpirySeconds: () => Math.floor(settings().invoiceExpiry / 1000),
       responseLimit: RESPONSE_LIMIT,
       proxyUrl: () => config().server.proxyUrl
     }),

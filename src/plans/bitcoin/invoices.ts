@@ -1,6 +1,6 @@
-import type { MintRequest, Minted } from '../../selling/minting/mint.ts'
+import type { Minting } from '../../selling/minting/minting.ts'
 import { UNROUTED, type Offer } from '../../selling/offers/offer.ts'
-import type { Challenge, ChallengeStore } from '../../selling/challenges/store.ts'
+import type { Challenge, ChallengeStore } from '../../selling/holding/store.ts'
 import { planNames } from '../../accounts/merchants/plans.ts'
 import { atPrice, type Quotes } from '../../lightning/money/prices.ts'
 import { knownDecimal } from '../../lightning/money/decimal.ts'
@@ -13,15 +13,10 @@ import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
-/** The part of `Challenges` that makes invoices. */
-export interface InvoiceMaker {
-  mint(offer: Offer, request: MintRequest): Promise<Minted>
-  readonly store: Pick<ChallengeStore, 'insert'>
-}
-
 /** What invoices of plans are made with. */
 export interface PlanInvoicesParts {
-  readonly challenges: InvoiceMaker
+  readonly challengeStore: Pick<ChallengeStore, 'insert'>
+  readonly minting: Pick<Minting, 'mint'>
   readonly store: BitcoinStore
   readonly database: Database
   readonly prices: Quotes
@@ -62,18 +57,18 @@ export class PlanInvoices {
    * @throws Unavailable 503 while price, provider or database are away; RateLimited 429 for too many open ones
    */
   async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
-    const { challenges, database, prices, store } = this.#parts
+    const { challengeStore, database, minting, prices, store } = this.#parts
     const { price } = await prices.quote('USD')
     const { plan } = wish.subscription
     const priceUsd = planPricesUsd[plan]
     const made: { invoice: BitcoinInvoice | null } = { invoice: null }
-    const { challenge, again } = await challenges.mint(offerOf(wish, atPrice(knownDecimal(String(priceUsd)), price)), {
+    const { challenge, again } = await minting.mint(offerOf(wish, atPrice(knownDecimal(String(priceUsd)), price)), {
       clientKey: wish.clientKey,
       digest: null,
       keyed: wish.keyed,
       record: async challenge => {
         made.invoice = await this.#numbered(challenge, wish, priceUsd, async (sql, invoice) => {
-          await challenges.store.insert(sql, challenge)
+          await challengeStore.insert(sql, challenge)
           await wish.record(sql, invoice)
           await store.insertInvoice(sql, invoice)
         })

@@ -1,4 +1,8 @@
 import type { Challenges } from '../challenges/service.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { Offers } from '../offers/offers.ts'
+import type { ChallengeSettings } from '../offers/settings.ts'
+import type { Verifier } from '../verifying/verify.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { periodic } from '../../platform/jobs/jobs.ts'
 import type { Quotes } from '../../lightning/money/prices.ts'
@@ -14,11 +18,15 @@ import { SqlBalanceStore } from './store-sql.ts'
 /** What balances are opened with. */
 export interface OpenBalancesParts {
   readonly challenges: Challenges
+  readonly claims: Claims
   readonly clock: Clock
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
+  readonly offers: Offers
   readonly prices: Quotes
+  readonly verifier: Verifier
+  settings(): ChallengeSettings
 }
 
 /** How long entries and ended balances are kept. */
@@ -27,7 +35,8 @@ const BALANCES_KEPT = 90 * 86_400_000
 const PURGE_BATCH = 1_000
 
 /** Opens balances: what was paid beforehand and is used bit by bit. */
-export function openBalances({ challenges, clock, database, log, metrics, prices }: OpenBalancesParts) {
+export function openBalances(parts: OpenBalancesParts) {
+  const { clock, database, log, metrics, prices, settings, verifier } = parts
   const store = new SqlBalanceStore(database)
   const ledger = new Ledger({
     store,
@@ -35,9 +44,9 @@ export function openBalances({ challenges, clock, database, log, metrics, prices
     clock,
     log,
     settled: balanceCounters(metrics).settled,
-    timeout: challenges.settings.leaseTimeout
+    timeout: settings().leaseTimeout
   })
-  const balances = new Balances({ store, ledger, challenges, quotes: prices, clock, log })
+  const balances = new Balances({ ...parts, store, ledger, quotes: prices })
   const purge = async (): Promise<void> => {
     const now = clock.now()
     while ((await store.purgeEntries(now - ENTRIES_KEPT, PURGE_BATCH)) === PURGE_BATCH);
@@ -47,7 +56,7 @@ export function openBalances({ challenges, clock, database, log, metrics, prices
     balances,
     ledger,
     balanceStore: store,
-    operations: balanceOperations({ store, ledger, challenges }),
+    operations: balanceOperations({ store, ledger, verifier }),
     jobs: [
       periodic('balances-sweep', 20_000, 'Settles what gateways that died had reserved of balances', async () => {
         await ledger.sweep()

@@ -1,5 +1,5 @@
 import { Type, type Static } from 'typebox'
-import type { Challenges } from '../challenges/service.ts'
+import type { Verifier } from '../verifying/verify.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { NOT_FOUND, UNAUTHORIZED } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
@@ -65,11 +65,11 @@ const Params = Type.Object({ balanceId: Type.String() })
 export interface BalanceOperationParts {
   readonly store: BalanceStore
   readonly ledger: Pick<Ledger, 'flush'>
-  readonly challenges: Pick<Challenges, 'proven'>
+  readonly verifier: Pick<Verifier, 'proven'>
 }
 
 /** What buyers, merchants and the administrator may know of balances. */
-export function balanceOperations({ store, ledger, challenges }: BalanceOperationParts): AnyOperation[] {
+export function balanceOperations({ store, ledger, verifier }: BalanceOperationParts): AnyOperation[] {
   const own = async (ctx: Context, balanceId: string): Promise<void> => {
     const balance = await store.find(balanceId)
     if (balance === null || balance.merchantId !== String(merchantOf(ctx).id)) throw notFound()
@@ -99,7 +99,7 @@ export function balanceOperations({ store, ledger, challenges }: BalanceOperatio
         404: 'No balance yet: the first metered request opens it. Or it expired long ago.'
       },
       handle: async ({ ctx }) => {
-        const paymentHash = await challenges.proven(ctx.headers)
+        const paymentHash = await verifier.proven(ctx.headers)
         if (paymentHash === null)
           throw new LongError(UNAUTHORIZED, 'Unauthorized', 'Send the credential of the payment in Authorization.')
         await ledger.flush(paymentHash)

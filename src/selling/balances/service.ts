@@ -1,5 +1,7 @@
 import type { MeterConfig, UsageConfig } from '../../engine/checks/meter.ts'
 import type { Challenges } from '../challenges/service.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { Offers } from '../offers/offers.ts'
 import type { Context, RequestOffer, RequestPayment } from '../../engine/message/context.ts'
 import { REQUEST_MALFORMED } from '../../engine/operations/error-kinds.ts'
 import { GatewayError, LongError, Unavailable } from '../../engine/operations/errors.ts'
@@ -33,7 +35,9 @@ declare module '../../engine/pipeline/services.ts' {
 export interface BalancesParts {
   readonly store: BalanceStore
   readonly ledger: Ledger
-  readonly challenges: Pick<Challenges, 'find' | 'answer' | 'inSatoshis'>
+  readonly challenges: Pick<Challenges, 'answer'>
+  readonly claims: Pick<Claims, 'find'>
+  readonly offers: Pick<Offers, 'inSatoshis'>
   readonly quotes: Quotes
   readonly clock: Clock
   readonly log: Log
@@ -211,7 +215,7 @@ export class Balances {
    * can be topped up for it.
    */
   async #requireBearable(offer: RequestOffer, { reservedMsat }: Metering): Promise<void> {
-    const bundleMsat = 1000 * (await this.#parts.challenges.inSatoshis(offer))
+    const bundleMsat = 1000 * (await this.#parts.offers.inSatoshis(offer))
     if (offer.sessions !== null || reservedMsat <= bundleMsat) return
     throw new LongError(
       BALANCE_TOO_SMALL,
@@ -222,7 +226,7 @@ export class Balances {
 
   /** Opens the balance that a payment bought, once for all time: what was paid is its first deposit. */
   async #open(payment: RequestPayment, meter: Meter): Promise<boolean> {
-    const challenge = await this.#parts.challenges.find(payment.paymentHash)
+    const challenge = await this.#parts.claims.find(payment.paymentHash)
     const now = this.#parts.clock.now()
     if (challenge === null || challenge.scheme === null || challenge.tokenExpiresAt <= now) return false
     await this.#parts.store.open({

@@ -1,4 +1,4 @@
-import { isRevoked } from '../verifying/revoked-sql.ts'
+import { isRevoked } from '../verifying/revocations.ts'
 import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records, type Row } from '../../platform/database/rows.ts'

@@ -1,27 +1,146 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
-import type { Database } from '../../platform/database/database.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
-import type { Prices } from '../../lightning/money/prices.ts'
+import { NoPrices, type Prices } from '../../lightning/money/prices.ts'
 import type { ProviderEvents } from '../../lightning/providers/events.ts'
+import type { Database } from '../../platform/database/database.ts'
+import { MemoryState } from '../../platform/state/memory.ts'
 import type { State } from '../../platform/state/state.ts'
 import type { Clock } from '../../platform/system/clock.ts'
+import { systemRandom, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
-import type { Merchants } from '../../accounts/merchants/service.ts'
 import { countProxies, ownerOfProxy } from '../../accounts/merchants/holdings.ts'
-import type { OnPaid } from './store.ts'
-import { challengeCounters, type SaleSource } from './counters.ts'
-import { leaseOperations } from '../holding/lease-operations.ts'
+import type { Merchants } from '../../accounts/merchants/service.ts'
+import { Claims } from '../holding/claims.ts'
+import { challengeCounters, noCounters, type ChallengeCounters, type SaleSource } from '../holding/counters.ts'
+import { Leases } from '../holding/leases.ts'
+import { PaidResponses } from '../holding/paid-responses.ts'
+import { Settlements } from '../holding/settlements.ts'
+import { SqlChallengeStore } from '../holding/store-sql.ts'
+import type { ChallengeStore, OnPaid } from '../holding/store.ts'
+import { ChallengeUpkeep } from '../holding/upkeep.ts'
+import { Minting } from '../minting/minting.ts'
+import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeParts } from '../minting/payee.ts'
+import { Strangers } from '../minting/strangers.ts'
+import { Offers } from '../offers/offers.ts'
+import { challengeSettings, type ChallengeSettings } from '../offers/settings.ts'
+import { Paywall, type PaywallSurroundings } from '../paywall/paywall.ts'
+import type { AskServer } from '../prices/price-server.ts'
+import { Revocations } from '../verifying/revocations.ts'
+import { Verifier } from '../verifying/verify.ts'
 import { challengeOperations } from './operations.ts'
-import { countedOf, lookUpOf, payeeOf, type FindPayeeParts } from '../minting/payee.ts'
-import type { PaywallSurroundings } from '../paywall/paywall.ts'
-import { priceList, routePrices } from '../offers/pricing.ts'
-import { revocationOperations } from './revocation-operations.ts'
+import { priceList, routePrices } from './pricing.ts'
+import { leaseOperations, revocationOperations } from './revocation-operations.ts'
 import { Challenges } from './service.ts'
-import { challengeSettings } from './settings.ts'
 
-/** What pay-per-request is opened with. */
+/** What changes when the configuration is read again. */
+export interface ChallengeRules {
+  readonly settings: ChallengeSettings
+  readonly keys: TokenKeyRing
+}
+
+/** What the parts of pay-per-request are opened with. */
+export interface SellingOptions extends ChallengeRules {
+  readonly database: Database
+  readonly clock: Clock
+  readonly log: Log
+  readonly payee: FindPayee
+  /** What fiat is worth; no price in fiat can be sold when left out. */
+  readonly rates?: Prices
+  /** Asks price servers; over HTTP when left out. */
+  readonly askServer?: AskServer
+  /** Asks people; they get what programs get when left out. */
+  readonly paywall?: PaywallSurroundings
+  /** Called once for each challenge, at its first successful verification. */
+  readonly paid?: OnPaid
+  /** Where the reputation of clients and free calls are kept; the memory of this process when left out. */
+  readonly state?: State
+  readonly counters?: ChallengeCounters
+  readonly random?: Random
+  /** Tests put faults here. */
+  readonly store?: ChallengeStore
+  /** Refuses what cannot be delivered before it is sold. */
+  readonly requireSellable?: (ctx: Context) => void
+  /** Name of this process in its leases; random when left out. */
+  readonly gateway?: string
+}
+
+/** The parts of pay-per-request, each for the callers that need it. */
+export type Selling = ReturnType<typeof openSelling>
+
+/** Opens the parts of pay-per-request. */
+export function openSelling(options: SellingOptions) {
+  const { clock, database, log, counters = noCounters, random = systemRandom, rates = new NoPrices() } = options
+  let rules: ChallengeRules = options
+  const changing = { keys: () => rules.keys, settings: () => rules.settings }
+  const state = options.state ?? new MemoryState(clock)
+  const store = options.store ?? new SqlChallengeStore(database)
+  const strangers = new Strangers(state)
+  const ground = { clock, counters, database, log, random, rates, state, store, strangers, ...changing }
+
+  const gateway = options.gateway === undefined ? {} : { gateway: options.gateway }
+  const leases = new Leases({ ...ground, timeout: options.settings.leaseTimeout, ...gateway })
+  const paidResponses = new PaidResponses(leases, counters, clock)
+  const claims = new Claims({ ...ground, leases, paid: options.paid ?? null })
+  const settlements = new Settlements(ground)
+  const upkeep = new ChallengeUpkeep(ground)
+
+  const { askServer } = options
+  const offers = new Offers({ ...ground, ...(askServer === undefined ? {} : { askServer }) })
+  const revocations = new Revocations(store, database, clock, log)
+  const verifier = new Verifier({ ...ground, claims, revocations })
+  const minting = new Minting({ ...ground, payee: options.payee, offers, revocations, settlements })
+  const judging = { ...ground, claims, minting, revocations, settlements, verifier }
+  const paywall = options.paywall === undefined ? null : new Paywall({ ...judging, ...options.paywall })
+  const challenges = new Challenges({
+    ...judging,
+    leases,
+    offers,
+    paidResponses,
+    paywall,
+    requireSellable: options.requireSellable ?? (() => undefined)
+  })
+  return {
+    challenges,
+    challengeStore: store,
+    claims,
+    counters,
+    leases,
+    minting,
+    offers,
+    paidResponses,
+    revocations,
+    settlements,
+    upkeep,
+    verifier,
+    ...changing,
+    /**
+     * Takes new settings and keys. Requests under way may see either; with other keys all tokens are verified anew.
+     * Invoices made ahead are discarded.
+     */
+    configure(next: ChallengeRules): void {
+      const rekeyed = next.keys !== rules.keys
+      rules = next
+      minting.clear()
+      if (rekeyed) verifier.forget()
+    },
+    /** Follows revocations and former prices. Call once the database has been migrated. */
+    async start(): Promise<void> {
+      await Promise.all([revocations.start(), offers.prices.start()])
+    },
+    /** Ends timers and writes the spends that are still on their way. */
+    async close(): Promise<void> {
+      minting.close()
+      await revocations.close()
+      await offers.close()
+      await leases.close()
+      await store.close()
+    }
+  }
+}
+
+/** What pay-per-request is opened with in a gateway. */
 export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   readonly clock: Clock
   readonly database: Database
@@ -35,86 +154,85 @@ export interface OpenChallengesParts extends Omit<FindPayeeParts, 'charged'> {
   /** How people are asked. */
   readonly paywall: Pick<PaywallSurroundings, 'pages' | 'sandbox'>
   readonly state: State
-  /** Refuses what cannot be delivered; see `Challenges.requireSellable`. */
   requireSellable(ctx: Context): void
   config(): GatewayConfig
   publicUrl(): string
 }
 
-/** Opens pay-per-request: challenges, the producer API, and what takes back what was sold. */
+/** Opens pay-per-request: its parts, the producer API, and the operations that revoke what was sold. */
 export function openChallenges(parts: OpenChallengesParts) {
-  const { clock, config, database, keys, log, merchants, metrics, events, state } = parts
+  const { clock, config, database, events, keys, log, merchants, metrics, state } = parts
   const listeners: OnPaid[] = []
-  const challenges = new Challenges({
-    database,
+  const selling = openSelling({
     clock,
+    counters: challengeCounters(metrics),
+    database,
+    keys,
     log,
-    state,
+    paid: async (tx, paid) => {
+      for (const listener of listeners) await listener(tx, paid)
+    },
     payee: payeeOf({
       ...parts,
       charged: (account, slot, kind) => {
         events.charged(account, slot, kind)
       }
     }),
-    rates: parts.prices,
-    paid: async (tx, paid) => {
-      for (const listener of listeners) await listener(tx, paid)
-    },
     paywall: {
       ...parts.paywall,
       isSecure: () => parts.publicUrl().startsWith('https:'),
       lookUp: lookUpOf(parts),
       countedOf: countedOf(parts)
     },
-    counters: challengeCounters(metrics),
-    settings: challengeSettings(config()),
-    keys,
+    rates: parts.prices,
     requireSellable: ctx => {
       parts.requireSellable(ctx)
-    }
+    },
+    settings: challengeSettings(config()),
+    state
   })
+  const { challengeStore, counters, minting, offers, settlements } = selling
   metrics.sampled('boltgate_invoices_ahead', 'Invoices that were made ahead and lie ready.', [], async () => [
-    { labels: {}, value: challenges.invoicesAhead }
+    { labels: {}, value: minting.invoicesAhead }
   ])
-  events.listen({ paid: paymentHash => challenges.settled(paymentHash) })
+  events.listen({ paid: paymentHash => settlements.settled(paymentHash) })
   return {
-    challenges,
+    ...selling,
     /** Adds who is called with challenges whose payment is claimed first, in the transaction of the claim. */
     onPaid: (listener: OnPaid) => {
       listeners.push(listener)
     },
     /** Counts what is sold without a credential. */
     sold: (source: SaleSource) => (amountSats: number) => {
-      challenges.counters.payment(source, 'invoice', amountSats)
+      counters.payment(source, 'invoice', amountSats)
     },
     /** What `/api/l402/pricing` says. */
     priceList: () => priceList(config()),
-    /** Has the prices of a configuration's routes offered from now on. */
+    /** Offers the prices of a configuration's routes from now on. */
     offer: (next: GatewayConfig) => {
-      challenges.prices.ask(routePrices(next))
+      offers.prices.ask(routePrices(next))
     },
     /** Takes the settings of another configuration; the function that is returned takes the former ones again. */
     configure: (next: GatewayConfig) => {
-      const before = { settings: challenges.settings, keys: challenges.keys }
-      challenges.configure({ ...before, settings: challengeSettings(next) })
+      const before = { settings: selling.settings(), keys: selling.keys() }
+      selling.configure({ ...before, settings: challengeSettings(next) })
       return () => {
-        challenges.configure(before)
+        selling.configure(before)
       }
     },
     operations: [
       ...challengeOperations({
         ...parts,
-        challenges,
+        ...selling,
         countProxies: async (sql, merchantId) => (await countProxies(sql, merchantId)).count
       }),
-      ...leaseOperations(challenges),
+      ...leaseOperations(challengeStore),
       ...revocationOperations({
-        challenges,
+        ...selling,
         ownerOf: proxyId => ownerOfProxy(database.sql, proxyId),
         isMerchant: async id => (await merchants.byId(id)) !== null
       })
     ],
-    jobs: challenges.jobs,
-    close: () => challenges.close()
+    jobs: selling.upkeep.jobs
   }
 }

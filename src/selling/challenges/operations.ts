@@ -4,13 +4,11 @@ import { defineOperation, type OperationResponse, type AnyOperation } from '../.
 import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { ValidationError } from '../../engine/operations/errors.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Database, Sql } from '../../platform/database/database.ts'
-import { priceList } from '../offers/pricing.ts'
-import { invalidInput } from '../offers/problems.ts'
-import { Producer } from './producer.ts'
+import { priceList } from './pricing.ts'
+import { invalidInput } from './problems.ts'
+import { Producer, type ProducerParts } from './producer.ts'
 import { SqlProducerStore } from './producer-store.ts'
-import { ProducerVerifier } from '../verifying/producer-verify.ts'
+import { ProducerVerifier, type ProducerVerifierParts } from './producer-verify.ts'
 import {
   ChallengeInput,
   ChallengePage,
@@ -27,17 +25,10 @@ import {
   TokenStatus,
   TokenVerdict
 } from './schema.ts'
-import type { Challenges } from './service.ts'
 
 /** What the operations of pay-per-request need. */
-export interface ChallengeOperationParts {
-  readonly challenges: Challenges
-  readonly clock: Clock
-  readonly database: Database
+export interface ChallengeOperationParts extends Omit<ProducerParts, 'store'>, ProducerVerifierParts {
   config(): GatewayConfig
-  publicUrl(): string
-  /** Proxies of a merchant that are not deleted; they count for the same cap (decision 84). */
-  countProxies(sql: Sql, merchantId: number): Promise<number>
 }
 
 const Problem = Type.Object(
@@ -85,17 +76,8 @@ function headerKey(headers: ReadonlyHeaders): string | null {
 
 /** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
 export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
-  const { challenges, clock, database, config, publicUrl } = parts
-  const producer = new Producer({
-    challenges,
-    clock,
-    database,
-    config,
-    publicUrl,
-    store: new SqlProducerStore(database),
-    countProxies: (sql, merchantId) => parts.countProxies(sql, merchantId)
-  })
-  const verifier = new ProducerVerifier({ challenges, clock, publicUrl })
+  const producer = new Producer({ ...parts, store: new SqlProducerStore(parts.database) })
+  const verifier = new ProducerVerifier(parts)
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
   return [
     ...challengeRows(producer, refuse),

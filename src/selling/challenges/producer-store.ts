@@ -1,8 +1,8 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
-import type { Challenge } from './store.ts'
+import type { Challenge } from '../holding/store.ts'
 import { optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
-import { challengeRows } from './sql/rows.ts'
+import { challengeRows } from '../holding/sql/rows.ts'
 
 /** A page of rows; clamped by the caller. */
 export interface RowPage {

@@ -10,10 +10,10 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { isConnectionFault, type Database, type Sql } from '../../platform/database/database.ts'
 import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { UNROUTED, type Offer } from '../offers/offer.ts'
-import { ProducerProblem } from '../offers/problems.ts'
+import { ProducerProblem } from './problems.ts'
 import { countEndpoints } from '../../accounts/merchants/holdings.ts'
 import type { ProducerStore } from './producer-store.ts'
-import { paymentLine } from '../offers/replies.ts'
+import { paymentLine } from '../minting/replies.ts'
 import {
   MAX_KEY_CHARS,
   type ChallengeInput,
@@ -25,8 +25,11 @@ import {
   type EndpointPage,
   type EndpointQuery
 } from './schema.ts'
-import type { Challenges } from './service.ts'
-import type { Challenge, NewChallenge, SentChallenge } from './store.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { ChallengeSettings } from '../offers/settings.ts'
+import type { Minting } from '../minting/minting.ts'
+import type { Revocations } from '../verifying/revocations.ts'
+import type { Challenge, ChallengeStore, NewChallenge, SentChallenge } from '../holding/store.ts'
 import { sentAgain } from '../minting/wording.ts'
 
 /** Value of the services caveat of producers' tokens (decision 113). */
@@ -34,11 +37,15 @@ export const PRODUCER_SERVICE = serviceCaveat('producer')
 
 /** What the producer API is built from. */
 export interface ProducerParts {
-  readonly challenges: Challenges
+  readonly challengeStore: Pick<ChallengeStore, 'insert'>
+  readonly minting: Minting
+  readonly revocations: Revocations
   readonly store: ProducerStore
   readonly database: Database
   readonly clock: Clock
   config(): Pick<GatewayConfig, 'plans'>
+  keys(): TokenKeyRing
+  settings(): ChallengeSettings
   publicUrl(): string
   /** Proxies of a merchant that are not deleted; they count for the same cap (decision 84). */
   countProxies(sql: Sql, merchantId: number): Promise<number>
@@ -210,10 +217,8 @@ export class Producer {
 
   /** A bound challenge that is still worth paying: its invoice lives, so do its keys, and it is not revoked. */
   #held(challenge: Challenge): SentChallenge | null {
-    const { challenges, clock } = this.#parts
-    return live(challenge, clock.now()) && !challenges.verifier.fit.isRevoked(challenge)
-      ? sentAgain(challenge, challenges.keys)
-      : null
+    const { clock, keys, revocations } = this.#parts
+    return live(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
   }
 
   /** Finds or makes the challenge of a key; null when another process was quicker. */
@@ -235,11 +240,11 @@ export class Producer {
   }
 
   async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<SentChallenge> {
-    const { challenges, database } = this.#parts
+    const { database, minting } = this.#parts
     // Once without a lock, so that what the caps refuse costs no invoice; what counts is the look under the lock.
     await this.#recorded(() => this.#check(database.sql, merchant, wish))
     try {
-      const { challenge } = await challenges.mint(this.#offer(merchant, wish), {
+      const { challenge } = await minting.mint(this.#offer(merchant, wish), {
         clientKey: `merchant:${merchant.id}`,
         digest: null,
         idempotencyKey: key,
@@ -265,14 +270,14 @@ export class Producer {
 
   /** All that a challenge needs to be counted and found again, or nothing. */
   async #record(tx: Sql, merchant: Merchant, wish: Wish, made: NewChallenge): Promise<void> {
-    const { challenges, store } = this.#parts
+    const { challengeStore, store } = this.#parts
     await store.lock(tx, merchant.id)
     if (wish.key !== null) {
       const bound = await store.byKey(tx, merchant.id, wish.key)
       if (bound !== null && this.#held(bound) !== null) throw new KeyTaken()
     }
     await this.#check(tx, merchant, wish)
-    await challenges.store.insert(tx, made)
+    await challengeStore.insert(tx, made)
     await store.addEndpoint(tx, merchant.id, wish.resource, made.createdAt)
     if (wish.key !== null) await store.bindKey(tx, merchant.id, wish.key, made.paymentHash)
   }
@@ -300,7 +305,7 @@ export class Producer {
   }
 
   #offer(merchant: Merchant, wish: Wish): Offer {
-    const { tokenValidity, invoiceExpiry } = this.#parts.challenges.settings
+    const { tokenValidity, invoiceExpiry } = this.#parts.settings()
     return {
       amountSats: wish.priceSats,
       source: 'producer',
@@ -324,7 +329,7 @@ export class Producer {
 
   #created(challenge: SentChallenge, replayed: boolean): Created {
     const { invoice, macaroon, paymentHash, expiresAt, resource, amountSats } = challenge
-    const line = this.#parts.challenges.settings.schemes.includes('payment') ? paymentLine(challenge) : null
+    const line = this.#parts.settings().schemes.includes('payment') ? paymentLine(challenge) : null
     const body = { invoice, macaroon, paymentHash, expiresAt: iso(expiresAt), resource, priceSats: amountSats }
     return { body: line === null ? body : { ...body, mppChallenge: line }, replayed }
   }

@@ -5,11 +5,14 @@ import { LongError, ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
-import type { Challenges } from './service.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { AmbiguousLease, ChallengeStore } from '../holding/store.ts'
+import type { Revocations } from '../verifying/revocations.ts'
 
 /** What the operations that revoke need. */
 export interface RevocationParts {
-  readonly challenges: Challenges
+  readonly claims: Pick<Claims, 'find'>
+  readonly revocations: Pick<Revocations, 'revoke'>
   /** The account that has this proxy; null when there is none. */
   ownerOf(proxyId: string): Promise<number | null>
   isMerchant(merchantId: number): Promise<boolean>
@@ -155,24 +158,82 @@ function ofMerchants(parts: RevocationParts): AnyOperation[] {
 
 /** @param merchantId whose payment it must be; null for the operator, who may revoke every one */
 async function revokePayment(
-  { challenges }: RevocationParts,
+  { claims, revocations }: RevocationParts,
   paymentHash: string,
   merchantId: number | null
 ): Promise<void> {
-  const challenge = isHex32(paymentHash) ? await challenges.find(paymentHash) : null
+  const challenge = isHex32(paymentHash) ? await claims.find(paymentHash) : null
   if (challenge === null || (merchantId !== null && challenge.merchantId !== String(merchantId)))
     throw new ShortError(RESOURCE_NOT_FOUND, 'Payment not found')
-  await challenges.revoke('payment', paymentHash)
+  await revocations.revoke('payment', paymentHash)
 }
 
 async function revokeAll(
-  { challenges }: RevocationParts,
+  { revocations }: RevocationParts,
   kind: 'proxy' | 'merchant',
   id: string
 ): Promise<{ issuedUntil: string }> {
-  return { issuedUntil: new Date(await challenges.revoke(kind, id)).toISOString() }
+  return { issuedUntil: new Date(await revocations.revoke(kind, id)).toISOString() }
 }
 
 function proxyNotFound(): LongError {
   return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
+}
+
+const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
+
+/** Query of the list; out of range is clamped (decision 12). */
+const Query = Type.Object({
+  skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
+  take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
+})
+
+const Ambiguous = Type.Object(
+  {
+    paymentHash: Type.String(),
+    source: Type.String({ description: 'What was sold: route, proxy or ping.' }),
+    merchantId: NullableText,
+    proxyId: NullableText,
+    method: Type.String(),
+    path: Type.String({ description: 'What the credential was for, without its query.' }),
+    amountSats: Type.Integer(),
+    gateway: Type.String({ description: 'The process that died; other leases of it have the same.' }),
+    lapsedAt: isoTime('Until when its lease was held.')
+  },
+  { title: 'AmbiguousLease' }
+)
+
+/** `GET /api/admin/leases/ambiguous`: payments whose gateway died while their request was under way (decision 183). */
+export function leaseOperations(store: Pick<ChallengeStore, 'ambiguous'>): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'adminListAmbiguousLeases',
+      method: 'GET',
+      path: '/api/admin/leases/ambiguous',
+      mount: { use: 'operator-api', chain: 'admin' },
+      summary:
+        'Single-use credentials that count as spent though nobody can say whether their request was answered: its gateway died',
+      description:
+        "Somebody has paid, and may have been answered or not. Compare with the upstream's own records, and refund who got nothing.",
+      tag: 'Admin',
+      access: 'admin',
+      query: Query,
+      responses: {
+        200: {
+          description:
+            "A bare array, newest first. What the upstream's own records say decides whether the payer is to be refunded.",
+          schema: Type.Array(Ambiguous)
+        }
+      },
+      handle: async ({ query }) => {
+        const skip = Math.max(0, query.skip ?? 0)
+        const take = Math.min(100, Math.max(1, query.take ?? 50))
+        return { status: 200, body: (await store.ambiguous({ skip, take })).map(view) }
+      }
+    })
+  ]
+}
+
+function view({ lapsedAt, ...lease }: AmbiguousLease) {
+  return { ...lease, lapsedAt: new Date(lapsedAt).toISOString() }
 }

@@ -1,6 +1,6 @@
 import type { Database } from '../../platform/database/database.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
-import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { ChallengeCounters } from './counters.ts'
 import type { Lease, Leases } from './leases.ts'
 import type {
   Bond,
@@ -12,16 +12,16 @@ import type {
   ClaimScheme,
   OnPaid,
   Sale
-} from '../challenges/store.ts'
-import type { Strangers } from '../offers/strangers.ts'
+} from './store.ts'
 
 /** What claims are made with. */
-export interface ClaimsParts {
+export interface ClaimsOptions {
   readonly database: Database
   readonly store: ChallengeStore
   readonly leases: Leases
   readonly counters: ChallengeCounters
-  readonly strangers: Strangers
+  /** Notes that a client has paid for one of its invoices. */
+  readonly strangers: { paid(clientKey: string): void }
   /** Null while nobody listens, which saves the transaction, as it does for the operator's own. */
   readonly paid: OnPaid | null
 }
@@ -35,10 +35,10 @@ export class Claims {
   readonly #store: ChallengeStore
   readonly #leases: Leases
   readonly #counters: ChallengeCounters
-  readonly #strangers: Strangers
+  readonly #strangers: ClaimsOptions['strangers']
   readonly #paid: OnPaid | null
 
-  constructor({ database, store, leases, counters, strangers, paid }: ClaimsParts) {
+  constructor({ database, store, leases, counters, strangers, paid }: ClaimsOptions) {
     this.#database = database
     this.#store = store
     this.#leases = leases

@@ -2,41 +2,32 @@ import { meterWords } from '../../engine/checks/meter.ts'
 import type { SessionsConfig } from '../../engine/checks/sessions.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { depositSats, type SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
-import type { Maybe } from '../../platform/state/state.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
-import type { Minted } from './mint.ts'
+import type { Minting, MintingOptions } from './minting.ts'
 import { depositOffer, type Offer } from '../offers/offer.ts'
-import type { FindPayee } from './payee.ts'
-import type { DepositChallenge } from '../offers/replies.ts'
-import type { SentChallenge } from '../challenges/store.ts'
+import type { DepositChallenge } from './replies.ts'
+import type { SentChallenge } from '../holding/store.ts'
 
-/** What deposits are asked for with. */
-export interface DepositChallengeParts {
-  readonly payee: FindPayee
-  readonly log: Log
-  /** What an offer costs in satoshis, at the rate of this moment. @throws Unavailable without a rate */
-  inSatoshis(price: Pick<Offer, 'amountSats' | 'fiat'>): Maybe<number>
-  /** A challenge for the client of a request, which may have been handed out to it before. */
-  challenge(ctx: Context, offer: Offer): Promise<Minted>
-  /** Notes that an invoice was paid at its provider. */
-  settled(paymentHash: string): Promise<void>
-}
+type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
 
 /** Challenges for the deposits of sessions, which stand in a 402 beside that for the one request. */
 export class DepositChallenges {
-  readonly #parts: DepositChallengeParts
+  readonly #minting: Minting
+  readonly #options: DepositOptions
 
-  constructor(parts: DepositChallengeParts) {
-    this.#parts = parts
+  constructor(minting: Minting, options: DepositOptions) {
+    this.#minting = minting
+    this.#options = options
   }
 
   /** Null where no deposit can be asked for at the moment: clients that pay for each request are served all the same. */
   async make(ctx: Context, offer: Offer, sessions: SessionsConfig): Promise<DepositChallenge | null> {
     try {
-      const unitSats = offer.meter === null ? await this.#parts.inSatoshis(offer) : 1
+      const unitSats = offer.meter === null ? await this.#options.offers.inSatoshis(offer) : 1
       const configured = sessions.deposit ?? (offer.meter === null ? null : (offer.fiat ?? offer.amountSats))
       const sats =
-        typeof configured === 'string' ? this.#parts.inSatoshis({ amountSats: null, fiat: configured }) : configured
+        typeof configured === 'string'
+          ? this.#options.offers.inSatoshis({ amountSats: null, fiat: configured })
+          : configured
       const terms: SessionTerms = {
         unitSats,
         unitType: offer.meter === null ? sessions.unit : 'satoshi',
@@ -46,7 +37,7 @@ export class DepositChallenges {
       const wanted = depositOffer(offer, terms, depositSats(unitSats, await sats))
       return { challenge: await this.#unpaidDeposit(ctx, wanted), terms }
     } catch (error) {
-      this.#parts.log.debug({ place: offer.place, err: error }, 'A 402 was sent without the challenge of a session')
+      this.#options.log.debug({ place: offer.place, err: error }, 'A 402 was sent without the challenge of a session')
       return null
     }
   }
@@ -54,14 +45,14 @@ export class DepositChallenges {
   /** One that was handed out before may have been paid since, which its provider alone knows. */
   async #unpaidDeposit(ctx: Context, offer: Offer): Promise<SentChallenge> {
     for (;;) {
-      const { challenge, again } = await this.#parts.challenge(ctx, offer)
+      const { challenge, again } = await this.#minting.forRequest(ctx, offer)
       if (!again || !(await this.#isPaidFor(offer, challenge))) return challenge
-      await this.#parts.settled(challenge.paymentHash)
+      await this.#options.settlements.settled(challenge.paymentHash)
     }
   }
 
   async #isPaidFor(offer: Offer, { chargeId }: SentChallenge): Promise<boolean> {
-    const state = await (await this.#parts.payee(offer)).lookUp?.(chargeId)
+    const state = await (await this.#options.payee(offer)).lookUp?.(chargeId)
     const status = state?.status ?? 'unpaid'
     // What is under way or came in part is neither: nobody is told to pay it, and it is noted as sold by nobody.
     if (status !== 'unpaid' && status !== 'paid') throw new Error(`the deposit of the challenge is ${status}`)

@@ -11,13 +11,13 @@ import { byFirst } from '../../lightning/providers/failover.ts'
 import type { CallStanding } from '../../lightning/provider-calls/budgets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { ChallengeCounters } from '../challenges/counters.ts'
-import type { MintRequest } from './mint.ts'
-import type { ChallengeSource, Offer } from '../offers/offer.ts'
+import type { ChallengeCounters } from '../holding/counters.ts'
+import type { MintRequest } from './minting.ts'
+import { type Offer, PROXY_UNAVAILABLE } from '../offers/offer.ts'
+import type { ChallengeSource } from '../holding/store.ts'
 import type { ChallengePayee, FindPayee, MadeCharge } from './payee.ts'
 import { Stock, type Perishable } from './stock.ts'
-import type { Strangers, Wish } from '../offers/strangers.ts'
-import { PROXY_UNAVAILABLE } from '../offers/offer.ts'
+import type { Strangers, Wish } from './strangers.ts'
 
 /** An offer whose price in satoshis is known. */
 export type PricedOffer = Offer & { readonly amountSats: number }
@@ -42,7 +42,7 @@ class UnusableInvoice extends Unavailable {
 }
 
 /** What invoices are made with. */
-export interface InvoicingParts {
+export interface InvoicingOptions {
   readonly clock: Clock
   readonly log: Log
   readonly counters: Pick<ChallengeCounters, 'ahead'>
@@ -63,15 +63,15 @@ const REFUSED_MS = 600_000
  * Such a one is nobody's until it is handed out: it has no row, and one that never is was never seen.
  */
 export class Invoicing {
-  readonly #parts: InvoicingParts
+  readonly #options: InvoicingOptions
   readonly #stock: Stock<Sound & Perishable>
 
-  constructor(parts: InvoicingParts) {
-    this.#parts = parts
+  constructor(options: InvoicingOptions) {
+    this.#options = options
     this.#stock = new Stock({
-      clock: parts.clock,
+      clock: options.clock,
       counted: (result, count) => {
-        parts.counters.ahead(result, count)
+        options.counters.ahead(result, count)
       },
       pauseAfter: error => (error instanceof ProviderRefused ? REFUSED_MS : waitOf(error) * 1000)
     })
@@ -99,8 +99,8 @@ export class Invoicing {
     const expiry = tokenExpires === undefined ? payableSeconds(offer) : offer.invoiceExpirySeconds
     let wish: Wish | null = null
     try {
-      const first = await this.#parts.payee(offer)
-      wish = isKeyed ? null : await this.#parts.strangers.wish(request.clientKey, offer.place)
+      const first = await this.#options.payee(offer)
+      wish = isKeyed ? null : await this.#options.strangers.wish(request.clientKey, offer.place)
       const standing = wish?.stranger ?? 'keyed'
       return await byFirst(first, async payee => {
         const ready = isKeyed ? null : this.#ready(payee, offer)
@@ -141,11 +141,11 @@ export class Invoicing {
    * stock.
    */
   async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<Sound & Perishable> {
-    const asked = this.#parts.clock.now()
+    const asked = this.#options.clock.now()
     const charge = await this.#charge(payee, offer, 2 * payable, 'ahead')
     const invoice = this.#checked(payee, offer, charge)
     const end = endOf(invoice, charge)
-    const outlivesToken = end - this.#parts.clock.now() > offer.tokenValiditySeconds * 1000
+    const outlivesToken = end - this.#options.clock.now() > offer.tokenValiditySeconds * 1000
     const handOutUntil = outlivesToken ? asked : Math.min(asked + (end - asked) / 2, end - payable * 1000)
     return { charge, invoice, handOutUntil }
   }
@@ -178,10 +178,10 @@ export class Invoicing {
         throw new Error('The invoice has another payment hash than the provider said')
       if (invoice.network !== charge.network)
         throw new Error(`The invoice is for ${invoice.network}, the provider said ${charge.network}`)
-      if (invoice.expiresAt * 1000 <= this.#parts.clock.now()) throw new Error('The invoice has expired already')
+      if (invoice.expiresAt * 1000 <= this.#options.clock.now()) throw new Error('The invoice has expired already')
       return invoice
     } catch (error) {
-      this.#parts.log.error(
+      this.#options.log.error(
         { place: offer.place, provider: payee.kind, err: error },
         'A provider made an invoice that must not be sent'
       )
@@ -192,7 +192,7 @@ export class Invoicing {
   /** What comes later is an invoice that nobody was sent. */
   async #inTime<T>(asked: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
-    const timer = this.#parts.clock.after(PROVIDER_MS, () => {
+    const timer = this.#options.clock.after(PROVIDER_MS, () => {
       late.reject(
         new ProviderUnavailable(
           undefined,

@@ -5,9 +5,9 @@ import type { Context } from '../../engine/message/context.ts'
 import type { HeaderList } from '../../engine/message/headers.ts'
 import { StateUnavailable, type LimitVerdict, type Maybe, type State } from '../../platform/state/state.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from './offer.ts'
-import { keepPrivate } from '../holding/paid-head.ts'
+import { keepPrivate } from '../holding/paid-responses.ts'
 
 /** What free calls are counted with. */
 export interface FreeCallsParts {

@@ -13,6 +13,7 @@ import { depositService, serviceCaveat } from '../../lightning/l402/caveats.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { PriceServers } from '../prices/price-server.ts'
 import type { Maybe } from '../../platform/state/state.ts'
+import type { ChallengeSource } from '../holding/store.ts'
 import type { OfferedPrices } from './offered-prices.ts'
 import type { PriceGrace } from './price-grace.ts'
 import { ownTerms, requestPricer, type PriceTerms, type RequestPricer } from './request-price.ts'
@@ -24,9 +25,6 @@ export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
   cause: 'The proxy cannot be looked up, or its merchant cannot sell at the moment. Nothing was charged.',
   fix: 'Retry after `Retry-After`; the merchant checks plan, subscription and provider key.'
 })
-
-/** Who made an offer; kept with its challenge. */
-export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
 /** What gives a single-use credential back to its payer: upstream answers, and a client that left before the head. */
 export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
@@ -105,9 +103,6 @@ declare module '../../engine/message/context.ts' {
 export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
   return !wildcard && meter === null
 }
-
-/** How the binding of a challenge begins that one browser alone may be handed again. */
-export const HOLDER_MARK = '~'
 
 /** What a request would buy, and everything that its challenge and its credential are bound to. */
 export type Offer = RequestOffer

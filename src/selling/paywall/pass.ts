@@ -2,8 +2,12 @@ import { hash } from 'node:crypto'
 import type { Context } from '../../engine/message/context.ts'
 import { equalDigests, hmacSha256 } from '../../lightning/codecs/hmac.ts'
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { Grant } from '../../lightning/l402/caveats.ts'
+import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, isOfOneAddress, type Offer } from '../offers/offer.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Challenge } from '../holding/store.ts'
+import type { ClassicTokens } from '../verifying/classic-tokens.ts'
+import type { VerifierOptions } from '../verifying/verify.ts'
 
 /**
  * What a browser is given with the page of a challenge, and shows again instead of a credential once that has been paid
@@ -98,4 +102,77 @@ function cookiePath({ tokenPath, wildcard }: Offer): string {
   const path = wildcard && tokenPath.endsWith('/*') ? tokenPath.slice(0, -2) || '/' : tokenPath
   const [sayable = ''] = /^[\x21-\x3a\x3c-\x7e]*/.exec(path) ?? []
   return sayable === path ? path : path.slice(0, sayable.lastIndexOf('/') + 1) || '/'
+}
+
+type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'clock' | 'counters' | 'revocations' | 'settings'>
+
+/** What a pass buys: it shows that a browser holds the challenge of a payment, as a credential would show the payment. */
+export class PassClaims {
+  readonly #options: PassClaimsOptions
+  readonly #tokens: ClassicTokens
+
+  constructor(options: PassClaimsOptions, tokens: ClassicTokens) {
+    this.#options = options
+    this.#tokens = tokens
+  }
+
+  /**
+   * Whether a challenge's payment would buy what an offer sells, by the rules of tokens: merchant, expiry, path, service,
+   * price with its grace, revocation. Where one address is sold, its query must be the same too: a browser shows a pass
+   * by itself, and only for what it was made for.
+   */
+  stands(challenge: Challenge, offer: Offer): boolean {
+    const { asked, createdAt, wording } = challenge
+    if (isOfOneAddress(offer) && (challenge.path !== offer.path || challenge.query !== boundQuery(offer.query)))
+      return false
+    const grant: Grant = {
+      service: challenge.service,
+      path: 'caveatPath' in wording && wording.caveatPath !== null ? wording.caveatPath : challenge.resource,
+      merchantId: challenge.merchantId,
+      chargeId: challenge.chargeId,
+      amountSats: challenge.amountSats,
+      price: challenge.price,
+      expires: challenge.tokenExpiresAt / 1000,
+      flaws: null,
+      unknown: null
+    }
+    return this.#tokens.unfit(grant, asked, offer, createdAt) === null && !this.#options.revocations.covers(challenge)
+  }
+
+  /**
+   * Claims a payment that is known to have been made, for the browser that holds the pass of its challenge: as a token
+   * would be, good until it expires, or for a single use where only the Payment scheme is sold. Null where another
+   * scheme has it, or its use is up. @throws Unavailable
+   */
+  async claim(challenge: Challenge, offer: Offer): Promise<Paid | null> {
+    const { claims, clock, counters, revocations } = this.#options
+    const { paymentHash, merchantId, amountSats, chargeId, tokenId, price } = challenge
+    const isToken = this.#options.settings().schemes.includes('l402')
+    const scheme = isToken ? 'l402' : 'payment'
+    const paid = (lease: Paid['lease']): Paid => {
+      counters.verified(scheme, 'ok')
+      return {
+        kind: 'paid',
+        payment: { scheme, paymentHash, amountSats },
+        lease,
+        challengeId: isToken ? null : (challenge.payment?.id ?? null),
+        isByPass: true
+      }
+    }
+    if (isToken) {
+      const issuedAfter = revocations.until(offer.proxyId, merchantId)
+      const claimed = await claims.claimInBrief(
+        paymentHash,
+        { chargeId, tokenId, price, issuedAfter },
+        merchantId,
+        clock.now()
+      )
+      return claimed === null ? null : paid(null)
+    }
+    if (offer.meter !== null)
+      return (await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())) === null ? null : paid(null)
+    if (challenge.method !== offer.method || challenge.state === 'spent') return null
+    const taken = await claims.lease(paymentHash, merchantId, null, isSpentByCrash(offer))
+    return taken === null ? null : paid(taken.lease)
+  }
 }

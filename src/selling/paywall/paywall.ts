@@ -4,22 +4,52 @@ import { EVENT_STREAM_HEADERS, eventStream } from '../../engine/formats/event-st
 import { isLocalCaller } from '../../engine/message/local-caller.ts'
 import type { Reply, StreamBody } from '../../engine/message/reply.ts'
 import { readCredential } from '../../lightning/codecs/credential.ts'
-import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { Claims } from '../holding/claims.ts'
+import type { Settlements } from '../holding/settlements.ts'
 import type { Offer } from '../offers/offer.ts'
 import { isOfPrice } from '../offers/price-grace.ts'
-import { challengeLines, offeredSchemes } from '../offers/replies.ts'
-import type { ChallengeSettings } from '../challenges/settings.ts'
-import type { Challenge, SentChallenge } from '../challenges/store.ts'
-import type { Paid, SaleRefusal } from '../verifying/verdict.ts'
-import type { PassClaims } from './pass-claims.ts'
+import { challengeLines, offeredSchemes } from '../minting/replies.ts'
+import type { Challenge, SentChallenge } from '../holding/store.ts'
+import type { SaleRefusal } from '../verifying/verdict.ts'
+import type { Paid } from '../holding/paid-responses.ts'
+import type { Minting } from '../minting/minting.ts'
 import { sentAgain } from '../minting/wording.ts'
+import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 import { ChargeLooks, type ChargeLooksParts } from './charge-looks.ts'
-import type { AskedAgain, ChallengePages } from './page.ts'
-import { isPassOf, passCookie, passesIn, passOf, type Pass } from './pass.ts'
+import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
+
+/** Why a reader who was here before is asked to pay again. */
+export type AskedAgain = 'over' | 'used-up'
+
+/** What the page of a challenge is about. */
+export interface AskedOfPeople {
+  readonly challenge: SentChallenge
+  readonly offer: Offer
+  /** Milliseconds since the epoch. */
+  readonly now: number
+  /** The address as its reader knows it: host, path and query. */
+  readonly host: string
+  readonly target: string
+  /** Accept-Language, which says what money the reader counts in; empty for none. */
+  readonly languages: string
+  /** The reader has seen this page before, and nothing has been paid yet. */
+  readonly isStillUnpaid: boolean
+  /** Null for a first time. */
+  readonly again: AskedAgain | null
+  /** Whether this reader may pay in the sandbox from the page. */
+  readonly paysInSandbox: boolean
+}
+
+/** A page that has been made. */
+export interface MadePage {
+  readonly body: string
+  /** With its Content-Type, flat. */
+  readonly headers: readonly string[]
+}
+
+/** Makes the page of a challenge. */
+export type ChallengePages = (asked: AskedOfPeople) => Promise<MadePage>
 
 /** What people are asked with, where they are. */
 export interface PaywallSurroundings extends Pick<ChargeLooksParts, 'lookUp' | 'countedOf'> {
@@ -30,18 +60,13 @@ export interface PaywallSurroundings extends Pick<ChargeLooksParts, 'lookUp' | '
   isSecure(): boolean
 }
 
-/** The same with what of pay-per-request it stands on. */
-export interface PaywallParts extends PaywallSurroundings {
-  readonly claims: Claims
-  readonly clock: Clock
+/** What a paywall takes passes and shows challenges with. */
+export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
   readonly log: Log
   readonly random: Random
-  readonly passClaims: PassClaims
-  keys(): TokenKeyRing
-  settings(): ChallengeSettings
-  /** Makes a challenge that is handed out to its holder alone. */
-  challenge(ctx: Context, offer: Offer, holder: string): Promise<SentChallenge>
-  settled(paymentHash: string): Promise<void>
+  readonly verifier: Verifier
+  readonly minting: Minting
+  readonly settlements: Settlements
 }
 
 /**
@@ -65,13 +90,19 @@ const HOLDER_BYTES = 12
  * genuine pass, a payment that is known and an offer that it buys, the response is the 402 of everybody.
  */
 export class Paywall {
-  readonly #parts: PaywallParts
+  readonly #options: PaywallOptions
+  readonly #passClaims: PassClaims
   readonly #looks: ChargeLooks
   readonly #watchers = new Map<string, Set<() => void>>()
 
-  constructor(parts: PaywallParts) {
-    this.#parts = parts
-    this.#looks = new ChargeLooks(parts)
+  constructor(options: PaywallOptions) {
+    const { settlements, verifier } = options
+    this.#options = options
+    this.#passClaims = new PassClaims(options, verifier.tokens)
+    this.#looks = new ChargeLooks({ ...options, settled: paymentHash => settlements.settled(paymentHash) })
+    settlements.watch(paymentHash => {
+      for (const changed of this.#watchers.get(paymentHash) ?? []) changed()
+    })
   }
 
   /** Whether the 402 of a request is one for a person. */
@@ -99,13 +130,14 @@ export class Paywall {
 
   /** The 402 as a page, with the same challenge lines as any. @throws as `Challenges.answer` */
   async answer(ctx: Context, offer: Offer, refusal: SaleRefusal): Promise<Reply> {
-    const { clock, keys, random, settings, pages, sandbox } = this.#parts
+    const { clock, keys, minting, random, settings, pages, sandbox } = this.#options
     const isSecure = this.#isSecure(ctx)
     const known = await this.#known(passesIn(ctx, offer, isSecure))
     const now = clock.now()
     const open = known.find(challenge => this.#canBeShown(challenge, offer, now))
     const again = open === undefined ? null : sentAgain(open, keys())
-    const challenge = again ?? (await this.#parts.challenge(ctx, offer, randomToken(HOLDER_BYTES, random)))
+    const challenge =
+      again ?? (await minting.forRequest(ctx, offer, { holder: randomToken(HOLDER_BYTES, random) })).challenge
     const pass = passOf(challenge, keys())
     if (pass === null) throw new Error('The key ring does not know the generation of a challenge that it just wrote')
     const page = await pages({
@@ -136,13 +168,8 @@ export class Paywall {
     }
   }
 
-  /** Tells open pages of a payment; answers at once. */
-  heard(paymentHash: string): void {
-    for (const changed of this.#watchers.get(paymentHash) ?? []) changed()
-  }
-
   async #judge(ctx: Context, offer: Offer, passes: readonly Pass[]): Promise<Paid | Reply | null> {
-    const { passClaims } = this.#parts
+    const passClaims = this.#passClaims
     const known = await this.#known(passes)
     const wish = ctx.headers.get(WISH)
     if (wish !== undefined) return this.#granted(wish, ctx, offer, known)
@@ -167,7 +194,7 @@ export class Paywall {
         body: this.#follow([newest, ...known.slice(1).filter(challenge => !isPaid(challenge))], offer)
       }
     }
-    const { sandbox } = this.#parts
+    const { sandbox } = this.#options
     if (wish !== 'pay' || sandbox === null || newest.providerKind !== 'sandbox' || !isLocalCaller(ctx)) return null
     await sandbox.pay(newest.invoice)
     return { status: 204, headers: ['Cache-Control', 'no-store'], body: null }
@@ -175,7 +202,7 @@ export class Paywall {
 
   /** Events with the state as their data: `unpaid`, `paid` or `over`; it ends after either of the latter. */
   #follow(known: readonly Challenge[], offer: Offer): StreamBody {
-    const { clock, log } = this.#parts
+    const { clock, log } = this.#options
     return eventStream({
       clock,
       begin: events => {
@@ -211,11 +238,11 @@ export class Paywall {
   }
 
   async #stateOf(known: readonly Challenge[], offer: Offer): Promise<'unpaid' | 'paid' | 'over'> {
-    const { claims, clock, passClaims } = this.#parts
+    const { claims, clock } = this.#options
     let canBePaid = false
     for (const { paymentHash } of known) {
       const challenge = await claims.find(paymentHash)
-      if (challenge === null || !passClaims.stands(challenge, offer)) continue
+      if (challenge === null || !this.#passClaims.stands(challenge, offer)) continue
       if (isPaid(challenge) || (await this.#looks.isPaid(challenge))) return 'paid'
       canBePaid ||= challenge.expiresAt > clock.now()
     }
@@ -234,7 +261,7 @@ export class Paywall {
 
   /** The challenges of genuine passes, as they stand. */
   async #known(passes: readonly Pass[]): Promise<Challenge[]> {
-    const { claims, keys } = this.#parts
+    const { claims, keys } = this.#options
     const known: Challenge[] = []
     for (const pass of passes) {
       const challenge = await claims.find(pass.paymentHash)
@@ -248,7 +275,7 @@ export class Paywall {
       !isPaid(challenge) &&
       challenge.expiresAt - now > PAYABLE &&
       isOfPrice(offer, challenge.amountSats, challenge.price) &&
-      this.#parts.passClaims.stands(challenge, offer)
+      this.#passClaims.stands(challenge, offer)
     )
   }
 
@@ -262,10 +289,10 @@ export class Paywall {
         challenge =>
           challenge.paymentHash !== pass.paymentHash &&
           (isPaid(challenge)
-            ? challenge.state !== 'spent' && this.#parts.passClaims.stands(challenge, offer)
+            ? challenge.state !== 'spent' && this.#passClaims.stands(challenge, offer)
             : challenge.expiresAt > now - LATE_NEWS)
       )
-      .map(challenge => passOf(challenge, this.#parts.keys()))
+      .map(challenge => passOf(challenge, this.#options.keys()))
       .filter(older => older !== null)
       .slice(0, 1)
   }
@@ -276,7 +303,7 @@ export class Paywall {
   }
 
   #isSecure(ctx: Context): boolean {
-    return ctx.secure || this.#parts.isSecure()
+    return ctx.secure || this.#options.isSecure()
   }
 }
 

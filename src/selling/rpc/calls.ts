@@ -1,7 +1,6 @@
 import type { Offer } from '../offers/offer.ts'
-import { isBrokenByUs } from '../holding/paid-responses.ts'
+import { isBrokenByUs, type Paid } from '../holding/paid-responses.ts'
 import type { Challenges } from '../challenges/service.ts'
-import type { Paid } from '../verifying/verdict.ts'
 import type { RequestPayment } from '../../engine/message/context.ts'
 import { asGatewayError, ClientGone } from '../../engine/operations/errors.ts'
 import type { Outcome } from '../../engine/message/reply.ts'
@@ -9,8 +8,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { outlineAt, outlineOf, type Outline } from '../../engine/formats/json-reader.ts'
 import { JsonError, type Span } from '../../engine/formats/json-scan.ts'
 import { ANY_SIZE, replaced, withMember } from './json-text.ts'
-import type { PricedCall } from './message.ts'
-import { keyOf } from './message.ts'
+import { type PricedCall, keyOf } from './message.ts'
 import { CAPABILITY, faultText, META, RECEIPT, receiptText } from './wire.ts'
 
 /** A call that was paid for and goes to the upstream. */

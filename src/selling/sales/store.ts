@@ -1,7 +1,6 @@
-import { isRevoked } from '../verifying/revoked-sql.ts'
-import { DEPOSIT_SERVICES } from '../minting/deposits.ts'
-import type { ChallengeSource } from '../offers/offer.ts'
-import type { ClaimScheme } from '../challenges/store.ts'
+import { isRevoked } from '../verifying/revocations.ts'
+import { depositService } from '../../lightning/l402/caveats.ts'
+import type { ChallengeSource, ClaimScheme } from '../holding/store.ts'
 import { withOwnPlan } from '../../platform/database/own-plan.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
@@ -102,7 +101,7 @@ function listed(sql: Sql, { owner, period, ...which }: SaleFilter, { after, limi
         : sql`and challenges.merchant_id = ${String(owner.merchantId)}`
   const source = sql`coalesce(
     (select kind from balance_deposits join balances on id = balance_id where balance_deposits.payment_hash = challenges.payment_hash),
-    case when service like ${DEPOSIT_SERVICES} then 'session' else source end)`
+    case when service like ${depositService('%')} then 'session' else source end)`
   const state = sql`case when scheme is null then 'settled' when challenges.state = 'unspent' then 'paid' else challenges.state end`
   // One table, in the order of an index: whatever else a row says is looked up for those of the page alone.
   return sql`

@@ -1,8 +1,12 @@
-import { depositOf } from '../minting/deposits.ts'
-import type { Challenges } from '../challenges/service.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { Settlements } from '../holding/settlements.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { Revocations } from '../verifying/revocations.ts'
+import type { Challenge } from '../holding/store.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { InvoiceNetwork } from '../../lightning/codecs/bolt11.ts'
+import { isOfDeposit } from '../../lightning/l402/caveats.ts'
+import { matchPaymentId } from '../../lightning/payment-scheme/payment-challenge.ts'
 import { preimageMatches } from '../../lightning/codecs/preimage.ts'
 import type { SessionCredential } from '../../lightning/payment-scheme/session-credential.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
@@ -13,10 +17,29 @@ import { SessionActionRefused } from './refused.ts'
 
 /** What deposits are checked with. */
 interface DepositParts {
-  readonly challenges: Challenges
+  readonly claims: Claims
+  readonly revocations: Revocations
+  readonly settlements: Pick<Settlements, 'settled'>
   readonly payees: Pick<Payees, 'maker'>
   readonly clock: Clock
   readonly log: Log
+  keys(): TokenKeyRing
+}
+
+/**
+ * The challenge that a session's credential echoes, exactly as it was made here for a deposit; null where it is none, or
+ * was revoked. It may be used or expired.
+ * @throws Unavailable
+ */
+async function depositOf(
+  { claims, keys, revocations }: DepositParts,
+  { echo, request }: SessionCredential
+): Promise<Challenge | null> {
+  const slots = { ...echo, expires: echo.expires ?? '' }
+  if (matchPaymentId(echo.id, slots, keys().paymentIdKeys) === null) return null
+  const challenge = await claims.find(request.paymentHash)
+  if (challenge === null || challenge.payment?.id !== echo.id || !isOfDeposit(challenge.service)) return null
+  return revocations.covers(challenge) ? null : challenge
 }
 
 /**
@@ -28,9 +51,9 @@ export async function paidDeposit(
   credential: SessionCredential,
   preimage: string
 ): Promise<Challenge> {
-  const { challenges, clock } = parts
+  const { clock } = parts
   const { echo, expiresAt, request } = credential
-  const challenge = await depositOf(challenges, credential)
+  const challenge = await depositOf(parts, credential)
   if (challenge === null)
     throw new SessionActionRefused(
       'lightning/unknown-challenge',
@@ -53,7 +76,7 @@ export async function paidDeposit(
 }
 
 /** Whether the provider that made a deposit's invoice says that it was paid. @throws Unavailable */
-async function hasMoney({ challenges, payees, log }: DepositParts, challenge: Challenge): Promise<boolean> {
+async function hasMoney({ payees, settlements, log }: DepositParts, challenge: Challenge): Promise<boolean> {
   const { paymentHash, settledAt, providerSlot, providerKind, chargeId } = challenge
   if (settledAt !== null) return true
   // What was written there came from a payee's own slot.
@@ -63,7 +86,7 @@ async function hasMoney({ challenges, payees, log }: DepositParts, challenge: Ch
   })
   if (state?.status === 'processing') throw unseen()
   if (state?.status === 'paid') {
-    await challenges.settled(paymentHash)
+    await settlements.settled(paymentHash)
     return true
   }
   log.warn(

@@ -1,37 +1,26 @@
-import type { Balances } from '../balances/service.ts'
 import type { Ledger } from '../balances/ledger.ts'
-import type { BalanceStore } from '../balances/store.ts'
-import type { Challenges } from '../challenges/service.ts'
-import type { Database } from '../../platform/database/database.ts'
 import { periodic } from '../../platform/jobs/jobs.ts'
 import type { Payees } from '../../lightning/providers/payees.ts'
 import { UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
-import type { State } from '../../platform/state/state.ts'
-import type { Clock } from '../../platform/system/clock.ts'
 import type { Random } from '../../platform/system/ids.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { sessionCounters } from './counters.ts'
 import { SessionNews } from './news.ts'
 import { prepaidOperations } from './operations.ts'
 import { RefundOverrides } from './refund-overrides.ts'
 import { SessionRefunds } from './refunds.ts'
-import { PrepaidSessions } from './service.ts'
+import { PrepaidSessions, type PrepaidSessionsParts } from './service.ts'
 import { SessionStore } from './store.ts'
 
 /** What sessions are opened with. */
-export interface OpenSessionsParts {
-  readonly balances: Balances
-  readonly balanceStore: BalanceStore
+export interface OpenSessionsParts extends Omit<
+  PrepaidSessionsParts,
+  'store' | 'refunds' | 'overrides' | 'news' | 'counters' | 'payees'
+> {
   readonly ledger: Ledger
-  readonly challenges: Challenges
-  readonly clock: Clock
-  readonly database: Database
-  readonly log: Log
   readonly metrics: Metrics
   readonly payees: Payees
   readonly random: Random
-  readonly state: State
 }
 
 /** After so long a session that ended is forgotten, once its balance is. */

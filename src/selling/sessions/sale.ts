@@ -1,5 +1,5 @@
 import type { MeteredRequest } from '../balances/metered-request.ts'
-import { keepPrivate } from '../holding/paid-head.ts'
+import { keepPrivate } from '../holding/paid-responses.ts'
 import type { Context } from '../../engine/message/context.ts'
 import type { UpstreamRequest } from '../../engine/pipeline/plugin.ts'
 import type { Head, Outcome } from '../../engine/message/reply.ts'

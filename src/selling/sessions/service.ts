@@ -3,7 +3,12 @@ import { LRUCache } from 'lru-cache'
 import type { Balances } from '../balances/service.ts'
 import type { BalanceStore } from '../balances/store.ts'
 import type { Challenges } from '../challenges/service.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { Settlements } from '../holding/settlements.ts'
+import type { Offers } from '../offers/offers.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
+import type { Revocations } from '../verifying/revocations.ts'
+import type { Challenge, ChallengeStore } from '../holding/store.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
 import { isUniqueViolation, type Database } from '../../platform/database/database.ts'
 import type { Context } from '../../engine/message/context.ts'
@@ -51,7 +56,12 @@ export interface PrepaidSessionsParts {
   readonly overrides: RefundOverrides
   readonly balances: Balances
   readonly balanceStore: BalanceStore
-  readonly challenges: Challenges
+  readonly challenges: Pick<Challenges, 'answer'>
+  readonly challengeStore: Pick<ChallengeStore, 'claim'>
+  readonly claims: Claims
+  readonly offers: Pick<Offers, 'inSatoshis'>
+  readonly revocations: Revocations
+  readonly settlements: Pick<Settlements, 'settled'>
   readonly payees: Pick<Payees, 'maker'>
   readonly database: Database
   readonly state: State
@@ -59,6 +69,7 @@ export interface PrepaidSessionsParts {
   readonly counters: SessionCounters
   readonly clock: Clock
   readonly log: Log
+  keys(): TokenKeyRing
 }
 
 type Credential<A extends SessionPayload['action']> = SessionCredential & { readonly payload: PayloadOf<A> }
@@ -148,7 +159,7 @@ export class PrepaidSessions {
     if (offer === null) return null
     const before = await store.find(id)
     if (before === null) {
-      const unitSats = offer.meter === null ? await this.#parts.challenges.inSatoshis(offer) : 1
+      const unitSats = offer.meter === null ? await this.#parts.offers.inSatoshis(offer) : 1
       if (challenge.amountSats < Math.max(unitSats, request.unitSats))
         throw new SessionActionRefused(
           'lightning/insufficient-balance',
@@ -181,14 +192,14 @@ export class PrepaidSessions {
     idleMs: number,
     offer: Offer
   ): Promise<void> {
-    const { store, balanceStore, challenges, database, clock, counters, log } = this.#parts
+    const { store, balanceStore, challengeStore, claims, database, clock, counters, log } = this.#parts
     const now = clock.now()
     const { paymentHash: id, amountSats } = challenge
     const { paymentHash: returnHash, expiresAt } = decodeInvoice(returnInvoice, { zeroAmount: true })
     const life = expiresAt * 1000 - now
     const claimed = await database
       .transaction(async sql => {
-        const claim = await challenges.store.claim(sql, id, 'payment', null, now)
+        const claim = await challengeStore.claim(sql, id, 'payment', null, now)
         const isNew =
           claim !== null &&
           (await balanceStore.open(
@@ -232,7 +243,7 @@ export class PrepaidSessions {
         throw error
       })
     if (claimed === null) return
-    challenges.claims.count(claimed, 'payment')
+    claims.count(claimed, 'payment')
     counters.opened(amountSats)
     log.info({ session: id, depositSats: amountSats }, 'A session was opened')
   }
@@ -261,14 +272,14 @@ export class PrepaidSessions {
   }
 
   async #bearer(ctx: Context, offers: RouteOffers, id: string, preimage: string): Promise<SessionSale | Reply | null> {
-    const { balances, challenges, clock, news, counters } = this.#parts
+    const { balances, clock, news, counters, offers: prices } = this.#parts
     const known = this.#known.get(id) ?? (await this.#find(id))
     if (!preimageMatches(preimage, id))
       throw new SessionActionRefused('lightning/invalid-preimage', 'The preimage is not that of the session')
     this.#refuseRevoked(id)
     const offer = await offers.due(ctx)
     if (offer === null) return null
-    const unitSats = offer.meter === null ? await challenges.inSatoshis(offer) : 1
+    const unitSats = offer.meter === null ? await prices.inSatoshis(offer) : 1
     const begun = await balances.beginSession(ctx, id, unitSats * 1000)
     if ('why' in begun) {
       this.#known.delete(id)
@@ -298,7 +309,7 @@ export class PrepaidSessions {
 
   /** One that was revoked serves nothing more, so that it is closed as an idle one, or by its client. */
   #refuseRevoked(id: string): void {
-    if (this.#parts.challenges.verifier.fit.isPaymentRevoked(id))
+    if (this.#parts.revocations.hasPayment(id))
       throw new SessionActionRefused(
         'lightning/session-closed',
         'The session was revoked; what is left of it is paid back'
@@ -326,7 +337,7 @@ export class PrepaidSessions {
   }
 
   async #topUp(credential: Credential<'topUp'>): Promise<Reply> {
-    const { store, balanceStore, challenges, database, clock, counters, news, log } = this.#parts
+    const { store, balanceStore, challengeStore, claims, database, clock, counters, news, log } = this.#parts
     const { payload } = credential
     const { sessionId: id } = payload
     const challenge = await paidDeposit(this.#parts, credential, payload.topUpPreimage)
@@ -335,7 +346,7 @@ export class PrepaidSessions {
     this.#refuseRevoked(id)
     const claimed = await database.transaction(async sql => {
       const now = clock.now()
-      const claim = await challenges.store.claim(sql, paymentHash, 'payment', null, now)
+      const claim = await challengeStore.claim(sql, paymentHash, 'payment', null, now)
       const isIn = paymentHash !== id && (await balanceStore.topUp(id, paymentHash, amountSats * 1000, now, sql))
       if (claim === null || !isIn)
         throw (await store.find(id, sql))?.closedAt === null ? usedRefusal() : closedRefusal()
@@ -344,7 +355,7 @@ export class PrepaidSessions {
     })
     // A repetition is answered alike and changes nothing.
     if (claimed.first) {
-      challenges.claims.count(claimed, 'payment')
+      claims.count(claimed, 'payment')
       counters.toppedUp(amountSats)
       log.info({ session: id, depositSats: amountSats }, 'A session was topped up')
     }

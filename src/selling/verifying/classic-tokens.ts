@@ -11,12 +11,12 @@ import {
 } from '../../lightning/l402/macaroon.ts'
 import { preimageMatches } from '../../lightning/codecs/preimage.ts'
 import type { Offer } from '../offers/offer.ts'
-import type { PaymentFit } from './payment-fit.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
-import type { Challenge, ClaimCondition } from '../challenges/store.ts'
+import type { Challenge, ClaimCondition } from '../holding/store.ts'
 import type { Known, TokenCache } from './token-cache.ts'
-import { caveatRefused, invalidToken, type ClassicRefused, type Paid } from './verdict.ts'
-import type { VerifyParts } from './verify-parts.ts'
+import { caveatRefused, invalidToken, type ClassicRefused } from './verdict.ts'
+import type { Paid } from '../holding/paid-responses.ts'
+import type { VerifierOptions } from './verify.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
 
@@ -32,13 +32,11 @@ export interface GenuineToken {
 
 /** Classic tokens, a macaroon with its preimage: good for many requests until they expire (contract, Pay-per-request gating). */
 export class ClassicTokens {
-  readonly #parts: VerifyParts
-  readonly #fit: PaymentFit
+  readonly #options: VerifierOptions
   readonly #known: TokenCache
 
-  constructor(parts: VerifyParts, fit: PaymentFit, known: TokenCache) {
-    this.#parts = parts
-    this.#fit = fit
+  constructor(options: VerifierOptions, known: TokenCache) {
+    this.#options = options
     this.#known = known
   }
 
@@ -87,7 +85,7 @@ export class ClassicTokens {
     }
     if (!preimageMatches(credential.preimage, identifier.paymentHash))
       return invalidToken('preimage', 'Preimage does not match payment hash')
-    const rootKey = this.#parts.keys().rootKey(identifier.tokenId)
+    const rootKey = this.#options.keys().rootKey(identifier.tokenId)
     if (rootKey === null || !verifySignature(macaroon, rootKey))
       return invalidToken('signature', 'Invalid macaroon signature')
     return {
@@ -102,7 +100,7 @@ export class ClassicTokens {
   issuedFor(macaroon: Macaroon): string | null {
     try {
       const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
-      const rootKey = this.#parts.keys().rootKey(tokenId)
+      const rootKey = this.#options.keys().rootKey(tokenId)
       return rootKey !== null && verifySignature(macaroon, rootKey) ? paymentHash : null
     } catch (error) {
       if (error instanceof MacaroonError) return null
@@ -117,7 +115,7 @@ export class ClassicTokens {
    * @throws Unavailable (in the promise)
    */
   standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
-    const { revocations, clock } = this.#parts
+    const { revocations, clock } = this.#options
     if (revocations.hasPayment(token.paymentHash)) return revoked()
     const failure = checkStanding(token.grant, clock.now() / 1000)
     if (failure !== null) return caveatRefused(failure)
@@ -125,12 +123,12 @@ export class ClassicTokens {
   }
 
   async #standsSince(token: GenuineToken): Promise<ClassicRefused | null> {
-    const challenge = await this.#parts.claims.find(token.paymentHash)
-    return challenge === null || this.#fit.isRevoked(challenge) ? revoked() : null
+    const challenge = await this.#options.claims.find(token.paymentHash)
+    return challenge === null || this.#options.revocations.covers(challenge) ? revoked() : null
   }
 
   async #claim(token: GenuineToken, offer: Offer, key: string | null): Promise<Paid | ClassicRefused> {
-    const { claims, clock } = this.#parts
+    const { claims, clock } = this.#options
     if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
       // A former price is taken of what was issued while it was asked, and only the row knows when that was.
       const challenge = await claims.find(token.paymentHash)
@@ -168,7 +166,7 @@ export class ClassicTokens {
       tokenId,
       issuedPath,
       price: grant.price,
-      issuedAfter: this.#parts.revocations.until(proxyId, grant.merchantId)
+      issuedAfter: this.#options.revocations.until(proxyId, grant.merchantId)
     }
   }
 
@@ -177,7 +175,7 @@ export class ClassicTokens {
    * @throws Unavailable
    */
   async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
-    const { claims, clock } = this.#parts
+    const { claims, clock } = this.#options
     return (
       (await claims.claim(
         token.paymentHash,
@@ -191,9 +189,9 @@ export class ClassicTokens {
 
   /** Why the payment of a genuine token could not be claimed. */
   async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {
-    const challenge = await this.#parts.claims.find(token.paymentHash)
+    const challenge = await this.#options.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
-    if (this.#fit.isRevoked(challenge)) return revoked()
+    if (this.#options.revocations.covers(challenge)) return revoked()
     if (challenge.scheme !== null && challenge.scheme !== 'l402')
       return invalidToken('other-scheme', 'The invoice was already used with the Payment scheme')
     if (challenge.scheme === 'l402' && challenge.tokenId !== token.tokenId)
@@ -206,7 +204,7 @@ export class ClassicTokens {
    * server was asked when the token was sold.
    */
   unfit(grant: Grant, asked: string | null, offer: Offer, issuedAt: number): ClassicRefused | null {
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const { amountSats, price: fiat } = grant
     // The usual case comes first: it makes nothing.
     const fits =
@@ -230,13 +228,13 @@ export class ClassicTokens {
   }
 
   #off(): ClassicRefused | null {
-    return this.#parts.settings().schemes.includes('l402')
+    return this.#options.settings().schemes.includes('l402')
       ? null
       : invalidToken('disabled', 'L402 is not enabled on this server')
   }
 
   #revoked(paymentHash: string, offer: Offer, issuedAt: number): ClassicRefused | null {
-    return this.#parts.revocations.has(paymentHash, offer.proxyId, offer.merchantId, issuedAt) ? revoked() : null
+    return this.#options.revocations.has(paymentHash, offer.proxyId, offer.merchantId, issuedAt) ? revoked() : null
   }
 }
 

@@ -6,13 +6,13 @@ import {
   type PaymentCredential
 } from '../../lightning/payment-scheme/payment-credential.ts'
 import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.ts'
-import { isSpentByCrash } from '../holding/after-crash.ts'
+import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Challenge } from '../holding/store.ts'
 import type { KnownPayment, TokenCache } from './token-cache.ts'
-import { paymentRefused, type LegacyRefused, type Paid, type PaymentRefusedVerdict } from './verdict.ts'
-import type { VerifyParts } from './verify-parts.ts'
+import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
+import type { VerifierOptions } from './verify.ts'
 
 /** A modern credential that is genuine: its id is ours, its preimage is right, and its challenge is known. */
 export interface GenuinePayment {
@@ -32,12 +32,12 @@ interface OwnPayment {
  * its first form, a bare preimage.
  */
 export class PaymentCredentials {
-  readonly #parts: VerifyParts
+  readonly #options: VerifierOptions
   readonly #fit: PaymentFit
   readonly #known: TokenCache
 
-  constructor(parts: VerifyParts, fit: PaymentFit, known: TokenCache) {
-    this.#parts = parts
+  constructor(options: VerifierOptions, fit: PaymentFit, known: TokenCache) {
+    this.#options = options
     this.#fit = fit
     this.#known = known
   }
@@ -68,8 +68,8 @@ export class PaymentCredentials {
     if (refused !== null) return refused
     if (challenge.state === 'spent') return this.#fit.taken(challenge)
     const { paymentHash, amountSats } = challenge
-    const taken = await this.#parts.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
-    if (taken === null) return this.#fit.taken(await this.#parts.claims.find(paymentHash))
+    const taken = await this.#options.claims.lease(paymentHash, challenge.merchantId, null, isSpentByCrash(offer))
+    if (taken === null) return this.#fit.taken(await this.#options.claims.find(paymentHash))
     return {
       kind: 'paid',
       payment: { scheme: 'payment', paymentHash, amountSats },
@@ -88,7 +88,7 @@ export class PaymentCredentials {
     const { paymentHash, merchantId, amountSats } = genuine.challenge
     const refused = this.#fit.unbound(genuine.challenge, offer)
     if (refused !== null) return refused
-    const { claims, clock } = this.#parts
+    const { claims, clock } = this.#options
     const challenge = await claims.claim(paymentHash, 'payment', null, merchantId, clock.now())
     if (challenge === null) return this.#fit.taken(await claims.find(paymentHash))
     const paid: Paid = Object.freeze({
@@ -113,14 +113,14 @@ export class PaymentCredentials {
     if (
       !isOurs ||
       credential.digest !== (offer.callDigest ?? null) ||
-      this.#parts.clock.now() / 1000 > credential.expiresAt
+      this.#options.clock.now() / 1000 > credential.expiresAt
     )
       return null
-    const { revocations } = this.#parts
+    const { revocations } = this.#options
     // Fiat is compared with the row's own, the long way.
     if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
     const { merchantId, proxyId, service, method, path } = offer
-    const taken = await this.#parts.claims.lease(
+    const taken = await this.#options.claims.lease(
       paymentHash,
       merchantId,
       {
@@ -156,7 +156,7 @@ export class PaymentCredentials {
     if (off !== null) return off
     if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
     const { credential } = parsed
-    const isOurs = matchPaymentId(credential.id, credential, this.#parts.keys().paymentIdKeys) !== null
+    const isOurs = matchPaymentId(credential.id, credential, this.#options.keys().paymentIdKeys) !== null
     // Only a digest that was not echoed can still make the id ours, and only the stored challenge knows it.
     if (!isOurs && credential.digest !== null) return notOurs()
     if (!preimageMatches(credential.preimage, credential.charge.paymentHash))
@@ -165,20 +165,23 @@ export class PaymentCredentials {
   }
 
   async #storedPayment({ credential, isOurs }: OwnPayment): Promise<GenuinePayment | PaymentRefusedVerdict> {
-    const challenge = await this.#parts.claims.find(credential.charge.paymentHash)
+    const challenge = await this.#options.claims.find(credential.charge.paymentHash)
     if (challenge === null) return notOurs()
     const ours =
       isOurs ||
       (challenge.digest !== null &&
-        matchPaymentId(credential.id, { ...credential, digest: challenge.digest }, this.#parts.keys().paymentIdKeys) !==
-          null)
+        matchPaymentId(
+          credential.id,
+          { ...credential, digest: challenge.digest },
+          this.#options.keys().paymentIdKeys
+        ) !== null)
     if (!ours || challenge.payment?.id !== credential.id) return notOurs()
     return { credential, challenge }
   }
 
   /** Why none is taken here; null where they are. */
   off(): PaymentRefusedVerdict | null {
-    if (this.#parts.settings().schemes.includes('payment')) return null
+    if (this.#options.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
   }
 
@@ -186,7 +189,7 @@ export class PaymentCredentials {
   async legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Paid | LegacyRefused> {
     const off = this.off()
     if (off !== null) return legacyRefused(off)
-    const { claims, clock } = this.#parts
+    const { claims, clock } = this.#options
     const paymentHash = paymentHashOf(preimage)
     const challenge = await claims.find(paymentHash)
     if (challenge === null || challenge.payment === null)

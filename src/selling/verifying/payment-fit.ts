@@ -5,7 +5,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { buys, priceText } from '../offers/price-grace.ts'
 import type { Revocations } from './revocations.ts'
-import type { Challenge } from '../challenges/store.ts'
+import type { Challenge } from '../holding/store.ts'
 import { paymentRefused, type PaymentRefusedVerdict } from './verdict.ts'
 
 /** Compares a stored challenge, whose payment a credential of the Payment scheme shows, with what a request would buy. */
@@ -16,16 +16,6 @@ export class PaymentFit {
   constructor(revocations: Revocations, clock: Clock) {
     this.#revocations = revocations
     this.#clock = clock
-  }
-
-  /** Whether everything issued for this challenge, its proxy or its merchant has been revoked. */
-  isRevoked(challenge: Challenge): boolean {
-    return this.#revocations.has(challenge.paymentHash, challenge.proxyId, challenge.merchantId, challenge.createdAt)
-  }
-
-  /** Whether one payment has been revoked by itself, as the operator's own are. */
-  isPaymentRevoked(paymentHash: string): boolean {
-    return this.#revocations.hasPayment(paymentHash)
   }
 
   /** Why a payment could not be leased. */
@@ -63,7 +53,7 @@ export class PaymentFit {
           ? `The challenge was made for ${amountSats} satoshis; the price is ${offer.amountSats}`
           : `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
       )
-    if (this.isRevoked(challenge)) return failed('revoked', 'The challenge has been revoked')
+    if (this.#revocations.covers(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null
   }
 
@@ -76,7 +66,7 @@ export class PaymentFit {
     if (isOver) return failed('expired', 'The challenge has expired')
     if (challenge.path !== offer.path && challenge.place !== offer.place)
       return failed('path', 'The challenge was made for another path')
-    return this.isRevoked(challenge) ? failed('revoked', 'The challenge has been revoked') : null
+    return this.#revocations.covers(challenge) ? failed('revoked', 'The challenge has been revoked') : null
   }
 
   /** Whether a Payment challenge has expired; there is no leeway (decision 174). */

@@ -1,8 +1,16 @@
+import type postgres from 'postgres'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
-import type { Database } from '../../platform/database/database.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Rerun } from '../../platform/system/rerun.ts'
-import { REVOCATIONS_CHANNEL, type ChallengeStore, type Listed, type RevokedKind } from '../challenges/store.ts'
+import { Unavailable } from '../../engine/operations/errors.ts'
+import {
+  REVOCATIONS_CHANNEL,
+  type Challenge,
+  type ChallengeStore,
+  type Listed,
+  type RevokedKind
+} from '../holding/store.ts'
 
 // With the reading itself it stays below the 5 seconds that are promised.
 const REFRESH = 4_000
@@ -39,7 +47,12 @@ export class Revocations {
     return this.#payments.has(paymentHash) || issuedAt <= (this.until(proxyId, merchantId) ?? -Infinity)
   }
 
-  /** Whether one payment has been revoked by itself. */
+  /** Whether a challenge's payment, or everything issued for its proxy or merchant until then, has been revoked. */
+  covers({ paymentHash, proxyId, merchantId, createdAt }: Challenge): boolean {
+    return this.has(paymentHash, proxyId, merchantId, createdAt)
+  }
+
+  /** Whether this one payment has been revoked. */
   hasPayment(paymentHash: string): boolean {
     return !this.#empty && this.#payments.has(paymentHash)
   }
@@ -70,6 +83,35 @@ export class Revocations {
     return this.#reading.run()
   }
 
+  /**
+   * Revokes what was issued for a payment, or up to now for a proxy or a merchant: here immediately, and in every
+   * process within 5 seconds. Returns the moment, in milliseconds since the epoch.
+   * @throws Unavailable when the database is away
+   */
+  async revoke(kind: RevokedKind, id: string): Promise<number> {
+    const now = this.#clock.now()
+    try {
+      await this.#store.revoke({ kind, id }, now)
+    } catch (error) {
+      throw new Unavailable(
+        'Revocation unavailable',
+        'The revocation could not be written; nothing is known to be revoked. Send the same request again.',
+        5,
+        {},
+        error
+      )
+    }
+    await this.refresh()
+    this.#log.info({ kind, id }, 'Credentials were revoked')
+    return now
+  }
+
+  /** Lifts a revocation. */
+  async reinstate(kind: RevokedKind, id: string): Promise<void> {
+    await this.#store.reinstate({ kind, id })
+    await this.refresh()
+  }
+
   async close(): Promise<void> {
     this.#timer?.cancel()
     this.#timer = null
@@ -97,4 +139,23 @@ export class Revocations {
 
 function moments(all: readonly Listed[], kind: RevokedKind): ReadonlyMap<string, number> {
   return new Map(all.filter(entry => entry.kind === kind).map(({ id, at }) => [id, at]))
+}
+
+type Fragment = postgres.PendingQuery<postgres.Row[]>
+
+/** Columns of a row that was sold. */
+export interface SoldColumns {
+  readonly payment: Fragment
+  readonly proxy: Fragment
+  readonly merchant: Fragment
+  /** When it was issued, or when it was known to stand. */
+  readonly since: Fragment
+}
+
+/** Whether a row's payment, or everything that was issued for its proxy or merchant until some moment, was revoked. */
+export function isRevoked(sql: Sql, { payment, proxy, merchant, since }: SoldColumns): Fragment {
+  return sql`exists (
+    select from revocations where (kind, id) = ('payment', ${payment})
+      or (kind, id) = ('proxy', ${proxy}) and revoked_at >= ${since}
+      or (kind, id) = ('merchant', ${merchant}) and revoked_at >= ${since})`
 }

@@ -1,22 +1,7 @@
 import type { RequestPayment } from '../../engine/message/context.ts'
 import type { CaveatFailure } from '../../lightning/l402/caveats.ts'
 import type { PaymentFailureSlug, SessionFailureSlug } from '../../lightning/payment-scheme/payment-problem.ts'
-import type { Lease } from '../holding/leases.ts'
-
-/** The request has paid. */
-export interface Paid {
-  readonly kind: 'paid'
-  readonly payment: RequestPayment
-  /**
-   * The single use that a modern credential holds; it must be spent or released. Null for credentials that may be
-   * repeated.
-   */
-  readonly lease: Lease | null
-  /** Id of the Payment challenge, for the receipt; null for credentials that get none. */
-  readonly challengeId: string | null
-  /** It was paid by the pass of a payment page, which is a cookie (decision 310). */
-  readonly isByPass?: true
-}
+import type { Paid } from '../holding/paid-responses.ts'
 
 /** No payment credential was sent. */
 export interface Unpaid {

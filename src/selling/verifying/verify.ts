@@ -1,16 +1,31 @@
 import type { Context } from '../../engine/message/context.ts'
+import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import { readAuthorization, readCredential, type Credential } from '../../lightning/codecs/credential.ts'
+import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.ts'
+import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import { parsePaymentObject, parsePaymentToken } from '../../lightning/payment-scheme/payment-credential.ts'
+import { parseSessionToken } from '../../lightning/payment-scheme/session-credential.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import { ClassicTokens } from './classic-tokens.ts'
-import type { ChallengeCounters } from '../challenges/counters.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from '../offers/offer.ts'
-import { PassClaims } from '../paywall/pass-claims.ts'
+import type { ChallengeSettings } from '../offers/settings.ts'
 import { PaymentCredentials } from './payment-credentials.ts'
 import { PaymentFit } from './payment-fit.ts'
-import type { PresentedParts } from './presented.ts'
 import { soleAuthorization, TokenCache, type KnownPayment } from './token-cache.ts'
+import type { Revocations } from './revocations.ts'
 import { badCredential, paymentRefused, UNPAID, type CredentialVerdict } from './verdict.ts'
-import type { VerifyParts } from './verify-parts.ts'
+
+/** What credentials are judged with. `keys` and `settings` are asked each time, since a reload changes them. */
+export interface VerifierOptions {
+  readonly claims: Claims
+  readonly revocations: Revocations
+  readonly clock: Clock
+  readonly counters: Pick<ChallengeCounters, 'verified'>
+  keys(): TokenKeyRing
+  settings(): ChallengeSettings
+}
 
 type Scheme = 'l402' | KnownPayment['kind']
 
@@ -22,25 +37,18 @@ type Scheme = 'l402' | KnownPayment['kind']
 export class Verifier {
   /** Compares challenges with requests, for others too that claim payments. */
   readonly fit: PaymentFit
-  /** Judges classic tokens by themselves, for merchants and stores that are shown one. */
+  /** Judges classic tokens without a request, for merchants and stores that are shown one. */
   readonly tokens: ClassicTokens
-  /** Judges credentials of the Payment scheme by themselves, likewise. */
+  /** The same for credentials of the Payment scheme. */
   readonly payments: PaymentCredentials
-  /** Judges passes of browsers. */
-  readonly passClaims: PassClaims
-  /** What finds the challenge of a credential that cannot be read. */
-  readonly presented: PresentedParts
-  readonly #counters: ChallengeCounters
+  readonly #counters: VerifierOptions['counters']
   readonly #known = new TokenCache()
 
-  constructor(parts: VerifyParts) {
-    this.#counters = parts.counters
-    this.fit = new PaymentFit(parts.revocations, parts.clock)
-    this.tokens = new ClassicTokens(parts, this.fit, this.#known)
-    this.payments = new PaymentCredentials(parts, this.fit, this.#known)
-    const { claims, clock, keys } = parts
-    this.presented = { claims, clock, keys, tokens: this.tokens, fit: this.fit }
-    this.passClaims = new PassClaims(parts, this.fit, this.tokens)
+  constructor(options: VerifierOptions) {
+    this.#counters = options.counters
+    this.fit = new PaymentFit(options.revocations, options.clock)
+    this.tokens = new ClassicTokens(options, this.#known)
+    this.payments = new PaymentCredentials(options, this.fit, this.#known)
   }
 
   /** Forgets what was verified: the keys have changed. */
@@ -76,6 +84,31 @@ export class Verifier {
    */
   verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
     return this.#countedLater('payment', this.payments.verify(ctx, offer, parsePaymentObject(credential), null))
+  }
+
+  /**
+   * The payment that a request's credential proves, whatever it was made for and has become of it; null where it proves
+   * none. Nothing is claimed.
+   * @throws Unavailable
+   */
+  async proven(headers: ReadonlyHeaders): Promise<string | null> {
+    const credential = readCredential(headers.pairs)
+    if (credential.kind === 'classic') {
+      const token = this.tokens.genuine(credential)
+      return 'kind' in token ? null : token.paymentHash
+    }
+    if (credential.kind === 'legacy') return paymentHashOf(credential.preimage)
+    if (credential.kind !== 'modern') return null
+    const session = parseSessionToken(credential.token)
+    if (session !== null) {
+      if (!session.ok || session.credential.payload.action === 'topUp') return null
+      // A session's id is the hash of what its holder shows.
+      const { payload, request } = session.credential
+      const id = 'sessionId' in payload ? payload.sessionId : request.paymentHash
+      return preimageMatches(payload.preimage, id) ? id : null
+    }
+    const genuine = await this.payments.genuine(credential.token)
+    return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
   /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */

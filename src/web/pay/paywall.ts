@@ -1,4 +1,4 @@
-import type { ChallengePages, AskedOfPeople } from '../../selling/paywall/page.ts'
+import type { ChallengePages, AskedOfPeople } from '../../selling/paywall/paywall.ts'
 import { meterWords } from '../../engine/checks/meter.ts'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { FiatText } from '../../engine/checks/money-text.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Strangers } from '../../../src/selling/offers/strangers.ts'
+import { Strangers } from '../../../src/selling/minting/strangers.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { MemoryState } from '../../../src/platform/state/memory.ts'
 import { StateUnavailable, type State } from '../../../src/platform/state/state.ts'

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
-import type { NewChallenge } from '../../../src/selling/challenges/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/challenges/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/holding/store.ts'
+import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import type { ReadonlyHeaders } from '../../../src/engine/message/headers.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
@@ -222,7 +222,7 @@ export async function fixture(
     ofPayments,
     ofChallenges,
     payments,
-    challenges: { settled: paymentHash => challenges.settled(paymentHash, clock.now()) }
+    settlements: { settled: paymentHash => challenges.settled(paymentHash, clock.now()) }
   })
   const jobs = new HandJobs()
   const notifications = new Notifications({

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { OnPaid } from '../../../src/selling/challenges/store.ts'
+import type { OnPaid } from '../../../src/selling/holding/store.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { modern } from '../../selling/challenges/fixture.ts'
@@ -128,7 +128,7 @@ await t.test(
       invoice_id: null,
       payment_hash: data['paymentHash']
     })
-    const paid = await shop.challenges.claims.find(text(data, 'paymentHash'))
+    const paid = await shop.selling.claims.find(text(data, 'paymentHash'))
     if (paid === null) throw new Error('the challenge is gone')
     t.same(JSON.parse(row?.body ?? ''), {
       event: 'l402.challenge.paid',
@@ -158,15 +158,15 @@ await t.test(
         ] as const
         for (const [index, change] of changes.entries()) {
           const paymentHash = hashes[index] ?? ''
-          await shop.challenges.store.insert(database.sql, {
+          await shop.selling.challengeStore.insert(database.sql, {
             ...paid,
             ...change,
             paymentHash,
             tokenId: paymentHash,
             idempotencyKey: null
           })
-          t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
-          t.ok(await shop.challenges.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
+          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
+          t.ok(await shop.selling.claims.claim(paymentHash, 'l402', null, change.merchantId, shop.clock.now()))
         }
         t.same(await rows(silent), [])
         const bodies = (await rows(account)).map(one => JSON.parse(one.body) as Record<string, unknown>)

@@ -52,7 +52,7 @@ const domains: Readonly<
     const made = await challenges(t)
     const { watched: store } = made
     return [
-      made.challenges.jobs,
+      made.selling.upkeep.jobs,
       // The store's own watching, in the form of the others'.
       { store: store.store, asked: new Set(), broken: store.broken as Set<string> },
       { 'leases-ambiguous': 'spendLapsed', 'challenges-purge': 'purge' }

@@ -33,11 +33,9 @@ t.test('a balance: is opened only while the token that bought it is valid', asyn
       clock,
       log: silentLog,
       quotes: null,
-      challenges: {
-        find: async () => challenge,
-        answer: async () => ({ status: 402 }),
-        inSatoshis: async () => 10
-      }
+      challenges: { answer: async () => ({ status: 402 }) },
+      claims: { find: async () => challenge },
+      offers: { inSatoshis: async () => 10 }
     }
     // No more of its parts and of the context is used here.
     const balances = new Balances(parts as unknown as BalancesParts)

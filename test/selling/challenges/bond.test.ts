@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Bond } from '../../../src/selling/challenges/store.ts'
+import type { Bond } from '../../../src/selling/holding/store.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { fixtureOn, freshAddress, offer } from './fixture.ts'
@@ -9,9 +9,9 @@ await eachDatabase(
   'a lease with a bond is had only where the row says the same, and changes nothing else',
   async (t, database) => {
     const f = fixtureOn(t, database, new ManualClock())
-    const { store } = f.challenges
+    const { challengeStore: store } = f.selling
     for (const merchantId of [null, '7']) {
-      const { challenge } = await f.challenges.mint(offer({ query: 'a=1', merchantId }), {
+      const { challenge } = await f.selling.minting.mint(offer({ query: 'a=1', merchantId }), {
         clientKey: freshAddress(),
         digest: null
       })
@@ -56,7 +56,7 @@ await eachDatabase(
       t.equal(await lease({}, 'second'), null, 'leased already')
     }
     const digest = `sha-256=:${'A'.repeat(43)}=:`
-    const { challenge: bound } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest })
+    const { challenge: bound } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest })
     const made = await store.find(bound.paymentHash)
     const bond: Bond = {
       paymentId: bound.payment?.id ?? '',
@@ -89,8 +89,8 @@ await eachDatabase(
   'two gateways that lease with a bond, without one and claim at once: one of all has it',
   async (t, database) => {
     const f = fixtureOn(t, database, new ManualClock())
-    const other = f.another('gateway-2').challenges
-    const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+    const other = f.another('gateway-2').selling
+    const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
     const bond: Bond = {
       paymentId: challenge.payment?.id ?? '',
       merchantId: null,
@@ -103,11 +103,7 @@ await eachDatabase(
     }
     const taken = await Promise.all(
       Array.from({ length: 300 }, (_none, index) =>
-        (index % 2 === 0 ? f.challenges : other).claims.lease(
-          challenge.paymentHash,
-          null,
-          index % 3 === 0 ? null : bond
-        )
+        (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null, index % 3 === 0 ? null : bond)
       )
     )
     t.equal(taken.filter(lease => lease !== null).length, 1)

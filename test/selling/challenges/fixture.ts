@@ -1,13 +1,14 @@
 import { createHash, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
-import type { ChallengeCounters } from '../../../src/selling/challenges/counters.ts'
+import type { ChallengeCounters } from '../../../src/selling/holding/counters.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { ChallengePayee } from '../../../src/selling/minting/payee.ts'
-import type { NewChallenge, OnPaid } from '../../../src/selling/challenges/store.ts'
-import { Challenges, type ChallengeParts } from '../../../src/selling/challenges/service.ts'
-import type { ChallengeSettings } from '../../../src/selling/challenges/settings.ts'
-import type { ChallengeStore } from '../../../src/selling/challenges/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/challenges/store-sql.ts'
+import type { NewChallenge, OnPaid } from '../../../src/selling/holding/store.ts'
+import { openSelling, type Selling, type SellingOptions } from '../../../src/selling/challenges/open.ts'
+import type { Challenges } from '../../../src/selling/challenges/service.ts'
+import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
+import type { ChallengeStore } from '../../../src/selling/holding/store.ts'
+import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
@@ -165,20 +166,25 @@ export const settings: ChallengeSettings = {
 
 export const master = Buffer.from('a master secret of at least thirty-two bytes')
 
-export interface Fixture {
+/** One gateway's pay-per-request. */
+interface Gateway {
+  readonly challenges: Challenges
+  readonly selling: Selling
+  readonly watched: WatchedStore
+}
+
+export interface Fixture extends Gateway {
   readonly clock: ManualClock
   readonly database: Database
   readonly payee: FakePayee
-  readonly watched: WatchedStore
   readonly counted: Counted
-  readonly challenges: Challenges
   readonly keys: TokenKeyRing
   /**
    * Resolves when the database has answered what was asked of it until now: the embedded one has a single connection.
    */
   asked(): Promise<void>
   /** Another gateway on the same database and clock. */
-  another(gateway: string): { readonly challenges: Challenges; readonly watched: WatchedStore }
+  another(gateway: string): Gateway
 }
 
 let shared: Promise<Database> | null = null
@@ -195,7 +201,7 @@ export async function fixture(
   t: T,
   changes: Partial<ChallengeSettings> = {},
   paid?: OnPaid,
-  more: Partial<ChallengeParts> = {}
+  more: Partial<SellingOptions> = {}
 ): Promise<Fixture> {
   shared ??= openTestDatabase(tap)
   return fixtureOn(t, await shared, new ManualClock(), changes, paid, more)
@@ -208,14 +214,14 @@ export function fixtureOn(
   clock: ManualClock,
   changes: Partial<ChallengeSettings> = {},
   paid?: OnPaid,
-  more: Partial<ChallengeParts> = {}
+  more: Partial<SellingOptions> = {}
 ): Fixture {
   const payee = new FakePayee(clock)
   const keys = new TokenKeyRing(master)
   const counted = new Counted()
-  const make = (gateway: string): { challenges: Challenges; watched: WatchedStore } => {
+  const make = (gateway: string): Gateway => {
     const watched = new WatchedStore(database)
-    const challenges = new Challenges({
+    const selling = openSelling({
       database,
       clock,
       log: silentLog,
@@ -228,8 +234,8 @@ export function fixtureOn(
       ...more,
       settings: { ...settings, ...changes }
     })
-    t.teardown(() => challenges.close())
-    return { challenges, watched }
+    t.teardown(() => selling.close())
+    return { challenges: selling.challenges, selling, watched }
   }
   const asked = async (): Promise<void> => {
     // Once to let what has just begun send its statement, and once behind it.

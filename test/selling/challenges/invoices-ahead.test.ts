@@ -25,7 +25,7 @@ interface Scene extends Fixture {
   requested(): string[]
 }
 
-function shown({ challenge }: Awaited<ReturnType<Fixture['challenges']['mint']>>) {
+function shown({ challenge }: Awaited<ReturnType<Fixture['selling']['minting']['mint']>>) {
   return challenge
 }
 
@@ -38,7 +38,7 @@ async function scene(t: T, most = 50): Promise<Scene> {
     place,
     isLeftAlone: false,
     ask: async changes =>
-      shown(await f.challenges.mint(offer({ place, ...changes }), { clientKey: freshAddress(), digest: null })),
+      shown(await f.selling.minting.mint(offer({ place, ...changes }), { clientKey: freshAddress(), digest: null })),
     stock: async count => {
       const gate = Promise.withResolvers<void>()
       f.payee.gate = gate.promise
@@ -49,7 +49,7 @@ async function scene(t: T, most = 50): Promise<Scene> {
       gate.resolve()
       await Promise.all(asked)
       await s.come()
-      t.equal(s.challenges.invoicesAhead, count)
+      t.equal(s.selling.minting.invoicesAhead, count)
     },
     until: async requests => {
       for (let time = 0; f.payee.requests.length < requests; time++) {
@@ -78,7 +78,7 @@ t.test('the third 402 of a price waits for nobody, and promises no less than the
   await s.ask()
   await s.come()
   t.same(s.requested(), ['600 stranger', '600 stranger', '1200 ahead'])
-  t.equal(s.challenges.invoicesAhead, 1)
+  t.equal(s.selling.minting.invoicesAhead, 1)
   s.clock.advance(300_000)
   s.payee.gate = new Promise(() => {})
   const challenge = await s.ask({ path: '/v1/other', tokenPath: '/v1/other' })
@@ -92,7 +92,7 @@ t.test('the third 402 of a price waits for nobody, and promises no less than the
   t.equal(Date.parse(challenge.payment?.expires ?? ''), challenge.expiresAt)
   t.equal(challenge.createdAt, s.clock.now(), 'it is issued now, whenever its invoice was made')
   t.equal(challenge.tokenExpiresAt, s.clock.now() + 3_600_000)
-  t.equal((await s.challenges.find(challenge.paymentHash))?.path, '/v1/other')
+  t.equal((await s.selling.claims.find(challenge.paymentHash))?.path, '/v1/other')
   t.same(
     s.counted.lines.filter(line => line.startsWith('ahead')),
     ['ahead miss 1', 'ahead miss 1', 'ahead hit 1']
@@ -106,11 +106,11 @@ t.test('one invoice that was made ahead is paid by either scheme', async t => {
   t.equal(s.payee.pay(invoice).length, 64)
   const condition = {
     chargeId,
-    tokenId: (await s.challenges.find(paymentHash))?.tokenId ?? '',
+    tokenId: (await s.selling.claims.find(paymentHash))?.tokenId ?? '',
     price: null,
     issuedAfter: null
   }
-  t.ok(await s.challenges.claims.claimInBrief(paymentHash, condition, null, s.clock.now()))
+  t.ok(await s.selling.claims.claimInBrief(paymentHash, condition, null, s.clock.now()))
 })
 
 t.test('past half its life an invoice is handed out to nobody', async t => {
@@ -120,7 +120,7 @@ t.test('past half its life an invoice is handed out to nobody', async t => {
   t.equal((await s.ask()).expiresAt - s.clock.now(), 600_000, 'half of it is left')
   await s.come()
   s.clock.advance(600_001)
-  t.equal(s.challenges.invoicesAhead, 0)
+  t.equal(s.selling.minting.invoicesAhead, 0)
   const { expiresAt } = await s.ask()
   t.equal(expiresAt, Math.floor(s.clock.now() / 1000) * 1000 + 600_000, 'a fresh one')
   t.ok(s.counted.lines.includes('ahead unused 1'))
@@ -144,7 +144,7 @@ t.test('an invoice serves its own price, description, times and account alone', 
   s.payee.ahead = { account: 'primary another key', most: 50, isLeftAlone: () => false }
   await s.ask()
   t.equal(s.payee.requests.length, made + 5)
-  t.equal(s.challenges.invoicesAhead, 3)
+  t.equal(s.selling.minting.invoicesAhead, 3)
 })
 
 t.test('nothing is made ahead where it could outlive its token, or has no fixed price', async t => {
@@ -159,7 +159,7 @@ t.test('nothing is made ahead where it could outlive its token, or has no fixed 
     for (let time = 0; time < 4; time++) await s.ask(changes)
     await s.come()
     t.same(new Set(s.requested().map(line => line.split(' ')[1])), new Set(['stranger']), name)
-    t.equal(s.challenges.invoicesAhead, 0, name)
+    t.equal(s.selling.minting.invoicesAhead, 0, name)
   }
 })
 
@@ -174,18 +174,18 @@ t.test('a provider that takes another life: no 402 promises less, and none outli
     [900, true],
     [3700, false]
   ] as const) {
-    s.challenges.configure({ settings, keys: s.keys })
+    s.selling.configure({ settings, keys: s.keys })
     withLife(seconds)
     await s.ask()
     await s.ask()
     await s.come()
-    t.equal(s.challenges.invoicesAhead, isKept ? 1 : 0, `${seconds}`)
+    t.equal(s.selling.minting.invoicesAhead, isKept ? 1 : 0, `${seconds}`)
     if (!isKept) continue
     s.clock.advance(300_000)
     t.ok((await s.ask()).expiresAt - s.clock.now() >= 600_000)
     await s.come()
     s.clock.advance(300_001)
-    t.equal(s.challenges.invoicesAhead, 0)
+    t.equal(s.selling.minting.invoicesAhead, 0)
   }
 })
 
@@ -195,10 +195,10 @@ t.test('while the provider is left alone nothing is handed out, and what lies re
   s.isLeftAlone = true
   s.payee.fault = new ProviderUnavailable('It is left alone.', 7, undefined, 'open')
   await t.rejects(s.ask(), errorLike({ status: 503 }))
-  t.equal(s.challenges.invoicesAhead, 2)
+  t.equal(s.selling.minting.invoicesAhead, 2)
   s.isLeftAlone = false
   t.ok(await s.ask())
-  t.equal(s.challenges.invoicesAhead, 1)
+  t.equal(s.selling.minting.invoicesAhead, 1)
 })
 
 t.test(
@@ -246,11 +246,11 @@ t.test('a wrong invoice that was made ahead is sent to nobody', async t => {
   await s.ask()
   await s.ask()
   await s.come()
-  t.equal(s.challenges.invoicesAhead, 1)
+  t.equal(s.selling.minting.invoicesAhead, 1)
   s.payee.fault = 'amount'
   t.ok(await s.ask())
   await s.come()
-  t.equal(s.challenges.invoicesAhead, 0)
+  t.equal(s.selling.minting.invoicesAhead, 0)
 })
 
 t.test('a reload and a stop throw away what lies ready and what is being made', async t => {
@@ -259,16 +259,16 @@ t.test('a reload and a stop throw away what lies ready and what is being made', 
   const gate = Promise.withResolvers<void>()
   s.payee.gate = gate.promise
   const { paymentHash } = await s.ask()
-  t.equal(s.challenges.invoicesAhead, 1)
-  s.challenges.configure({ settings, keys: s.keys })
-  t.equal(s.challenges.invoicesAhead, 0)
+  t.equal(s.selling.minting.invoicesAhead, 1)
+  s.selling.configure({ settings, keys: s.keys })
+  t.equal(s.selling.minting.invoicesAhead, 0)
   gate.resolve()
   await s.come()
-  t.equal(s.challenges.invoicesAhead, 0)
+  t.equal(s.selling.minting.invoicesAhead, 0)
   s.payee.gate = null
   await s.stock(2)
-  await s.challenges.close()
-  t.equal(s.challenges.invoicesAhead, 0)
+  await s.selling.close()
+  t.equal(s.selling.minting.invoicesAhead, 0)
   const rows = await s.database.sql<{ payment_hash: string }[]>`
     select payment_hash from challenges where place = ${s.place}`
   t.equal(rows.length, 7, 'one for each 402, and none of what nobody saw')
@@ -278,12 +278,12 @@ t.test('a reload and a stop throw away what lies ready and what is being made', 
 t.test('an invoice whose row could not be written is not handed out again', async t => {
   const s = await scene(t)
   await s.stock(2)
-  const before = s.challenges.invoicesAhead
+  const before = s.selling.minting.invoicesAhead
   s.payee.gate = new Promise(() => {})
   s.watched.deaf.add('insert')
   await t.rejects(s.ask(), errorLike({ status: 503 }))
   s.watched.deaf.clear()
-  t.equal(s.challenges.invoicesAhead, before - 1)
+  t.equal(s.selling.minting.invoicesAhead, before - 1)
   t.ok(await s.ask(), 'the other is its own')
 })
 
@@ -297,15 +297,15 @@ t.test('news of an invoice that nobody was handed does no harm', async t => {
     made.push(charge.paymentHash)
     return charge
   }
-  s.challenges.onSettled('route', async ({ paymentHash }) => {
+  s.selling.settlements.onSettled('route', async ({ paymentHash }) => {
     told.push(paymentHash)
   })
   await s.stock(1)
   const [, , ahead = ''] = made
-  await s.challenges.settled(ahead)
+  await s.selling.settlements.settled(ahead)
   t.same(told, [])
   t.equal((await s.ask()).paymentHash, ahead, 'it is handed out as before')
-  await s.challenges.settled(ahead)
+  await s.selling.settlements.settled(ahead)
   t.same(told, [ahead])
 })
 
@@ -334,7 +334,7 @@ t.test('a stock leaves three quarters of a budget to those who wait', async t =>
   const ahead = s.requested().filter(line => line.endsWith('ahead')).length
   t.ok(ahead > 0 && ahead < 25, `${ahead} were asked for ahead`)
   const before = s.payee.requests.length
-  await s.challenges.mint(offer({ place: s.place, source: 'producer' }), {
+  await s.selling.minting.mint(offer({ place: s.place, source: 'producer' }), {
     clientKey: 'merchant:1',
     digest: null,
     uncapped: true
@@ -357,7 +357,7 @@ t.test('of any number of clients at once, with faults and reloads, each has an i
       )
     )
     await s.come()
-    if (round % 5 === 4) s.challenges.configure({ settings, keys: s.keys })
+    if (round % 5 === 4) s.selling.configure({ settings, keys: s.keys })
     gate.resolve()
     await Promise.all(asked)
     s.clock.advance(round % 2 === 0 ? 10_000 : 350_000)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { claimRows, FIND_CHALLENGES, OPEN_INVOICES, WHOLE_ROW } from '../../../src/selling/challenges/sql/statements.ts'
+import { claimRows, FIND_CHALLENGES, OPEN_INVOICES, WHOLE_ROW } from '../../../src/selling/holding/sql/statements.ts'
 import { eachDatabase } from '../../support/database.ts'
 
 const HASH = '0'.repeat(64)

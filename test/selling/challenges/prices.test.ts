@@ -1,7 +1,7 @@
 import t, { type Test as T } from 'tap'
 import challenge from '../../../plugins/challenge.ts'
 import credential from '../../../plugins/credential.ts'
-import type { ChallengeParts } from '../../../src/selling/challenges/service.ts'
+import type { SellingOptions } from '../../../src/selling/challenges/open.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { harness, type HarnessAnswer, type HarnessRequest, type HarnessResult } from '../../../src/index.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
@@ -34,7 +34,7 @@ interface Shop {
   with(changes: Partial<RouteConfig>): Promise<Shop>
 }
 
-async function shop(t: T, changes: Partial<RouteConfig>, more: Partial<ChallengeParts> = {}): Promise<Shop> {
+async function shop(t: T, changes: Partial<RouteConfig>, more: Partial<SellingOptions> = {}): Promise<Shop> {
   const rates = new Rates()
   const f = await fixture(t, {}, undefined, { rates, ...more })
   return over(f, rates, { name: `prices-${freshAddress()}`, match: { path: ['/v1/*'] }, ...changes })
@@ -133,10 +133,10 @@ t.test('another fiat price refuses the token, in both schemes, and the grace tak
 
   const place = `route:${freshAddress()}`
   const former = await s.with({ name: place.slice(6), priceGrace: 3_600_000 })
-  s.f.challenges.prices.ask(new Map([[place, 'USD 0.002']]))
+  s.f.selling.offers.prices.ask(new Map([[place, 'USD 0.002']]))
   const kept = bought(s, await former.ask())
   s.f.clock.advance(1000)
-  s.f.challenges.prices.ask(new Map([[place, 'USD 0.003']]))
+  s.f.selling.offers.prices.ask(new Map([[place, 'USD 0.003']]))
   const now = await former.with({ price: 'USD 0.003' })
   t.equal((await now.ask({ headers: { authorization: kept.authorization } })).status, 200)
   const cheaper = await former.with({ price: 'USD 0.001' })
@@ -181,10 +181,10 @@ t.test('a former price of one model is taken for that model alone', async t => {
       [`route:${name} "small"`, String(small)],
       [`route:${name} "large"`, '40']
     ])
-  s.f.challenges.prices.ask(asked(5))
+  s.f.selling.offers.prices.ask(asked(5))
   const { authorization } = bought(s, await s.ask(json(model('small'))))
   s.f.clock.advance(1000)
-  s.f.challenges.prices.ask(asked(6))
+  s.f.selling.offers.prices.ask(asked(6))
   const now = await s.with({ price: table(6) })
   t.equal((await now.ask(json(model('small'), { headers: { authorization } }))).status, 200)
   t.equal((await now.ask(json(model('large'), { headers: { authorization } }))).status, 401)

@@ -1,7 +1,7 @@
-import type { OnPaid } from '../../../src/selling/challenges/store.ts'
+import type { OnPaid } from '../../../src/selling/holding/store.ts'
 import type { Test as T } from 'tap'
 import { challengeOperations } from '../../../src/selling/challenges/operations.ts'
-import type { ChallengeSettings } from '../../../src/selling/challenges/settings.ts'
+import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
 import { loadConfigText } from '../../../src/engine/config/load.ts'
 import type { GatewayConfig } from '../../../src/engine/config/schema.ts'
 import { harness, type HarnessRequest, type HarnessResult } from '../../../src/engine/pipeline/harness.ts'
@@ -83,10 +83,10 @@ export async function producer(
     database === undefined ? await fixture(t, changes, paid) : fixtureOn(t, database, new ManualClock(), changes, paid)
   const config = await configuration()
   const store = new SqlMerchantStore(base.database)
-  const caller = async (challenges: Fixture['challenges']): Promise<Caller> => {
+  const caller = async (selling: Fixture['selling']): Promise<Caller> => {
     const upstream = new InternalUpstream(
       challengeOperations({
-        challenges,
+        ...selling,
         clock: base.clock,
         database: base.database,
         config: () => config,
@@ -111,8 +111,8 @@ export async function producer(
   const made: ProducerFixture = {
     ...base,
     proxies: 0,
-    call: await caller(base.challenges),
-    elsewhere: () => caller(base.another('gateway-2').challenges),
+    call: await caller(base.selling),
+    elsewhere: () => caller(base.another('gateway-2').selling),
     merchant: async (tier = 'individual') => {
       const id = await store.nextId()
       merchants++

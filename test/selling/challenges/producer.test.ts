@@ -240,7 +240,7 @@ t.test(
     const f = await producer(t)
     const merchant = await f.merchant()
     const first = await f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
-    f.challenges.configure({ settings: f.challenges.settings, keys: new TokenKeyRing(Buffer.alloc(32, 5)) })
+    f.selling.configure({ settings: f.challenges.settings, keys: new TokenKeyRing(Buffer.alloc(32, 5)) })
     const next = await f.call(merchant, 'POST', CHALLENGES, quote, keyed('k'))
     t.equal(next.status, 200)
     t.not(next.data['paymentHash'], first.data['paymentHash'])
@@ -669,7 +669,7 @@ t.test('list and get: unpaid, then expired with the invoice; the filter agrees (
       )
   }
   await stands('unpaid')
-  await f.challenges.settled(hash)
+  await f.selling.settlements.settled(hash)
   await stands('unpaid')
   f.clock.advance(599_999)
   await stands('unpaid')
@@ -707,7 +707,7 @@ t.test('an operation without auth in its chain fails closed', async t => {
 t.test('OpenAPI: every operation names its answers, and create its idempotency headers', async t => {
   const f = await producer(t)
   const operations = challengeOperations({
-    challenges: f.challenges,
+    ...f.selling,
     clock: f.clock,
     database: f.database,
     config: () => {

@@ -1,18 +1,18 @@
 import t from 'tap'
 import { UNPAID } from '../../../src/selling/verifying/verdict.ts'
-import { keepPrivate } from '../../../src/selling/holding/paid-head.ts'
-import { challengeSettings } from '../../../src/selling/challenges/settings.ts'
+import { keepPrivate } from '../../../src/selling/holding/paid-responses.ts'
+import { challengeSettings } from '../../../src/selling/offers/settings.ts'
 import { RouteOffers } from '../../../src/selling/offers/offer.ts'
-import { challengeCounters } from '../../../src/selling/challenges/counters.ts'
+import { challengeCounters } from '../../../src/selling/holding/counters.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
-import type { SentChallenge } from '../../../src/selling/challenges/store.ts'
+import type { SentChallenge } from '../../../src/selling/holding/store.ts'
 
 const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
-  (await f.challenges.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
+  (await f.selling.minting.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge
 
 t.test('the first verification of each payment calls one function, inside the transaction that records it', async t => {
   const told: string[] = []
@@ -22,31 +22,31 @@ t.test('the first verification of each payment calls one function, inside the tr
   })
   const [token, single] = [await minted(f), await minted(f)]
   await Promise.all(
-    Array.from({ length: 5 }, () => f.challenges.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now()))
+    Array.from({ length: 5 }, () => f.selling.claims.claim(token.paymentHash, 'l402', null, '7', f.clock.now()))
   )
   t.same(told, [`${token.paymentHash} l402`])
-  const leased = await f.challenges.claims.lease(single.paymentHash, '7')
+  const leased = await f.selling.claims.lease(single.paymentHash, '7')
   if (leased === null) throw new Error('the lease was refused')
   await f.challenges.leases.release(leased.lease)
-  t.ok(await f.challenges.claims.lease(single.paymentHash, '7'))
+  t.ok(await f.selling.claims.lease(single.paymentHash, '7'))
   t.same(told.slice(1), [`${single.paymentHash} payment`], 'a released payment is not paid a second time')
 })
 
 t.test("a challenge of the operator's own tells nobody, and costs no transaction", async t => {
   const f = await fixture(t, {}, () => Promise.reject(new Error('nobody is to be told')))
   const [token, single] = [await minted(f), await minted(f)]
-  t.ok(await f.challenges.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
-  t.ok(await f.challenges.claims.lease(single.paymentHash, null))
+  t.ok(await f.selling.claims.claim(token.paymentHash, 'l402', null, null, f.clock.now()))
+  t.ok(await f.selling.claims.lease(single.paymentHash, null))
 })
 
 t.test('a credential whose answer has gone out is redeemed, also while the database is still being told', async t => {
   const f = await fixture(t)
   const challenge = await minted(f)
-  const taken = await f.challenges.claims.lease(challenge.paymentHash, null)
+  const taken = await f.selling.claims.lease(challenge.paymentHash, null)
   if (taken === null) throw new Error('the lease was refused')
   const refused = async (): Promise<string> => {
-    t.equal(await f.challenges.claims.lease(challenge.paymentHash, null), null)
-    return f.challenges.verifier.fit.taken(await f.challenges.find(challenge.paymentHash)).reason
+    t.equal(await f.selling.claims.lease(challenge.paymentHash, null), null)
+    return f.selling.verifier.fit.taken(await f.selling.claims.find(challenge.paymentHash)).reason
   }
   t.equal(await refused(), 'in-use', 'while nothing has been answered')
   const written = Promise.withResolvers<void>()
@@ -61,9 +61,9 @@ t.test('a credential whose answer has gone out is redeemed, also while the datab
 t.test('when that function fails, nothing has been claimed and the answer is 503', async t => {
   const f = await fixture(t, {}, () => Promise.reject(new Error('no webhook row')))
   const challenge = await minted(f)
-  await t.rejects(f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now()), Unavailable)
-  await t.rejects(f.challenges.claims.lease(challenge.paymentHash, '7'), Unavailable)
-  t.match(await f.challenges.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
+  await t.rejects(f.selling.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now()), Unavailable)
+  await t.rejects(f.selling.claims.lease(challenge.paymentHash, '7'), Unavailable)
+  t.match(await f.selling.claims.find(challenge.paymentHash), { state: 'unspent', scheme: null, paidAt: null })
 })
 
 t.test(
@@ -73,12 +73,12 @@ t.test(
     const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
     const heard = Promise.withResolvers<void>()
     f.watched.late.set('insert', heard.promise)
-    const first = f.challenges.mint(at, request)
+    const first = f.selling.minting.mint(at, request)
     const written = async (): Promise<boolean> =>
       (await f.database.sql`select 1 from challenges where client_key = ${request.clientKey}`).length > 0
     while (!(await written()));
     f.watched.late.clear()
-    const second = f.challenges.mint(at, request)
+    const second = f.selling.minting.mint(at, request)
     await f.asked()
     heard.resolve()
     t.not(
@@ -87,7 +87,7 @@ t.test(
       'two clients behind one address pay for one each'
     )
     t.equal(f.payee.requests.length, 2)
-    t.match(await f.challenges.mint(at, request), { again: true }, 'the third is one too many')
+    t.match(await f.selling.minting.mint(at, request), { again: true }, 'the third is one too many')
   }
 )
 
@@ -96,10 +96,10 @@ t.test("a challenge that was made while its client's rows were counted counts to
   const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
   const counted = Promise.withResolvers<void>()
   f.watched.late.set('outstanding', counted.promise)
-  const slow = f.challenges.mint(at, request)
+  const slow = f.selling.minting.mint(at, request)
   await f.asked()
   f.watched.late.clear()
-  const quick = await f.challenges.mint(at, request)
+  const quick = await f.selling.minting.mint(at, request)
   counted.resolve()
   t.match(await slow, { again: true, challenge: { paymentHash: quick.challenge.paymentHash } })
   t.equal(f.payee.requests.length, 1)
@@ -110,11 +110,11 @@ t.test('a challenge that was made and paid while rows were counted does not coun
   const [at, request] = [offer({ place: freshAddress() }), { clientKey: freshAddress(), digest: null }]
   const counted = Promise.withResolvers<void>()
   f.watched.late.set('outstanding', counted.promise)
-  const slow = f.challenges.mint(at, request)
+  const slow = f.selling.minting.mint(at, request)
   await f.asked()
   f.watched.late.clear()
-  const { challenge } = await f.challenges.mint(at, request)
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
+  const { challenge } = await f.selling.minting.mint(at, request)
+  await f.selling.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
   counted.resolve()
   t.match(await slow, { again: false })
   t.equal(f.payee.requests.length, 2)
@@ -124,10 +124,10 @@ t.test('the time of payment is that of the first verification and never changes'
   const f = await fixture(t)
   const challenge = await minted(f)
   const at = f.clock.now()
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', at)
+  await f.selling.claims.claim(challenge.paymentHash, 'l402', null, '7', at)
   f.clock.advance(60_000)
-  await f.challenges.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
-  t.equal((await f.challenges.find(challenge.paymentHash))?.paidAt, at)
+  await f.selling.claims.claim(challenge.paymentHash, 'l402', null, '7', f.clock.now())
+  t.equal((await f.selling.claims.find(challenge.paymentHash))?.paidAt, at)
 })
 
 t.test("a token that is not the row's own cannot claim its payment", async t => {
@@ -135,7 +135,7 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
   const challenge = await minted(f)
   const { paymentHash, chargeId, tokenId } = challenge
   t.equal(
-    await f.challenges.claims.claim(
+    await f.selling.claims.claim(
       paymentHash,
       'l402',
       { chargeId: 'another', tokenId, price: null, issuedAfter: null },
@@ -145,7 +145,7 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
     null
   )
   t.equal(
-    await f.challenges.claims.claim(
+    await f.selling.claims.claim(
       paymentHash,
       'l402',
       { chargeId, tokenId: '0'.repeat(64), price: null, issuedAfter: null },
@@ -155,7 +155,7 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
     null
   )
   t.ok(
-    await f.challenges.claims.claim(
+    await f.selling.claims.claim(
       paymentHash,
       'l402',
       { chargeId, tokenId, price: null, issuedAfter: null },
@@ -167,12 +167,12 @@ t.test("a token that is not the row's own cannot claim its payment", async t => 
 
 t.test('a revocation reaches another process when it is announced, and within 5 seconds when that is lost', async t => {
   const f = await fixture(t)
-  const { challenges: other, watched } = f.another('gateway-2')
-  await f.challenges.start()
+  const { selling: other, watched } = f.another('gateway-2')
+  await f.selling.start()
   await other.start()
   const readings = (): number => watched.calls.filter(call => call === 'revocations').length
   const before = readings()
-  await f.challenges.revoke('proxy', `p-${freshAddress()}`)
+  await f.selling.revocations.revoke('proxy', `p-${freshAddress()}`)
   while (readings() === before) await new Promise(resolve => setImmediate(resolve))
   t.pass('announced')
   const after = readings()
@@ -189,12 +189,12 @@ t.test('keys that are no longer configured make nothing good', async t => {
     encoding: 'base64',
     preimage: f.payee.pay(challenge.invoice)
   } as const
-  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential))
+  t.notOk('kind' in f.selling.verifier.tokens.genuine(credential))
   const next = Buffer.from('the next master secret, thirty-two bytes at least')
-  f.challenges.configure({ settings, keys: new TokenKeyRing(next, [master]) })
-  t.notOk('kind' in f.challenges.verifier.tokens.genuine(credential), 'the previous master still verifies')
-  f.challenges.configure({ settings, keys: new TokenKeyRing(next) })
-  t.match(f.challenges.verifier.tokens.genuine(credential), { status: 401 })
+  f.selling.configure({ settings, keys: new TokenKeyRing(next, [master]) })
+  t.notOk('kind' in f.selling.verifier.tokens.genuine(credential), 'the previous master still verifies')
+  f.selling.configure({ settings, keys: new TokenKeyRing(next) })
+  t.match(f.selling.verifier.tokens.genuine(credential), { status: 401 })
 })
 
 t.test("old rows are deleted when nobody can use them any more, and producers' are kept", async t => {
@@ -208,26 +208,26 @@ t.test("old rows are deleted when nobody can use them any more, and producers' a
     await minted(f, { source: 'producer', merchantId: '5' })
   ]
   const { sql } = f.database
-  await f.challenges.store.lease(
+  await f.selling.challengeStore.lease(
     sql,
     { paymentHash: stranded.paymentHash, leaseId: 'of the dead' },
     'dead',
     f.clock.now() + 25_000,
     f.clock.now()
   )
-  await f.challenges.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
+  await f.selling.claims.claim(paid.paymentHash, 'l402', null, '7', f.clock.now())
   const left = async (): Promise<boolean[]> =>
-    (await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.challenges.find(row.paymentHash)))).map(
-      row => row !== null
-    )
+    (
+      await Promise.all([unpaid, long, paid, stranded, producer].map(row => f.selling.claims.find(row.paymentHash)))
+    ).map(row => row !== null)
   f.clock.advance(day)
-  await f.challenges.purge()
+  await f.selling.upkeep.purge()
   t.same(await left(), [true, true, true, true, true])
   f.clock.advance(3_600_001)
-  await f.challenges.purge()
+  await f.selling.upkeep.purge()
   t.same(await left(), [false, true, true, true, true], 'unpaid, a day after invoice and token ended')
   f.clock.advance(30 * day)
-  await f.challenges.purge()
+  await f.selling.upkeep.purge()
   t.same(await left(), [false, false, false, false, true], 'what a dead gateway had leased, too')
 })
 

@@ -1,13 +1,13 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
-import { SqlChallengeStore } from '../../../src/selling/challenges/store-sql.ts'
-import type { NewChallenge } from '../../../src/selling/challenges/store.ts'
+import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/holding/store.ts'
 import {
   claimRows,
   FIND_CHALLENGES,
   INSERT_CHALLENGES,
   WHOLE_ROW
-} from '../../../src/selling/challenges/sql/statements.ts'
+} from '../../../src/selling/holding/sql/statements.ts'
 import { isUniqueViolation } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -181,11 +181,11 @@ await eachDatabase(
 
 await eachDatabase(t, 'two gateways redeem one credential once', async (t, database) => {
   const f = fixtureOn(t, database, new ManualClock())
-  const other = f.another('gateway-2').challenges
-  const { challenge } = await f.challenges.mint(offer(), { clientKey: 'c', digest: null })
+  const other = f.another('gateway-2').selling
+  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: 'c', digest: null })
   const taken = await Promise.all(
     Array.from({ length: 500 }, (_none, index) =>
-      (index % 2 === 0 ? f.challenges : other).claims.lease(challenge.paymentHash, null)
+      (index % 2 === 0 ? f.selling : other).claims.lease(challenge.paymentHash, null)
     )
   )
   t.equal(taken.filter(lease => lease !== null).length, 1)

@@ -1,6 +1,6 @@
 /** What becomes of a lease whose gateway died (decision 183). */
 import t from 'tap'
-import { comesBack, isSpentByCrash } from '../../../src/selling/holding/after-crash.ts'
+import { comesBack, isSpentByCrash } from '../../../src/selling/holding/paid-responses.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { fixtureOn, freshAddress, offer } from '../challenges/fixture.ts'
@@ -29,10 +29,11 @@ void t.test('safe methods are given back and others spent, unless the route says
 
 void eachDatabase(t, 'a final lease that has lapsed', async (t, database) => {
   const f = fixtureOn(t, database, new ManualClock())
-  const { store } = f.challenges
+  const { challengeStore: store } = f.selling
   const now = f.clock.now()
   const mint = async (path: string) =>
-    (await f.challenges.mint(offer({ path, tokenPath: path }), { clientKey: freshAddress(), digest: null })).challenge
+    (await f.selling.minting.mint(offer({ path, tokenPath: path }), { clientKey: freshAddress(), digest: null }))
+      .challenge
   const [final, plain] = [await mint('/a'), await mint('/b')]
   for (const [challenge, lease] of [
     [final, true],

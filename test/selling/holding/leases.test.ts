@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { Leases, type Lease } from '../../../src/selling/holding/leases.ts'
-import type { Challenge } from '../../../src/selling/challenges/store.ts'
+import type { Challenge } from '../../../src/selling/holding/store.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
@@ -14,7 +14,10 @@ interface Gateway {
 
 async function paid(f: Fixture): Promise<Challenge> {
   return (
-    await f.challenges.mint(offer({ place: `place ${freshAddress()}` }), { clientKey: freshAddress(), digest: null })
+    await f.selling.minting.mint(offer({ place: `place ${freshAddress()}` }), {
+      clientKey: freshAddress(),
+      digest: null
+    })
   ).challenge
 }
 
@@ -44,7 +47,7 @@ async function until(condition: () => boolean | Promise<boolean>): Promise<void>
 }
 
 const stateOf = async (f: Fixture, challenge: Challenge): Promise<string | undefined> =>
-  (await f.challenges.store.find(challenge.paymentHash))?.state
+  (await f.selling.challengeStore.find(challenge.paymentHash))?.state
 
 t.test("a lease is one gateway's until it is released, and nobody's after it is spent", async t => {
   const f = await fixture(t)

@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
-import { paymentLine } from '../../../src/selling/offers/replies.ts'
-import type { MintRequest } from '../../../src/selling/minting/mint.ts'
-import type { SentChallenge } from '../../../src/selling/challenges/store.ts'
+import { paymentLine } from '../../../src/selling/minting/replies.ts'
+import type { MintRequest } from '../../../src/selling/minting/minting.ts'
+import type { SentChallenge } from '../../../src/selling/holding/store.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -26,7 +26,7 @@ const next = Buffer.from('the next master secret, thirty-two bytes at least')
 
 /** One open invoice for each client and request, so that the second comes from its row. */
 const one = (f: Fixture): Fixture => {
-  f.challenges.configure({ settings: { ...settings, maxPerClient: 1 }, keys: f.keys })
+  f.selling.configure({ settings: { ...settings, maxPerClient: 1 }, keys: f.keys })
   return f
 }
 
@@ -48,8 +48,8 @@ await eachDatabase(
     for (const [name, changes] of offers)
       for (const digest of [null, `sha-256=:${'A'.repeat(43)}=:`]) {
         const asked = request({ digest })
-        const first = await f.challenges.mint(offer(changes), asked)
-        const again = await f.challenges.mint(offer(changes), asked)
+        const first = await f.selling.minting.mint(offer(changes), asked)
+        const again = await f.selling.minting.mint(offer(changes), asked)
         t.same([first.again, again.again], [false, true], name)
         t.same(said(again.challenge), said(first.challenge), name)
         const [row] = await database.sql`
@@ -65,14 +65,14 @@ await eachDatabase(
   async (t, database) => {
     const f = one(fixtureOn(t, database, new ManualClock()))
     const asked = request()
-    const first = await f.challenges.mint(offer(), asked)
+    const first = await f.selling.minting.mint(offer(), asked)
     const changed = { ...settings, maxPerClient: 1, macaroonLocation: 'elsewhere', realm: 'other.example.com' }
-    f.challenges.configure({ settings: changed, keys: new TokenKeyRing(next, [master]) })
-    const again = await f.challenges.mint(offer(), asked)
+    f.selling.configure({ settings: changed, keys: new TokenKeyRing(next, [master]) })
+    const again = await f.selling.minting.mint(offer(), asked)
     t.equal(again.again, true)
     t.same(said(again.challenge), said(first.challenge))
-    f.challenges.configure({ settings: changed, keys: new TokenKeyRing(next) })
-    const fresh = await f.challenges.mint(offer(), asked)
+    f.selling.configure({ settings: changed, keys: new TokenKeyRing(next) })
+    const fresh = await f.selling.minting.mint(offer(), asked)
     t.equal(fresh.again, false, 'nobody is to pay for what nobody can verify')
     t.not(fresh.challenge.paymentHash, first.challenge.paymentHash)
   }
@@ -81,22 +81,22 @@ await eachDatabase(
 await eachDatabase(t, 'a row of the version before is handed out as it stands', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
   const asked = request()
-  const { challenge } = await f.challenges.mint(offer(), asked)
+  const { challenge } = await f.selling.minting.mint(offer(), asked)
   const { paymentHash, macaroon, payment } = challenge
   await database.sql`
     update challenges set macaroon = ${macaroon}, request = ${payment?.request ?? null}, macaroon_location = null
     where payment_hash = ${paymentHash}`
-  f.challenges.configure({ settings: { ...settings, maxPerClient: 1, macaroonLocation: 'elsewhere' }, keys: f.keys })
-  const again = await f.challenges.mint(offer(), asked)
+  f.selling.configure({ settings: { ...settings, maxPerClient: 1, macaroonLocation: 'elsewhere' }, keys: f.keys })
+  const again = await f.selling.minting.mint(offer(), asked)
   t.same([again.again, ...said(again.challenge)], [true, ...said(challenge)])
 })
 
 await eachDatabase(t, 'what would be refused once it is paid for is not handed out', async (t, database) => {
   const f = one(fixtureOn(t, database, new ManualClock()))
   const asked = request()
-  const { challenge } = await f.challenges.mint(offer(), asked)
+  const { challenge } = await f.selling.minting.mint(offer(), asked)
   await database.sql`update challenges set realm = 'other' where payment_hash = ${challenge.paymentHash}`
-  t.match(await f.challenges.mint(offer(), asked), { again: false })
+  t.match(await f.selling.minting.mint(offer(), asked), { again: false })
 })
 
 await eachDatabase(
@@ -104,8 +104,8 @@ await eachDatabase(
   'a worker of the version before can serve what this one sold, and hands none of it out empty',
   async (t, database) => {
     const f = one(fixtureOn(t, database, new ManualClock()))
-    const plain = await f.challenges.mint(offer(), request())
-    const keyed = await f.challenges.mint(offer(), request({ idempotencyKey: 'k', uncapped: true }))
+    const plain = await f.selling.minting.mint(offer(), request())
+    const keyed = await f.selling.minting.mint(offer(), request({ idempotencyKey: 'k', uncapped: true }))
     const rows = await database.sql`
     select payment_hash, macaroon, request, num_nulls(payment_id, realm, request, payment_expires) as missing,
       length(binding) as binding

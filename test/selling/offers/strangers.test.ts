@@ -27,7 +27,7 @@ async function scene(t: T, provider: 'strike' | 'unlimited'): Promise<Scene> {
   const place = `route:${freshAddress()}`
   const ask = async (clientKey: string, query: string, at = place): Promise<Result> => {
     try {
-      await f.challenges.mint(offer({ place: at, query }), { clientKey, digest: null })
+      await f.selling.minting.mint(offer({ place: at, query }), { clientKey, digest: null })
       return 'made'
     } catch (error) {
       if (error instanceof RateLimited) return 'client is refused'
@@ -80,7 +80,7 @@ t.test('an account with its key is served when the budget is used up for strange
   const s = await scene(t, 'strike')
   while ((await s.ask(freshAddress(), '')) === 'made');
   t.match(
-    await s.challenges.mint(offer({ place: `plans:${s.place}` }), {
+    await s.selling.minting.mint(offer({ place: `plans:${s.place}` }), {
       clientKey: 'merchant:1',
       digest: null,
       keyed: true
@@ -88,7 +88,7 @@ t.test('an account with its key is served when the budget is used up for strange
     { again: false }
   )
   t.match(
-    await s.challenges.mint(offer({ source: 'producer', place: `producer:${s.place}` }), {
+    await s.selling.minting.mint(offer({ source: 'producer', place: `producer:${s.place}` }), {
       clientKey: 'merchant:1',
       digest: null,
       uncapped: true
@@ -100,8 +100,8 @@ t.test('an account with its key is served when the budget is used up for strange
 t.test('a buyer that has paid comes before strangers', async t => {
   const s = await scene(t, 'strike')
   const buyer = freshAddress()
-  const bought = await s.challenges.mint(offer({ place: `${s.place}:other` }), { clientKey: buyer, digest: null })
-  await s.challenges.claims.claim(bought.challenge.paymentHash, 'l402', null, null, s.clock.now())
+  const bought = await s.selling.minting.mint(offer({ place: `${s.place}:other` }), { clientKey: buyer, digest: null })
+  await s.selling.claims.claim(bought.challenge.paymentHash, 'l402', null, null, s.clock.now())
   while ((await s.ask(freshAddress(), '')) === 'made');
   t.equal(await s.ask(buyer, '', `${s.place}:other`), 'made')
   t.equal(await s.ask(freshAddress(), '', `${s.place}:third`), 'made', 'a quiet place has some left for strangers too')
@@ -111,7 +111,7 @@ t.test('a budget that is used up is 503 with the true wait, and nothing is writt
   const s = await scene(t, 'strike')
   await s.payee.budget?.refused('others', null, 600)
   await t.rejects(
-    s.challenges.mint(offer({ place: s.place }), { clientKey: freshAddress(), digest: null }),
+    s.selling.minting.mint(offer({ place: s.place }), { clientKey: freshAddress(), digest: null }),
     errorLike({ status: 503, headers: ['Retry-After', '600'] })
   )
   t.same(await s.database.sql`select 1 from challenges where place = ${s.place}`, [])

@@ -1,5 +1,5 @@
-import type { NewChallenge } from '../../../src/selling/challenges/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/challenges/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/holding/store.ts'
+import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { newChallenge } from '../challenges/fixture.ts'
 

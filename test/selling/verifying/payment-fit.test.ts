@@ -2,12 +2,12 @@ import t from 'tap'
 import { PaymentFit } from '../../../src/selling/verifying/payment-fit.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
-import type { Challenge } from '../../../src/selling/challenges/store.ts'
+import type { Challenge } from '../../../src/selling/holding/store.ts'
 import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
 
 t.test('the key to a balance is good for its place, from its payment on and for as long as a token', async t => {
   const f = await fixture(t)
-  const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   const meter = {
     unit: 'request',
     usage: 'requests',
@@ -17,9 +17,9 @@ t.test('the key to a balance is good for its place, from its payment on and for 
     estimate: { else: 1 }
   } as const
   let revoked = ''
-  const has = (paymentHash: string): boolean => paymentHash === revoked
+  const covers = ({ paymentHash }: Challenge): boolean => paymentHash === revoked
   // No more of the revocations is asked for.
-  const fit = new PaymentFit({ has } as unknown as Revocations, f.clock)
+  const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock)
   const why = (row: Partial<Challenge>, asked: Partial<Offer> = {}): string | undefined =>
     fit.unbound({ ...challenge, ...row }, offer({ meter, ...asked }))?.reason
   const paid = { paidAt: f.clock.now(), tokenExpiresAt: f.clock.now() + 3_600_000 }

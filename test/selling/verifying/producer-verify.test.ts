@@ -10,7 +10,7 @@ import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts
 import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { freshAddress, modern, narrowed, offer } from '../challenges/fixture.ts'
-import { paymentLine } from '../../../src/selling/offers/replies.ts'
+import { paymentLine } from '../../../src/selling/minting/replies.ts'
 import { producer, PROBLEMS, text, type Json, type ProducerFixture } from '../challenges/producer-fixture.ts'
 
 const CHALLENGES = '/api/l402/challenges'
@@ -159,7 +159,7 @@ t.test("verify: another merchant's token, an operator's and one of a proxy are r
     error: 'Token not valid for this merchant'
   })
   t.match(await status(f, other, bought.hash), { status: 'unpaid' })
-  const operators = (await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })).challenge
+  const operators = (await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })).challenge
   t.match(
     (await f.call(merchant, 'POST', VERIFY, { macaroon: operators.macaroon, preimage: f.payee.pay(operators.invoice) }))
       .data,
@@ -167,7 +167,7 @@ t.test("verify: another merchant's token, an operator's and one of a proxy are r
   )
   const merchantId = String(merchant.id)
   const proxied = (
-    await f.challenges.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId }), {
+    await f.selling.minting.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId }), {
       clientKey: freshAddress(),
       digest: null
     })
@@ -179,7 +179,7 @@ t.test("verify: another merchant's token, an operator's and one of a proxy are r
   )
   // A store of that name has the same service caveat.
   const stored = (
-    await f.challenges.mint(offer({ source: 'storefront', service: 'producer:0', merchantId }), {
+    await f.selling.minting.mint(offer({ source: 'storefront', service: 'producer:0', merchantId }), {
       clientKey: freshAddress(),
       digest: null
     })
@@ -188,7 +188,7 @@ t.test("verify: another merchant's token, an operator's and one of a proxy are r
     (await f.call(merchant, 'POST', VERIFY, { macaroon: stored.macaroon, preimage: f.payee.pay(stored.invoice) })).data,
     { valid: false, error: 'The payment of this token is not known' }
   )
-  t.match(await f.challenges.find(stored.paymentHash), { paidAt: null })
+  t.match(await f.selling.claims.find(stored.paymentHash), { paidAt: null })
 })
 
 t.test('verify: a wildcard resource stays one, and a narrowed token says only what is left of it', async t => {
@@ -217,8 +217,8 @@ t.test("verify: a revoked token is refused; a retired resource's is not", async 
   const [one, two] = [await buy(f, merchant), await buy(f, merchant)]
   await f.call(merchant, 'POST', '/api/l402/endpoints/retire', { resource: '/v1/quote' })
   t.match((await f.call(merchant, 'POST', VERIFY, one)).data, { valid: true })
-  await f.challenges.revoke('payment', one.hash)
-  await f.challenges.revoke('payment', two.hash)
+  await f.selling.revocations.revoke('payment', one.hash)
+  await f.selling.revocations.revoke('payment', two.hash)
   t.match((await f.call(merchant, 'POST', VERIFY, one)).data, { valid: false, error: 'The token has been revoked' })
   t.match((await f.call(merchant, 'POST', CONSUME, { credential: two.credential })).data, {
     valid: false,
@@ -290,7 +290,7 @@ t.test('verify-credential: consumes once and gives the receipt for the payer (co
   })
   t.same(told, [bought.hash])
   t.match(await status(f, merchant, bought.hash), { status: /^paid$/ })
-  t.match(await f.challenges.find(bought.hash), { state: 'spent', scheme: 'payment' })
+  t.match(await f.selling.claims.find(bought.hash), { state: 'spent', scheme: 'payment' })
   t.equal(f.challenges.leases.open, 0)
 })
 
@@ -339,7 +339,7 @@ t.test("verify-credential: another merchant's and a proxy's credential refuse an
   })
   t.match((await f.call(other, 'POST', CONSUME, { credential })).data, { valid: true })
   const proxied = (
-    await f.challenges.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId: String(merchant.id) }), {
+    await f.selling.minting.mint(offer({ source: 'proxy', service: 'api-123456:0', merchantId: String(merchant.id) }), {
       clientKey: freshAddress(),
       digest: null
     })
@@ -352,7 +352,7 @@ t.test("verify-credential: another merchant's and a proxy's credential refuse an
     ).data,
     { valid: false, type: `${PAYMENT}/verification-failed`, error: /producer API/ }
   )
-  t.match(await f.challenges.find(proxied.paymentHash), { state: 'unspent' })
+  t.match(await f.selling.claims.find(proxied.paymentHash), { state: 'unspent' })
 })
 
 t.test(
@@ -406,9 +406,9 @@ t.test('a scheme that is off verifies nothing', async t => {
   const on = await producer(t)
   const merchant = await on.merchant()
   const bought = await buy(on, merchant)
-  on.challenges.configure({ settings: { ...on.challenges.settings, schemes: ['payment'] }, keys: on.keys })
+  on.selling.configure({ settings: { ...on.challenges.settings, schemes: ['payment'] }, keys: on.keys })
   t.match((await on.call(merchant, 'POST', VERIFY, bought)).data, { valid: false, error: /not enabled/ })
-  on.challenges.configure({ settings: { ...on.challenges.settings, schemes: ['l402'] }, keys: on.keys })
+  on.selling.configure({ settings: { ...on.challenges.settings, schemes: ['l402'] }, keys: on.keys })
   t.match((await on.call(merchant, 'POST', CONSUME, { credential: bought.credential })).data, {
     valid: false,
     consumed: false,
@@ -426,7 +426,7 @@ t.test(
     t.equal((await f.call(merchant, 'POST', CONSUME, { credential })).status, 503)
     f.watched.deaf.clear()
     await f.challenges.leases.close()
-    t.match(await f.challenges.find(hash), { state: 'unspent' })
+    t.match(await f.selling.claims.find(hash), { state: 'unspent' })
     t.match((await f.call(merchant, 'POST', CONSUME, { credential })).data, { valid: true, consumed: true })
   }
 )
@@ -491,14 +491,14 @@ t.test('status: a token that stands is authenticated, without being used (contra
     t.same(Object.keys(answer.data), ['authenticated', 'message'])
   }
   const proxied = (
-    await f.challenges.mint(
+    await f.selling.minting.mint(
       offer({ source: 'proxy', service: 'api-654321:0', proxyId: 'api-654321', merchantId: String(merchant.id) }),
       { clientKey: freshAddress(), digest: null }
     )
   ).challenge
   const ofProxy = `L402 ${proxied.macaroon}:${f.payee.pay(proxied.invoice)}`
   t.match((await ask(ofProxy)).data, { authenticated: true })
-  await f.challenges.revoke('proxy', 'api-654321')
+  await f.selling.revocations.revoke('proxy', 'api-654321')
   t.match((await ask(ofProxy)).data, { authenticated: false, message: 'The token has been revoked' })
   f.clock.advance(3_600_001)
   t.match((await ask(`L402 ${macaroon}:${preimage}`)).data, { authenticated: false, message: 'Token expired' })
@@ -541,24 +541,24 @@ t.test('an invoice that the sandbox has settled is not handed out again and not 
   const f = await producer(t, { maxPerClient: 2, maxPerPlace: 3 })
   const request = { clientKey: freshAddress(), digest: null }
   const at = offer({ place: `route:${request.clientKey}` })
-  const one = (await f.challenges.mint(at, request)).challenge
-  const two = (await f.challenges.mint(at, request)).challenge
-  t.match(await f.challenges.mint(at, request), { again: true })
-  await f.challenges.settled(two.paymentHash)
-  await f.challenges.settled('0'.repeat(64))
-  const three = await f.challenges.mint(at, request)
+  const one = (await f.selling.minting.mint(at, request)).challenge
+  const two = (await f.selling.minting.mint(at, request)).challenge
+  t.match(await f.selling.minting.mint(at, request), { again: true })
+  await f.selling.settlements.settled(two.paymentHash)
+  await f.selling.settlements.settled('0'.repeat(64))
+  const three = await f.selling.minting.mint(at, request)
   t.equal(three.again, false)
-  await f.challenges.settled(three.challenge.paymentHash)
-  await f.challenges.settled(one.paymentHash)
-  t.equal((await f.challenges.mint(at, request)).again, false)
-  const newest = (await f.challenges.mint(at, request)).challenge
-  f.challenges.configure({ settings: { ...f.challenges.settings, maxPerClient: 1 }, keys: f.keys })
-  await f.challenges.settled(newest.paymentHash)
-  const handed = await f.challenges.mint(at, request)
+  await f.selling.settlements.settled(three.challenge.paymentHash)
+  await f.selling.settlements.settled(one.paymentHash)
+  t.equal((await f.selling.minting.mint(at, request)).again, false)
+  const newest = (await f.selling.minting.mint(at, request)).challenge
+  f.selling.configure({ settings: { ...f.challenges.settings, maxPerClient: 1 }, keys: f.keys })
+  await f.selling.settlements.settled(newest.paymentHash)
+  const handed = await f.selling.minting.mint(at, request)
   t.equal(handed.again, true)
   t.not(handed.challenge.paymentHash, newest.paymentHash, 'the newest that is not settled')
   f.watched.broken.add('settled')
-  await t.resolves(f.challenges.settled(one.paymentHash), 'the payer is answered all the same')
+  await t.resolves(f.selling.settlements.settled(one.paymentHash), 'the payer is answered all the same')
 })
 
 t.test('the sandbox tells of each invoice that it has settled, before the payer is answered', async t => {

@@ -1,5 +1,10 @@
 import type { Sql } from '../../platform/database/database.ts'
-import type { ChallengeSource } from '../offers/offer.ts'
+
+/** Who made an offer; kept with its challenge. */
+export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
+
+/** Prefix of the binding of a challenge that only one browser may be handed again. */
+export const HOLDER_MARK = '~'
 
 /** Which scheme claimed a payment: the first one has it, the others are refused (one payment, one purchase). */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'

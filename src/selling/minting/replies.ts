@@ -9,13 +9,13 @@ import {
   type SchemeOrder,
   type SessionPlace,
   sessionPlace
-} from './accept-payment.ts'
+} from '../offers/accept-payment.ts'
 import { isOfBalance } from '../../lightning/l402/caveats.ts'
 import { l402Challenge, lsatChallenge } from '../../lightning/l402/l402-header.ts'
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
-import type { ChallengeSettings } from '../challenges/settings.ts'
-import type { SentChallenge } from '../challenges/store.ts'
+import type { ChallengeSettings } from '../offers/settings.ts'
+import type { SentChallenge } from '../holding/store.ts'
 import type { ClassicRefused, SaleRefusal } from '../verifying/verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'

@@ -10,8 +10,7 @@ import {
   type Column,
   type Records
 } from '../../../platform/database/rows.ts'
-import type { ChallengeSource } from '../../offers/offer.ts'
-import type { Challenge, ClaimScheme, KeptWording, RemadeWording, Sale, Wording } from '../store.ts'
+import type { ChallengeSource, Challenge, ClaimScheme, KeptWording, RemadeWording, Sale, Wording } from '../store.ts'
 
 const saleColumns = {
   source: text<ChallengeSource>(),

@@ -2,24 +2,20 @@ import { clientNetwork } from '../../engine/message/addresses.ts'
 import type { Context } from '../../engine/message/context.ts'
 import { paymentHashOf } from '../../lightning/codecs/preimage.ts'
 import { tracesOf } from '../../lightning/codecs/traces.ts'
-import type { ClassicTokens } from './classic-tokens.ts'
-import { isPayable, isSoldAlike } from '../minting/shared-invoice.ts'
+import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Offer } from '../offers/offer.ts'
-import type { PaymentFit } from './payment-fit.ts'
-import type { Challenge, SentChallenge } from '../challenges/store.ts'
-import { badCredential, type SaleRefusal } from './verdict.ts'
-import type { VerifyParts } from './verify-parts.ts'
-import { sentAgain } from '../minting/wording.ts'
+import type { Challenge, SentChallenge } from '../holding/store.ts'
+import { badCredential, type SaleRefusal } from '../verifying/verdict.ts'
+import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 
 /** Reasons of refusals that say nothing about whether the client has paid. */
 const UNREAD: ReadonlySet<string> = new Set(['malformed', 'macaroon'])
 const PAID = 'The invoice of this challenge is paid: do not pay again.'
 const HOW = 'Send Authorization: L402 <macaroon>:<preimage>, with the preimage as 64 lower-case hex characters.'
 
-/** What finding a presented challenge takes. */
-export interface PresentedParts extends Pick<VerifyParts, 'claims' | 'clock' | 'keys'> {
-  readonly tokens: ClassicTokens
-  readonly fit: PaymentFit
+/** What a presented challenge is found with. */
+export interface PresentedOptions extends Pick<VerifierOptions, 'claims' | 'clock' | 'keys' | 'revocations'> {
+  readonly verifier: Verifier
 }
 
 /** A challenge that is sent again, and what its 402 says. */
@@ -37,28 +33,35 @@ export async function presentedAgain(
   ctx: Context,
   offer: Offer,
   refused: SaleRefusal,
-  parts: PresentedParts
+  options: PresentedOptions
 ): Promise<Presented | null> {
   if (refused.kind !== 'none' && !('reason' in refused && UNREAD.has(refused.reason))) return null
   const { macaroons, preimages } = tracesOf(ctx.headers.pairs)
   const proven = new Set(preimages.map(paymentHashOf))
-  const signed = new Set(macaroons.map(macaroon => parts.tokens.issuedFor(macaroon)).filter(hash => hash !== null))
+  const signed = new Set(
+    macaroons.map(macaroon => options.verifier.tokens.issuedFor(macaroon)).filter(hash => hash !== null)
+  )
   for (const paymentHash of new Set([...signed, ...proven])) {
-    const challenge = await parts.claims.find(paymentHash)
+    const challenge = await options.claims.find(paymentHash)
     if (challenge === null || !isSoldAlike(challenge, offer) || challenge.resource !== offer.tokenPath) continue
     // Nodes that route a payment know its preimage, and get no macaroon for it.
     if (!signed.has(paymentHash) && challenge.clientKey !== clientNetwork(ctx.clientAddress)) continue
     const isPaid = proven.has(paymentHash) || challenge.settledAt !== null || challenge.paidAt !== null
-    if (!isGood(challenge, offer, isPaid, parts)) continue
-    const sent = sentAgain(challenge, parts.keys())
+    if (!isGood(challenge, offer, isPaid, options)) continue
+    const sent = sentAgain(challenge, options.keys())
     if (sent !== null) return { challenge: sent, refusal: unread(refused, isPaid) }
   }
   return null
 }
 
 /** Whether a credential for it would be taken once it can be read, or its invoice can still be paid. */
-function isGood(challenge: Challenge, offer: Offer, isPaid: boolean, { clock, fit }: PresentedParts): boolean {
-  if (fit.isRevoked(challenge) || (challenge.scheme === 'payment' && challenge.state === 'spent')) return false
+function isGood(
+  challenge: Challenge,
+  offer: Offer,
+  isPaid: boolean,
+  { clock, revocations }: PresentedOptions
+): boolean {
+  if (revocations.covers(challenge) || (challenge.scheme === 'payment' && challenge.state === 'spent')) return false
   return isPaid ? challenge.tokenExpiresAt > clock.now() : isPayable(challenge, offer, clock.now())
 }
 

@@ -1,7 +1,5 @@
 import type { CounterCell, Metrics } from '../../platform/telemetry/metrics.ts'
-import type { ChallengeSource } from '../offers/offer.ts'
-import type { StockResult } from '../minting/stock.ts'
-import type { ClaimScheme } from './store.ts'
+import type { ChallengeSource, ClaimScheme } from './store.ts'
 
 /** What was sold: what a challenge is made for, and a merchant's own payment. */
 export type SaleSource = ChallengeSource | 'payment'
@@ -29,7 +27,7 @@ export interface ChallengeCounters {
    */
   clientGone(credential: 'returned' | 'spent'): void
   /** Requests that an invoice made ahead could have served, and did or not; invoices that were made for nobody. */
-  ahead(result: StockResult, count: number): void
+  ahead(result: 'hit' | 'miss' | 'unused', count: number): void
   /** Leases whose gateway died while their requests were under way, now spent (decision 183). */
   ambiguous(count: number): void
 }

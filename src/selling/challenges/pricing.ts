@@ -4,9 +4,9 @@ import { meterWords } from '../../engine/checks/meter.ts'
 import { sessionWords } from '../../engine/checks/sessions.ts'
 import { isFree, isTable, priceWords, type PriceConfig } from '../../engine/checks/price.ts'
 import { routePrice, type Priced } from '../../engine/checks/sale.ts'
-import { routePlace } from './offer.ts'
-import { choicePlace } from './request-price.ts'
-import type { PriceList } from '../challenges/schema.ts'
+import { routePlace } from '../offers/offer.ts'
+import { choicePlace } from '../offers/request-price.ts'
+import type { PriceList } from './schema.ts'
 
 const PROXIES = '/l402/proxy/*'
 

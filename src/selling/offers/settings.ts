@@ -1,7 +1,7 @@
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import { checkRealm } from '../../lightning/payment-scheme/payment-challenge.ts'
-import { inOrder, type Scheme } from '../offers/accept-payment.ts'
-import type { RouteDefaults } from '../offers/offer.ts'
+import { inOrder, type Scheme } from './accept-payment.ts'
+import type { RouteDefaults } from './offer.ts'
 
 /** What pay-per-request takes from the configuration. Times in milliseconds. Frozen; a reload makes a new one. */
 export interface ChallengeSettings extends RouteDefaults {

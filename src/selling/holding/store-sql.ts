@@ -2,27 +2,9 @@ import { Batch } from '../../platform/database/batch.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import { sharedLook } from '../../platform/database/shared-look.ts'
-import { HOLDER_MARK, type ChallengeSource } from '../offers/offer.ts'
-import { Claiming, ToldClaiming } from './sql/claiming.ts'
-import { challengeRows, openRows, sales, type OpenRow } from './sql/rows.ts'
 import {
-  BRIEF_ROW,
-  claimRows,
-  CONSUME_PAYMENTS,
-  EXTEND_LEASES,
-  FIND_CHALLENGES,
-  INSERT_CHALLENGES,
-  leaseRows,
-  OPEN_INVOICES,
-  RELEASE_LEASES,
-  SPEND_LEASES,
-  WHOLE_ROW,
-  type ClaimRow,
-  type ConsumeRow,
-  type ExtendRow,
-  type LeaseRow
-} from './sql/statements.ts'
-import {
+  HOLDER_MARK,
+  type ChallengeSource,
   REVOCATIONS_CHANNEL,
   type AmbiguousLease,
   type Bond,
@@ -44,6 +26,25 @@ import {
   type Sale,
   type ShareableQuery
 } from './store.ts'
+import { Claiming, ToldClaiming } from './sql/claiming.ts'
+import { challengeRows, openRows, sales, type OpenRow } from './sql/rows.ts'
+import {
+  BRIEF_ROW,
+  claimRows,
+  CONSUME_PAYMENTS,
+  EXTEND_LEASES,
+  FIND_CHALLENGES,
+  INSERT_CHALLENGES,
+  leaseRows,
+  OPEN_INVOICES,
+  RELEASE_LEASES,
+  SPEND_LEASES,
+  WHOLE_ROW,
+  type ClaimRow,
+  type ConsumeRow,
+  type ExtendRow,
+  type LeaseRow
+} from './sql/statements.ts'
 
 const ambiguousLeases: Records<AmbiguousLease> = records({
   paymentHash: text(),

@@ -7,23 +7,31 @@ import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { encodeReceipt } from '../../lightning/payment-scheme/receipt.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import { PRODUCER_SERVICE } from '../challenges/producer.ts'
-import { ProducerProblem } from '../offers/problems.ts'
-import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from '../challenges/schema.ts'
-import type { Challenges } from '../challenges/service.ts'
-import type { Challenge } from '../challenges/store.ts'
+import { PRODUCER_SERVICE } from './producer.ts'
+import { ProducerProblem } from './problems.ts'
+import type { CredentialInput, VerifyCredentialView, TokenStatus, TokenVerdict } from './schema.ts'
+import type { Claims } from '../holding/claims.ts'
+import type { ChallengeCounters } from '../holding/counters.ts'
+import type { ChallengeSettings } from '../offers/settings.ts'
+import type { Revocations } from '../verifying/revocations.ts'
+import type { Verifier } from '../verifying/verify.ts'
+import type { Challenge } from '../holding/store.ts'
 import {
   caveatRefused,
   invalidToken,
   paymentRefused,
   type ClassicRefused,
   type PaymentRefusedVerdict
-} from './verdict.ts'
+} from '../verifying/verdict.ts'
 
 /** What producers' verifications are done with. */
 export interface ProducerVerifierParts {
-  readonly challenges: Challenges
+  readonly claims: Claims
   readonly clock: Clock
+  readonly counters: ChallengeCounters
+  readonly revocations: Revocations
+  readonly verifier: Verifier
+  settings(): ChallengeSettings
   publicUrl(): string
 }
 
@@ -51,7 +59,7 @@ export class ProducerVerifier {
    */
   async verify(merchant: Merchant, macaroon: string, preimage: string): Promise<TokenVerdict> {
     const token = await this.#asked(() => this.#token(merchant, macaroon, preimage.toLowerCase()))
-    this.#parts.challenges.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
+    this.#parts.counters.verified('l402', 'kind' in token ? token.reason : 'ok')
     if ('kind' in token) return { valid: false, error: token.detail }
     const { paymentHash, amountSats } = token.challenge
     return { valid: true, resource: token.resource, merchantId: merchant.id, amountSats, paymentHash }
@@ -62,15 +70,15 @@ export class ProducerVerifier {
    * @throws ProducerProblem 503 when the database is away; the same call may be repeated
    */
   async consume(merchant: Merchant, input: CredentialInput): Promise<VerifyCredentialView> {
-    const { challenges, clock } = this.#parts
+    const { clock, counters, settings } = this.#parts
     const consumed = await this.#asked(() => this.#consume(merchant, input))
-    challenges.counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
+    counters.verified('payment', 'kind' in consumed ? consumed.reason : 'ok')
     if ('kind' in consumed)
       return {
         valid: false,
         consumed: false,
         error: consumed.detail,
-        type: `${challenges.settings.problemBase}/${consumed.slug}`
+        type: `${settings().problemBase}/${consumed.slug}`
       }
     const { paymentHash, resource, amountSats, payment } = consumed
     const receipt = encodeReceipt(payment?.id ?? '', paymentHash, Math.floor(clock.now() / 1000))
@@ -82,15 +90,15 @@ export class ProducerVerifier {
    * 128).
    */
   async status(headers: ReadonlyHeaders): Promise<TokenStatus> {
-    const { challenges } = this.#parts
+    const { tokens } = this.#parts.verifier
     const credential = readCredential(headers.pairs)
     if (credential.kind === 'malformed') return { authenticated: false, message: credential.message }
     if (credential.kind !== 'classic') return { authenticated: false, message: 'No L402 credential was sent' }
-    const token = this.#classicOff() ?? challenges.verifier.tokens.genuine(credential)
+    const token = this.#classicOff() ?? tokens.genuine(credential)
     if ('kind' in token) return { authenticated: false, message: token.detail }
     let refused: ClassicRefused | null
     try {
-      refused = await challenges.verifier.tokens.standing(token)
+      refused = await tokens.standing(token)
     } catch (error) {
       // The response is 200 whatever is said in it (decision 128).
       if (!(error instanceof Unavailable)) throw error
@@ -108,15 +116,14 @@ export class ProducerVerifier {
   }
 
   async #token(merchant: Merchant, macaroon: string, preimage: string): Promise<GoodToken | ClassicRefused> {
-    const { challenges, clock } = this.#parts
-    const { verifier } = challenges
+    const { claims, clock, verifier } = this.#parts
     const off = this.#classicOff()
     if (off !== null) return off
     if (!isHex32(preimage)) return invalidToken('malformed', 'The preimage must be exactly 64 hex characters')
     const token = verifier.tokens.genuine({ kind: 'classic', encoding: 'base64', macaroon, preimage })
     if ('kind' in token) return token
     const { grant, paymentHash } = token
-    const challenge = await challenges.find(paymentHash)
+    const challenge = await claims.find(paymentHash)
     const resource = grant.path ?? ''
     const failure = checkGrant(
       grant,
@@ -139,8 +146,7 @@ export class ProducerVerifier {
   }
 
   async #consume(merchant: Merchant, input: CredentialInput): Promise<Challenge | PaymentRefusedVerdict> {
-    const { challenges } = this.#parts
-    const { verifier, claims } = challenges
+    const { claims, revocations, verifier } = this.#parts
     const read = readPaymentValue(input.credential.trim().replace(/^payment[ \t]+/i, ''))
     if (read.kind !== 'modern') {
       return paymentRefused(
@@ -168,16 +174,16 @@ export class ProducerVerifier {
         `The challenge was made for ${challenge.amountSats} satoshis, not ${input.amountSats}`
       )
     }
-    if (verifier.fit.isRevoked(challenge))
+    if (revocations.covers(challenge))
       return paymentRefused('verification-failed', 'revoked', 'The challenge has been revoked')
     return (
       (await claims.consume(challenge.paymentHash, challenge.merchantId)) ??
-      verifier.fit.taken(await challenges.find(challenge.paymentHash))
+      verifier.fit.taken(await claims.find(challenge.paymentHash))
     )
   }
 
   #classicOff(): ClassicRefused | null {
-    return this.#parts.challenges.settings.schemes.includes('l402')
+    return this.#parts.settings().schemes.includes('l402')
       ? null
       : invalidToken('disabled', 'L402 is not enabled on this server')
   }

@@ -1,0 +1,77 @@
+import { periodic, type JobDeclaration } from '../../platform/jobs/jobs.ts'
+import type { Clock } from '../../platform/system/clock.ts'
+import type { Log } from '../../platform/telemetry/log.ts'
+import type { ChallengeCounters } from './counters.ts'
+import type { ChallengeStore } from './store.ts'
+
+const PURGE_UNPAID = 86_400_000
+const PURGE_PAID = 30 * 86_400_000
+const BATCH = 1_000
+/** Milliseconds after a challenge's expiry in which its lapsed lease is looked for; the first run has no limit. */
+const LAPSED_WITHIN = 3_600_000
+
+/** What the periodic jobs on rows of challenges are run with. */
+export interface ChallengeUpkeepOptions {
+  readonly store: Pick<ChallengeStore, 'spendLapsed' | 'purge'>
+  readonly counters: Pick<ChallengeCounters, 'ambiguous'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** Periodic jobs on the rows of challenges. */
+export class ChallengeUpkeep {
+  readonly #options: ChallengeUpkeepOptions
+  /** Whether lapsed leases of all times have been looked for. */
+  #lapsedLooked = false
+
+  constructor(options: ChallengeUpkeepOptions) {
+    this.#options = options
+  }
+
+  /**
+   * A dead process's lease lapses in the statement that asks for it next; the job only lists those that then count as
+   * spent.
+   */
+  get jobs(): readonly JobDeclaration[] {
+    return [
+      periodic('leases-ambiguous', 60_000, 'Lists payments whose gateway died while their request was under way', () =>
+        this.spendLapsed()
+      ),
+      // Often, so that each run is short: a purge saturates the disk.
+      periodic('challenges-purge', 60_000, 'Deletes challenges that nobody can use any more', () => this.purge())
+    ]
+  }
+
+  /** Spends the leases of gateways that died, where they are final (decision 183). Returns how many. */
+  async spendLapsed(): Promise<number> {
+    const { store, counters, clock, log } = this.#options
+    const now = clock.now()
+    let spent = 0
+    for (;;) {
+      const some = await store.spendLapsed(now, this.#lapsedLooked ? now - LAPSED_WITHIN : 0, BATCH)
+      spent += some
+      if (some < BATCH) break
+    }
+    this.#lapsedLooked = true
+    if (spent > 0) {
+      counters.ambiguous(spent)
+      log.warn(
+        { leases: spent },
+        'Gateways died while requests were under way that must not be repeated; their payments count as spent and are listed at /api/admin/leases/ambiguous'
+      )
+    }
+    return spent
+  }
+
+  /** Deletes rows that no credential can use any more (decision 173). Returns how many. */
+  async purge(): Promise<number> {
+    const { store, clock } = this.#options
+    const now = clock.now()
+    let purged = 0
+    for (;;) {
+      const gone = await store.purge(now - PURGE_UNPAID, now - PURGE_PAID, BATCH)
+      purged += gone
+      if (gone < BATCH) return purged
+    }
+  }
+}
