@@ -1,8 +1,9 @@
+import { renderToString } from 'preact-render-to-string'
 import { Type } from 'typebox'
 import type { Context } from '../../engine/message/context.ts'
 import { defineOperation, type AnyOperation, type Result } from '../../engine/operations/operation.ts'
 import { html, HTML_TYPE, FORM_PAGE_HEADERS } from '../kit/document.ts'
-import { PageApi, ApiRefusal, type AskApi } from './api.ts'
+import { PageApi, ApiRefusal, markOf, type AskApi } from './api.ts'
 import { framed, homeOf } from './frame.ts'
 import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type PageContent } from './page.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
@@ -64,7 +65,16 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     method: 'GET',
     summary: page.summary,
     description: 'For people who are signed in. Whatever it shows, programs read from the API.',
-    responses: { 200: html('The page.'), 303: { description: 'Nobody is signed in.' }, ...failed },
+    headers: {
+      'X-Live-Parts': 'For the parts of the page that its program keeps current, without the rest.',
+      'If-None-Match': 'ETag of these parts as they are shown.'
+    },
+    responses: {
+      200: html('The page.'),
+      303: { description: 'Nobody is signed in.' },
+      304: { description: 'The parts are as they were.' },
+      ...failed
+    },
     handle: async ({ ctx, params }) => await shown(parts, page, asked(parts, page, ctx, params, null))
   })
   const { act } = page
@@ -117,6 +127,7 @@ function asked(
     root,
     link: to => `${root}${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
     address: to => `${publicUrl()}/${homeOf(page.console)}${to === '' ? '' : `/${to}`}`,
+    isRenewal: ctx.method === 'GET' && ctx.headers.has('x-live-parts'),
     problem: null
   }
 }
@@ -155,7 +166,8 @@ async function written(
   content: PageContent,
   status: number
 ): Promise<Result> {
-  const { ctx, query, problem, root } = request
+  const { ctx, isRenewal, query, problem, root } = request
+  if (isRenewal) return renewed(ctx, renderToString(content.content), content.status ?? status)
   const { who, form } = signedIn(ctx)
   const named = query.get('done')
   const done = named !== null && Object.hasOwn(DONE, named) ? DONE[named as keyof typeof DONE] : null
@@ -165,6 +177,13 @@ async function written(
     body: framed(content, { console, path, root, who, assets, problem, done, offer, signOut: form }),
     headers: CONSOLE_HEADERS
   }
+}
+
+/** Live parts, or 304 where they are as the page shows them. */
+function renewed(ctx: Context, body: string, status: number): Result {
+  const etag = `"${markOf(body)}"`
+  const headers = [...CONSOLE_HEADERS, 'ETag', etag]
+  return ctx.headers.get('if-none-match') === etag ? { status: 304, body: null, headers } : { status, body, headers }
 }
 
 function go({ link }: Asked, { to, done }: GoTo): Result {

@@ -20,6 +20,8 @@ export interface Asked {
   link(to: string): string
   /** The same with the gateway's own address in front, for those who lead back here. */
   address(to: string): string
+  /** The page's program asks for its `live` parts alone; a page may leave out all else. */
+  readonly isRenewal: boolean
   /** What went wrong with the form, to be shown above it. */
   readonly problem: FormProblem | null
 }

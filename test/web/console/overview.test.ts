@@ -1,6 +1,7 @@
 import t from 'tap'
 import { nothingMeasured } from '../../../src/accounts/traffic/measured.ts'
 import { TrafficStore } from '../../../src/accounts/traffic/store.ts'
+import { Gateway } from '../../../src/engine/pipeline/gateway.ts'
 import { sell } from '../../selling/sales/fixture.ts'
 import { startGateway, type TestGateway } from '../../support/gateway.ts'
 import { asPerson, sessionOf } from './session.ts'
@@ -131,4 +132,31 @@ t.test('what was sold and paid appears while the overview and the lists are look
       path
     )
   }
+})
+
+t.test('a renewal asks for the live parts alone, and is told when they are as they were', async t => {
+  const gateway = await startGateway(t)
+  const cookie = await sessionOf(gateway, gateway.merchant.apiKey)
+  const ask = t.captureFn(Gateway.prototype.ask)
+  t.intercept(Gateway.prototype, 'ask', { value: ask })
+  const renew = async (headers: Readonly<Record<string, string>>) =>
+    await gateway.send('GET', '/console', { headers: { cookie, 'sec-fetch-site': 'same-origin', ...headers } })
+  const first = await renew({ 'x-live-parts': '1' })
+  t.same(
+    ask
+      .args()
+      .map(([{ path }]) => path)
+      .sort(),
+    ['/api/merchant/sales', '/api/payments']
+  )
+  t.match(first.text, /id="sold-list" data-live/)
+  t.match(first.text, /id="paid-list" data-live/)
+  t.notMatch(first.text, /<html|id="earned"/)
+  const etag = String(first.headers['etag'])
+  t.match(await renew({ 'x-live-parts': '1', 'if-none-match': etag }), { status: 304, text: '' })
+  await payment(gateway, 'new')
+  const changed = await renew({ 'x-live-parts': '1', 'if-none-match': etag })
+  t.match(changed, { status: 200, text: /new/ })
+  t.not(changed.headers['etag'], etag)
+  t.match((await renew({ 'if-none-match': etag })).text, /<html/, 'a page that is opened is whole')
 })

@@ -63,13 +63,12 @@ export const overviewPage: ConsolePage = {
   path: '',
   summary: 'What the account earned, what it lately sold, and what stands in its way',
   async show(asked: Asked): Promise<PageContent> {
-    const { api, link } = asked
-    const [problems, earned, askedAndPaid, { sales }, { payments }] = await Promise.all([
-      api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
+    if (asked.isRenewal) return { title: 'Overview', content: await latest(asked) }
+    const [problems, earned, askedAndPaid, lists] = await Promise.all([
+      asked.api.get<QuickstartView>('/api/merchant/quickstart').then(quickstart => openProblems(asked, quickstart)),
       earningsSection(asked, '/api/merchant/earnings', ['source', 'proxy', 'scheme']),
       askedAndPaidSection(asked),
-      api.get<SalePage>('/api/merchant/sales?limit=5'),
-      api.get<PaymentPage>('/api/payments?limit=5')
+      latest(asked)
     ])
     return {
       title: 'Overview',
@@ -77,43 +76,53 @@ export const overviewPage: ConsolePage = {
         ${problems}
         ${earned}
         ${askedAndPaid}
-        <section aria-labelledby="sold">
-          <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
-          ${live(
-            'sold-list',
-            table(
-              'What was lately sold',
-              [
-                { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
-                { title: 'When', cell: sale => timeOf(sale.soldAt) },
-                { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
-              ],
-              sales,
-              html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
-            )
-          )}
-        </section>
-        <section aria-labelledby="paid">
-          <div class="heading"><h2 id="paid">Latest payments</h2><a href=${link('payments')}>All payments</a></div>
-          ${live(
-            'paid-list',
-            table(
-              'The latest payments',
-              [
-                {
-                  title: 'Order',
-                  cell: (payment: PaymentItem) =>
-                    html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
-                },
-                { title: 'Status', cell: payment => payment.status },
-                { title: 'Made', cell: payment => timeOf(payment.createdAt) },
-                { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
-              ],
-              payments,
-              html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
-            )
-          )}
-        </section>`
+        ${lists}`
     }
   }
+}
+
+/** What was lately sold and paid, which the page's program keeps current. */
+async function latest({ api, link }: Asked): Promise<VNode> {
+  const [{ sales }, { payments }] = await Promise.all([
+    api.get<SalePage>('/api/merchant/sales?limit=5'),
+    api.get<PaymentPage>('/api/payments?limit=5')
+  ])
+  return html`
+    <section aria-labelledby="sold">
+      <div class="heading"><h2 id="sold">Lately sold</h2><a href=${link('sales')}>All sales</a></div>
+      ${live(
+        'sold-list',
+        table(
+          'What was lately sold',
+          [
+            { title: 'What', cell: (sale: SaleView) => html`<bdi>${sale.resource}</bdi>` },
+            { title: 'When', cell: sale => timeOf(sale.soldAt) },
+            { title: 'Earned', cell: sale => sats(sale.sats), isNumber: true }
+          ],
+          sales,
+          html`<p>Nothing yet. <a href=${link('apis')}>Make an API</a>, and send its address to somebody.</p>`
+        )
+      )}
+    </section>
+    <section aria-labelledby="paid">
+      <div class="heading"><h2 id="paid">Latest payments</h2><a href=${link('payments')}>All payments</a></div>
+      ${live(
+        'paid-list',
+        table(
+          'The latest payments',
+          [
+            {
+              title: 'Order',
+              cell: (payment: PaymentItem) =>
+                html`<a href=${link(`payments/${payment.invoiceId}`)}><bdi>${payment.orderId}</bdi></a>`
+            },
+            { title: 'Status', cell: payment => payment.status },
+            { title: 'Made', cell: payment => timeOf(payment.createdAt) },
+            { title: 'Amount', cell: payment => amountIn(payment.amount, payment.currency), isNumber: true }
+          ],
+          payments,
+          html`<p>None yet. <code>POST /api/payments</code> makes an invoice that your customer pays on a page of its own.</p>`
+        )
+      )}
+    </section>`
 }

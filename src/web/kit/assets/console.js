@@ -59,21 +59,30 @@ addEventListener('pageshow', event => {
 
 // Lists are asked for anew while they can be seen, and let be while somebody is at work in them.
 const EVERY = 5_000
+let etag = null
 const busy = part => part.contains(document.activeElement) || part.querySelector('details[open]') !== null
 const renew = async () => {
   if (document.hidden || [...shown.keys()].every(id => busy(document.getElementById(id)))) return true
-  const response = await fetch(location.href, { headers: { Accept: 'text/html' } })
-  if (response.status === 429 || response.status >= 500) return true
+  const response = await fetch(location.href, {
+    headers: { Accept: 'text/html', 'X-Live-Parts': '1', ...(etag === null ? {} : { 'If-None-Match': etag }) }
+  })
+  if (response.status === 304 || response.status === 429 || response.status >= 500) return true
   // Signed out, or gone.
   if (!response.ok || response.redirected) return false
+  let isCurrent = true
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html')
   for (const id of shown.keys()) {
     const [part, now] = [document.getElementById(id), fresh.getElementById(id)]
-    if (now === null || shown.get(id) === now.innerHTML || busy(part)) continue
+    if (now === null || shown.get(id) === now.innerHTML) continue
+    if (busy(part)) {
+      isCurrent = false
+      continue
+    }
     shown.set(id, now.innerHTML)
     part.replaceChildren(...now.childNodes)
     showTimes(part)
   }
+  etag = isCurrent ? response.headers.get('etag') : null
   return true
 }
 
