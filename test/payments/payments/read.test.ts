@@ -2,6 +2,8 @@ import t from 'tap'
 import { hasPaidPayment } from '../../../src/accounts/merchants/holdings.ts'
 import { Secret } from '../../../src/platform/keys/secrets.ts'
 import { ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
+import type { ChargeState } from '../../../src/lightning/providers/provider.ts'
+import type { Payment } from '../../../src/payments/payments/schema.ts'
 import { anInput, fixture } from './fixture.ts'
 
 const PAID = { status: 'paid', receivedSats: 10_000, settledAt: null } as const
@@ -146,7 +148,8 @@ void t.test('reading payments', async t => {
 })
 
 void t.test('sync', async t => {
-  const { call, merchant, merchants, payments, primary, alternate, changes, told, clock, database } = await fixture(t)
+  const { call, merchant, merchants, payments, primary, alternate, changes, told, clock, database, another } =
+    await fixture(t)
 
   await t.test(
     'POST /api/payments/{invoiceId}/sync | 200 updated payment object (forces provider re-check), through every status',
@@ -284,6 +287,21 @@ void t.test('sync', async t => {
       t.equal(await hasPaidPayment(database.sql, acme.id), true)
     }
   )
+
+  await t.test('what is sold is told once, after it was written, also where it was refunded at once', async t => {
+    const sold: string[] = []
+    const heard = another({ paid: payment => sold.push(payment.status) })
+    const acme = await merchant()
+    const observe = async (payment: Payment, status: ChargeState['status']) =>
+      await heard.observe(payment, { status, receivedSats: 10_000, settledAt: null }, clock.now())
+    const [one, two] = [await heard.create(acme, anInput()), await heard.create(acme, anInput())]
+    for (const status of ['processing', 'paid', 'paid', 'refunded'] as const) await observe(one, status)
+    t.same(sold, ['paid'])
+    await observe(two, 'refunded')
+    t.same(sold, ['paid', 'refunded'])
+    t.equal(await observe({ ...one, invoiceId: '100000000000000' }, 'paid'), null, 'there is no such payment')
+    t.equal(sold.length, 2)
+  })
 
   await t.test('20 observations at once in two gateways: the change is told once', async t => {
     const acme = await merchant()
