@@ -1,5 +1,8 @@
 import t from 'tap'
+import { parseTimestamp } from '../../../src/lightning/codecs/timestamp.ts'
 import { PaymentFit } from '../../../src/selling/verifying/payment-fit.ts'
+import type { Context } from '../../../src/engine/message/context.ts'
+import { contentDigest } from '../../../src/lightning/payment-scheme/content-digest.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
 import type { Challenge } from '../../../src/selling/holding/store.ts'
@@ -38,4 +41,51 @@ t.test('the key to a balance is good for its place, from its payment on and for 
   t.equal(why(paid), 'revoked')
   f.clock.advance(1)
   t.equal(why(paid), 'expired')
+})
+
+t.test('a charge is good for the request that it was made for, until its challenge expires', async t => {
+  const f = await fixture(t)
+  const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+  let revoked = ''
+  const has = (paymentHash: string): boolean => paymentHash === revoked
+  const fit = new PaymentFit({ has } as unknown as Revocations, f.clock) // as above
+  const why = (asked: Partial<Offer> = {}, row: Partial<Challenge> = {}): string | undefined =>
+    fit.unbound({ ...challenge, ...row }, offer(asked))?.reason
+  t.equal(why(), undefined)
+  t.equal(why({ place: 'route:other' }), undefined)
+  t.equal(why({ method: 'POST' }), 'method')
+  t.equal(why({ path: '/v1/other' }), 'path')
+  t.equal(why({ query: '?a=b' }), 'query')
+  t.equal(why({ amountSats: 11 }), 'amount')
+  t.equal(why({}, { payment: null }), 'expired')
+  const detail = (asked: Partial<Offer>): string | undefined => fit.unbound(challenge, offer(asked))?.detail
+  t.equal(detail({ amountSats: 11 }), 'The challenge was made for 10 satoshis; the price is 11')
+  f.clock.advance((parseTimestamp(challenge.payment?.expires ?? '') ?? 0) * 1000 - f.clock.now())
+  t.equal(why(), undefined, 'in its last second')
+  revoked = challenge.paymentHash
+  t.equal(why(), 'revoked')
+  f.clock.advance(1)
+  t.equal(why(), 'expired')
+})
+
+t.test('a challenge that is bound to a body, or to the arguments of a call, is good for no other', async t => {
+  const f = await fixture(t)
+  const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const fit = new PaymentFit({} as unknown as Revocations, f.clock) // It is not asked.
+  const body = { bytes: async () => Buffer.from('{"a":1}') }
+  const why = async (digest: string | null, callDigest?: string): Promise<string | undefined> =>
+    (
+      await fit.wrongBody(
+        { ...challenge, digest },
+        { body } as unknown as Context, // No more of it is read.
+        offer(callDigest === undefined ? {} : { callDigest })
+      )
+    )?.reason
+  const [own, other] = [contentDigest(await body.bytes()), contentDigest(Buffer.from('{"a":2}'))]
+  t.equal(await why(null), undefined, 'bound to none')
+  t.equal(await why(own), undefined)
+  t.equal(await why(other), 'digest')
+  t.equal(await why(other, other), undefined, 'the body of a call is its message, and its arguments count')
+  t.equal(await why(own, other), 'digest')
+  t.equal(await why(null, other), 'digest')
 })
