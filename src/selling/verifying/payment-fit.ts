@@ -49,9 +49,7 @@ export class PaymentFit {
       return paymentRefused(
         'payment-insufficient',
         'amount',
-        offer.fiat === null && fiat === null
-          ? `The challenge was made for ${amountSats} satoshis; the price is ${offer.amountSats}`
-          : `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
+        `The challenge was made for ${fiat ?? `${amountSats} satoshis`}; the price is ${priceText(offer)}`
       )
     if (this.#revocations.covers(challenge)) return failed('revoked', 'The challenge has been revoked')
     return null

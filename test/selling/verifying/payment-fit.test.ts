@@ -45,10 +45,10 @@ t.test('the key to a balance is good for its place, from its payment on and for 
 
 t.test('a charge is good for the request that it was made for, until its challenge expires', async t => {
   const f = await fixture(t)
-  const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   let revoked = ''
-  const has = (paymentHash: string): boolean => paymentHash === revoked
-  const fit = new PaymentFit({ has } as unknown as Revocations, f.clock) // as above
+  const covers = ({ paymentHash }: Challenge): boolean => paymentHash === revoked
+  const fit = new PaymentFit({ covers } as unknown as Revocations, f.clock) // as above
   const why = (asked: Partial<Offer> = {}, row: Partial<Challenge> = {}): string | undefined =>
     fit.unbound({ ...challenge, ...row }, offer(asked))?.reason
   t.equal(why(), undefined)
@@ -70,7 +70,7 @@ t.test('a charge is good for the request that it was made for, until its challen
 
 t.test('a challenge that is bound to a body, or to the arguments of a call, is good for no other', async t => {
   const f = await fixture(t)
-  const { challenge } = await f.challenges.mint(offer(), { clientKey: freshAddress(), digest: null })
+  const { challenge } = await f.selling.minting.mint(offer(), { clientKey: freshAddress(), digest: null })
   const fit = new PaymentFit({} as unknown as Revocations, f.clock) // It is not asked.
   const body = { bytes: async () => Buffer.from('{"a":1}') }
   const why = async (digest: string | null, callDigest?: string): Promise<string | undefined> =>
