@@ -7,13 +7,10 @@ export function isLive(status: string | null): boolean {
 }
 
 /**
- * Which of an account's subscriptions by card its account shows; null when that is none of them. It follows from what
- * they are and not from the order in which they were heard of:
- * - one that is live, the newest of several: somebody whose subscription ended buys another, and late news of the ended
- *   one must not close the account;
- * - unless the account has been paid for longer in another way, such as a month in bitcoin;
- * - where none is live, the one that the account shows already, whatever has become of it. One that is over when it is
- *   first heard of changes nothing.
+ * Which card subscription an account shows; null for none of them. Independent of the order of reports:
+ * - the newest live one: a late report about an ended one must not close the account;
+ * - unless the account is paid for longer in another way, such as a month in bitcoin;
+ * - without a live one, the one already shown. One that is over when first reported changes nothing.
  */
 export function currentSubscription(
   merchant: Merchant,

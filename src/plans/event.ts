@@ -1,9 +1,8 @@
 import { BillingError, type BillingEvent } from './provider.ts'
 
 /**
- * What a notification of Stripe's form says, once its signature is good: of a subscription, of a checkout or an invoice
- * of one.
- * @throws BillingError `refused` for what has another form
+ * Reads a Stripe event after its signature was verified: about a subscription, or a checkout or invoice of one.
+ * @throws BillingError `refused` for any other form
  */
 export function readEvent(event: unknown): BillingEvent {
   const { id, type, data } = record(event)
@@ -19,7 +18,7 @@ function subscriptionOf(object: Readonly<Record<string, unknown>>): string | nul
       return idOf(object['id'])
     case 'checkout.session':
       return idOf(object['subscription'])
-    // Endpoints that were set up for an older version of the API are sent the older form.
+    // Endpoints set up for an older API version receive the older form.
     case 'invoice':
       return (
         idOf(record(record(object['parent'])['subscription_details'])['subscription']) ?? idOf(object['subscription'])
@@ -29,10 +28,10 @@ function subscriptionOf(object: Readonly<Record<string, unknown>>): string | nul
   }
 }
 
-/** An id, or that of an object which stands in its place. */
+/** An id, or the id of an expanded object. */
 function idOf(value: unknown): string | null {
   const id = typeof value === 'string' ? value : record(value)['id']
-  // It becomes a part of an address and a row's key.
+  // It becomes part of a URL and a row's key.
   return typeof id === 'string' && /^sub_[A-Za-z0-9_]{1,200}$/.test(id) ? id : null
 }
 

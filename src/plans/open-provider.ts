@@ -3,11 +3,10 @@ import { Secret } from '../platform/keys/secrets.ts'
 import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
-/** The billing provider of a configuration. */
 export interface OpenedBillingProvider {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
-  /** The same where it is the sandbox, which has pages. */
+  /** The same, if it is the sandbox, which has pages. */
   readonly sandbox: SandboxBilling | null
 }
 
@@ -28,10 +27,10 @@ export async function openBillingProvider(
     url = null,
     timeout
   } = billing
-  // The check of the configuration has said so before, with line and column.
+  // Checked with the configuration, with line and column.
   if (key === undefined || webhookSecret === undefined || individual === undefined)
     throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
-  // Loaded only where it is used, for the memory that it takes.
+  // Loaded only where it is used, to save memory.
   const { StripeBilling } = await import('./stripe/stripe.ts')
   const provider = new StripeBilling({
     key: new Secret(key),

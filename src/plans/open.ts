@@ -29,7 +29,6 @@ import { Billing } from './service.ts'
 import { SqlCardSubscriptionStore } from './store.ts'
 import { CardSubscriptions } from './subscriptions.ts'
 
-/** What billing is opened with. */
 export interface OpenBillingParts {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly clock: Clock
@@ -51,7 +50,7 @@ export interface OpenBillingParts {
 }
 
 /**
- * Opens how plans are paid: by card and by Lightning. So the gate, which may have to ask for a renewal, is made here.
+ * Opens the billing of plans, by card and by Lightning, and the subscription gate, which may ask billing for a renewal.
  */
 export async function openBilling(parts: OpenBillingParts) {
   const pending = new SqlAdminStore(parts.database)
@@ -60,9 +59,8 @@ export async function openBilling(parts: OpenBillingParts) {
   return {
     gate: cards.gate,
     bitcoinPlans: bitcoin.plans,
-    /** Gives an approved subscription that is paid in bitcoin to its account, in the transaction of the approval. */
+    /** Assigns an approved bitcoin subscription to its account, in the transaction of the approval. */
     approved: bitcoin.plans.approved.bind(bitcoin.plans),
-    /** A first look at the provider's prices; it never rejects. */
     start: () => cards.billing.start(),
     operations: [...cards.operations, ...bitcoinOperations(bitcoin.plans)],
     jobs: [...cards.billing.jobs, ...bitcoin.reminders.jobs],

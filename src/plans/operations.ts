@@ -6,7 +6,7 @@ import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
 import { PlanCheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
 import type { Billing } from './service.ts'
 
-/** Bytes of a notification; those of providers are far below. */
+/** Bytes; notifications of providers are far smaller. */
 const NOTIFICATION_LIMIT = 1_048_576
 
 const Received = Type.Object({ received: Type.Literal(true) })
@@ -15,7 +15,7 @@ const away =
   'The billing provider or the database is away, or the provider would charge another price than is listed. Retry-After says when to come back.'
 const missing = 'No billing provider is configured.'
 
-/** Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
+/** Plans paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). */
 export function billingOperations(billing: Billing): AnyOperation[] {
   return [
     defineOperation({
@@ -94,7 +94,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       tag: 'Provider notifications',
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
-      // The signature is over the bytes, and looked at before anything reads them.
+      // The signature over the raw bytes is verified before they are parsed.
       form: {
         mediaType: 'application/json',
         schema: Type.Object({}, { additionalProperties: true, description: 'As the billing provider writes it.' })
@@ -117,7 +117,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
   ]
 }
 
-/** Where checkouts lead that named no addresses of their own. */
+/** Default targets of checkouts. */
 function endPages(): AnyOperation[] {
   const pages = new BillingPages()
   return (['done', 'canceled'] as const).map(end =>

@@ -6,7 +6,7 @@ import { isLive } from './current.ts'
 import { planPricesUsd } from './plans.ts'
 import type { SandboxSession } from './sandbox/sandbox.ts'
 
-/** Headers of the pages of billing: their buttons are forms that go nowhere else, and they have no program. */
+/** Headers of billing pages: forms submit to this origin only, and there are no scripts. */
 export const BILLING_PAGE_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value =>
     value.replace("script-src 'self'", "script-src 'none'").replace("connect-src 'self'", "connect-src 'none'")
@@ -17,7 +17,6 @@ export const BILLING_PAGE_HEADERS: readonly string[] = Object.freeze(
 export class BillingPages {
   readonly #assets: AssetNames = new PageAssets().names
 
-  /** Where a checkout leads that named no addresses of its own, at `/billing/…`. */
   end(end: 'done' | 'canceled'): string {
     return end === 'done'
       ? this.#page(
@@ -41,7 +40,6 @@ export class BillingPages {
     return session.kind === 'checkout' ? this.#checkout(session, sessionId) : this.#portal(session, sessionId)
   }
 
-  /** That there is no such session. */
   missing(): string {
     return this.#page(
       'Not found',

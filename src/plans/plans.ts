@@ -8,17 +8,15 @@ export const PLAN_NOT_SOLD = defineError('BG_PLAN_NOT_SOLD', {
   fix: 'Choose a plan listed in `error`, or contact the operator.'
 })
 
-/**
- * Plans that anybody may buy: `l402` is contact-only, `free` is nothing to buy (contract, Plan tiers; decision 165).
- */
+/** Plans that anyone may buy: `l402` is contact-only, `free` needs no purchase (contract, Plan tiers; decision 165). */
 export type SoldPlan = 'individual'
 
 const contactOnly = new Set(['l402', 'l402microtransactions'])
 const retired = new Set(['standard', 'kenticocommerce', 'standalone', 'standaloneapi', 'pilot'])
 
 /**
- * Reads the plan that somebody wants to buy (contract, Billing and checkout; decision 166).
- * @throws ShortError 400 that says why the plan cannot be bought, and which can
+ * Reads the requested plan (contract, Billing and checkout; decision 166).
+ * @throws ShortError 400 with the reason and the plans that can be bought
  */
 export function parseSoldPlan(text: string): SoldPlan {
   if (text === 'individual') return text
@@ -34,30 +32,27 @@ export function parseSoldPlan(text: string): SoldPlan {
   throw new ShortError(PLAN_NOT_SOLD, `Unknown plan. ${allowed}`)
 }
 
-/** A publicly listed plan. */
 export interface ListedPlan {
   readonly planTier: PlanTier
   readonly name: string
-  /** Whole US dollars for one period; 0 for the free plan. */
+  /** Whole US dollars for one period. */
   readonly priceUsd: number
-  /** One calendar month. */
   readonly interval: 'month'
-  /** Days of a subscription by card before its first charge; 0 for none. Bitcoin is paid up front and has none. */
+  /** Days before the first charge of a card; 0 for none. Bitcoin is paid in advance. */
   readonly trialDays: number
-  /** What it gives, in words for people. */
+  /** Features in words. */
   readonly features: readonly string[]
 }
 
-/** Each of them. */
 export const soldPlans: readonly SoldPlan[] = Object.freeze(['individual'])
 
 /** What a plan costs for one calendar month, in whole US dollars (contract, Plan tiers). */
 export const planPricesUsd: Readonly<Record<SoldPlan, number>> = Object.freeze({ individual: 49 })
 
 /**
- * The publicly listed plans, in the contract's order: the feeds of prices show these and no other (decision 165).
- * @param caps `plans` of the configuration, whose numbers the words name (decision 88)
- * @param trialDays of the plan individual; 0 where it is sold without a trial, as for bitcoin
+ * The public plans in the contract's order, for price feeds (decision 165).
+ * @param caps `plans` of the configuration (decision 88)
+ * @param trialDays of the plan individual; 0 for bitcoin
  */
 export function listedPlans(caps: ListedCaps, trialDays: number): readonly ListedPlan[] {
   const { free, individual } = caps
@@ -86,7 +81,7 @@ export function listedPlans(caps: ListedCaps, trialDays: number): readonly Liste
   ]
 }
 
-/** The numbers of the listed plans, as `plans` of the configuration has them; left out is unlimited. */
+/** `plans` of the configuration; a missing number is unlimited. */
 export type ListedCaps = Readonly<
   Record<
     'free' | SoldPlan,
@@ -112,7 +107,7 @@ function capWords(caps: ListedCaps['free']): string[] {
 }
 
 function webhookWords({ webhookEndpoints }: ListedCaps['free']): string {
-  // The webhook URL is one of them, and there whatever the number (decision 79).
+  // The webhook URL is one of them and always available (decision 79).
   return webhookEndpoints > 1 ? `Up to ${count(webhookEndpoints)} webhook endpoints` : '1 webhook endpoint'
 }
 

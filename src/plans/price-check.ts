@@ -13,7 +13,6 @@ const PLAN_NOT_FOR_SALE = defineError('BG_PLAN_NOT_FOR_SALE', {
   fix: 'The operator corrects the price as the log says.'
 })
 
-/** What the check asks. */
 export interface PriceCheckParts {
   readonly provider: Pick<BillingProvider, 'price'>
   readonly clock: Clock
@@ -21,25 +20,24 @@ export interface PriceCheckParts {
   readonly metrics: Metrics
 }
 
-/** What the last look found; null where the provider charges what is listed, else what is wrong, for operators. */
+/** Result of the last check: null where the provider charges the listed price, else the fault, for operators. */
 interface Seen {
   readonly wrong: string | null
-  /** By the clock's monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   readonly at: number
 }
 
 /**
- * Milliseconds that a look is believed. A wrong price is looked at again soon, so that one that was mended sells at
- * once.
+ * Milliseconds for which a result is cached. A wrong price is checked again soon, so that a corrected one sells
+ * immediately.
  */
 const BELIEVED = { right: 600_000, wrong: 10_000 }
-/** Seconds after which a buyer may come back: somebody has to mend it first. */
+/** Seconds until a buyer may retry: an operator has to correct the price first. */
 const COME_BACK = 300
 
 /**
- * Holds the prices that the plans are listed with against those that the billing provider would charge: nobody is sent
- * to a checkout that asks for another price than was shown. Each process looks for itself, at its start, from time to
- * time and before a checkout; of many looks at once one asks.
+ * Compares the listed prices with those of the billing provider, so that no checkout charges another price than was
+ * shown. Each process checks at start, periodically and before a checkout; concurrent checks share one request.
  */
 export class PriceCheck {
   readonly #parts: PriceCheckParts
@@ -56,14 +54,14 @@ export class PriceCheck {
     )
   }
 
-  /** Looks at every plan; the log says what is wrong. @throws BillingError */
+  /** Checks every plan and logs what is wrong. */
   async look(): Promise<void> {
     await Promise.all(soldPlans.map(plan => this.#look(plan)))
   }
 
   /**
-   * Resolves when a checkout would charge what is listed. @throws Unavailable when it would not; BillingError when that
-   * cannot be said
+   * Resolves when a checkout would charge the listed price.
+   * @throws Unavailable when it would not; BillingError when the provider fails
    */
   async agree(plan: SoldPlan): Promise<void> {
     const last = this.#seen.get(plan)
@@ -117,7 +115,7 @@ function wrongWith(plan: SoldPlan, price: BilledPrice | null): string | null {
   return isActive ? null : `the price ${priceId} is archived, so that nothing can be bought with it`
 }
 
-/** The currency's smallest unit as it is: how many digits it has is the provider's affair. */
+/** In the currency's smallest unit, since the number of decimals varies. */
 function amount(units: number | null, currency: string): string {
   return units === null ? `no fixed amount in ${currency}` : `${units} of the smallest unit of ${currency}`
 }

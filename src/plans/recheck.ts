@@ -7,7 +7,6 @@ import { isCardSubscription } from './provider.ts'
 import type { CardSubscriptionStore } from './store.ts'
 import type { CardSubscriptions } from './subscriptions.ts'
 
-/** What a recheck asks. */
 export interface RecheckParts {
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'>
   readonly store: Pick<CardSubscriptionStore, 'ofMerchant'>
@@ -16,20 +15,17 @@ export interface RecheckParts {
   readonly log: Log
 }
 
-/**
- * Milliseconds that a request waits for the billing provider. What comes later is written all the same, for the next
- * one.
- */
+/** Milliseconds that a request waits for the billing provider. A later result is still stored, for the next request. */
 const PATIENCE = 3_000
-/** Milliseconds between two questions about one account, whatever came of the first. */
+/** Milliseconds between two requests about one account. */
 const PAUSE = 60_000
-/** Accounts that are remembered; of more, the provider is asked about some once more. */
+/** Accounts that are remembered; evicted ones may be asked about again. */
 const ACCOUNTS = 10_000
 
 /**
- * The look that the subscription gate takes before it refuses for an ended period, since the news of the renewal may be
- * minutes late (decision 83). Of many requests at once one asks and the others wait for it; then nobody asks for a
- * minute, in this process. It never rejects: an account that cannot be looked up is judged by what is known.
+ * The lookup that the subscription gate makes before it refuses an ended period, since the notification of a renewal
+ * may be minutes late (decision 83). Concurrent requests share it, and each process asks at most once a minute per
+ * account. Never rejects: without a result the stored state decides.
  */
 export class Recheck {
   readonly #parts: RecheckParts
@@ -40,7 +36,7 @@ export class Recheck {
     this.#parts = parts
   }
 
-  /** The account after one look at its subscription; null when there was none to look at, or no answer in time. */
+  /** The account after a lookup; null without a subscription, or without an answer in time. */
   ask(merchant: Merchant): Promise<Merchant | null> {
     const { id } = merchant
     const now = this.#parts.clock.now()
@@ -68,7 +64,7 @@ export class Recheck {
     }
   }
 
-  /** What the account shows; where that is nothing of the provider's, a card that was put behind it. */
+  /** The account's subscription, else a card subscription assigned to it. */
   async #subscriptionOf({ id, billingSubscriptionId }: Merchant): Promise<string | null> {
     if (billingSubscriptionId !== null && isCardSubscription(billingSubscriptionId)) return billingSubscriptionId
     return (await this.#parts.store.ofMerchant(id)).find(({ status }) => isLive(status))?.subscriptionId ?? null

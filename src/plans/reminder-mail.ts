@@ -5,20 +5,18 @@ import { GRACE, type RenewalStep } from './bitcoin/period.ts'
 import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
 import { payUrl } from './bitcoin/bitcoin.ts'
 
-/** What a mail about the end of a period is written from. */
 export interface ReminderFacts {
   readonly step: RenewalStep
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'currentPeriodEnd'>
   readonly merchant: { readonly name: string; readonly email: string }
-  /** Null for the mail that says that the plan is canceled. */
+  /** Null for the mail that reports the cancellation. */
   readonly invoice: Pick<BitcoinInvoice, 'payToken' | 'amountSats' | 'priceUsd' | 'expiresAt'> | null
-  /** Who is paid. */
   readonly payee: string
   /** Without a slash at the end. */
   readonly publicUrl: string
 }
 
-/** The mail of one step. Its page's address is a secret of the reader's; nothing else of the account opens with it. */
+/** The mail of one step. The address of its pay page is a secret, which opens nothing else of the account. */
 export function reminderMail({ step, subscription, merchant, invoice, payee, publicUrl }: ReminderFacts): Mail {
   const end = subscription.currentPeriodEnd ?? 0
   const plan = planNames[subscription.plan]
@@ -67,7 +65,7 @@ function wordsOf(step: RenewalStep, plan: string, end: number): { readonly subje
   }
 }
 
-/** Minutes are enough, and a time zone must be named. */
+/** With the time zone, to the minute. */
 function moment(time: number): string {
   return `${new Date(time).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 }

@@ -11,7 +11,6 @@ import type { BitcoinInvoice, BitcoinSubscription } from './bitcoin/schema.ts'
 import type { BitcoinStore, EndingSubscription } from './bitcoin/store.ts'
 import { reminderMail } from './reminder-mail.ts'
 
-/** What renewals are asked for with. */
 export interface RemindersParts {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
@@ -21,32 +20,30 @@ export interface RemindersParts {
   readonly clock: Clock
   readonly log: Log
   publicUrl(): string
-  /** Milliseconds for which an invoice of the platform is payable where no longer time can be had. */
+  /** Milliseconds for which the platform's invoices are payable, for providers without a longer expiry. */
   expiry(): number
-  /** Who is paid, for people. */
   payee(): string
 }
 
-/** Milliseconds between two looks. */
+/** Milliseconds between two runs. */
 const EVERY = 10 * 60_000
-/** The same for the purge. */
 const PURGE_EVERY = 3_600_000
-/** Milliseconds after its end for which an unpaid invoice is kept: by then no provider has news of it any more. */
+/** Milliseconds for which an expired unpaid invoice is kept: no provider reports a payment later. */
 const KEPT = 30 * 86_400_000
-/** Subscriptions that are read at once, and invoices that are deleted at once. */
+/** Subscriptions read, and invoices deleted, per statement. */
 const BATCH = 100
-/** An invoice that is payable for less than this, in milliseconds, is not mailed again: mail is read late. */
+/** Minimum remaining life, in milliseconds, of an invoice that is mailed again: mail is read late. */
 const LEAST = 12 * 3_600_000
 
-/** Somebody has paid or another process has sent the mail meanwhile, so that none is due any more. */
+/** Paid, or mailed by another process, meanwhile. */
 class NotDue extends Error {
   override name = 'NotDue'
 }
 
 /**
- * Renewal of plans paid in bitcoin: an invoice by mail a week before the month ends, reminders three days and one day
- * before it; then `past_due` with another invoice, and `canceled` when that stays unpaid too. Each mail is sent exactly
- * once: it is queued in the transaction that notes it.
+ * Renewals of plans paid in bitcoin: an invoice by mail a week before the month ends, reminders three days and one day
+ * before; then `past_due` with another invoice, and `canceled` when that expires too. Each mail is queued exactly once,
+ * in the transaction that records it.
  */
 export class PlanReminders {
   readonly #parts: RemindersParts
@@ -68,7 +65,7 @@ export class PlanReminders {
     ]
   }
 
-  /** Deletes what anybody may have begun to buy and nobody paid. */
+  /** Deletes abandoned purchases. */
   async purge(): Promise<void> {
     const { store, clock } = this.#parts
     while ((await store.purge(clock.now() - KEPT, BATCH)) === BATCH) {
@@ -77,8 +74,8 @@ export class PlanReminders {
   }
 
   /**
-   * Does all that is due now. One that fails does not hold up the others. @throws AggregateError when some did; they
-   * are tried again
+   * Sends all mails that are due. A failure does not stop the others.
+   * @throws AggregateError of the failures, which are retried
    */
   async run(signal?: AbortSignal): Promise<void> {
     const failures: unknown[] = []
@@ -107,17 +104,17 @@ export class PlanReminders {
     const { subscription, merchant } = ending
     const now = this.#parts.clock.now()
     const { currentPeriodEnd: end } = subscription
-    // Only subscriptions with an end are read.
+    // The query returns only subscriptions with an end.
     if (end === null) return
     if (subscription.state === 'active' && end <= now) await this.#end(subscription, merchant.id, 'past_due')
     if (subscription.state !== 'canceled' && end + GRACE <= now)
       await this.#end({ ...subscription, state: 'past_due' }, merchant.id, 'canceled')
     const step = dueStep(end, subscription.reminded, now)
-    // Nobody can use the plan of a deactivated account; once it is reactivated the mail that is due then is sent.
+    // A deactivated account cannot use its plan; its due mail is sent after reactivation.
     if (step !== null && merchant.isActive) await this.#remind(ending, step, end, now)
   }
 
-  /** Ends the plan, unless it was paid for a moment ago. */
+  /** Ends the plan, unless it was paid meanwhile. */
   async #end(subscription: BitcoinSubscription, merchantId: number, to: 'past_due' | 'canceled'): Promise<void> {
     const { store, database, merchants } = this.#parts
     await database.transaction(async sql => {
@@ -145,7 +142,7 @@ export class PlanReminders {
     }
   }
 
-  /** A new invoice, written in one transaction with the mail that names it. */
+  /** Writes a new invoice in one transaction with its mail. */
   async #invoice(ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
     const { subscription } = ending
     const make = async (milliseconds: number): Promise<void> => {
@@ -162,7 +159,7 @@ export class PlanReminders {
       await make(expiry)
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
-      // Not every provider takes a time of days.
+      // Some providers reject an expiry of days.
       await make(this.#parts.expiry())
     }
   }

@@ -1,19 +1,16 @@
 import { Type, type Static } from 'typebox'
 import { WEB_ADDRESS } from '../engine/openapi/schemas.ts'
 
-/** A plain address: nothing that a mail header could be broken with, and nothing that billing providers refuse. */
+/** A plain address: safe in a mail header, and accepted by billing providers. */
 const EMAIL = "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9-]+(\\.[A-Za-z0-9-]+)*$"
-// One visible character at least, no control characters; each part takes what the one before cannot.
+// At least one visible character, no control characters; written without backtracking.
 const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
-/** Longest address that SMTP can carry (RFC 5321, 4.5.3.1.3), and longest name. In characters. */
+/** Characters: the longest address of SMTP (RFC 5321, 4.5.3.1.3), and the longest name. */
 const MAX_EMAIL = 254
 const MAX_NAME = 200
 const MAX_URL = 2048
 
-/**
- * Members of every body that buys a plan, by card or in bitcoin (decisions 166 and 167). What `plan` may be
- * `parseSoldPlan` says.
- */
+/** Members of every body that buys a plan (decisions 166 and 167). `parseSoldPlan` validates `plan`. */
 export const buyer = Object.freeze({
   plan: Type.String({
     maxLength: 100,
@@ -74,7 +71,6 @@ export const PlanCheckoutInput = Type.Object(
 )
 export type PlanCheckoutInput = Static<typeof PlanCheckoutInput>
 
-/** Its response. */
 export const CheckoutView = Type.Object(
   {
     sessionId: Type.String(),
@@ -86,7 +82,6 @@ export const CheckoutView = Type.Object(
 /** Body of `POST /api/billing/customer-portal` (contract, Billing and checkout; decision 169). */
 export const PortalInput = Type.Object({ returnUrl: address('Where the portal leads back to.') })
 
-/** Its response. */
 export const PortalView = Type.Object(
   {
     portalUrl: Type.String({

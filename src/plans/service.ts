@@ -30,22 +30,20 @@ const BILLING_UNAVAILABLE = defineError('BG_BILLING_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`.'
 })
 
-/** What billing by card is made of. */
 export interface BillingParts {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
-  /** Null exactly where the provider is. */
+  /** Null like the provider. */
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'> | null
-  /** Null exactly where the provider is. */
+  /** Null like the provider. */
   readonly prices: Pick<PriceCheck, 'look' | 'agree'> | null
   readonly database: Pick<Database, 'sql'>
   readonly jobs: Pick<Jobs, 'enqueue'>
   readonly log: Log
-  /** Addresses that buyers are sent to must be https there. */
+  /** Requires https for the addresses that buyers are redirected to. */
   readonly production: boolean
-  /** Without a slash at the end. */
   publicUrl(): string
-  /** Asked each time, since a reload changes them. */
+  /** Changes with a reload. */
   settings(): Pick<GatewayConfig, 'plans' | 'billing'>
 }
 
@@ -55,17 +53,16 @@ interface Reread extends JsonObject {
 }
 
 const QUEUE = 'billing'
-/** The pauses between them add up to more than an hour. */
+/** With pauses of more than an hour in total. */
 const RETRIES = 10
 const CONCURRENCY = 2
 const PRICES = 'billing-prices'
-/** Milliseconds between looks of the job at the prices. */
+/** Milliseconds between periodic price checks. */
 const PRICES_EVERY = 3_600_000
 
 /**
- * Plans that are paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). What becomes of a
- * checkout the provider reports: the report is written down as a job and answered, and the job reads the subscription
- * anew.
+ * Plans paid by card (contract, Billing and checkout; decisions 163, 165, 166 and 169). A notification is acknowledged
+ * and stored as a job, which reads the subscription from the provider.
  */
 export class Billing {
   readonly #parts: BillingParts
@@ -103,10 +100,7 @@ export class Billing {
     ]
   }
 
-  /**
-   * A first look at the prices of the provider: what is wrong is in the log and the metrics before anybody buys. It
-   * never rejects.
-   */
+  /** First price check: faults are in the log and the metrics before the first sale. Never rejects. */
   async start(): Promise<void> {
     try {
       await this.#parts.prices?.look()
@@ -118,18 +112,17 @@ export class Billing {
     }
   }
 
-  /** The publicly listed plans. */
   pricing(): { readonly plans: readonly ListedPlan[] } {
     const { plans, billing } = this.#parts.settings()
     return { plans: listedPlans(plans, billing.trialDays) }
   }
 
   /**
-   * Opens a checkout. `merchant` is whose key came with the request: the subscription becomes that account's, with a
-   * trial if it has never had a subscription by card. Anybody else's waits for approval (decision 171).
-   * @throws ShortError 400 for a plan that is not sold here and for an account that has one already; ValidationError
-   *   for an address; ConfigurationMissing 500, LongError 502, Unavailable 503, also where the provider would charge
-   *   another price than is listed
+   * Opens a checkout. `merchant` is the account of the request's key: it gets the subscription, with a trial if it
+   * never had one by card. Other subscriptions wait for approval (decision 171).
+   * @throws ShortError 400 for a plan that is not sold, or an account that has one; ValidationError for an address;
+   *   ConfigurationMissing 500, LongError 502; Unavailable 503, also where the provider charges another price than
+   *   listed
    */
   async createCheckout(
     input: PlanCheckoutInput,
@@ -158,7 +151,7 @@ export class Billing {
   }
 
   /**
-   * The address of the page where the merchant manages its card and subscription.
+   * Address of the page where the merchant manages card and subscription.
    * @throws ShortError 400 for an account that pays by no card; ValidationError for the address; ConfigurationMissing
    *   500, LongError 502, Unavailable 503
    */
@@ -174,10 +167,9 @@ export class Billing {
   }
 
   /**
-   * Takes a notification of the provider in; resolves once what follows from it is written. One of no interest, or that
-   * came before, is taken in all the same.
-   * @throws LongError 401 for a signature that is not good, ShortError 400 for what cannot be read,
-   *   ConfigurationMissing 500, Unavailable 503 when it cannot be written, so that it is sent again
+   * Receives a notification; resolves once its job is written. Irrelevant and repeated ones are accepted too.
+   * @throws LongError 401 for an invalid signature, ShortError 400 for an unreadable one, ConfigurationMissing 500,
+   *   Unavailable 503 when it cannot be stored, so that the provider retries
    */
   async receive(signature: string | null, body: Uint8Array): Promise<void> {
     const provider = this.#provider()
@@ -193,11 +185,14 @@ export class Billing {
     return this.#parts.provider
   }
 
-  /** An address that a buyer is sent to, as it was given; null for none. @throws ValidationError */
+  /**
+   * An address to redirect the buyer to, unchanged; null for none.
+   * @throws ValidationError
+   */
   #address(field: string, text: string | undefined): string | null {
     if (text === undefined) return null
     const scheme = this.#parts.production ? 'https' : 'https?'
-    // A browser reads blanks and backslashes differently from us.
+    // Browsers parse blanks and backslashes differently.
     if (!new RegExp(`^${scheme}://[^\\s\\\\\\p{Cc}]+$`, 'iu').test(text) || !URL.canParse(text)) {
       throw invalidField(
         field,
@@ -232,7 +227,7 @@ export class Billing {
   }
 }
 
-/** Two subscriptions of one account would both be charged. */
+/** Both subscriptions of one account would be charged. */
 function refuseSecond({ tier, billingSubscriptionId, subscriptionStatus }: Merchant): void {
   if (tier === 'l402')
     throw new ShortError(

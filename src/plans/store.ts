@@ -3,54 +3,51 @@ import type { Database, Sql, TransactionSql } from '../platform/database/databas
 import { dateOrNull, integer, optional, records, text, moment, type Records } from '../platform/database/rows.ts'
 import type { BilledSubscription } from './provider.ts'
 
-/** A subscription by card as it was last written down. Times in milliseconds since the epoch. */
 export interface CardSubscription {
   readonly subscriptionId: string
   readonly customerId: string | null
-  /** Null for a price that is no plan of ours. */
+  /** Null for a price that is not one of our plans. */
   readonly plan: PlanTier | null
-  /** As the provider spells it. */
+  /** The provider's spelling. */
   readonly status: string
   readonly currentPeriodEnd: number | null
   readonly startedAt: number
 }
 
-/** What is known of a subscription when a look at it is to be written. */
+/** State before a lookup is written. */
 export interface BeforeLook {
-  /** Null: it has never been written. */
+  /** Null: never written. */
   readonly plan: PlanTier | null
   /** The account that it was written for. */
   readonly merchantId: number | null
 }
 
-/** What stands of a subscription among those that wait for approval, or did. */
+/** The approval of a subscription. */
 export interface Pended {
-  /** The account that came of it; null unless approved. */
+  /** Null unless approved. */
   readonly merchantId: number | null
 }
 
 /**
- * Where subscriptions by card are kept. The order of looks is kept by tickets: each look at the provider takes one
- * before it asks, and writes only while no other has taken a later one. So what is written was always read after
- * everything that was written before it, whatever time answers take and whichever process asks.
+ * Stores card subscriptions. Each lookup at the provider takes a ticket first, and writes only if no later ticket was
+ * taken. So every write is newer than the one before it, regardless of latency and process.
  */
 export interface CardSubscriptionStore {
-  /** A ticket for a look that begins now; from here on no earlier look can write. One statement. */
+  /** A ticket for a lookup; invalidates earlier ones. One statement. */
   ticket(subscriptionId: string): Promise<bigint>
-  /** Locks the subscription for the transaction; null when a later look has begun, whose word it is now. */
+  /** Locks the subscription for the transaction; null when a later lookup has begun. */
   lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null>
-  /** Writes what a look saw, of a subscription that the transaction has locked. */
+  /** Writes the result of a lookup; the transaction holds the lock. */
   write(tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void>
-  /** The account whose subscription it is now; null for none. */
+  /** The account that shows this subscription. */
   merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null>
   /** Null when it never waited for approval. */
   pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null>
   /**
-   * Locks an account for the transaction, so that its subscriptions are weighed one after another. False when there is
-   * none.
+   * Locks an account for the transaction, so that its subscriptions are judged one by one. False for an unknown one.
    */
   lockMerchant(tx: TransactionSql, merchantId: number): Promise<boolean>
-  /** Every subscription by card that was written for an account, newest first. */
+  /** Every card subscription of an account, newest first. */
   ofMerchant(merchantId: number, sql?: Sql): Promise<CardSubscription[]>
 }
 

@@ -8,7 +8,6 @@ import { currentSubscription, isLive } from './current.ts'
 import type { BilledSubscription, BillingProvider } from './provider.ts'
 import type { BeforeLook, CardSubscription, CardSubscriptionStore } from './store.ts'
 
-/** What subscriptions by card are taken in with. */
 export interface CardSubscriptionsParts {
   readonly provider: Pick<BillingProvider, 'subscription'>
   readonly database: Pick<Database, 'transaction'>
@@ -19,19 +18,18 @@ export interface CardSubscriptionsParts {
   readonly log: Log
 }
 
-/** Looks in one call, where others begin later ones all the time. */
+/** Attempts in one call, while later lookups overtake them. */
 const LOOKS = 5
 
-/** Each of them was overtaken by a later look. Whoever asked comes again. */
+/** Each attempt was overtaken by a later lookup. The caller retries. */
 export class LooksOvertaken extends Error {
   override name = 'LooksOvertaken'
 }
 
 /**
- * Brings accounts up to date with the billing provider (decisions 77 and 171). What has happened is never believed from
- * a notification: each time the subscription is read anew and written whole, so that notifications may come twice, late
- * and in any order. Two looks at once are kept in order by tickets (see `CardSubscriptionStore`): the one that began
- * last writes, and one that was overtaken looks again.
+ * Updates accounts from the billing provider (decisions 77 and 171). A notification only triggers a lookup, whose
+ * result is written whole: notifications may be repeated, late and reordered. Tickets order concurrent lookups (see
+ * `CardSubscriptionStore`): the latest writes, others repeat theirs.
  */
 export class CardSubscriptions {
   readonly #parts: CardSubscriptionsParts
@@ -41,8 +39,8 @@ export class CardSubscriptions {
   }
 
   /**
-   * Reads a subscription and writes what it is. Nothing is changed for one that the provider does not know, nor for one
-   * that is no plan of ours and nobody's.
+   * Looks up a subscription and writes its state. Ignores one that the provider does not know, and one that is neither
+   * of our plans nor of an account.
    * @throws BillingError, LooksOvertaken; errors of the database
    */
   async refresh(subscriptionId: string): Promise<void> {
@@ -59,7 +57,7 @@ export class CardSubscriptions {
     throw new LooksOvertaken(`${LOOKS} looks at the subscription ${subscriptionId} were overtaken by later ones`)
   }
 
-  /** False when the look was overtaken. */
+  /** False when a later lookup overtook it. */
   async #write(tx: TransactionSql, ticket: bigint, seen: BilledSubscription): Promise<boolean> {
     const { store } = this.#parts
     const before = await store.lock(tx, seen.subscriptionId, ticket)
@@ -70,12 +68,12 @@ export class CardSubscriptions {
     return true
   }
 
-  /** Whose subscription it is: as it was, as its checkout said, or whose account shows it. */
+  /** The account: as stored, from the checkout's metadata, or the one that shows it. */
   async #merchantOf(tx: TransactionSql, seen: BilledSubscription, before: BeforeLook): Promise<number | null> {
     const { merchants, store, log } = this.#parts
     if (before.merchantId !== null) return before.merchantId
     if (seen.merchantId !== null && seen.plan === null) {
-      // The same provider account may sell other things, whose metadata mean other things by the same name.
+      // Other products of the provider account may use the same metadata names.
       log.warn(
         { subscriptionId: seen.subscriptionId, merchantId: seen.merchantId },
         'a subscription names an account, and its price is no plan of ours; the account does not get it'
@@ -91,8 +89,8 @@ export class CardSubscriptions {
   }
 
   /**
-   * Nobody's yet: it waits for the administrator (decision 171). Answers the account of one that was approved, also of
-   * one that is being approved at this moment, for which the insert waits.
+   * Without an account it waits for the administrator (decision 171). Returns the account of an approved one, also of
+   * an approval in progress, for which the insert waits.
    */
   async #pend(tx: TransactionSql, seen: BilledSubscription): Promise<number | null> {
     const { pending, store, clock, log } = this.#parts
@@ -102,7 +100,7 @@ export class CardSubscriptions {
       log.info({ subscriptionId }, 'a subscription of the billing provider is to no plan of ours')
       return pended?.merchantId ?? null
     }
-    // Over before anybody heard of it: there is nothing to approve.
+    // Ended before it was first reported: nothing to approve.
     if (pended === null && !isLive(seen.status)) return null
     if (email === null) {
       log.error(
@@ -126,7 +124,7 @@ export class CardSubscriptions {
     const merchant = await merchants.byId(merchantId)
     const subscriptions = await store.ofMerchant(merchantId, tx)
     const live = subscriptions.filter(({ status }) => isLive(status)).map(({ subscriptionId }) => subscriptionId)
-    // Two checkouts can be opened before either is completed. Which of them is not wanted only people know.
+    // Two checkouts can be open concurrently; only people know which one is unwanted.
     if (live.length > 1)
       log.error(
         { merchantId, subscriptions: live },
@@ -138,9 +136,8 @@ export class CardSubscriptions {
     const isNew =
       merchant.billingSubscriptionId !== current.subscriptionId ||
       (current.subscriptionId === seen.subscriptionId && before.plan !== seen.plan)
-    // An administrator's choice of plan and flags stands until billing has something new to say (decision 77). The end
-    // of a subscription changes no plan: the gate refuses for the status (decision 82), and on the free plan it would
-    // not.
+    // An administrator's plan and flags stay until billing reports a change (decision 77). The end of a subscription
+    // keeps the plan: the gate refuses by status (decision 82), which it would not on the free plan.
     if (current.plan === null)
       log.warn(
         { merchantId, subscriptionId: current.subscriptionId },

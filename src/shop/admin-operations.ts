@@ -4,13 +4,10 @@ import { AdminOrderRow, adminOrderRow, OrderView, orderView } from './orders/vie
 import { OrderNotMade } from './public-schema.ts'
 import type { Orders } from './orders/orders.ts'
 
-// Whatever is no id of ours is 404 like one that is not there (decision 10).
+// Other forms are 404 like an unknown id (decision 10).
 const OrderId = Type.Object({ orderId: Type.String() })
 
-/**
- * What the administrator does with orders: sees those that need somebody, and has one made that its store did not take
- * at the claim (decision 146).
- */
+/** Orders for the administrator: lists those in trouble and retries failed ones (decision 146). */
 export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubled'>): AnyOperation[] {
   return [
     defineOperation({

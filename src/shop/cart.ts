@@ -3,17 +3,16 @@ import { LongError } from '../engine/operations/errors.ts'
 import type { Calculation, Catalog } from './platform.ts'
 import type { Integration, OrderItem, ShippingRules } from './schema.ts'
 
-/** What a checkout asks for. */
 export interface CartLine {
   readonly variantId: number
   readonly quantity: number
 }
 
-/** Most lines, most of each, and most of all together (contract, Limits: Storefront cart). */
+/** Maximum lines, quantity per line, and total quantity (contract, Limits: Storefront cart). */
 export const CART_LIMITS = Object.freeze({ lines: 10, quantity: 10, total: 10 })
 
 /**
- * Checks what no schema of one field can: the quantity of all lines together.
+ * Checks the total quantity, which no schema of a field can.
  * @throws LongError 400
  */
 export function checkTotalQuantity(lines: readonly CartLine[]): void {
@@ -22,7 +21,7 @@ export function checkTotalQuantity(lines: readonly CartLine[]): void {
     throw invalidCart(`The cart holds ${total} pieces; at most ${CART_LIMITS.total} can be bought at once.`)
 }
 
-/** The same variant on several lines as one, for questions about stock. */
+/** Merges lines of the same variant, for stock queries. */
 export function joined(lines: readonly CartLine[]): CartLine[] {
   const quantities = new Map<number, number>()
   for (const { variantId, quantity } of lines) quantities.set(variantId, (quantities.get(variantId) ?? 0) + quantity)
@@ -30,8 +29,8 @@ export function joined(lines: readonly CartLine[]): CartLine[] {
 }
 
 /**
- * The lines with titles and prices of the catalog. @throws LongError 400 for a variant that is not there or cannot be
- * bought
+ * Adds titles and prices of the catalog.
+ * @throws LongError 400 for a variant that is unknown or unavailable
  */
 export function priced(lines: readonly CartLine[], catalog: Catalog): OrderItem[] {
   return lines.map(({ variantId, quantity }) => {
@@ -53,8 +52,8 @@ export function priced(lines: readonly CartLine[], catalog: Catalog): OrderItem[
 }
 
 /**
- * The lines at what the platform asks for them now, which the catalog may not know yet; the very same lines where it
- * does.
+ * Applies the platform's current prices, which may be newer than the catalog; returns the same lines if nothing
+ * changed.
  * @throws TypeError for a variant that the platform left out
  */
 export function atPricesOf(items: readonly OrderItem[], { lines }: Calculation): OrderItem[] {
@@ -70,17 +69,17 @@ export function subtotalOf(items: readonly OrderItem[]): number {
   return items.reduce((sum, item) => sum + item.priceCents * item.quantity, 0)
 }
 
-/** Cents of shipping: the flat rate, abroad too, or nothing from the free threshold on (decision 141). */
+/** Cents: the flat rate, also abroad, or 0 from the free threshold on (decision 141). */
 export function shippingFor(rules: ShippingRules, subtotalCents: number): number {
   return rules.freeEnabled && subtotalCents >= (rules.freeThresholdCents ?? 0) ? 0 : rules.domesticCents
 }
 
-/** Whether a store sends goods to a country: everywhere, or where it ships at home only, to its own (decision 140). */
+/** Whether a store ships to a country: everywhere, or only within its own (decision 140). */
 export function shipsTo(integration: Integration, country: string): boolean {
   return !integration.shipping.domesticOnly || integration.shopCountry === country
 }
 
-/** 400 for a buyer abroad (contract, Errors: international address on a domestic-only store). */
+/** 400 for an international address on a domestic-only store (contract, Errors). */
 export function notShippedTo(integration: Integration, country: string): LongError {
   const home = integration.shopCountry === null ? 'its own country' : integration.shopCountry
   return new LongError(
@@ -90,7 +89,7 @@ export function notShippedTo(integration: Integration, country: string): LongErr
   )
 }
 
-/** 400 for what cannot be bought now. */
+/** 400 for an unavailable variant. */
 export function soldOut(variantId: number): LongError {
   return invalidCart(`Variant ${variantId} is not available, or not in this quantity.`)
 }

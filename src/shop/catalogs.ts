@@ -6,18 +6,17 @@ import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform 
 import type { Integration } from './schema.ts'
 import { STORE_UNAVAILABLE } from './store-errors.ts'
 
-/** What catalogs are read with. */
 export interface CatalogsParts {
   readonly platform: Pick<StorePlatform, 'catalog'>
   readonly clock: Clock
   readonly log: Log
-  /** Opens the seals of a store's credentials. */
+  /** Unseals a store's credentials. */
   access(integration: Integration): StoreAccess
-  /** Milliseconds that a catalog is served before the platform is asked again. */
+  /** Milliseconds for which a catalog is cached. */
   ttl(): number
 }
 
-/** A catalog with when it was asked for, in milliseconds, and the generation of that request. */
+/** A catalog, the time of its request in milliseconds, and that request's generation. */
 interface Read {
   readonly catalog: Catalog
   readonly at: number
@@ -25,27 +24,25 @@ interface Read {
 }
 
 interface Entry {
-  /** The newest: one that was asked for before must not take its place. */
+  /** The newest; an older response must not replace it. */
   last: Read | null
-  /** Milliseconds until which the catalog is served without asking, or, after a failure, nobody is asked. */
+  /** Milliseconds until which the platform is not asked: the catalog is fresh, or the last request failed. */
   freshUntil: number
-  /** As the integration was when the platform was asked: what changed since may be another shop. */
+  /** The integration's version at the request: a later change may be another shop. */
   updatedAt: number
-  /** Raised by `invalidate`, so that an answer that was on its way by then is not taken for a fresh one. */
+  /** Raised by `invalidate`, so that a response in flight does not count as fresh. */
   generation: number
   asking: { readonly generation: number; readonly answer: Promise<Read> } | null
 }
 
-/** Stores whose catalogs are kept in memory; beyond it the one that was asked for longest ago goes. */
+/** Catalogs kept in memory; the least recently requested is evicted. */
 const MOST_STORES = 500
-/**
- * Milliseconds after which nothing is sold at the prices of a catalog, however long the platform gives no newer one.
- */
+/** Maximum age in milliseconds of prices that are sold, however long the platform is unreachable. */
 const SOLD_FROM = 3_600_000
 
 /**
- * Catalogs of the stores, kept for a while (contract, Storefront: cached; decision 144). Of any number of requests one
- * asks the platform; while it is away, the last catalog is served, and it is not asked again before it said it may be.
+ * Cached catalogs (contract, Storefront: cached; decision 144). Concurrent requests share one call. While the platform
+ * fails, the last catalog is served, and the platform is not asked before its retry time.
  */
 export class Catalogs {
   readonly #parts: CatalogsParts
@@ -55,23 +52,22 @@ export class Catalogs {
     this.#parts = parts
   }
 
-  /** Milliseconds that a catalog is served. */
   get ttl(): number {
     return this.#parts.ttl()
   }
 
   /**
-   * The catalog of a store, to be looked at. @throws Unavailable 503 when the platform is away and none was ever read
+   * The catalog to display.
+   * @throws Unavailable 503 when the platform fails and no catalog is cached
    */
   async get(integration: Integration): Promise<Catalog> {
     return (await this.#newest(integration, this.#entryOf(integration))).catalog
   }
 
   /**
-   * The catalog of a store, to be sold from. Whoever keeps the platform from giving a catalog, by using up what it
-   * answers in a minute, must not get yesterday's prices by it, nor those from before the merchant had the catalog read
-   * anew.
-   * @throws Unavailable 503 as `get`, and where the last one is too old
+   * The catalog to sell from. Exhausting the platform's rate limit must not yield yesterday's prices, nor those from
+   * before an invalidation.
+   * @throws Unavailable 503 as `get`, and when the cached one is too old
    */
   async forSale(integration: Integration): Promise<Catalog> {
     const entry = this.#entryOf(integration)
@@ -83,7 +79,7 @@ export class Catalogs {
     return read.catalog
   }
 
-  /** Has the next request ask the platform; what was read before is served only while the platform is away. */
+  /** Makes the next request ask the platform; the cached catalog is served only if that fails. */
   invalidate(storefrontId: number): void {
     const entry = this.#entries.get(storefrontId)
     if (entry !== undefined) expire(entry)
@@ -106,7 +102,7 @@ export class Catalogs {
       return entry
     }
     if (known.updatedAt !== integration.updatedAt) {
-      // Other gateways that share the database learn of a change by it.
+      // Other processes of the same database see a change by it.
       known.updatedAt = integration.updatedAt
       expire(known)
     }
@@ -115,7 +111,7 @@ export class Catalogs {
 
   async #ask(integration: Integration, entry: Entry, generation: number): Promise<Read> {
     const { platform, clock, log } = this.#parts
-    // The caller must have noted that somebody asks before that can be over.
+    // The caller must store this promise before it can settle.
     await Promise.resolve()
     const at = clock.now()
     try {

@@ -44,17 +44,15 @@ import {
 } from './store-errors.ts'
 import { UNAUTHORIZED, REQUEST_MALFORMED } from '../engine/operations/error-kinds.ts'
 
-/** Body of a checkout. */
 export interface StoreCheckoutInput {
   readonly items: readonly CartLine[]
-  /** Null where none was given. */
   readonly email: string | null
 }
 
-/** What a checkout comes to: an order to be paid, or one that is. */
+/** An unpaid order with its challenge, or a paid order. */
 export type CheckedOut =
   | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
-  /** `challengeId` for the receipt of a modern credential; null for the others. */
+  /** `challengeId`: for the receipt of a Payment credential; else null. */
   | {
       readonly kind: 'paid'
       readonly order: Order
@@ -63,12 +61,11 @@ export type CheckedOut =
     }
 
 /**
- * Whether a store sells now: `closed` where it or its merchant is inactive, `lapsed` where the merchant's subscription
- * does not cover it (decisions 36 and 93).
+ * `closed`: the store or its merchant is inactive; `lapsed`: the merchant's subscription does not cover it (decisions
+ * 36 and 93).
  */
 export type StoreStanding = 'selling' | 'lapsed' | 'closed'
 
-/** What checkouts are made with. */
 export interface CheckoutParts {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Pick<Minting, 'mint'>
@@ -82,10 +79,10 @@ export interface CheckoutParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Milliseconds that a checkout's invoice can be paid. */
+  /** Milliseconds for which the invoice is payable. */
   invoiceExpiry(): number
   access(integration: Integration): StoreAccess
-  /** A store, active or not. */
+  /** Inactive ones too. */
   store(slug: string): Promise<Integration | null>
   standing(integration: Integration): Promise<StoreStanding>
 }
@@ -101,13 +98,11 @@ interface Priced {
 }
 
 const DAY = 86_400_000
-/** Cents of a dollar, as decimal places. */
 const CENT_PLACES = 2
 
 /**
- * Checkout of a store (contract, Storefront): without a credential an order is made that waits for payment, and its
- * invoice; with one, the order that it paid is found. What is wrong with cart or place is said before either (decision
- * 138).
+ * Checkout (contract, Storefront): without a credential it creates an unpaid order with an invoice; with one it returns
+ * the paid order. Faults of cart and location come first (decision 138).
  */
 export class Checkout {
   readonly #parts: CheckoutParts
@@ -117,10 +112,10 @@ export class Checkout {
   }
 
   /**
-   * @throws LongError 400 for cart, place, or a credential that cannot be read or is of a disabled scheme; 401 for one
-   *   that is not good; 404 for an unknown store, and for a credential without an order; RateLimited 429 when too many
-   *   invoices of the store are open; Unavailable 503, whose `retryable` says whether waiting helps, when price, tax,
-   *   stock or an invoice cannot be had, or the merchant may not sell: nothing was made
+   * @throws LongError 400 for cart, location, or a credential that is malformed or of a disabled scheme; 401 for an
+   *   invalid one; 404 for an unknown store, and for a credential without an order; RateLimited 429 for too many open
+   *   invoices of the store; Unavailable 503 (`retryable`: whether waiting helps) without price, tax, stock or an
+   *   invoice, or when the merchant may not sell. Nothing was created.
    */
   async run(ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
@@ -128,7 +123,7 @@ export class Checkout {
     if (integration === null) throw storeNotFound()
     const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
     switch (credential.kind) {
-      // Who has paid has said where already: the contract's retry row names no such header.
+      // A retry needs no location: the contract's retry row names no such header.
       case 'none':
         return await this.#sell(ctx, integration, input, readLocation(ctx.headers))
       case 'paid':
@@ -138,7 +133,7 @@ export class Checkout {
     }
   }
 
-  /** The order that was paid. Also of a store that sells nothing any more: who has paid is served. */
+  /** The paid order; also of a store that stopped selling. */
   async #find(integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
     const { orders, paid, clock } = this.#parts
     const known = await orders.byPaymentHash(challenge.paymentHash)
@@ -159,12 +154,11 @@ export class Checkout {
     if (standing === 'lapsed') throw notSelling(ctx.correlationId)
     if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
     const sum = await this.#price(integration, input.items, location, ctx.correlationId)
-    // Requests that may share an invoice have the same cart, place and address, so that nobody pays for another's
-    // order.
+    // Requests share an invoice only with the same cart, location and address, so that no one pays for another's order.
     const wish = JSON.stringify([input, location])
     const first = await this.#order(ctx, integration, input, location, sum, wish)
     if (first !== null) return first
-    // What was to be handed out again has been paid meanwhile, which its challenge does not show: one of its own.
+    // The order to reuse was paid meanwhile, which its challenge does not show yet: create another.
     const other = await this.#order(
       ctx,
       integration,
@@ -177,7 +171,7 @@ export class Checkout {
     return other
   }
 
-  /** Works out what the cart costs at the buyer's place, to the cent and at the price of now. */
+  /** Prices the cart at the buyer's location: current prices, exact to the cent. */
   async #price(
     integration: Integration,
     lines: readonly CartLine[],
@@ -216,18 +210,18 @@ export class Checkout {
     let items = atPricesOf(listed, calculation)
     const shippingCents = shippingFor(integration.shipping, subtotalOf(items))
     if (shippingCents !== expected) {
-      // What is asked for shipping hangs on the subtotal, and so does the tax on it.
+      // Shipping depends on the subtotal, and the tax on shipping.
       calculation = await calculate(shippingCents)
       items = atPricesOf(listed, calculation)
       if (shippingFor(integration.shipping, subtotalOf(items)) !== shippingCents)
         throw noTax(new TypeError('the prices of a store change from one question to the next'))
     }
     const subtotalCents = subtotalOf(items)
-    // The next ones are shown what is asked for.
+    // Later requests should see the current prices.
     if (subtotalCents !== subtotalOf(listed)) catalogs.invalidate(integration.id)
     const { taxCents, tax } = calculation
     const totalCents = subtotalCents + shippingCents + taxCents
-    // Nothing is sold for a sum that nobody can vouch for.
+    // No sale at an amount that cannot be exact.
     if (!Number.isSafeInteger(taxCents) || taxCents < 0 || !Number.isSafeInteger(totalCents))
       throw noTax(new TypeError(`a store's platform says that the tax is ${taxCents} cents`))
     const { price } = await prices.quote('USD').catch((error: unknown) => {
@@ -246,7 +240,7 @@ export class Checkout {
     }
   }
 
-  /** Asks the platform; what it fails with is logged for the operator and becomes `failure`. */
+  /** Calls the platform; logs its errors for the operator and throws `failure`. */
   async #ask<T>(
     integration: Integration,
     ask: (access: StoreAccess) => Promise<T>,
@@ -265,7 +259,7 @@ export class Checkout {
   }
 
   /**
-   * Writes an order with its challenge, or finds the one of the same wish that its client holds; null when that one is
+   * Writes an order with its challenge, or returns the client's open order of the same request; null when that one was
    * paid.
    */
   async #order(
@@ -278,7 +272,7 @@ export class Checkout {
   ): Promise<CheckedOut | null> {
     const { challengeStore, database, minting, orders, clock, random } = this.#parts
     const now = clock.now()
-    // Whole seconds, as the token's caveat has them (decisions 136 and 150).
+    // Whole seconds, as the token's caveat (decisions 136 and 150).
     const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
     let made: Order | null = null
     const { challenge, again } = await minting
@@ -343,7 +337,7 @@ export class Checkout {
       tokenPath: path,
       wildcard: true,
       method: 'POST',
-      // Only ever compared, and kept as a digest; it has an email in it.
+      // Only compared, so a digest is enough; it contains an email address.
       query: hash('sha256', wish, 'base64url'),
       tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
       invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
@@ -355,7 +349,8 @@ export class Checkout {
 }
 
 /**
- * Buyers see no account facts: whatever keeps a merchant from selling is "not now" (as decision 93 has it for proxies).
+ * Buyers see no facts about the account: what keeps a merchant from selling reads "not now" (as decision 93 for
+ * proxies).
  */
 function sellingFault(error: unknown, correlationId: string): unknown {
   if (error instanceof ProviderKeyRequired || error instanceof ConfigurationMissing)
@@ -363,7 +358,7 @@ function sellingFault(error: unknown, correlationId: string): unknown {
   return error instanceof Unavailable ? temporary(error, error.message, correlationId, error) : error
 }
 
-/** What a retry is told of a credential that is not good (contract, Errors: Storefront checkout retry). */
+/** The error of an invalid credential on a retry (contract, Errors: Storefront checkout retry). */
 function refusal(refused: Extract<ShopCredential, { kind: 'refused' }>): LongError {
   switch (refused.reason) {
     case 'form':

@@ -11,14 +11,13 @@ import { paymentHashOf } from '../lightning/codecs/preimage.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Integration } from './schema.ts'
 
-/** What the payment credential of a request says about a store's orders. */
 export type ShopCredential =
   | { readonly kind: 'none' }
-  /** The invoice of this challenge was paid. `challengeId` for the receipt of a modern credential. */
+  /** The challenge's invoice was paid. `challengeId`: for the receipt of a Payment credential. */
   | { readonly kind: 'paid'; readonly challenge: Challenge; readonly challengeId: string | null }
   /**
-   * `form`: it cannot be read; `disabled`: of a scheme that is off; `failed`: not genuine, or not for this store;
-   * `unknown`: right in itself, and no payment that is known here.
+   * `form`: malformed; `disabled`: scheme is disabled; `failed`: forged, or for another store; `unknown`: valid, but of
+   * no known payment.
    */
   | (Refused & { readonly scheme: ClaimScheme })
 
@@ -31,17 +30,16 @@ interface Refused {
 
 type Judged = Exclude<ShopCredential, { kind: 'refused' }> | Refused
 
-/** The place of a store's challenges: what the cap on open invoices counts for (decision 132). */
+/** The place of a store's challenges, for the cap on open invoices (decision 132). */
 export function placeOf(storefrontId: number): string {
   return `store:${storefrontId}`
 }
 
-/** The path that an order's token is good for, and the beginning of the paths below it (decision 114). */
+/** The path of an order's token, and the prefix of the paths it is valid for (decision 114). */
 export function tokenPathOf(slug: string): string {
   return `/api/storefront/${slug}/*`
 }
 
-/** What a store's credentials are judged with. */
 export interface ShopCredentialsOptions {
   readonly claims: Pick<Claims, 'find'>
   readonly clock: Clock
@@ -52,10 +50,10 @@ export interface ShopCredentialsOptions {
 }
 
 /**
- * Reads the payment credentials that authorize a store's checkout retry and claim (contract, Authentication 4; decision
- * 137). Nothing is claimed or leased: the order is what is spent, so all three profiles may be repeated. The preimage
- * proves the payment for as long as the order can be claimed, so a Payment credential is not refused for its invoice's
- * age; a macaroon carries the end of the claim window itself (decision 136).
+ * Reads payment credentials of checkout retries and claims (contract, Authentication 4; decision 137). Nothing is
+ * leased: the order is what is spent, so every profile may be repeated. The preimage proves the payment while the order
+ * can be claimed, so a Payment credential is not refused for its invoice's age; a macaroon carries the end of the claim
+ * window (decision 136).
  */
 export class ShopCredentials {
   readonly #options: ShopCredentialsOptions
@@ -64,7 +62,10 @@ export class ShopCredentials {
     this.#options = options
   }
 
-  /** Judges the request's credential for `action` of a store. @throws Unavailable when the database is away */
+  /**
+   * Judges the request's credential for `action` of a store.
+   * @throws Unavailable without a database
+   */
   async read(
     headers: ReadonlyHeaders,
     store: Pick<Integration, 'id' | 'slug' | 'merchantId'>,
@@ -95,7 +96,7 @@ export class ShopCredentials {
     switch (credential.kind) {
       case 'malformed':
         return refused('form', credential.message)
-      // No macaroon was sent: the preimage alone finds the order (contract, Checkout request rules).
+      // Without a macaroon the preimage finds the order (contract, Checkout request rules).
       case 'classic':
         if (credential.macaroon === '')
           return this.#ofStore(
@@ -128,7 +129,7 @@ export class ShopCredentials {
     const fallen = await verifier.tokens.standing(token)
     if (fallen !== null) return refused('failed', fallen.detail)
     const challenge = await this.#options.claims.find(token.paymentHash)
-    // Every caveat, also where the payment is no longer known: what was bought elsewhere is refused as such.
+    // Checks every caveat, also for an unknown payment: a credential of another place is reported as such.
     const failure = checkGrant(
       token.grant,
       {

@@ -4,15 +4,15 @@ import { trimmed, type ReadonlyHeaders } from '../engine/message/headers.ts'
 import { countryCode } from './pages/countries.ts'
 import type { BuyerLocation } from './schema.ts'
 
-/** The header that says where a checkout's goods go. */
+/** Where a checkout's goods go. */
 export const LOCATION_HEADER = 'X-Buyer-Location'
 
 const FORM = /^[A-Z]{2}-[A-Z0-9]{0,3}-.{0,20}$/
 
 /**
- * Reads X-Buyer-Location: `{country}-{state}-{zip}`, split at the first two dashes, so that a ZIP+4 keeps its own; the
- * state may be empty (decision 139). Tax is computed from it, so there is no default (contract, Checkout 402 response).
- * @throws LongError 400 when it is missing, blank, sent twice with different values, or of another form
+ * Reads X-Buyer-Location: `{country}-{state}-{zip}`, split at the first two dashes (ZIP+4 keeps its own); the state may
+ * be empty (decision 139). Required, since tax is computed from it (contract, Checkout 402 response).
+ * @throws LongError 400 when it is missing, blank, malformed, or sent twice with different values
  */
 export function readLocation(headers: ReadonlyHeaders): BuyerLocation {
   const [first, ...others] = new Set(headers.all(LOCATION_HEADER.toLowerCase()).map(trimmed))

@@ -5,13 +5,9 @@ import { LOCATION_HEADER } from './location.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
 import type { Integration } from './schema.ts'
 
-/** Products that the manifest names; the catalog has them all. */
 const MOST_PRODUCTS = 200
 
-/**
- * How an agent buys at a store, in plain text (contract, Storefront: llms.txt): tagline, endpoints, products, shipping
- * rules, links.
- */
+/** How an agent buys at a store, in plain text (contract, Storefront: llms.txt). */
 export function manifest(integration: Integration, catalog: Catalog, publicUrl: string): string {
   const { slug } = integration
   const base = `${publicUrl}/api/storefront/${slug}`

@@ -6,7 +6,6 @@ import type { Storefronts } from './stores/integrations.ts'
 import { orderPageOf, OrderRow, orderRow, OrdersQuery, StatsView, statsView } from './orders/views.ts'
 import type { Orders } from './orders/orders.ts'
 
-/** What the merchant's side of the shop needs. */
 export interface StorefrontMerchantParts {
   readonly storefronts: Storefronts
   readonly orders: Pick<Orders, 'list' | 'stats'>
@@ -30,10 +29,7 @@ const silent = {
 const opening =
   'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
 
-/**
- * `/api/merchant/storefront` in all its operations (contract, Storefront merchant endpoints; decisions 141 to 145 and
- * 149).
- */
+/** `/api/merchant/storefront` (contract, Storefront merchant endpoints; decisions 141 to 145 and 149). */
 export function storefrontMerchantOperations(parts: StorefrontMerchantParts): AnyOperation[] {
   return [...store(parts), ...acts(parts), ...reports(parts)]
 }

@@ -41,7 +41,6 @@ import type { Integration, Order } from './schema.ts'
 import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../engine/upstream/outbound.ts'
 
-/** What the stores are opened with. */
 export interface OpenStorefrontParts
   extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutParts, 'challengeStore' | 'minting'> {
   readonly counters: ChallengeCounters
@@ -51,7 +50,7 @@ export interface OpenStorefrontParts
   readonly merchants: Pick<Merchants, 'byId'>
   readonly prices: Pick<Quotes, 'quote'>
   readonly outbox: Pick<Outbox, 'queue'>
-  /** Tells the merchant of a paid order that the shop did not make. */
+  /** Notifies the merchant of a paid order that the shop did not make. */
   orderFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly metrics: Metrics
   readonly jobs: Jobs
@@ -64,12 +63,10 @@ export interface OpenStorefrontParts
   publicUrl(): string
 }
 
-/** Everything of the stores. */
 export type Storefront = ReturnType<typeof openStorefront>
 
 const SECOND = 1_000
 
-/** The platform that all stores are on, by the configuration. */
 export function openPlatform(
   { storefront }: Pick<GatewayConfig, 'storefront'>,
   around: { readonly database: Database; readonly clock: Clock; readonly log: Log; readonly call: OutboundCall }
@@ -77,7 +74,6 @@ export function openPlatform(
   return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
 }
 
-/** Opens the stores. */
 export function openStorefront(parts: OpenStorefrontParts) {
   const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
@@ -210,7 +206,6 @@ export function openStorefront(parts: OpenStorefrontParts) {
   ]
   return {
     refundSources,
-    /** Stores that want to be found. */
     listed: async () =>
       (await storefronts.listed()).map(({ slug, registryDescription }) => ({ slug, description: registryDescription })),
     holds,

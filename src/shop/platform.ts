@@ -7,34 +7,29 @@ const STORE_PLATFORM = defineError('BG_STORE_PLATFORM', {
   fix: 'The message has the request and the response; the merchant renews the credentials.'
 })
 
-/** Kinds of store platforms. */
 export type StorePlatformKind = 'shopify' | 'sandbox'
 
-/** A store as its platform is asked about it, with what opens it. */
+/** A store with its credentials. */
 export interface StoreAccess {
-  /** Id of the integration: what is cached for a store is cached for this. */
+  /** Key of caches. */
   readonly storefrontId: number
-  /** Host name, in lower case. */
   readonly domain: string
   readonly clientId: string | null
   readonly clientSecret: Secret<string> | null
   readonly adminApiToken: Secret<string> | null
 }
 
-/** What a platform says of a shop. */
 export interface ShopInfo {
   readonly name: string
-  /** The canonical domain for calls, such as example.myshopify.com. */
+  /** The canonical domain, such as example.myshopify.com. */
   readonly domain: string
-  /** The platform's own name of the shop, such as `example`. */
+  /** The platform's name of the shop, such as `example`. */
   readonly handle: string
-  /** Two capital letters; null when the shop has no address. */
+  /** Null when the shop has no address. */
   readonly country: string | null
-  /** Three capital letters. */
   readonly currency: string
 }
 
-/** One thing that can be bought. */
 export interface CatalogVariant {
   readonly variantId: number
   readonly title: string
@@ -42,7 +37,6 @@ export interface CatalogVariant {
   readonly available: boolean
 }
 
-/** One product (contract, Storefront integration resources). */
 export interface CatalogProduct {
   readonly productId: number
   readonly title: string
@@ -51,59 +45,50 @@ export interface CatalogProduct {
   readonly variants: readonly CatalogVariant[]
 }
 
-/** Everything that a shop sells now. */
 export interface Catalog {
   readonly storeName: string
   readonly products: readonly CatalogProduct[]
 }
 
-/** What a cart is worked out for. */
+/** A cart to price. */
 export interface CartQuestion {
   readonly items: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>
   readonly location: BuyerLocation
   readonly shippingCents: number
 }
 
-/** What one variant costs at the platform now. */
+/** The current price of a variant. */
 export interface CalculatedLine {
-  /** Of one piece. */
   readonly priceCents: number
   readonly requiresShipping: boolean
 }
 
-/** What a cart comes to at the platform now. */
+/** The current price of a cart. */
 export interface Calculation {
-  /** By variant; every one that was asked for. */
+  /** By variant; every requested one. */
   readonly lines: ReadonlyMap<number, CalculatedLine>
-  /** Cents of tax on top of goods and shipping. */
+  /** On top of goods and shipping. */
   readonly taxCents: number
   readonly tax: OrderTax
 }
 
-/** Goods to be held for an order that is paid. */
 export interface HoldRequest {
   readonly sourceIdentifier: string
   readonly items: CartQuestion['items']
-  /** Milliseconds since the epoch; then the hold lapses by itself. */
+  /** When the hold expires, in milliseconds since the epoch. */
   readonly until: number
 }
 
-/**
- * An order to be made at the platform. Its amounts are what the buyer has paid; the platform must not work them out
- * anew.
- */
+/** An order to make at the platform. Its amounts were paid; the platform must not compute others. */
 export interface NewPlatformOrder {
-  /** Our order id: the platform keeps it, and finds the order by it. */
+  /** Our order id, by which the platform finds the order. */
   readonly sourceIdentifier: string
   readonly email: string
   readonly items: readonly OrderItem[]
   readonly shippingAddress: ShippingAddress
-  /** Two capital letters of the address's country. */
+  /** Of the address. */
   readonly countryCode: string
-  /**
-   * What the tax was worked out for. The address comes later, from the buyer, and may be elsewhere: the merchant must
-   * see that.
-   */
+  /** Where tax was computed for. The address may be elsewhere, which the merchant must see. */
   readonly location: BuyerLocation
   readonly shippingCents: number
   readonly taxCents: number
@@ -111,52 +96,50 @@ export interface NewPlatformOrder {
   readonly totalCents: number
   readonly paidSats: number
   readonly paymentHash: string
-  /** The platform's id of what holds the order's goods; null where nothing does. */
+  /** The platform's id of the hold; null for none. */
   readonly holdId: string | null
 }
 
-/** An order that the platform has. */
 export interface PlatformOrder {
   readonly platformOrderId: string
-  /** As buyers see it, such as `#1001`. */
+  /** For buyers, such as `#1001`. */
   readonly orderNumber: string
 }
 
-/** How far the platform is with an order (decision 147). */
+/** The platform's progress with an order (decision 147). */
 export interface Fulfilment {
   readonly platformOrderId: string
   readonly isFulfilled: boolean
-  /** A tracking number is known, or it is said to be in transit or further. */
+  /** A tracking number is known, or the parcel is in transit or further. */
   readonly isShipped: boolean
   readonly isCanceled: boolean
   readonly tracking: Tracking
-  /** Milliseconds; null when it is not said. */
+  /** Null when unknown. */
   readonly shippedAt: number | null
 }
 
-/** Why a platform did not do what it was asked. */
 export type StorePlatformFault =
-  /** Not reached, no answer in time, or an answer that cannot be read. Whatever was asked may have been done. */
+  /** Unreachable, timeout, or an unreadable response. The call may have taken effect. */
   | 'away'
-  /** Asked too often; nothing was done. */
+  /** Rate limited; no effect. */
   | 'throttled'
-  /** The credentials are not good, or not for this; nothing was done. */
+  /** Credentials invalid or insufficient; no effect. */
   | 'credentials'
-  /** There is no such shop. */
+  /** Unknown shop. */
   | 'shop'
-  /** The request itself was refused, such as for stock that is gone; nothing was done. */
+  /** Rejected, such as for stock; no effect. */
   | 'refused'
 
-/** A platform's failure. The message is for merchants and logs: what was asked and what came back, without secrets. */
+/** The message is for merchants and logs: the call and its result, without secrets. */
 export class StorePlatformError extends Error {
   override name = 'StorePlatformError'
   readonly code = STORE_PLATFORM.code
   readonly fault: StorePlatformFault
-  /** The platform's HTTP status; null when there was none. */
+  /** Null without a response. */
   readonly upstreamStatus: number | null
-  /** Seconds after which it may be asked again. */
+  /** Seconds. */
   readonly retryAfter: number
-  /** It was refused because the goods are gone. */
+  /** Rejected because the goods are gone. */
   readonly isSoldOut: boolean
 
   constructor(
@@ -178,42 +161,36 @@ export class StorePlatformError extends Error {
 }
 
 /**
- * A platform that stores run on. Every method rejects with StorePlatformError. None is repeated inside, but for one
- * that was throttled or whose short-lived token had expired, since then nothing was done.
+ * A platform of stores. Methods reject with StorePlatformError. Only throttled calls, and those with an expired
+ * short-lived token, are retried inside, since they had no effect.
  */
 export interface StorePlatform {
   readonly kind: StorePlatformKind
   shopInfo(store: StoreAccess): Promise<ShopInfo>
-  /** Everything, page by page. A shop whose currency is not USD is refused. */
+  /** Reads all pages. Rejects a shop whose currency is not USD. */
   catalog(store: StoreAccess): Promise<Catalog>
-  /**
-   * Those of the variants that can be bought now, in these quantities; others are left out. Asked before anything is
-   * invoiced.
-   */
+  /** The variants that are available in these quantities; asked before an invoice is made. */
   available(store: StoreAccess, items: CartQuestion['items']): Promise<ReadonlySet<number>>
-  /** Prices of now, and tax on goods and shipping at the buyer's place; never an estimate. */
+  /** Current prices, and tax on goods and shipping at the buyer's location; never an estimate. */
   calculate(store: StoreAccess, question: CartQuestion): Promise<Calculation>
-  /** Takes goods out of what others can buy; answers the hold's id, or null where the platform holds nothing. */
+  /** Reserves goods; returns the hold's id, or null where the platform has no holds. */
   hold(store: StoreAccess, request: HoldRequest): Promise<string | null>
-  /**
-   * Gives held goods back; one that is not there any more is released. Those of an order that was made are in the
-   * order.
-   */
+  /** Releases a hold; idempotent. Goods of a made order stay in the order. */
   release(store: StoreAccess, holdId: string): Promise<void>
   /**
-   * Makes a paid order, once. The caller has made sure that no other order of this source identifier is being made.
-   * When the fault is `away`, it may exist all the same: `findOrder` tells.
+   * Makes a paid order, once. The caller ensures that no other order of this source identifier is in progress. After
+   * the fault `away` it may exist: see `findOrder`.
    */
   createOrder(store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder>
-  /** The order with this source identifier; null when there is none that can be found yet. */
+  /** The order with this source identifier; null when none can be found yet. */
   findOrder(store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null>
-  /** How far orders are; those that the platform does not know are left out. */
+  /** Progress of orders; unknown ones are left out. */
   fulfilments(store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]>
-  /** Has the platform notify `address` of changes of orders. Repeating is harmless. */
+  /** Subscribes `address` to changes of orders; idempotent. */
   subscribe(store: StoreAccess, address: string): Promise<void>
   /**
-   * What a notification says, or null for one of no interest. Its signature is checked over the raw bytes first.
-   * @throws StorePlatformError `credentials` for a signature that is not good, `refused` for what cannot be read
+   * Verifies the signature over the raw bytes and reads the notification; null for an irrelevant one.
+   * @throws StorePlatformError `credentials` for an invalid signature, `refused` for an unreadable one
    */
   readNotification(store: StoreAccess, headers: ReadonlyMap<string, string>, body: Uint8Array): Fulfilment | null
 }

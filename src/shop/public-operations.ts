@@ -29,7 +29,6 @@ import type { RefundRequests } from './orders/refund-requests.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
-/** What the public side of stores needs. */
 export interface StorefrontPublicParts {
   readonly catalogs: Pick<Catalogs, 'get' | 'ttl'>
   readonly checkout: Pick<Checkout, 'run'>
@@ -38,15 +37,13 @@ export interface StorefrontPublicParts {
   readonly refundRequests: Pick<RefundRequests, 'ask'>
   readonly fulfilments: Pick<Fulfilments, 'receive'>
   readonly clock: Clock
-  /** A store that sells now; null for an unknown or inactive one, and for one of an inactive merchant. */
+  /** Null for an unknown or inactive store, and for one of an inactive merchant. */
   selling(slug: string): Promise<Integration | null>
-  /** Without a slash at the end. */
   publicUrl(): string
   settings(): ChallengeSettings
 }
 
 const BASE = '/api/storefront/:slug'
-/** Bytes of a notification. */
 const NOTIFICATION_LIMIT = 1_048_576
 
 const Slug = Type.Object({ slug: Type.String() })
@@ -70,12 +67,10 @@ const away = {
   schema: Retryable
 }
 const authorization = "A payment credential of the order's invoice: L402, or Payment."
-/** What opens an order must not lie in a cache. */
+/** What opens an order must not be cached. */
 const PRIVATE = ['Cache-Control', 'private, no-store']
 
-/**
- * Everything below `/api/storefront/{slug}` and the receiver of the platforms' notifications (contract, Storefront).
- */
+/** `/api/storefront/{slug}/…` and the receiver of platform notifications (contract, Storefront). */
 export function storefrontPublicOperations(parts: StorefrontPublicParts): AnyOperation[] {
   return [...browsing(parts), ...buying(parts), receiving(parts)]
 }
@@ -285,7 +280,7 @@ function receiving({ fulfilments }: StorefrontPublicParts): AnyOperation {
     tag: 'Provider notifications',
     access: 'public',
     params: Slug,
-    // The signature is over the bytes, and looked at before anything reads them.
+    // The signature over the raw bytes is verified before they are parsed.
     form: {
       mediaType: 'application/json',
       schema: Type.Object({}, { additionalProperties: true, description: 'As the platform writes it.' })

@@ -9,11 +9,11 @@ import type { Integration, Order } from './schema.ts'
 import { usd } from './usd.ts'
 
 const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Open, because the writer would print a number of a schema through a double (decision 8).
+// Untyped, because the serializer would print a number of a schema through a double (decision 8).
 const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 const orderStatus = Type.Enum(['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'])
 
-/** Answer of the catalog (contract, Storefront). */
+/** Contract, Storefront. */
 export const CatalogView = Type.Object(
   {
     storeName: Type.String(),
@@ -47,7 +47,6 @@ export const CatalogView = Type.Object(
   { title: 'Catalog' }
 )
 
-/** A store's catalog as buyers see it. */
 export function catalogView(
   { slug, shipping }: Integration,
   { storeName, products }: Catalog
@@ -77,7 +76,7 @@ export function catalogView(
   }
 }
 
-/** Body of a checkout (contract, Checkout request rules). */
+/** Contract, Checkout request rules. */
 export const CheckoutBody = Type.Object(
   {
     items: Type.Array(
@@ -98,7 +97,7 @@ export const CheckoutBody = Type.Object(
   { title: 'Cart' }
 )
 
-/** The 402 of a checkout. It never has a claim token, by design (contract, Checkout 402 response). */
+/** Never has a claim token, by design (contract, Checkout 402 response). */
 export const CheckoutChallenge = Type.Object(
   {
     orderId: Type.String(),
@@ -126,7 +125,6 @@ export const CheckoutChallenge = Type.Object(
   { title: 'OrderChallenge' }
 )
 
-/** What a checkout asks for. */
 export function challengeView(order: Order, challenge: SentChallenge): Static<typeof CheckoutChallenge> {
   return {
     orderId: order.id,
@@ -151,7 +149,7 @@ export function challengeView(order: Order, challenge: SentChallenge): Static<ty
   }
 }
 
-/** A paid order, as checkout and claim answer it. */
+/** Response of checkout and claim. */
 export const PaidOrderView = Type.Object(
   {
     orderId: Type.String(),
@@ -165,7 +163,6 @@ export const PaidOrderView = Type.Object(
   { title: 'PaidOrder' }
 )
 
-/** What is said of a paid order. */
 export function paidOrderView(order: Order, claimPageUrl: string | null): Static<typeof PaidOrderView> {
   const message =
     order.status === 'PaidAwaitingDetails'
@@ -178,7 +175,7 @@ const required = (maxLength: number) =>
   Type.String({ minLength: 1, maxLength, pattern: '\\S', 'x-rule': 'Must not be blank.' })
 const optional = (maxLength: number) => Type.Optional(Type.String({ maxLength }))
 
-/** Body of a claim (contract, Shipping address). */
+/** Contract, Shipping address. */
 export const ClaimBody = Type.Object(
   {
     claimToken: Type.Optional(
@@ -208,7 +205,6 @@ export const ClaimBody = Type.Object(
 )
 export type ClaimBody = Static<typeof ClaimBody>
 
-/** What says that a store did not take a paid order. */
 export const OrderNotMade = Type.Object(
   {
     error: Type.String(),
@@ -225,7 +221,6 @@ export const OrderNotMade = Type.Object(
   { title: 'OrderNotMade' }
 )
 
-/** Body of a buyer's wish to have the money back. */
 export const RefundRequestBody = Type.Object(
   {
     claimToken: Type.String({ 'x-judged': true, description: "The order's token in claimPageUrl." }),
@@ -241,7 +236,7 @@ export const RefundRequestBody = Type.Object(
   { title: 'RefundRequestInput' }
 )
 
-/** How far an order is (contract, Claim body: Order status): all that is shown of one but who bought it. */
+/** Contract, Claim body: Order status. Everything but the buyer. */
 export const OrderStatusView = Type.Omit(OrderView, ['email'], { title: 'BuyerOrder' })
 
 function iso(ms: number): string {

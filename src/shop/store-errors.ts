@@ -30,7 +30,6 @@ export const STORE_UNAVAILABLE = defineError('BG_STORE_UNAVAILABLE', {
   fix: 'Retry after `Retry-After` unless `retryable` is false.'
 })
 
-/** 404 for a store that is not there, and at what sells for one that is inactive. */
 export function storeNotFound(): LongError {
   return new LongError(
     RESOURCE_NOT_FOUND,
@@ -39,7 +38,7 @@ export function storeNotFound(): LongError {
   )
 }
 
-/** 404 for an order, whatever the reason (contract, Errors: Storefront order status). */
+/** 404 for every reason (contract, Errors: Storefront order status). */
 export function orderNotFound(): LongError {
   return new LongError(
     RESOURCE_NOT_FOUND,
@@ -49,8 +48,8 @@ export function orderNotFound(): LongError {
 }
 
 /**
- * A payment credential that is not good. Of an L402 token the reason stands where clients of L402 look for it too
- * (contract, Errors: Classic credential; decision 111).
+ * An invalid payment credential. For an L402 token the reason is also where L402 clients look (contract, Errors:
+ * Classic credential; decision 111).
  */
 export function credentialRefused(
   kind: ErrorKind,
@@ -62,7 +61,7 @@ export function credentialRefused(
     : new LongError(kind, error, detail)
 }
 
-/** 503 in the form of decision 148, for an error or another 503. */
+/** 503 in the form of decision 148. */
 export function temporary(
   of: TitledKind | Unavailable,
   message: string,
@@ -73,10 +72,7 @@ export function temporary(
   return new Unavailable(kind, message, retryAfterOf(cause), { correlationId, retryable: true }, cause)
 }
 
-/**
- * 503 for what waiting does not mend, since the merchant or the operator must: `retryable` is false. Buyers see no
- * account facts.
- */
+/** 503 with `retryable` false: merchant or operator must act. Buyers see no account facts. */
 export function notSelling(correlationId: string, cause?: unknown): Unavailable {
   return new Unavailable(
     STORE_UNAVAILABLE,
@@ -87,7 +83,7 @@ export function notSelling(correlationId: string, cause?: unknown): Unavailable 
   )
 }
 
-/** Seconds that a failure says to wait; 5 where it says nothing. */
+/** Seconds; 5 without a hint. */
 export function retryAfterOf(cause: unknown): number {
   if (cause instanceof StorePlatformError) return cause.retryAfter
   if (!(cause instanceof Unavailable)) return 5

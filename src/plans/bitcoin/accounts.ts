@@ -7,10 +7,10 @@ import type { BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
 import { PLAN_NOT_SOLD } from '../plans.ts'
 
-/** Statuses in which a subscription goes on, or will once it is paid. */
+/** Statuses of a subscription that is running, or will be once paid. */
 const LIVE = new Set(['active', 'trialing', 'past_due'])
 
-/** Whether the account pays by card, or has not ended doing so: two subscriptions must not move one period. */
+/** Whether a card pays for the account, or has not finished paying: two subscriptions must not extend one period. */
 function paysByCard({ billingSubscriptionId, subscriptionStatus }: Merchant): boolean {
   return (
     billingSubscriptionId !== null &&
@@ -20,7 +20,7 @@ function paysByCard({ billingSubscriptionId, subscriptionStatus }: Merchant): bo
 }
 
 /**
- * Looks at whether an account may buy a plan in bitcoin with its own key.
+ * Checks that an account may buy a plan in bitcoin with its own key.
  * @throws ShortError 400 on a larger plan, and while a card is charged
  */
 export function checkMayBuy(merchant: Merchant): void {
@@ -37,10 +37,9 @@ export function checkMayBuy(merchant: Merchant): void {
 }
 
 /**
- * Whether a payment moves the account by itself; else an administrator decides. With the account's key it does, unless
- * the account has meanwhile become one that may not buy. Known by its address alone it waits for approval (decision
- * 171), but for another month of the plan that it pays in bitcoin already: whoever knows an address must not be able to
- * move its account to a plan that is closed a month later.
+ * Whether a payment extends the account without approval. With the account's key it does, unless the account may no
+ * longer buy. Known by email address alone it waits for approval (decision 171), except for another month of the plan
+ * that it already pays in bitcoin: knowing an address must not be enough to change that account's plan.
  */
 export function takesPayment(
   merchant: Merchant,
@@ -55,7 +54,7 @@ export function takesPayment(
   )
 }
 
-/** The period that the account has left of a plan; null when it has none. `own`: the subscription that is paid now. */
+/** The time left of a plan; null for none. `own`: the subscription that is being paid. */
 export function runningPeriod(
   merchant: Merchant,
   plan: SoldPlan,
@@ -63,6 +62,6 @@ export function runningPeriod(
 ): Period | null {
   const { tier, currentPeriodEnd: end, subscriptionStatus } = merchant
   if (tier !== plan || end === null || !LIVE.has(subscriptionStatus ?? '')) return null
-  // An end that somebody else set has no other anchor than its own day.
+  // An end set by an administrator has no anchor but its own day.
   return { end, anchorDay: (own.currentPeriodEnd === end ? own.anchorDay : null) ?? new Date(end).getUTCDate() }
 }

@@ -26,11 +26,10 @@ import type {
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
-/** What plans paid in bitcoin are sold with. */
 export interface BitcoinPlansParts {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
-  /** Where a subscription without an account waits for an administrator. */
+  /** Holds a subscription without an account until an administrator approves it. */
   readonly pending: Pick<AdminStore, 'insert'>
   readonly database: Database
   readonly merchants: Merchants
@@ -39,22 +38,19 @@ export interface BitcoinPlansParts {
   readonly random: Random
   readonly log: Log
   publicUrl(): string
-  /** What the plans allow, for the words of the feed. */
+  /** Limits of the plans, for the price feed. */
   caps(): ListedCaps
-  /** Milliseconds for which an invoice of the platform is payable. */
   expiry(): number
-  /** Who is paid, for people. */
   payee(): string
-  /** Told once of each invoice that was paid, after that was committed, in satoshis; for figures: it must not throw. */
+  /** Called once for each paid invoice, after the commit, in satoshis; for metrics. Must not throw. */
   readonly sold?: (amountSats: number) => void
 }
 
 /** Of a list: there is one for each month. */
 const MOST_LISTED = 100
 
-/** Who buys. */
 export interface Buyer {
-  /** By its key; null for anybody. */
+  /** By API key; null without one. */
   readonly merchant: Merchant | null
   /** The client's network, whose open invoices are counted (decision 32). */
   readonly client: string
@@ -86,9 +82,8 @@ export class BitcoinPlans {
   }
 
   /**
-   * Makes an invoice for one period. Nothing in the response tells whether an account has the address.
-   * @throws ShortError 400 for a plan that is not sold so, or an account that may not buy it; Unavailable 503;
-   *   RateLimited 429
+   * Makes an invoice for one period. The response does not reveal whether an account has the address.
+   * @throws ShortError 400 for a plan or account that cannot buy; Unavailable 503; RateLimited 429
    */
   async create(input: BitcoinSubscriptionInput, { merchant, client }: Buyer): Promise<BitcoinSubscriptionView> {
     const { clock, random, store, invoices } = this.#parts
@@ -110,7 +105,7 @@ export class BitcoinPlans {
       subscription,
       keyed: merchant !== null,
       clientKey: merchant === null ? client : `merchant:${merchant.id}`,
-      // What strangers leave open must not keep accounts from paying.
+      // Open invoices of anonymous buyers must not block accounts.
       place: merchant === null ? 'plans' : `plans:${merchant.id}`,
       expiry: this.#parts.expiry(),
       record: sql => store.insertSubscription(sql, subscription)
@@ -127,9 +122,9 @@ export class BitcoinPlans {
   }
 
   /**
-   * The provider says that an invoice was paid: gives its month, once, also when it comes late or twice. The account is
-   * the key's, else that with the address; where there is none, or where the payment must not move it, an administrator
-   * is given the subscription (decision 171). Rejects when that could not be written, so that the news come again.
+   * Called when the provider reports an invoice as paid; idempotent. Credits the month to the key's account, else to
+   * the account with the address. Without one, or where the payment must not change it, an administrator decides
+   * (decision 171). Rejects when the write fails, so that the caller retries.
    */
   async settled({ paymentHash }: Pick<Challenge, 'paymentHash'>): Promise<void> {
     const { store, database, clock, log, sold } = this.#parts
@@ -151,9 +146,8 @@ export class BitcoinPlans {
   }
 
   /**
-   * An administrator has approved a subscription: if it is one of ours, it is the account's from here on, and renewed.
-   * Its months count from now, behind what the account has paid for meanwhile: nobody could use them while they waited.
-   * For the hook `OnApproved`, in its transaction.
+   * Hook `OnApproved`, in its transaction: assigns an approved bitcoin subscription to the account. Its months count
+   * from now, after any time already paid: the plan could not be used while it waited.
    */
   async approved(
     sql: TransactionSql,
@@ -164,7 +158,7 @@ export class BitcoinPlans {
     const own = id === null || !id.startsWith(BITCOIN_PREFIX) ? null : await store.byId(sql, id)
     if (own === null) return
     const now = clock.now()
-    // It was written when the first of them was paid.
+    // The row was written with the first payment.
     const months = monthsUntil(subscription.createdAt, own.currentPeriodEnd ?? subscription.createdAt)
     let period = extended(await store.paidPeriod(sql, merchant.id, own.id), now)
     for (let more = 1; more < months; more++) period = added(period)
@@ -193,7 +187,6 @@ export class BitcoinPlans {
     }
   }
 
-  /** What the pay page of an invoice shows; null for a token that is none. */
   async byPayToken(token: string): Promise<Payable | null> {
     const invoice = await this.#parts.store.byPayToken(token)
     return invoice === null ? null : payableOf(invoice, this.#parts.clock.now())
@@ -203,7 +196,7 @@ export class BitcoinPlans {
     return this.#parts.payee()
   }
 
-  // Rows are locked in the order in which an approval locks them: pending subscription, account, our own.
+  // Locks rows in the order of an approval: pending subscription, account, bitcoin subscription.
   async #activate(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
     const merchants = this.#parts.merchants.within(sql)
     const { merchantId, email } = subscription
@@ -212,7 +205,7 @@ export class BitcoinPlans {
       await this.#wait(sql, subscription, merchant !== null)
   }
 
-  /** Adds the month to the account; false when the payment must not move it. */
+  /** Adds the month to the account; false when the payment must not change it. */
   async #give(sql: TransactionSql, id: number, subscription: BitcoinSubscription): Promise<boolean> {
     const { store, clock } = this.#parts
     const merchants = this.#parts.merchants.within(sql)
@@ -221,7 +214,7 @@ export class BitcoinPlans {
     if (merchant === null || !takesPayment(merchant, subscription)) return false
     const { plan } = subscription
     const period = extended(runningPeriod(merchant, plan, subscription), clock.now())
-    // The flags of a plan are set when it changes; from then on they live on their own (decision 77).
+    // A change of plan sets the flags; afterwards they are independent (decision 77).
     if (merchant.storedTier !== plan) await merchants.setTier(id, plan)
     await merchants.setSubscription(id, {
       subscriptionStatus: 'active',
@@ -234,16 +227,14 @@ export class BitcoinPlans {
   }
 
   /**
-   * Leaves the month to an administrator. A second payment of one buyer who waits is added to the first, whose months
-   * do not pass meanwhile (see `approved`).
+   * Leaves the month to an administrator. A second payment of a waiting buyer is added to the first (see `approved`).
    */
   async #wait(sql: TransactionSql, subscription: BitcoinSubscription, alone: boolean): Promise<void> {
     const { store, pending, clock, random } = this.#parts
     const { email, plan } = subscription
     const now = clock.now()
     if (subscription.currentPeriodEnd !== null) {
-      // A renewal. Its subscription was an account's, and may have been reviewed, which nothing is twice: this month
-      // waits by itself.
+      // A renewal: its subscription may have been reviewed already, so this month waits as a new one.
       const anew: BitcoinSubscription = {
         ...subscription,
         id: BITCOIN_PREFIX + randomToken(16, random),
@@ -272,20 +263,22 @@ export class BitcoinPlans {
       now,
       sql
     )
-    // Approved a moment ago, and so the account's.
+    // Approved meanwhile.
     if (
       row.linkedMerchantId !== null &&
       (await this.#give(sql, row.linkedMerchantId, { ...target, merchantId: row.linkedMerchantId }))
     )
       return
-    // Reviewed a moment ago: whatever became of that one, nobody has seen this payment.
+    // Reviewed meanwhile: this payment needs a review of its own.
     if (row.state !== 'pending') return await this.#wait(sql, subscription, true)
     await store.activate(sql, target.id, period, null)
     if (target.id !== subscription.id) await store.replace(sql, subscription.id)
   }
 }
 
-/** Milliseconds after its end for which an invoice does not read expired, since news of its payment may be late. */
+/**
+ * Milliseconds after its expiry for which an invoice does not read as expired, since reports of payment may be late.
+ */
 const LATE_NEWS = 15 * 60_000
 
 function statusOf({ paidAt, expiresAt }: BitcoinInvoice, now: number): 'unpaid' | 'paid' | 'expired' {
@@ -293,7 +286,6 @@ function statusOf({ paidAt, expiresAt }: BitcoinInvoice, now: number): 'unpaid' 
   return expiresAt + LATE_NEWS <= now ? 'expired' : 'unpaid'
 }
 
-/** The page of an invoice. */
 export function payUrl(publicUrl: string, { payToken }: Pick<BitcoinInvoice, 'payToken'>): string {
   return `${publicUrl}/pay/${payToken}`
 }

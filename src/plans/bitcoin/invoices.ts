@@ -13,7 +13,6 @@ import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
-/** What invoices of plans are made with. */
 export interface PlanInvoicesParts {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Pick<Minting, 'mint'>
@@ -24,26 +23,25 @@ export interface PlanInvoicesParts {
   readonly random: Random
 }
 
-/** One invoice that is wanted. */
+/** An invoice to make. */
 export interface InvoiceWish {
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'email'>
-  /** Whose open invoices are counted, and where: see `MintRequest.clientKey` and `Offer.place`. */
+  /** See `MintRequest.clientKey` and `Offer.place`. */
   readonly clientKey: string
   readonly place: string
-  /** Asked for with an account's key, or by a job. */
+  /** Requested with an account's key, or by a job. */
   readonly keyed: boolean
-  /** Milliseconds for which it is to be payable. */
   readonly expiry: number
-  /** Writes what stands or falls with the invoice, before it. */
+  /** Writes dependent rows in the invoice's transaction, before the invoice. */
   readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
 }
 
-/** Where plans are bought; nothing of it is ever opened by a credential. */
+/** Never unlocked by a credential. */
 const PATH = '/api/bitcoin/create-subscription'
-/** Draws of an invoice id; two of a thousand million would meet once in a million draws. */
+/** Attempts to draw an unused invoice id. */
 const DRAWS = 5
 
-/** Makes the invoices of plans: of the platform's own provider, at the price of the moment, one for each period. */
+/** Makes invoices for plans: by the platform's provider, at the current price, one for each period. */
 export class PlanInvoices {
   readonly #parts: PlanInvoicesParts
 
@@ -52,9 +50,9 @@ export class PlanInvoices {
   }
 
   /**
-   * Makes an invoice and writes it together with its challenge and what the wish records, in one transaction. A client
-   * that holds too many open ones for one subscription's buyer is given its newest again, and nothing is written.
-   * @throws Unavailable 503 while price, provider or database are away; RateLimited 429 for too many open ones
+   * Makes an invoice in one transaction with its challenge and `wish.record`. A client with too many open invoices for
+   * one buyer gets the newest of them again.
+   * @throws Unavailable 503 without price, provider or database; RateLimited 429 for too many open invoices
    */
   async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
     const { challengeStore, database, minting, prices, store } = this.#parts
@@ -100,7 +98,7 @@ export class PlanInvoices {
         amountSats: challenge.amountSats,
         description: challenge.description,
         invoice: challenge.invoice,
-        // Whoever made the charge is one of the configured kinds; a challenge keeps its name as text.
+        // Challenges keep the kind's name as text; providers have configured kinds only.
         kind: challenge.providerKind as KindName,
         createdAt: challenge.createdAt,
         expiresAt: challenge.expiresAt,
@@ -134,7 +132,7 @@ function offerOf({ subscription, place, expiry }: InvoiceWish, amountSats: numbe
     tokenPath: PATH,
     wildcard: false,
     method: 'POST',
-    // Two buyers behind one address must never be handed each other's invoice.
+    // Two buyers behind one address must not share an invoice.
     query: JSON.stringify([subscription.plan, subscription.email]),
     tokenValiditySeconds: seconds,
     invoiceExpirySeconds: seconds,

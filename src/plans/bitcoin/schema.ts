@@ -5,45 +5,38 @@ import type { RenewalStep } from './period.ts'
 import type { SoldPlan } from '../plans.ts'
 import { buyer, PlanView } from '../schema.ts'
 
-/**
- * How a subscription paid in bitcoin stands. `incomplete`: nothing was paid yet; `replaced`: another one of the account
- * goes on.
- */
+/** `incomplete`: not paid yet; `replaced`: the account has a newer one. */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'
 
-/** A plan paid in bitcoin as it is kept. Times in milliseconds since the epoch. */
 export interface BitcoinSubscription {
   readonly id: string
   /** Lower case. */
   readonly email: string
   readonly customerName: string | null
   readonly plan: SoldPlan
-  /** Whose it is; null until it is known: a buyer without a key is looked up by address once it is paid. */
+  /** Null until known: buyers without a key are matched by address once they paid. */
   readonly merchantId: number | null
   readonly state: BitcoinState
-  /** Null while nothing was paid. */
+  /** Null before the first payment. */
   readonly currentPeriodEnd: number | null
-  /** Day of the month on which its periods end; null while nothing was paid. */
+  /** Day of the month on which periods end; null before the first payment. */
   readonly anchorDay: number | null
-  /** The last mail about the end of the period that runs; null for none. */
+  /** The last mail sent about the current period's end. */
   readonly reminded: RenewalStep | null
   readonly createdAt: number
 }
 
-/** An invoice for one period of a plan. Times in milliseconds since the epoch. */
 export interface BitcoinInvoice {
   /** 15 random digits (decision 10). */
   readonly invoiceId: string
   readonly subscriptionId: string
   readonly paymentHash: string
-  /** Random; it alone opens the pay page. */
+  /** Random; sufficient to open the pay page. */
   readonly payToken: string
   /** Whole US dollars. */
   readonly priceUsd: number
   readonly amountSats: number
-  /** For people. */
   readonly description: string
-  /** BOLT 11. */
   readonly invoice: string
   readonly kind: KindName
   readonly createdAt: number
@@ -51,7 +44,6 @@ export interface BitcoinInvoice {
   readonly paidAt: number | null
 }
 
-/** One plan of `GET /api/bitcoin/pricing` (decision 165). */
 const BitcoinPlanView = Type.Object(
   {
     ...PlanView.properties,
@@ -61,7 +53,6 @@ const BitcoinPlanView = Type.Object(
   { title: 'BitcoinPlan' }
 )
 
-/** Response of `GET /api/bitcoin/pricing`. */
 export const BitcoinPricingView = Type.Object({ plans: Type.Array(BitcoinPlanView) })
 export type BitcoinPricingView = Static<typeof BitcoinPricingView>
 
@@ -86,7 +77,6 @@ export const BitcoinSubscriptionView = Type.Object(
 )
 export type BitcoinSubscriptionView = Static<typeof BitcoinSubscriptionView>
 
-/** Response of `GET /api/merchant/subscription/invoices`. */
 export const PlanInvoicesView = Type.Object({
   invoices: Type.Array(
     Type.Object(

@@ -17,20 +17,20 @@ import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinInvoice, BitcoinState, BitcoinSubscription } from './schema.ts'
 import type { SoldPlan } from '../plans.ts'
 
-/** A subscription whose period is about to end or has ended, with the account that it is the subscription of. */
+/** A subscription whose period is ending or has ended, with its account. */
 export interface EndingSubscription {
   readonly subscription: BitcoinSubscription
   readonly merchant: { readonly id: number; readonly name: string; readonly email: string; readonly isActive: boolean }
 }
 
-/** Where plans paid in bitcoin are kept. Methods that take a transaction's handle stand or fall with it. */
+/** Stores plans paid in bitcoin. Methods that take a transaction belong to it. */
 export interface BitcoinStore {
   insertSubscription(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void>
-  /** @throws InvoiceIdTaken, after which the transaction is spent */
+  /** @throws InvoiceIdTaken, which aborts the transaction */
   insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void>
   /**
-   * Lets one transaction at a time change what is paid for, in all processes, until it ends: two payments for one
-   * account each add their month to what the other left. Payments of plans are rare, so one lock does for all.
+   * Serializes changes of paid periods across processes until the transaction ends: concurrent payments for one account
+   * each add a month. Payments of plans are rare, so one lock is enough.
    */
   serialize(sql: TransactionSql): Promise<void>
   byPayToken(payToken: string): Promise<BitcoinInvoice | null>
@@ -38,39 +38,38 @@ export interface BitcoinStore {
     sql: Sql,
     paymentHash: string
   ): Promise<{ readonly invoice: BitcoinInvoice; readonly subscription: BitcoinSubscription } | null>
-  /** The newest invoice of a subscription that is not paid; null for none. */
+  /** The newest unpaid invoice of a subscription. */
   openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null>
-  /** An account's invoices, newest first; none that expired unpaid a while ago. */
+  /** An account's invoices, newest first, without those that expired unpaid long ago. */
   ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]>
-  /** A paid subscription of this address and plan that waits for an administrator; none that was rejected. */
+  /** A paid subscription of this address and plan that waits for approval. */
   waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null>
-  /** Locks an account's row until the transaction ends, so that nobody else moves its period meanwhile. */
+  /** Locks the account's row until the transaction ends. */
   lockMerchant(sql: TransactionSql, merchantId: number): Promise<void>
-  /** Makes it active until the period's end; mails about that end begin anew. */
+  /** Marks it active until the period's end and resets its mails. */
   activate(sql: TransactionSql, id: string, period: Period, merchantId: number | null): Promise<void>
   paid(sql: TransactionSql, invoiceId: string, now: number): Promise<void>
   replace(sql: TransactionSql, id: string): Promise<void>
   /** Replaces every other subscription of the account. */
   replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void>
-  /** A subscription by its id; null when there is none. */
   byId(sql: TransactionSql, id: string): Promise<BitcoinSubscription | null>
-  /** The paid period of the account that ends last, of its subscriptions but this one; null for none. */
+  /** The account's paid period that ends last, without this subscription; null for none. */
   paidPeriod(sql: TransactionSql, merchantId: number, id: string): Promise<Period | null>
   /**
-   * Those whose end is near or past, and whose account is still on their plan and billed by them; by id, behind
+   * Subscriptions that end soon or have ended, whose account is still on their plan and billed by them; by id, after
    * `after`.
    */
   ending(now: number, after: string, limit: number): Promise<EndingSubscription[]>
   /**
-   * Notes that a mail was sent. False when the subscription has meanwhile another end, was sent one as late, or is
-   * replaced: then nothing may be sent.
+   * Records a mail as sent. False when the subscription was extended, reminded or replaced meanwhile: then nothing may
+   * be sent.
    */
   remind(sql: TransactionSql, subscription: BitcoinSubscription, step: RenewalStep): Promise<boolean>
-  /** Moves a subscription that still has this state and end; false when it has not. */
+  /** Changes the state, unless state or end changed meanwhile; false then. */
   move(sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
   /**
-   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that nothing was
-   * ever paid for; in one transaction. Returns how many invoices went, at most `limit`.
+   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that were never
+   * paid, in one transaction. Returns how many invoices it deleted, at most `limit`.
    */
   purge(before: number, limit: number): Promise<number>
 }
@@ -111,7 +110,7 @@ const merchantRows: Records<EndingSubscription['merchant']> = records({
   isActive: flag('merchant_active')
 })
 
-/** Key of the advisory lock; any number that no other lock of ours has. */
+/** Key of the advisory lock, unique in boltgate. */
 const LOCK = 7_301_325_013
 
 /** Plans paid in bitcoin in the SQL database. */

@@ -7,12 +7,12 @@ import { BILLING_PAGE_HEADERS, BillingPages } from '../pages.ts'
 import type { SandboxBilling, TakeNotification } from './sandbox.ts'
 
 const Session = Type.Object({ session: Type.String({ 'x-judged': true }) })
-// What has another form is not looked up.
+// Other forms cannot be a session.
 const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
 
 /**
- * The pages of the sandbox, in the place of the billing provider's own; none elsewhere. Their addresses alone
- * authorise. What is done on them is told to `take`.
+ * The sandbox's pages, in place of the billing provider's. Their addresses are the only authorization. `take` receives
+ * their notifications.
  */
 export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: TakeNotification): AnyOperation[] {
   if (sandbox === null) return []

@@ -14,19 +14,16 @@ import {
   type CheckoutRequest
 } from '../provider.ts'
 
-/** What the sandbox is made of. */
 export interface SandboxBillingOptions {
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
-  /** Without a slash at the end. */
   publicUrl(): string
 }
 
-/** Takes a notification in, with its signature, as the receiver of the billing provider does. */
+/** Receives a signed notification. */
 export type TakeNotification = (signature: string, body: Uint8Array) => Promise<void>
 
-/** What a page of the sandbox shows. */
 export type SandboxSession =
   | {
       readonly kind: 'checkout'
@@ -64,18 +61,16 @@ interface SubscriptionRow {
 const DAY = 86_400_000
 /** The sandbox's month, in milliseconds. */
 const PERIOD = 30 * DAY
-/** Milliseconds that the pages of a checkout and of a portal can be opened. */
+/** Milliseconds for which the pages of a checkout and of a portal are valid. */
 const CHECKOUT_LIFE = DAY
 const PORTAL_LIFE = 3_600_000
-/** Seconds that a signed notification is good for. */
+/** Seconds for which a signed notification is valid. */
 const TOLERANCE = 300
 
 /**
- * A billing provider that takes no money, for development: its checkout is a page of ours with one button. Everything
- * is kept in the database; trials end and periods are renewed by themselves, as cards would have it that work, and
- * nobody is told of that, as where notifications are lost. What people do on its pages is reported like Stripe does it:
- * signed, to the same receiver, which those methods are given. Its secret is the process's own, since it only ever
- * tells itself.
+ * A billing provider for development that charges nothing: its checkout is a page with one button. State is kept in the
+ * database. Trials end and periods renew silently, as if notifications were lost. Actions on its pages send signed
+ * notifications in Stripe's form to the usual receiver; the signing secret is the process's own.
  */
 export class SandboxBilling implements BillingProvider {
   readonly kind = 'sandbox'
@@ -132,7 +127,7 @@ export class SandboxBilling implements BillingProvider {
     }
   }
 
-  /** What the page of a session shows; null when there is none, or its time is over. */
+  /** The content of a session's page; null when unknown or expired. */
   async session(sessionId: string): Promise<SandboxSession | null> {
     return await this.#options.database.transaction(async tx => {
       const row = await this.#find(tx, sessionId)
@@ -143,7 +138,7 @@ export class SandboxBilling implements BillingProvider {
     })
   }
 
-  /** Completes a checkout; again, it only reports it again. False when there is none. */
+  /** Completes a checkout; idempotent. False when there is none. */
   async complete(sessionId: string, take: TakeNotification): Promise<boolean> {
     const { database, clock, random } = this.#options
     const subscriptionId = await database.transaction(async tx => {
@@ -173,10 +168,7 @@ export class SandboxBilling implements BillingProvider {
     return true
   }
 
-  /**
-   * Ends the subscriptions of a portal's customer at once; again, it only reports it again. False when there is no such
-   * portal.
-   */
+  /** Ends the subscriptions of a portal's customer; idempotent. False for an unknown portal. */
   async cancel(sessionId: string, take: TakeNotification): Promise<boolean> {
     const { database } = this.#options
     const ended = await database.transaction(async tx => {
@@ -191,15 +183,12 @@ export class SandboxBilling implements BillingProvider {
     return true
   }
 
-  /**
-   * Has the card of a portal's customer fail: its subscriptions are past due. Again, it only reports it again. False
-   * when there is no such portal.
-   */
+  /** Makes the subscriptions of a portal's customer past due; idempotent. False for an unknown portal. */
   async fail(sessionId: string, take: TakeNotification): Promise<boolean> {
     return await this.#turn(sessionId, 'past_due', take)
   }
 
-  /** The card of a portal's customer works again. False when there is no such portal. */
+  /** Makes them active again; false for an unknown portal. */
   async recover(sessionId: string, take: TakeNotification): Promise<boolean> {
     return await this.#turn(sessionId, 'active', take)
   }
@@ -240,7 +229,7 @@ export class SandboxBilling implements BillingProvider {
     return row!.id
   }
 
-  /** A session that can still be opened, locked. */
+  /** A session that is still valid, locked. */
   async #find(tx: TransactionSql, sessionId: string): Promise<SessionRow | null> {
     const [row] = await tx<Array<SessionRow & { readonly created_at: Date }>>`
       select kind, request, subscription_id, customer_id, created_at from sandbox_billing_sessions where session_id = ${sessionId} for update`
@@ -258,7 +247,7 @@ export class SandboxBilling implements BillingProvider {
     return read
   }
 
-  /** Ends the trial and renews the period, as often as it is due. */
+  /** Ends the trial and renews the period until now. */
   async #asOfNow(tx: TransactionSql, row: SubscriptionRow): Promise<BilledSubscription> {
     const now = this.#options.clock.now()
     const end = row.current_period_end.getTime()

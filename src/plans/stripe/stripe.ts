@@ -21,24 +21,24 @@ export interface StripeBillingOptions {
   readonly webhookSecret: Secret<string>
   /** Ids of the monthly prices. */
   readonly prices: Readonly<Record<SoldPlan, string>>
-  /** Null for the public address. A path in it is not used. */
+  /** Null for the public address; a path in it is ignored. */
   readonly url: string | null
-  /** Milliseconds that one call may take. */
+  /** Milliseconds for one call. */
   readonly timeout: number
   readonly clock: Clock
 }
 
-/** Seconds that a signed notification is good for, as in Stripe's own libraries (docs.stripe.com/webhooks). */
+/** Seconds for which a signed notification is valid, as in Stripe's libraries (docs.stripe.com/webhooks). */
 const TOLERANCE = 300
-/** A call that was lost is repeated once, with the same idempotency key. */
+/** Retries of a lost call, with the same idempotency key. */
 const RETRIES = 1
-/** Names in the metadata of sessions and subscriptions that we make. */
+/** Metadata of our sessions and subscriptions. */
 const MERCHANT_ID = 'merchant_id'
 const CUSTOMER_NAME = 'customer_name'
 
 /**
- * Stripe over its own library. Only parameters that have been there for years are sent, and no payment method types,
- * which the account's settings decide.
+ * Stripe over its own library. Sends only long-standing parameters, and no payment method types, which the account's
+ * settings decide.
  */
 export class StripeBilling implements BillingProvider {
   readonly kind = 'stripe'
@@ -62,7 +62,7 @@ export class StripeBilling implements BillingProvider {
     const session = await asking(
       this.#session(request, price).catch((error: unknown) => {
         if (request.customerId === null || !isCustomerGone(error)) throw error
-        // Deleted there, or of another account of Stripe's. Whoever it was can still buy, as somebody new.
+        // The customer was deleted, or belongs to another Stripe account: check out as a new one.
         return this.#session({ ...request, customerId: null, idempotencyKey: `${request.idempotencyKey}-new` }, price)
       })
     )
@@ -142,7 +142,7 @@ export class StripeBilling implements BillingProvider {
     try {
       webhooks.signature?.verifyHeader(...signed)
     } catch (error) {
-      // Odd headers make it throw other errors than its own.
+      // Malformed headers make the library throw errors of other classes.
       throw new BillingError('signature', 'The signature of the notification is not valid, or it is too old.', error)
     }
     try {
@@ -165,7 +165,7 @@ export class StripeBilling implements BillingProvider {
   #read(subscription: Stripe.Subscription): BilledSubscription {
     const { customer, metadata, items } = subscription
     const known = typeof customer === 'string' || customer.deleted === true ? null : customer
-    // Each item has a period of its own; ours have one item.
+    // Each item has its own period; ours have one item.
     const ends = items.data.map(item => item.current_period_end)
     const prices = new Map(
       Object.entries(this.#options.prices).map(([plan, price]) => [
@@ -221,7 +221,7 @@ function isCustomerGone(error: unknown): boolean {
   )
 }
 
-/** Stripe's own text stays behind: it may show parts of the key, and it is logged. */
+/** Stripe's message is dropped: it may show parts of the key, and errors are logged. */
 function billingError(error: unknown): BillingError {
   if (!(error instanceof Stripe.errors.StripeError)) return new BillingError('away', 'stripe could not be asked', error)
   const { statusCode, code, param, requestId } = error

@@ -14,9 +14,8 @@ import type { PaidOrders } from '../orders/paid-orders.ts'
 import type { Integration, Order, ShippingAddress } from '../schema.ts'
 import { credentialRefused, orderNotFound, storeNotFound, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
-/** What a buyer sends to have an order made. */
 export interface ClaimInput {
-  /** Needed where no credential is sent (decision 133). */
+  /** Required without a credential (decision 133). */
   readonly claimToken: string | null
   readonly email: string
   readonly shippingAddress: ShippingAddress
@@ -26,14 +25,14 @@ export interface ClaimInput {
 export interface ClaimedOrder {
   readonly order: Order
   readonly integration: Integration
-  /** Of the modern Payment credential that claimed it, for its receipt; null for every other proof. */
+  /** Of the Payment credential that claimed it, for its receipt; else null. */
   readonly challengeId: string | null
 }
 
 /** An order with what stood for it. */
 interface Found {
   readonly order: OrderRecord
-  /** A credential has shown that it is paid. */
+  /** A credential proved the payment. */
   readonly isProven: boolean
   readonly challengeId: string | null
 }
@@ -45,7 +44,7 @@ export interface OrderClaimsParts {
   readonly making: Pick<OrderMaking, 'make'>
   readonly credentials: Pick<ShopCredentials, 'read'>
   readonly clock: Clock
-  /** Active or not. */
+  /** Inactive ones too. */
   store(slug: string): Promise<Integration | null>
 }
 
@@ -58,10 +57,10 @@ export class OrderClaims {
   }
 
   /**
-   * Has the store's order made, once for each payment. `authorization`: the request's headers, of which a payment
-   * credential is read; none for the claim page. Who has paid is served also where the store sells nothing any more.
-   * @throws LongError 400, 401 and 404 as the contract's error table has them; 502 when the store did not take the
-   *   order: the token is not used up and the address is kept; Unavailable 503 while the database is away
+   * Has the store's order made, once for each payment. `authorization`: the request's headers with a payment
+   * credential; empty for the claim page. Works also for a store that stopped selling.
+   * @throws LongError 400, 401 and 404 as in the contract's error table; 502 when the store rejects the order: the
+   *   token stays usable and the address is kept; Unavailable 503 without a database
    */
   async claim(slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
     const integration = await this.#parts.store(slug)
@@ -75,11 +74,11 @@ export class OrderClaims {
     return { order: await this.#parts.making.make(integration, paid.id, details), integration, challengeId }
   }
 
-  /** The order that credential or token stand for. */
+  /** The order of the credential or token. */
   async #find(integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
     const { orders, credentials } = this.#parts
     const credential = await credentials.read(authorization, integration, 'claim')
-    // 401 is for a claim with nothing else (contract, Errors): beside a token such a credential is as good as none.
+    // 401 is for a claim without a token (contract, Errors); next to a token such a credential is ignored.
     const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null
     if (credential.kind === 'refused' && !isIgnored) {
       if (credential.reason === 'disabled') throw credentialRefused(UNAUTHORIZED, 'Unauthorized', credential)
@@ -99,7 +98,7 @@ export class OrderClaims {
   }
 }
 
-/** Beside a credential the token may be left out; one that is sent must be the order's own (decision 133). */
+/** Next to a credential the token is optional, but must match the order (decision 133). */
 function isItsToken(order: OrderRecord, claimToken: string | null): boolean {
   return claimToken === null || (order.claimDigest !== null && equalBytes(claimDigest(claimToken), order.claimDigest))
 }

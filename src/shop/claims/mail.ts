@@ -7,20 +7,17 @@ import { dayText } from '../../web/kit/moments.ts'
 import type { Mail } from '../../web/mail/mail.ts'
 import type { Order, OrderItem } from '../schema.ts'
 
-/** What the buyer's mail is made of. */
 export interface ClaimMailFacts {
   readonly order: Order
   readonly shopName: string
-  /** The secret address of the order's claim page. */
+  /** A secret address. */
   readonly claimPageUrl: string
-  /** Milliseconds since the epoch. */
   readonly claimExpiresAt: number
 }
 
 /**
- * The mail that tells the buyer where to say where a paid order goes (contract, Storefront order; Events 7), or where to
- * see how far it is once that has been said; null for an order without an address to send it to. Whoever reads it can claim the order, so it is queued sealed and never
- * logged.
+ * The buyer's mail: a link to claim a paid order (contract, Storefront order; Events 7), or to follow a claimed one;
+ * null without an address. Its reader can claim the order, so it is queued sealed and never logged.
  */
 export function claimMail(facts: ClaimMailFacts): Mail | null {
   const { order, claimPageUrl } = facts
@@ -42,7 +39,7 @@ interface Words {
   readonly heading: string
   readonly thanks: string
   readonly button: string
-  /** Null where nothing is left to be done. */
+  /** Null where nothing is left to do. */
   readonly until: string | null
   readonly items: readonly Fact[]
   readonly sums: readonly Fact[]
@@ -81,7 +78,7 @@ function wordsToClaim(shop: string, claimExpiresAt: number): Ask {
   }
 }
 
-/** Who pays with a program has often claimed before the provider's news come. */
+/** Programs often claim before the provider reports the payment. */
 function wordsOnceClaimed(shop: string, { orderNumber }: Order): Ask {
   const order = orderNumber === null ? 'order' : `order ${oneLine(orderNumber)}`
   return {
@@ -93,7 +90,6 @@ function wordsOnceClaimed(shop: string, { orderNumber }: Order): Ask {
   }
 }
 
-/** Product and variant in one line. */
 export function itemTitle({ productTitle, variantTitle }: Pick<OrderItem, 'productTitle' | 'variantTitle'>): string {
   const product = oneLine(productTitle)
   const variant = ownTitle(variantTitle, productTitle)
@@ -101,8 +97,7 @@ export function itemTitle({ productTitle, variantTitle }: Pick<OrderItem, 'produ
 }
 
 /**
- * A variant's title in one line; null where it says nothing: platforms call the only variant of a product `Default
- * Title`.
+ * A variant's title in one line; null for a meaningless one: platforms call a product's only variant `Default Title`.
  */
 export function ownTitle(variantTitle: string, productTitle: string): string | null {
   const variant = oneLine(variantTitle)
@@ -111,7 +106,7 @@ export function ownTitle(variantTitle: string, productTitle: string): string | n
 
 function textOf(words: Words, claimPageUrl: string): string {
   const lines = [...words.items, ...words.sums]
-  // A title of any length must not push every amount out of sight.
+  // A long title must not push the amounts out of sight.
   const width = Math.min(Math.max(...lines.map(([name]) => name.length)), 48) + 2
   return [
     words.thanks,
@@ -127,7 +122,7 @@ function textOf(words: Words, claimPageUrl: string): string {
   ].join('\n')
 }
 
-/** Styles stand in the elements: mail programs drop style sheets. */
+/** Inline styles: mail clients drop style sheets. */
 function htmlOf(words: Words, claimPageUrl: string): VNode {
   const soft = 'color:#5a6a63;'
   const cell = 'padding:6px 0;vertical-align:top;border-top:1px solid #e4e9e6;'

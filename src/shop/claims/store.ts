@@ -1,24 +1,24 @@
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { storable } from '../orders/store.ts'
 
-/** A claim that is held. Times in milliseconds since the epoch. */
+/** A held claim. Times in milliseconds since the epoch. */
 export interface HeldClaim {
   readonly owner: string
   readonly until: number
-  /** When the platform was asked before and may have made the order unheard; null when it certainly has not. */
+  /** When the platform was asked and may have made the order without a response; null when it certainly has not. */
   readonly askedAt: number | null
   /** Address and email, sealed. */
   readonly details: string
 }
 
 /**
- * Who is having the platform's order made: one row for each order, held by one owner at a time. A claim that is held
- * lapses by itself when its time is over, so that a dead process's can be taken up.
+ * Who is making the platform's order: one row per order, held by one owner. A claim expires, so that that of a dead
+ * process can be taken over.
  */
 export interface ClaimStore {
   /**
-   * Takes the claim of an order whose row the caller has locked, with new details, or for null with those kept before.
-   * Null when somebody holds it, and when nothing was kept. Of any number of callers exactly one has it.
+   * Takes the claim of an order whose row the caller has locked, with new details, or the stored ones for null. Returns
+   * null while another owner holds it, and without stored details. Exactly one of concurrent callers succeeds.
    */
   take(
     sql: TransactionSql,
@@ -28,25 +28,21 @@ export interface ClaimStore {
     now: number,
     details: string | null
   ): Promise<HeldClaim | null>
-  /** Notes that the platform is about to be asked. False when the claim is no longer the owner's. */
+  /** Records that the platform is about to be asked. False when the claim was lost. */
   asking(orderId: string, owner: string, now: number): Promise<boolean>
-  /**
-   * Gives the claim up, its details kept; `fault` says why, for those who look after it. Without effect when it is
-   * another's.
-   */
+  /** Releases the claim and keeps its details; `fault` is the reason. No effect on another owner's claim. */
   release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void>
-  /** When the platform was asked without a certain answer, where nobody is having the order made; null else. */
+  /** When the platform was asked without a certain answer, while no claim is held; else null. */
   doubt(orderId: string, now: number): Promise<number | null>
-  /** The platform has certainly not made what it was asked for at `askedAt`. Without effect when it was asked since. */
+  /** Records that the request at `askedAt` had no effect. Ignored when it was asked since. */
   cleared(orderId: string, askedAt: number, now: number): Promise<void>
-  /** The order has been made: nothing is unsure any more. */
+  /** The order was made: nothing is uncertain any more. */
   done(sql: TransactionSql, orderId: string): Promise<void>
-  /** The details kept for an order; null when none were. */
+  /** Details stored for an order. */
   details(orderId: string): Promise<string | null>
   /**
-   * Takes unclaimed orders that the platform may have made unheard since `since`, that nobody is having made, and that
-   * are due for a look, and puts them off by a quarter of the time since, at least by `pause` milliseconds, in one
-   * statement.
+   * Takes unclaimed orders that the platform may have made without a response since `since` and that are due, and
+   * postpones them by a quarter of the elapsed time, at least by `pause` milliseconds, in one statement.
    */
   takeUnsure(since: number, now: number, pause: number, limit: number): Promise<string[]>
 }

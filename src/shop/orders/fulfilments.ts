@@ -10,7 +10,6 @@ import { FIRST_CHECK } from './making.ts'
 import type { Integration, Order } from '../schema.ts'
 import { storeNotFound } from '../store-errors.ts'
 
-/** What fulfilments are taken in with. */
 export interface FulfilmentsParts {
   readonly orders: Pick<OrderStore, 'lockPlatformOrder' | 'markProgress' | 'takeDue' | 'checkAt'>
   readonly platform: Pick<StorePlatform, 'fulfilments' | 'readNotification'>
@@ -23,14 +22,14 @@ export interface FulfilmentsParts {
 }
 
 const DUE_AT_ONCE = 200
-/** Milliseconds between two looks at an old order, at most. */
+/** Longest pause in milliseconds between two polls of an old order. */
 const LONGEST_PAUSE = 6 * 3_600_000
-/** Milliseconds for which nobody else looks at an order that is being looked at. */
+/** Milliseconds for which a poll reserves an order. */
 const LOOKING = 120_000
 
 /**
- * How far claimed orders are: PaidWithDetails to Fulfilled to Shipped (decision 147), by the platform's notifications,
- * and by asking it where those are lost or cannot be had. An order never goes back.
+ * Progress of claimed orders: PaidWithDetails to Fulfilled to Shipped (decision 147), by notifications of the platform,
+ * and by polling. Status never goes back.
  */
 export class Fulfilments {
   readonly #parts: FulfilmentsParts
@@ -40,10 +39,10 @@ export class Fulfilments {
   }
 
   /**
-   * Takes in a notification of a store's platform, once its signature over the raw bytes is good (decision 163). What
-   * is about orders that are not known here, or says nothing new, is ignored.
-   * @throws LongError 401 for a signature that is not good, 400 for what cannot be read, 404 for an unknown store;
-   *   Unavailable 503 when it cannot be written, so that it is sent again
+   * Receives a notification of a store's platform after verifying its signature over the raw bytes (decision 163).
+   * Ignores unknown orders and repeats.
+   * @throws LongError 401 for an invalid signature, 400 for an unreadable one, 404 for an unknown store; Unavailable
+   *   503 when it cannot be stored, so that the platform retries
    */
   async receive(slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
     const integration = await this.#parts.bySlug(slug)
@@ -52,7 +51,7 @@ export class Fulfilments {
     if (seen !== null) await this.#apply(integration.id, seen)
   }
 
-  /** Asks platforms about the orders that are due for it; a periodic job's. Returns how many have changed. */
+  /** Polls platforms for orders that are due; periodic. Returns how many changed. */
   async poll(): Promise<number> {
     const { orders, clock } = this.#parts
     const due = await orders.takeDue(clock.now(), LOOKING, DUE_AT_ONCE)
@@ -97,7 +96,7 @@ export class Fulfilments {
       seen = await platform.fulfilments(this.#parts.access(integration), ids)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
-      // They are due again when the pause is over.
+      // Retried after the pause.
       log.warn(
         { err: error, slug: integration.slug, merchantId: integration.merchantId },
         'a store could not be asked how far its orders are'
@@ -112,7 +111,7 @@ export class Fulfilments {
     return changed
   }
 
-  /** Whether it said anything new. */
+  /** Returns whether anything changed. */
   #apply(storefrontId: number, seen: Fulfilment): Promise<boolean> {
     const { database, orders, clock } = this.#parts
     return database.transaction(async tx => {
@@ -120,7 +119,7 @@ export class Fulfilments {
       if (order === null) return false
       const now = clock.now()
       const next = progressed(order, seen, now)
-      // A shipped order's tracking may still come, or change, for a while: the notification or the last looks bring it.
+      // Tracking of a shipped order may still come or change for a while.
       const isOver = seen.isCanceled || (next.status === 'Shipped' && next.tracking.number !== null)
       await orders.markProgress(tx, next, isOver ? null : nextCheck(order, now))
       return next.status !== order.status || next.tracking.number !== order.tracking.number
@@ -128,7 +127,7 @@ export class Fulfilments {
   }
 }
 
-/** When an order is looked at next: a quarter of its age from now, so often at first and ever more rarely. */
+/** The next poll: after a quarter of the order's age. */
 function nextCheck(order: Order, now: number): number {
   const age = now - (order.claimedAt ?? order.createdAt)
   return now + Math.min(Math.max(age / 4, FIRST_CHECK), LONGEST_PAUSE)

@@ -4,27 +4,25 @@ import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-/** What goods are held with. */
 export interface OrderHoldsParts {
   readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
   readonly platform: Pick<StorePlatform, 'hold' | 'release'>
   readonly clock: Clock
   readonly log: Log
   access(integration: Integration): StoreAccess
-  /** An order's store. */
   integration(storefrontId: number): Promise<Integration | null>
 }
 
-/** Orders that one run looks at. */
+/** Orders per run. */
 const AT_ONCE = 50
-/** Milliseconds after which a hold that could not be released is tried again. */
+/** Milliseconds until a failed release is retried. */
 const AGAIN = 600_000
 
 /**
- * Has shops hold the goods of paid orders until they are claimed, where a platform can: not before they are paid, or
- * strangers could empty a shop without paying. A shop is asked once for an order, since a hold whose answer was lost
- * would be a second one beside it; it lapses with the claim window, as does every hold. An order without a hold is made
- * as before, if the stock lasts.
+ * Has shops reserve the goods of paid orders until they are claimed, where the platform supports it. Not before
+ * payment, or anonymous buyers could empty a shop. A shop is asked once for an order, since a hold whose response was
+ * lost would remain next to a second one. Holds expire with the claim window. An order without a hold is made normally,
+ * if the stock lasts.
  */
 export class OrderHolds {
   readonly #parts: OrderHoldsParts
@@ -33,7 +31,7 @@ export class OrderHolds {
     this.#parts = parts
   }
 
-  /** Holds what was paid since, and releases what has been ordered or given back; a periodic job's. */
+  /** Reserves newly paid goods, and releases those ordered or refunded; periodic. */
   async run(): Promise<void> {
     const { orders, clock } = this.#parts
     for (const order of await orders.takeToHold(clock.now(), AT_ONCE)) await this.#hold(order)

@@ -17,7 +17,7 @@ import {
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
 import { orderNotFound, retryAfterOf, STORE_FAILED, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
-/** Where an order goes and who gets it, as the buyer said; kept sealed. */
+/** The buyer's details; kept sealed. */
 export interface ClaimDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
@@ -25,15 +25,11 @@ export interface ClaimDetails {
   readonly countryCode: string
 }
 
-/** What orders are made with. */
 export interface OrderMakingParts {
   readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
-  /** Whether anything of an order's payment is being given back, or has been; its row is locked. */
+  /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
-  /**
-   * A shop did not make a paid order, and this is new: inside the transaction that writes it. Use only the handle
-   * passed in.
-   */
+  /** Called in the writing transaction when a shop fails a paid order for a new reason. Use only the given handle. */
   onFailed(sql: TransactionSql, order: Order): Promise<void>
   readonly claims: ClaimStore
   readonly database: Database
@@ -42,33 +38,29 @@ export interface OrderMakingParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Milliseconds that one call to the platform may take. */
+  /** Milliseconds for one platform call. */
   timeout(): number
   access(integration: Integration): StoreAccess
-  /** An order's store. */
   integration(storefrontId: number): Promise<Integration | null>
 }
 
 /**
- * Milliseconds within which a platform's search surely finds what was made: only after it a search that finds nothing
- * means that there is nothing.
+ * Milliseconds until a platform's search certainly finds a new order: only then does an empty result prove that there
+ * is none.
  */
 const SEARCH_LAG = 30_000
-/** Milliseconds after a new order for which the platform is first asked how far it is. */
+/** Milliseconds after an order's creation until it is first polled. */
 export const FIRST_CHECK = 20_000
-/**
- * Milliseconds for which an order that may have been made unheard is looked for without anybody asking, and between two
- * looks at least.
- */
+/** Milliseconds for which an order of uncertain outcome is looked for, and the shortest pause between two searches. */
 const LOOKED_FOR = 7 * 86_400_000
 const LOOK_PAUSE = 30_000
 const LOOKS = 50
 
 /**
- * Makes the platform's order of a paid order, at most once, and loses none (contract, Storefront order; decision 146).
- * Platforms know no idempotency key, so: one owner at a time has the claim; that the platform is about to be asked is
- * written before it is asked; and whatever was asked without a certain answer is looked for before anybody asks again,
- * not before its search would know. A process that dies leaves a claim that lapses, and what it had made is found.
+ * Makes the platform's order of a paid order, at most once, without losing any (contract, Storefront order; decision
+ * 146). Platforms have no idempotency keys. So one owner at a time holds the claim; it is recorded before the platform
+ * is asked; and a request of uncertain outcome is searched for before the next one, once the search is reliable. The
+ * claim of a dead process expires, and what it made is found.
  */
 export class OrderMaking {
   readonly #parts: OrderMakingParts
@@ -79,18 +71,18 @@ export class OrderMaking {
   }
 
   /**
-   * Makes the order, with new details or, for null, with those that were kept.
-   * @throws LongError 400 when it was claimed before, is being claimed, is unpaid, or nothing was kept; 404 when it has
-   *   been purged; 502 when the platform did not make it
+   * Makes the order, with new details or, for null, with the stored ones.
+   * @throws LongError 400 when it was claimed, is being claimed, is unpaid, or has no details; 404 when purged; 502
+   *   when the platform did not make it
    */
   async make(integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
     const running = this.#running.get(orderId)
     if (running !== undefined) {
-      // Its failure is ours too: asked again at once, the platform would say the same.
+      // Callers share the failure: asked again, the platform would repeat it.
       await running
       throw alreadyClaimed()
     }
-    // From here to the entry nothing waits, so of all callers in this process one makes the order.
+    // No await from here to the entry, so one caller of this process makes the order.
     const made = this.#make(integration, orderId, details)
     this.#running.set(orderId, made)
     try {
@@ -100,7 +92,7 @@ export class OrderMaking {
     }
   }
 
-  /** Looks for orders that may have been made unheard, for a periodic job. Returns how many were found. */
+  /** Searches for orders of uncertain outcome; periodic. Returns how many were found. */
   async followUp(): Promise<number> {
     const { claims, orders, clock, log, platform } = this.#parts
     const now = clock.now()
@@ -125,7 +117,7 @@ export class OrderMaking {
   async #make(integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
     const { claims, log, clock } = this.#parts
     const { order, claim } = await this.#take(orderId, details)
-    // What is not told by one of the branches below may have reached the platform.
+    // Uncertain, unless a branch below knows better.
     let askedAt = claim.askedAt
     try {
       const known = this.#open(orderId, claim.details)
@@ -138,7 +130,7 @@ export class OrderMaking {
         })
       let wanted = newOrder(order, known)
       for (;;) {
-        // Whoever stood still for so long has lost the claim, and another may be asking.
+        // A stalled process lost its claim, and another may be asking.
         if (!(await claims.asking(orderId, claim.owner, clock.now()))) throw beingClaimed()
         try {
           return await this.#write(
@@ -173,8 +165,8 @@ export class OrderMaking {
   }
 
   /**
-   * Makes sure whether the platform has an order that it may have made unheard: writes it where it has, and notes where
-   * it certainly has not. Leaves it open while the platform does not say, or its search may not know yet.
+   * Finds out whether the platform has an order of uncertain outcome, and records it. Leaves it open while the platform
+   * does not answer, or its search is not reliable yet.
    */
   async resolve(orderId: string): Promise<void> {
     const { claims, orders, clock, platform, log } = this.#parts
@@ -196,7 +188,7 @@ export class OrderMaking {
     }
   }
 
-  /** Notes a failure, and tells of one that is new: each reason once until the order is made. */
+  /** Records a failure, and reports a new one: each reason once until the order is made. */
   #failed(orderId: string, failure: OrderFailure): Promise<void> {
     const { database, orders } = this.#parts
     return database.transaction(async tx => {
@@ -226,10 +218,7 @@ export class OrderMaking {
     })
   }
 
-  /**
-   * Longer than all that a platform's call may take: its token, itself, once more after a throttle, and the look-up
-   * before it.
-   */
+  /** Longer than a call may take: token, call, retry after a throttle, and the search before it. */
   #lease(): number {
     return 60_000 + 6 * this.#parts.timeout()
   }
@@ -247,7 +236,7 @@ export class OrderMaking {
       const isUnsure = !(error instanceof StorePlatformError) || error.fault === 'away'
       unsureSince(isUnsure ? clock.now() : null)
       if (!isUnsure) throw error
-      // Often only the answer was lost, and what was made can be found at once.
+      // Often only the response was lost, and the order can be found immediately.
       const found = await platform.findOrder(access, order.sourceIdentifier).catch((lookUp: unknown) => {
         if (lookUp instanceof StorePlatformError) return null
         throw lookUp
@@ -257,10 +246,7 @@ export class OrderMaking {
     }
   }
 
-  /**
-   * What holds an order's goods since a moment ago, where they were gone because of that: what took the last piece is
-   * the order's own.
-   */
+  /** A hold made a moment ago, where the goods were sold out because of it: the last piece is the order's own. */
   async #heldMeanwhile(order: NewPlatformOrder, error: unknown): Promise<string | null> {
     if (order.holdId !== null || !(error instanceof StorePlatformError) || !error.isSoldOut) return null
     return (await this.#parts.orders.get(order.sourceIdentifier))?.holdId ?? null
@@ -294,7 +280,7 @@ export class OrderMaking {
   }
 
   #open(orderId: string, sealed: string): ClaimDetails {
-    // Written by `#take` and authenticated by its seal.
+    // Written by `#take`, authenticated by its seal.
     return JSON.parse(this.#parts.sealer.open(sealed, placeOf(orderId)).reveal()) as ClaimDetails
   }
 }
@@ -321,10 +307,10 @@ function newOrder(order: OrderRecord, { email, shippingAddress, countryCode }: C
   }
 }
 
-/** What a claim is refused with while another is under way, and once one has been made. */
+/** Error of a claim during another, and after one. */
 export const ALREADY_CLAIMED = 'Order already claimed'
 
-/** 400: the token has been used up for claiming (contract, Errors: Storefront claim). */
+/** 400: the token is used up for claiming (contract, Errors: Storefront claim). */
 export function alreadyClaimed(): LongError {
   return new LongError(INVALID_STATE, ALREADY_CLAIMED, 'This order has been claimed; its token only reads it now.')
 }
@@ -338,7 +324,7 @@ export function missingProof(): LongError {
   )
 }
 
-/** Null for what may pass by itself. */
+/** Null for a transient fault. */
 function reasonOf({ fault, isSoldOut }: StorePlatformError): FailureReason | null {
   switch (fault) {
     case 'refused':
@@ -353,7 +339,7 @@ function reasonOf({ fault, isSoldOut }: StorePlatformError): FailureReason | nul
   }
 }
 
-/** What buyers are told of each reason. They see no account facts. */
+/** Words for buyers, who see no account facts. */
 const WORDS: Readonly<Record<FailureReason, string>> = Object.freeze({
   sold_out: 'The store has not enough of it left.',
   refused: 'The store refused the order.',
@@ -361,7 +347,6 @@ const WORDS: Readonly<Record<FailureReason, string>> = Object.freeze({
   store_closed: 'The store is closed at the moment.'
 })
 
-/** What a buyer of a paid order that was not made is told of the reason. */
 export function failureWords(reason: FailureReason): string {
   return WORDS[reason]
 }
@@ -388,7 +373,7 @@ function notMade(error: StorePlatformError, reason: FailureReason | null): LongE
   )
 }
 
-/** 400: the money goes back, so nothing is sent. */
+/** 400: nothing is sent once the money goes back. */
 function givenBack(): LongError {
   return new LongError(
     INVALID_STATE,

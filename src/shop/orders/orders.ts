@@ -11,52 +11,42 @@ import { isReadable, READ_WINDOW, type PaidOrders } from './paid-orders.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { orderNotFound } from '../store-errors.ts'
 
-/** One page of a merchant's orders. */
 export interface OrderQuery {
-  /** Null for all. */
   readonly status: OrderStatus | null
-  /** From 1. */
   readonly page: number
   readonly pageSize: number
 }
 
-/**
- * What a merchant's store has done since it was opened, purged orders included (decision 149). Times in milliseconds
- * since the epoch.
- */
+/** Totals of a merchant's store, purged orders included (decision 149). Times in milliseconds since the epoch. */
 export interface StoreStats {
   readonly totalCheckouts: number
   readonly paidOrders: number
-  /** Paid orders for each checkout, 0 to 1 with four places; 0 when there was none. */
+  /** Paid orders per checkout, 0 to 1 with four decimals. */
   readonly conversionRate: number
   /** Of paid orders only. */
   readonly totalPaidSats: number
   readonly totalPaidCents: number
-  /** Orders that were ever fulfilled, those shipped since among them. */
+  /** Ever fulfilled, including shipped ones. */
   readonly fulfilled: number
   readonly shipped: number
   readonly firstOrderAt: number | null
   readonly lastOrderAt: number | null
 }
 
-/** What orders are read with. */
 export interface OrdersParts {
   readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
   readonly making: Pick<OrderMaking, 'make'>
   readonly paid: Pick<PaidOrders, 'claimPageUrl'>
   readonly clock: Clock
-  /** A store, active or not. */
+  /** Inactive ones too. */
   bySlug(slug: string): Promise<Integration | null>
   byId(storefrontId: number): Promise<Integration | null>
 }
 
 const PURGE_BATCH = 500
 
-/**
- * Orders as buyers, merchants and the administrator see them. Every method throws Unavailable 503 while the database is
- * away.
- */
+/** Orders for buyers, merchants and the administrator. Methods throw Unavailable 503 without a database. */
 export class Orders {
   readonly #parts: OrdersParts
 
@@ -73,7 +63,7 @@ export class Orders {
     return found.order
   }
 
-  /** For the claim page: null where `status` would be 404. */
+  /** Null where `status` is 404. */
   async byClaimToken(
     slug: string,
     claimToken: string
@@ -82,20 +72,16 @@ export class Orders {
     if (integration === null) return null
     const digest = claimDigest(claimToken)
     const order = await this.#parts.store.byClaimDigest(integration.id, digest)
-    // The index has compared digests, which tells nothing of the token; this is for whoever changes the query.
+    // The index compared digests, which reveals nothing of the token; this guards against a changed query.
     if (order === null || order.claimDigest === null || !equalBytes(order.claimDigest, digest)) return null
     return isReadable(order, this.#parts.clock.now()) ? { order, integration } : null
   }
 
-  /**
-   * Address of the claim page with the order's token; null before it is paid and once it is no longer readable
-   * (decisions 134 and 135).
-   */
+  /** The claim page with the order's token; null before payment and once unreadable (decisions 134 and 135). */
   claimPageUrl(integration: Integration, order: Order): string | null {
     return this.#parts.paid.claimPageUrl(integration, order)
   }
 
-  /** A page of a merchant's orders, newest first. */
   list(merchantId: number, query: OrderQuery): Promise<Order[]> {
     return this.#parts.store.list(merchantId, query.status, {
       limit: query.pageSize,
@@ -103,9 +89,7 @@ export class Orders {
     })
   }
 
-  /**
-   * A page of the orders of all merchants that somebody must look after, longest waiting first: for the administrator.
-   */
+  /** A page of troubled orders of all merchants, longest waiting first. */
   troubled(page: { readonly skip: number; readonly take: number }): Promise<Order[]> {
     return this.#parts.store.listTroubled({ limit: page.take, offset: page.skip })
   }
@@ -126,8 +110,7 @@ export class Orders {
   }
 
   /**
-   * Makes the store's order of what the buyer has given before (decision 146), for the administrator; also after the
-   * claim window, since the buyer was in time.
+   * Makes the order with the stored details (decision 146); also after the claim window, since the buyer was in time.
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
   async retry(orderId: string): Promise<Order> {
@@ -142,10 +125,9 @@ export class Orders {
   }
 
   /**
-   * Deletes orders that nobody can read any more, their challenges with them: unclaimed ones after their window,
-   * claimed ones after 90 days. One that was being claimed in vain, or whose buyer wants the money back, is kept for 90
-   * days more, for the administrator's retry and the merchant's refund. Their figures stay in the store's. For a
-   * periodic job; returns how many.
+   * Deletes orders that are no longer readable, with their challenges: unclaimed ones after their window, claimed ones
+   * after 90 days. A failed claim, or a refund request, keeps an order 90 days longer, for retry and refund. Tallies
+   * stay. Periodic; returns how many.
    */
   async purge(): Promise<number> {
     const now = this.#parts.clock.now()

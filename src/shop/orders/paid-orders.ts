@@ -19,26 +19,24 @@ export interface PaidOrdersParts {
   readonly sealer: Sealer
   readonly log: Log
   readonly outbox: Pick<Outbox, 'queue'>
-  /** An order's store. */
   integration(storefrontId: number): Promise<Integration | null>
-  /** Without a slash at the end. */
   publicUrl(): string
-  /** Told once of each order that was paid, after that was committed; for figures: it must not throw. */
+  /** Called once for each paid order, after the commit; for metrics. Must not throw. */
   readonly sold?: (order: Order) => void
 }
 
-/** After claiming, an order can be read for as long (contract, Limits), in milliseconds. */
+/** Milliseconds for which a claimed order is readable (contract, Limits). */
 export const READ_WINDOW = 90 * 86_400_000
 
-/** Whether an order can still be read with its token: until its window ends, or once claimed for 90 days. */
+/** Readable with its token: until its window ends, or for 90 days once claimed. */
 export function isReadable(order: Order, now: number): boolean {
   return order.claimedAt === null ? now <= order.claimExpiresAt : now <= order.claimedAt + READ_WINDOW
 }
 
 /**
- * The one way from PendingPayment to PaidAwaitingDetails: by a credential or by the provider's news, whichever is
- * first, under a lock on the order's row. The claim token is made then, and the buyer's mail is queued in the same
- * transaction when it is the provider who says so (contract, Storefront order; Events 7).
+ * The only transition from PendingPayment to PaidAwaitingDetails, under a lock on the order's row: by a credential or
+ * the provider's report, whichever is first. Makes the claim token, and queues the buyer's mail in the same transaction
+ * for the provider's report (contract, Storefront order; Events 7).
  */
 export class PaidOrders {
   readonly #parts: PaidOrdersParts
@@ -47,14 +45,12 @@ export class PaidOrders {
     this.#parts = parts
   }
 
-  /** A credential has shown that the order is paid. Null when it was purged meanwhile. */
+  /** A credential proved the payment. Null when the order was purged meanwhile. */
   async byCredential(order: OrderRecord, integration: Integration): Promise<OrderRecord | null> {
     return order.status === 'PendingPayment' ? await this.#paid(order.id, integration, false) : order
   }
 
-  /**
-   * The provider says that an order's invoice was paid; for `Challenges.onSettled`. What it says twice changes nothing.
-   */
+  /** For `Challenges.onSettled`: the provider reports the invoice as paid. Idempotent. */
   readonly settled = async (challenge: Challenge): Promise<void> => {
     const { store, log } = this.#parts
     const order = await store.byPaymentHash(challenge.paymentHash)
@@ -62,13 +58,12 @@ export class PaidOrders {
       log.warn({ paymentHash: challenge.paymentHash }, 'a payment came for an order that is no longer kept')
       return
     }
-    // Read before the transaction, which has the only connection of the embedded database.
+    // Read before the transaction, which holds the embedded database's only connection.
     const integration = await this.#parts.integration(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${order.id} names a store that does not exist`)
     await this.#paid(order.id, integration, true)
   }
 
-  /** Address of the claim page with the order's token; null before it is paid and once it is no longer readable. */
   claimPageUrl(integration: Integration, order: Order): string | null {
     const { clock, sealer, log } = this.#parts
     if (order.claimToken === null || !isReadable(order, clock.now())) return null

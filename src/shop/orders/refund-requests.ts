@@ -11,9 +11,9 @@ import { orderNotFound, storeNotFound } from '../store-errors.ts'
 /** An address that was looked at. */
 export interface RefundAddress {
   readonly type: RefundRequest['type']
-  /** 64 lower-case hex characters; null for a Bitcoin address. */
+  /** Lower-case hex; null for a Bitcoin address. */
   readonly paymentHash: string | null
-  /** What a Lightning invoice asks for, in millisatoshis; null where it or a Bitcoin address leaves that open. */
+  /** Millisatoshis of a Lightning invoice; null where open. */
   readonly amountMsat: bigint | null
 }
 
@@ -22,18 +22,15 @@ export interface RefundRequestsParts {
   readonly database: Database
   readonly clock: Clock
   readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>
-  /**
-   * @throws ShortError 400 for what is no address of the network on which the order was paid, or an invoice that has
-   * expired
-   */
+  /** @throws ShortError 400 for an address of another network, or an expired invoice */
   readAddress(text: string, order: Order, now: number): Promise<RefundAddress>
-  /** Active or not. */
+  /** Inactive ones too. */
   store(slug: string): Promise<Integration | null>
 }
 
 /**
- * Buyers of paid orders that their shop has not made, and who want their money back: where it should go. Nothing is
- * sent by it: the merchant sees the request among its orders and gives the money back, or has the order made after all.
+ * Refund requests of buyers whose paid order was not made. They send nothing: the merchant sees the request and
+ * refunds, or has the order made.
  */
 export class RefundRequests {
   readonly #parts: RefundRequestsParts
@@ -43,10 +40,9 @@ export class RefundRequests {
   }
 
   /**
-   * Notes where the money should go; a later request takes the place of an earlier one.
-   * @throws LongError 404 for an unknown store or token; 400 where the shop has the order, the money has gone back
-   *   already, or an invoice asks for more than was paid or is the order's own; ShortError 400 for an address that is
-   *   none
+   * Stores the refund address; a later request replaces it.
+   * @throws LongError 404 for an unknown store or token; 400 where the shop has the order, it was refunded, or an
+   *   invoice exceeds the payment or is the order's own; ShortError 400 for an invalid address
    */
   async ask(slug: string, claimToken: string, given: string): Promise<Order> {
     const { orders, clock, database } = this.#parts
@@ -56,7 +52,7 @@ export class RefundRequests {
     const now = clock.now()
     if (known === null || !isReadable(known, now)) throw orderNotFound()
     requireRefundable(known)
-    // Wallets copy invoices as links, which nobody can pay as they are.
+    // Wallets copy invoices as links.
     const address = given.replace(/^lightning:/i, '')
     const { type, paymentHash, amountMsat } = await this.#parts.readAddress(address, known, now)
     if (paymentHash === known.paymentHash) {
@@ -84,7 +80,7 @@ export class RefundRequests {
   }
 }
 
-/** @throws LongError 400 for an order that there is nothing to give back of */
+/** @throws LongError 400 for an order that cannot be refunded */
 function requireRefundable(order: Order): void {
   if (order.refundedAt !== null)
     throw new LongError(INVALID_STATE, 'Order refunded', 'What was paid for this order has been given back.')

@@ -22,7 +22,6 @@ interface Row {
   asked_at: Date | null
 }
 
-/** What orders are refunded with. */
 export interface OrderSourcesParts {
   readonly database: Database
   readonly clock: Clock
@@ -30,10 +29,9 @@ export interface OrderSourcesParts {
 }
 
 /**
- * Orders of stores as money that can be given back (decision: `invoiceId` of a refund may be an order's id). No order
- * is both given back and sent: while the shop has it, or may have it unheard, it is not refundable; and a refund that
- * may have paid takes the claim away, which whoever makes an order must hold. Both look under a lock on the order's
- * row.
+ * Store orders as refundable payments: `invoiceId` of a refund may be an order's id. No order is both refunded and
+ * sent. It is not refundable while the shop has it, or may have it; and a refund takes over the claim, which making an
+ * order needs. Both check under a lock on the order's row.
  */
 export class OrderSources implements RefundSources {
   readonly #parts: OrderSourcesParts
@@ -47,7 +45,7 @@ export class OrderSources implements RefundSources {
     const { sql } = this.#parts.database
     const seen = await read(sql, merchantId, orderId)
     if (seen === null) return null
-    // What may have been made unheard is looked for first: only then can it be said.
+    // An uncertain outcome is resolved first.
     if (seen.claimed_at !== null || seen.asked_at === null) return sourceOf(seen, now)
     await this.#parts.making.resolve(orderId)
     const resolved = await read(sql, merchantId, orderId)
@@ -57,11 +55,11 @@ export class OrderSources implements RefundSources {
   async lock(sql: TransactionSql, merchantId: number, orderId: string, now: number): Promise<RefundSource | null> {
     if (!isOrderId(orderId)) return null
     await sql`select 1 from storefront_orders where id = ${orderId} and merchant_id = ${merchantId} for update`
-    // Read by a statement of its own, which sees what whoever held the row has written.
+    // A separate statement sees what the previous holder of the lock wrote.
     const row = await read(sql, merchantId, orderId)
     if (row === null) return null
     const source = sourceOf(row, now)
-    // A claim that lapsed while its process stood still must find that it is no longer its own.
+    // A stalled process must notice that its expired claim is lost.
     if (source.refusal === null)
       await sql`update storefront_claims set owner = 'refund' where order_id = ${orderId} and lease_until <= ${new Date(now)}`
     return source

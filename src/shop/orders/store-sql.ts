@@ -36,7 +36,7 @@ const orderRows: Records<OrderRecord> = records({
   merchantId: integer(),
   paymentHash: text(),
   status: text<OrderStatus>(),
-  // Orders from before it was kept were sent as if all had to be shipped.
+  // Older orders lack it and were all shipped.
   items: json(
     (
       stored: ReadonlyArray<Omit<OrderItem, 'requiresShipping'> & { readonly requiresShipping?: boolean }>
@@ -201,7 +201,7 @@ export class SqlOrderStore implements OrderStore {
     again: number,
     limit: number
   ): Promise<Array<{ readonly order: OrderRecord; readonly holdId: string }>> {
-    // The time of the last asking is moved, so that one that cannot be released does not keep the others waiting.
+    // Postpones the next attempt, so that one that cannot be released does not block the others.
     const held = await orderRows.all(this.#database.sql`
       update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
         select id from storefront_orders where hold_id is not null and (claimed_at is not null or refunded_at is not null)
@@ -275,13 +275,12 @@ export class SqlOrderStore implements OrderStore {
         or claimed_at < ${new Date(limits.claimedBefore)})
         -- how a refund stands is asked with what the order's challenge knows
         and not exists (select 1 from refunds where invoice_id = old.id and status in ('pending', 'processing'))`
-      // Locked by one statement and judged by the next, which sees the claim of somebody who held the row a moment
-      // before.
+      // Locked by one statement and checked by the next, which sees what the previous holder of the lock wrote.
       const locked = await tx<
         Array<{ id: string }>
       >`select id from storefront_orders as old where ${isOver} limit ${limit} for update skip locked`
       if (locked.length === 0) return 0
-      // Claims go with their orders; orders go before the challenges that they name.
+      // Claims cascade; orders go before the challenges that they reference.
       const gone = await tx<Array<{ payment_hash: string }>>`
         with gone as (
           delete from storefront_orders as old where id = any(${locked.map(row => row.id)}::text[]) and ${isOver}

@@ -6,7 +6,7 @@ import { failureWords } from './making.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 import { usd } from '../usd.ts'
 
-/** The states of an order in the order in which they follow each other (contract, Storefront order). */
+/** In their order (contract, Storefront order). */
 const ORDER_STATUSES = [
   'PendingPayment',
   'PaidAwaitingDetails',
@@ -15,13 +15,13 @@ const ORDER_STATUSES = [
   'Shipped'
 ] as const satisfies readonly OrderStatus[]
 
-/** Most orders of one page, and how many there are unless said (contract, Storefront merchant endpoints). */
+/** Largest page, and its default size (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100
 const ORDERS = 20
-/** Nobody has more: what lies behind it is empty, and the database counts no further. */
+/** Beyond any real list; bounds the database's counting. */
 const LAST_PAGE = 20_000_000
 
-/** Query of `GET /api/merchant/storefront/orders`; out of range is clamped (decision 12). */
+/** Out of range is clamped (decision 12). */
 export const OrdersQuery = Type.Object({
   status: Type.Optional(Type.Enum([...ORDER_STATUSES])),
   page: Type.Optional(Type.Integer({ description: 'From 1, which it is unless said.' })),
@@ -29,7 +29,6 @@ export const OrdersQuery = Type.Object({
 })
 export type OrdersQuery = Static<typeof OrdersQuery>
 
-/** The page that a query asks for, within its bounds. */
 export function orderPageOf({ page, pageSize }: Pick<OrdersQuery, 'page' | 'pageSize'>): {
   readonly page: number
   readonly pageSize: number
@@ -41,7 +40,7 @@ export function orderPageOf({ page, pageSize }: Pick<OrdersQuery, 'page' | 'page
 }
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Open, because the writer would print a number of a schema through a double (decision 8).
+// Untyped, because the serializer would print a number of a schema through a double (decision 8).
 const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
 const row = {
@@ -53,7 +52,7 @@ const row = {
   storefrontOrderNumber: text("The platform's number of the order; null until it was claimed.")
 }
 
-/** What an order needs somebody for; each is left out where it needs nobody. */
+/** Left out where nothing is wrong. */
 const trouble = {
   failure: Type.Optional(
     Type.Object(
@@ -77,11 +76,11 @@ const trouble = {
   refundedAt: Type.Optional(isoTime('When all that was paid had been given back.'))
 }
 
-/** An order in the list of its merchant (contract, Storefront merchant endpoints). */
+/** An order in its merchant's list (contract, Storefront merchant endpoints). */
 export const OrderRow = Type.Object({ ...row, createdAt: isoTime(), ...trouble }, { title: 'StoreOrderRow' })
 export type OrderRow = Static<typeof OrderRow>
 
-/** An order with all that is shown of one (contract, Storefront integration resources: Order). */
+/** A single order (contract, Storefront integration resources: Order). */
 export const OrderView = Type.Object(
   {
     ...row,
@@ -97,7 +96,6 @@ export const OrderView = Type.Object(
 )
 export type OrderView = Static<typeof OrderView>
 
-/** What a merchant sees of an order in the list. */
 export function orderRow(order: Order): OrderRow {
   return {
     orderId: order.id,
@@ -130,9 +128,7 @@ function troubleOf({ failure, refundRequest, canceledAt, refundedAt }: Order): P
   }
 }
 
-/**
- * All that a buyer is shown: why the shop did not make the order in our words, since the platform's are the merchant's.
- */
+/** For buyers: the failure in our words, since the platform's are for the merchant. */
 export function buyerView(order: Order): OrderView {
   const { failure } = order
   return failure === null
@@ -140,19 +136,17 @@ export function buyerView(order: Order): OrderView {
     : orderView({ ...order, failure: { ...failure, message: failureWords(failure.reason) } })
 }
 
-/** An order in the administrator's list. */
 export const AdminOrderRow = Type.Object(
   { ...OrderRow.properties, merchantId: Type.Integer() },
   { title: 'AdminStoreOrderRow' }
 )
 export type AdminOrderRow = Static<typeof AdminOrderRow>
 
-/** What the administrator sees of an order in the list. */
 export function adminOrderRow(order: Order): Static<typeof AdminOrderRow> {
   return { ...orderRow(order), merchantId: order.merchantId }
 }
 
-/** All that is shown of an order. Nothing in it opens the claim page. */
+/** Nothing in it opens the claim page. */
 export function orderView(order: Order): OrderView {
   const { tracking } = order
   return {
@@ -179,7 +173,7 @@ const counters = {
   lastOrderAt: isoTimeOrNull('Null when there was no order yet.')
 }
 
-/** Response of `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
+/** `GET /api/merchant/storefront/stats` (contract, Storefront merchant endpoints; decision 149). */
 export const StatsView = Type.Object(
   {
     merchantId: Type.Integer(),
@@ -190,7 +184,7 @@ export const StatsView = Type.Object(
 )
 export type StatsView = Static<typeof StatsView>
 
-/** The counters of a merchant with its store; without one all are 0. Orders that were purged still count. */
+/** Zeros without a store; purged orders count. */
 export function statsView(merchantId: number, integration: Integration | null, stats: StoreStats): StatsView {
   const { totalPaidCents, firstOrderAt, lastOrderAt, ...counted } = stats
   const all = {

@@ -6,7 +6,7 @@ import { asciiEmail } from '../../engine/formats/ascii-email.ts'
 import { addressRules, COUNTRIES, countryCode, countryName } from './countries.ts'
 import type { Order, ShippingAddress } from '../schema.ts'
 
-/** Fields of the claim page's form, in the order in which they stand on it. */
+/** Fields in the order of the page. */
 export const FIELDS = [
   'email',
   'firstName',
@@ -22,13 +22,12 @@ export const FIELDS = [
 
 export type Field = (typeof FIELDS)[number]
 
-/** What stands in each field. */
 export type FormValues = Readonly<Record<Field, string>>
 
-/** What is wrong with which field, in a sentence that says what would be right. */
+/** Messages by field. */
 export type FormErrors = Readonly<Partial<Record<Field, string>>>
 
-/** Most characters of each field (contract, Shipping address); an address for mail has at most 254 (RFC 5321). */
+/** Maximum characters (contract, Shipping address; RFC 5321 for the email). */
 export const MAXIMA: Readonly<Record<Field, number>> = {
   email: 254,
   firstName: 200,
@@ -42,16 +41,15 @@ export const MAXIMA: Readonly<Record<Field, number>> = {
   phone: 30
 }
 
-/** What a form asks for, ready for the claim. */
+/** A valid form, ready for the claim. */
 export interface ClaimFormDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
 }
 
-/** A form as it was sent. */
 export interface SentForm {
   readonly values: FormValues
-  /** The sender wants to see the form with these values again, and not to claim yet. */
+  /** The buyer wants to edit the values, not to claim yet. */
   readonly change: boolean
 }
 
@@ -59,9 +57,8 @@ const MOST_PARTS = 32
 const decoder = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Reads `application/x-www-form-urlencoded`. Fields that are not there read as empty; spaces around a value are
- * nobody's wish.
- * @throws ShortError 400 for what no browser sends: another encoding than UTF-8, a field twice, far too many parts
+ * Reads `application/x-www-form-urlencoded`. Missing fields are empty; values are trimmed.
+ * @throws ShortError 400 for another encoding than UTF-8, a repeated field, or too many fields
  */
 export function readForm(bytes: Uint8Array): SentForm {
   const given = new Map<string, string>()
@@ -77,7 +74,10 @@ export function readForm(bytes: Uint8Array): SentForm {
   return { values: valuesOf(field => oneSpace(given.get(field) ?? '')), change: given.has('change') }
 }
 
-/** The one field of the form that asks for the money back. @throws ShortError 400 for what no browser sends */
+/**
+ * The field of the refund form.
+ * @throws ShortError 400 as `readForm`
+ */
 export function readRefundForm(bytes: Uint8Array): string {
   return (new URLSearchParams(decoded(bytes)).get('refundAddress') ?? '').trim()
 }
@@ -104,7 +104,7 @@ function unreadable(why: string): ShortError {
   return new ShortError(REQUEST_MALFORMED, `The form cannot be read: ${why}.`)
 }
 
-/** Fields have one line each; labels and customs forms show nothing else. */
+/** One line, as labels and customs forms show. */
 function oneSpace(text: string): string {
   return text.replaceAll(/[\t\n\v\f\r\u0085\u2028\u2029]+/g, ' ').trim()
 }
@@ -124,7 +124,7 @@ function valuesOf(value: (field: Field) => string): FormValues {
   }
 }
 
-/** What is known of a buyer already: where tax was worked out for, and the address given at checkout. */
+/** Values known from the checkout: tax location and email. */
 export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry: string | null): FormValues {
   const { country, state, zip } = order.location
   const known: Partial<Record<Field, string>> = {
@@ -136,15 +136,12 @@ export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry:
   return valuesOf(field => known[field] ?? '')
 }
 
-/** Countries to choose from: all, or the shop's own where it ships to no other. */
+/** All countries, or the only one that the shop ships to. */
 export function countriesOf(onlyCountry: string | null): ReadonlyArray<(typeof COUNTRIES)[number]> {
   return onlyCountry === null ? COUNTRIES : COUNTRIES.filter(({ code }) => code === onlyCountry)
 }
 
-/**
- * The details, or what is wrong with which field. `onlyCountry` is the one country that the shop ships to; null for
- * any.
- */
+/** Returns the details or the errors by field. `onlyCountry`: the only country that the shop ships to; null for any. */
 export function checkForm(
   values: FormValues,
   onlyCountry: string | null
@@ -199,7 +196,7 @@ function orNull(text: string): string | null {
   return text === '' ? null : text
 }
 
-/** `ZIP code` keeps its capitals inside a sentence, `State` does not. */
+/** `ZIP code` keeps its capitals inside a sentence. */
 function lower(label: string): string {
   return /^[A-Z]{2}/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1)
 }
@@ -222,7 +219,6 @@ export function labelOf(field: Field, country: string | null): string {
   return labels[field]
 }
 
-/** Whether a field must be filled in, in that country. */
 export function isNeeded(field: Field, country: string | null): boolean {
   const { stateNeeded, zipNeeded } = addressRules(country ?? '')
   if (field === 'province') return stateNeeded
@@ -230,7 +226,7 @@ export function isNeeded(field: Field, country: string | null): boolean {
   return field !== 'address2' && field !== 'phone'
 }
 
-/** A validation problem of the claim in terms of the form; null when it says nothing of any field of it. */
+/** A claim's validation problem by form field; null when it names none. */
 export function formErrors(errors: FieldErrors): FormErrors | null {
   const found: Partial<Record<Field, string>> = {}
   for (const field of FIELDS) {

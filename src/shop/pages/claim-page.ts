@@ -23,30 +23,28 @@ import { failureWords } from '../orders/making.ts'
 import { refundPanel } from './refund-panel.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 
-/** Whose order a page is about, and the token that opens it. */
 export interface ClaimPageFacts {
   readonly order: Order
   readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping'>
   readonly claimToken: string
 }
 
-/** Seconds between two looks of a browser that runs no program. */
+/** Seconds between refreshes without JavaScript. */
 const REFRESH_SECONDS = 30
 
 const ANY = addressRules('')
 
-/** The name of a shop as pages write it. */
 export function shopNameOf({ shopName, slug }: Pick<Integration, 'slug' | 'shopName'>): string {
   const name = oneLine(shopName ?? '')
   return name === '' ? slug : name
 }
 
-/** The one country that a shop ships to (decision 140); null for any. */
+/** The only country that a shop ships to (decision 140); null for any. */
 export function onlyCountryOf({ shipping, shopCountry }: Pick<Integration, 'shipping' | 'shopCountry'>): string | null {
   return shipping.domesticOnly ? shopCountry : null
 }
 
-/** What was typed where the money should go, and what was wrong with it; null for nothing. */
+/** The entered refund address and its error. */
 export interface RefundForm {
   readonly given: string
   readonly refusal: string | null
@@ -54,15 +52,11 @@ export interface RefundForm {
 
 const NO_REFUND: RefundForm = { given: '', refusal: null }
 
-/** The form for the address, with what the order knows already. */
 export function claimPage(facts: ClaimPageFacts, assets: AssetNames, refund: RefundForm = NO_REFUND): string {
   return formPage(facts, prefilled(facts.order, onlyCountryOf(facts.integration)), {}, null, assets, refund)
 }
 
-/**
- * The form with what was filled in, and what is wrong beside each field. `refusal` is what the claim itself said, about
- * more than one field; null for nothing.
- */
+/** The form with entered values and errors by field. `refusal`: an error of the claim as a whole. */
 export function formPage(
   facts: ClaimPageFacts,
   values: FormValues,
@@ -105,10 +99,7 @@ function problems(wrong: readonly Field[], errors: FormErrors, refusal: string |
     </div>`
 }
 
-/**
- * Browsers' own checks are off: they would stop a form over the ZIP of a country that is no longer chosen, and look
- * different everywhere.
- */
+/** No browser validation: it would reject the ZIP of a country no longer selected. */
 function form(facts: ClaimPageFacts, values: FormValues, errors: FormErrors): VNode {
   const country = countryCode(values.country)
   const input = (field: Field, autocomplete: string, more: Readonly<Record<string, string>> = {}): VNode => html`
@@ -144,10 +135,7 @@ function told(field: Field, errors: FormErrors): Readonly<Record<string, string>
   return errors[field] === undefined ? {} : { 'aria-invalid': 'true', 'aria-describedby': `${field}-error` }
 }
 
-/**
- * What the program needs to rename the parts of an address stands in the options, where it differs from what most
- * countries have.
- */
+/** Options carry the names of address parts that differ by country, for the script. */
 function countryField({ integration }: ClaimPageFacts, chosen: string | null, errors: FormErrors): VNode {
   const countries = countriesOf(onlyCountryOf(integration))
   const offered = countries.some(({ code }) => code === chosen)
@@ -173,10 +161,7 @@ function countryField({ integration }: ClaimPageFacts, chosen: string | null, er
     </div>`
 }
 
-/**
- * The store did not make the order (decision 146), or it is `running`, being made for somebody else: what was filled in
- * is kept, and sent again by one press.
- */
+/** The store failed the order (decision 146), or it is `running` elsewhere: keeps the values for a retry. */
 export function failedPage(facts: ClaimPageFacts, values: FormValues, running: boolean, assets: AssetNames): string {
   const shop = shopNameOf(facts.integration)
   const country = countryCode(values.country)
@@ -212,12 +197,10 @@ export function failedPage(facts: ClaimPageFacts, values: FormValues, running: b
   })
 }
 
-/** Whether the order stays as it is, as far as this page can tell. */
 function isSettled(status: OrderStatus): boolean {
   return status === 'Shipped'
 }
 
-/** How far a claimed order is. */
 export function claimedOrderPage(facts: ClaimPageFacts, assets: AssetNames): string {
   const { order } = facts
   const shop = shopNameOf(facts.integration)
@@ -297,7 +280,6 @@ const REACHED: Readonly<Record<OrderStatus, number>> = {
   Shipped: 4
 }
 
-/** Paid, claimed, fulfilled, shipped. */
 function steps(order: Order): VNode {
   const reached = REACHED[order.status]
   const all: ReadonlyArray<readonly [string, number | null]> = [
@@ -319,7 +301,6 @@ function steps(order: Order): VNode {
     </ol>`
 }
 
-/** What was bought, and what was paid for it. */
 function bill({ order, integration }: ClaimPageFacts): VNode {
   const sum = (name: string, cents: number): VNode =>
     html`<tr class="sum"><th scope="row">${name}</th><td>${dollarsText(cents)}</td></tr>`
@@ -339,7 +320,7 @@ function bill({ order, integration }: ClaimPageFacts): VNode {
     </header>`
 }
 
-/** The page for an address that opens no order: a wrong token, one of another store, or one whose time is over. */
+/** For a wrong token, another store's, or an expired one. */
 export function missingOrderPage(assets: AssetNames): string {
   return page(assets, {
     title: 'No order here',
@@ -366,17 +347,16 @@ function page(assets: AssetNames, { title, main, refresh }: Pick<HtmlPage, 'titl
   })
 }
 
-/** Where the form goes, relative to the page: the same address, so that what answers it can be looked at again. */
+/** Relative to the page: the same address, so that a refresh works. */
 export function address({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim?${new URLSearchParams({ claimToken })}`
 }
 
-/** Where a wish to have the money back goes, relative to the page. */
 function refundAddress({ claimToken }: Pick<ClaimPageFacts, 'claimToken'>): string {
   return `claim-refund?${new URLSearchParams({ claimToken })}`
 }
 
-/** http and https alone; null for anything else. */
+/** Null for anything but http and https. */
 function webAddress(text: string | null): string | null {
   if (text === null || !URL.canParse(text)) return null
   const url = new URL(text)

@@ -1,21 +1,19 @@
 /** A country as people choose it. */
 export interface Country {
-  /** Two capital letters (ISO 3166-1). */
   readonly code: string
-  /** Its English name. */
   readonly name: string
 }
 
-/** What an address in a country has besides street and city. */
+/** What an address has besides street and city. */
 export interface AddressRules {
   readonly stateLabel: string
-  /** Carriers do not deliver without it. */
+  /** Carriers require it. */
   readonly stateNeeded: boolean
   readonly zipLabel: string
   readonly zipNeeded: boolean
 }
 
-// ISO 3166-1, and XK, which the standard leaves to its users and which stores and carriers use for Kosovo.
+// ISO 3166-1, and XK, which stores and carriers use for Kosovo.
 const CODES = `
   AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF BG BH BI BJ BL BM BN BO BQ BR BS BT BV BW BY BZ CA CC CD CF CG CH CI CK CL CM CN CO
   CR CU CV CW CX CY CZ DE DJ DK DM DO DZ EC EE EG EH ER ES ET FI FJ FK FM FO FR GA GB GD GE GF GG GH GI GL GM GN GP GQ GR GS GT GU GW GY HK HM HN HR
@@ -26,7 +24,7 @@ const CODES = `
   .trim()
   .split(/\s+/)
 
-/** Where the name that Intl gives is not the one that people look for in a list. */
+/** Where Intl's name is not the one that people look for. */
 const NAMES: Readonly<Record<string, string>> = {
   HK: 'Hong Kong',
   MO: 'Macao',
@@ -35,7 +33,7 @@ const NAMES: Readonly<Record<string, string>> = {
   CG: 'Congo (Brazzaville)'
 }
 
-/** Other English names in use: the formal ones of the standard, former ones, and short ones. */
+/** Formal, former and short English names. */
 const ALIASES: Readonly<Record<string, string>> = {
   AE: 'UAE, Emirates',
   BN: 'Brunei Darussalam',
@@ -111,7 +109,7 @@ const ZIP_LABELS: Readonly<Record<string, string>> = {
   US: 'ZIP code'
 }
 
-// Kept to those where a parcel really goes astray without it: whoever has paid must not be stopped by a form.
+// Only where parcels get lost without it: a form must not stop a paying buyer.
 const STATE_NEEDED = new Set('AU BR CA CN ES IN IT JP MX MY US'.split(' '))
 const ZIP_NEEDED = new Set(
   `AT AU BE BG BR CA CH CN CY CZ DE DK EE ES FI FR GB GR HR HU IN IT JP KR LI LT LU LV MT MX MY NL NO NZ PL PR PT RO SE SG SI SK TH TW UA US
@@ -120,7 +118,6 @@ const ZIP_NEEDED = new Set(
 
 const display = new Intl.DisplayNames('en', { type: 'region' })
 
-/** Every country, by name. */
 export const COUNTRIES: readonly Country[] = CODES.map(code => ({
   code,
   name: NAMES[code] ?? display.of(code) ?? code
@@ -132,19 +129,19 @@ for (const { code, name } of COUNTRIES)
   for (const each of [name, display.of(code) ?? name, ...(ALIASES[code]?.split(', ') ?? [])])
     byName.set(plain(each), code)
 
-/** Two letters or an English name of a country to two capital letters; null when there is no such country. */
+/** Two letters or an English name to two capital letters; null for none. */
 export function countryCode(text: string): string | null {
   const code = text.trim().toUpperCase()
   if (/^[A-Z]{2}$/.test(code)) return byCode.has(code) ? code : (byName.get(plain(code)) ?? null)
   return byName.get(plain(text)) ?? null
 }
 
-/** The English name of a country by its two capital letters; the code itself where it is none. */
+/** The code itself where it is unknown. */
 export function countryName(code: string): string {
   return byCode.get(code)?.name ?? code
 }
 
-/** What an address has there, by two capital letters; an unknown country needs nothing. */
+/** An unknown country requires nothing. */
 export function addressRules(code: string): AddressRules {
   return {
     stateLabel: STATE_LABELS[code] ?? 'State or region',
@@ -154,7 +151,7 @@ export function addressRules(code: string): AddressRules {
   }
 }
 
-/** Letters alone, so that case, accents, dots, commas and `&` make no difference. */
+/** Letters only: case, accents, punctuation and `&` do not matter. */
 function plain(text: string): string {
   return text
     .normalize('NFKD')

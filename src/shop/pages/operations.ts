@@ -31,20 +31,17 @@ import type { Catalog } from '../platform.ts'
 import type { Integration, Order } from '../schema.ts'
 import { awayShopPage, missingShopPage, shopHeaders, shopPage } from './shop-page.ts'
 
-/** An order with its store. */
 export interface FoundOrder {
   readonly order: Order
   readonly integration: Integration
 }
 
-/** What the pages of stores need of others. */
 export interface StorefrontPageParts {
   readonly orders: {
-    /** Null wherever reading the order's status would be 404: unknown token, another store, time over. */
+    /** Null where the order's status is 404. */
     byClaimToken(slug: string, claimToken: string): Promise<FoundOrder | null>
   }
   readonly claims: {
-    /** Throws the contract's errors of a claim. */
     claim(
       slug: string,
       input: ClaimFormDetails & { readonly claimToken: string | null },
@@ -52,22 +49,20 @@ export interface StorefrontPageParts {
     ): Promise<FoundOrder>
   }
   readonly refundRequests: {
-    /** Throws what is wrong with the address, and why there is nothing to give back. */
     ask(slug: string, claimToken: string, address: string): Promise<unknown>
   }
   readonly storefronts: {
-    /** Active or not; null for unknown. */
+    /** Inactive ones too. */
     bySlug(slug: string): Promise<Integration | null>
   }
   readonly catalogs: {
-    /** Throws Unavailable while there is none at all. */
+    /** Throws Unavailable without any catalog. */
     get(integration: Integration): Promise<Catalog>
   }
-  /** Without a slash at the end. */
   publicUrl(): string
 }
 
-/** 32 random bytes in base64url (decision 134). What has another form is not looked up. */
+/** 32 random bytes in base64url (decision 134). Other forms are not looked up. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 const Slug = Type.Object({ slug: Type.String() })
@@ -82,22 +77,17 @@ const ClaimForm = Type.Object({
   )
 })
 
-/**
- * A form that needs nobody's credential: its token is all the authority there is, so other sites cannot forge what they
- * do not know.
- */
+/** A form without credentials: its token is the only authority, so other sites cannot forge it. */
 const NO_HEADERS: ReadonlyHeaders = new HeaderList()
 
-/**
- * A store's page, and the page on which buyers say where a paid order goes and see what becomes of it (decision 134).
- */
+/** A store's page, and the page where buyers claim and follow a paid order (decision 134). */
 export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperation[] {
   const assets = new PageAssets().names
   const missing = { status: 404, body: missingOrderPage(assets), headers: FORM_PAGE_HEADERS }
   const find = async (slug: string, claimToken: string | undefined): Promise<ClaimPageFacts | null> => {
     if (claimToken === undefined || !TOKEN.test(claimToken)) return null
     const found = await parts.orders.byClaimToken(slug, claimToken)
-    // Before a payment there is no token.
+    // There is no token before payment.
     return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
   }
   const claimed = (facts: ClaimPageFacts): Result => ({
@@ -186,7 +176,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
       access: 'public',
       params: Slug,
       query: ClaimQuery,
-      // What is wrong with a form is said beside its fields.
+      // Errors are shown next to the fields.
       form: { mediaType: FORM_TYPE, schema: ClaimForm },
       responses: {
         200: { description: 'The form again, to change what was filled in.', mediaType: HTML_TYPE },
@@ -227,11 +217,12 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         if (error === null) return claimed(facts)
         const now = await unlessAway(find(slug, claimToken), facts)
         if (now === null) return missing
-        // Pressed twice, or on two pages at once: the first one counts, and both see what became of it.
+        // Submitted twice: the first one counts, and both see the result.
         if (isClaimed(now.order)) return claimed(facts)
         if (error instanceof ValidationError)
           return again(formErrors(error.errors) ?? {}, 'Please check what you have filled in.')
-        // Another process is at it, or died over it; then the claim lapses, and the next press finds what was made.
+        // Another process is making the order, or died over it: the claim expires, and the next submit finds the
+        // result.
         const running = error instanceof LongError && error.error === ALREADY_CLAIMED
         if (error.status === 400 && !running) return again({}, error.message)
         if (!running && error.status !== 502 && error.status !== 503) throw error
@@ -291,15 +282,12 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
   ]
 }
 
-/** Whether nothing more is asked of the buyer. */
+/** Whether the buyer has nothing left to do. */
 function isClaimed({ status }: Order): boolean {
   return status !== 'PendingPayment' && status !== 'PaidAwaitingDetails'
 }
 
-/**
- * What can be read, or what was known before while the database is away: its failure must not cost a buyer a filled-in
- * form.
- */
+/** Returns the earlier value without a database: an outage must not cost a buyer a filled-in form. */
 async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
   try {
     return await reading
@@ -309,7 +297,7 @@ async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
   }
 }
 
-/** What a claim was refused with; null for none. */
+/** The claim's error; null for none. */
 async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> {
   try {
     await claim
@@ -321,7 +309,7 @@ async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> 
   }
 }
 
-/** 415 for a body that does not say that it is a form. */
+/** 415 for a body that is not a form. */
 function requireForm(headers: ReadonlyHeaders): void {
   const type = headers.get('content-type') ?? ''
   const coding = headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity'

@@ -4,13 +4,10 @@ import { html } from '../../web/kit/document.ts'
 import { failureWords } from '../orders/making.ts'
 import type { Order } from '../schema.ts'
 
-/** Bitcoin addresses and invoices are that long at most (contract, Limits: refundAddress). */
+/** Longest Bitcoin address or invoice (contract, Limits: refundAddress). */
 export const LONGEST_ADDRESS = 500
 
-/**
- * Why a paid order was not made, and where its buyer may ask for the money back; null for an order that there is
- * nothing to say of.
- */
+/** Why a paid order was not made, and a form for a refund address; null without a failure. */
 export function refundPanel(order: Order, action: string, given = '', refusal: string | null = null): VNode | null {
   const { failure, refundRequest, refundedAt } = order
   if (failure === null && refundRequest === null && refundedAt === null) return null

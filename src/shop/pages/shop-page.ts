@@ -11,21 +11,18 @@ import { countryName } from './countries.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-/** What a shop's page shows. */
 export interface ShopPageFacts {
   readonly integration: Pick<Integration, 'slug' | 'shopName' | 'shopCountry' | 'shipping'>
   readonly catalog: Catalog
-  /** Without a slash at the end. */
   readonly publicUrl: string
 }
 
-/** Products on the page; the catalog itself has all. */
+/** The catalog has all. */
 const MOST_PRODUCTS = 200
 
-/** Places that pictures may be loaded from; a shop has one or two. */
+/** Origins that pictures may be loaded from. */
 const MOST_ORIGINS = 8
 
-/** The catalog for people, who would rather look than read it. */
 export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {
   const name = shopNameOf({ slug: integration.slug, shopName: catalog.storeName })
   const shown = catalog.products.slice(0, MOST_PRODUCTS)
@@ -63,7 +60,7 @@ function shippingWords({ shipping, shopCountry, ...integration }: ShopPageFacts[
     : `${price}.`
 }
 
-/** Where no product has a picture, none has a place for one. */
+/** Without any picture, cards have no room for one. */
 function productCard({ title, description, imageUrl, variants }: CatalogProduct, sources: readonly string[]): VNode {
   const name = oneLine(title)
   const source = originOf(imageUrl)
@@ -87,7 +84,6 @@ function variantLine({ title, priceCents, available }: CatalogVariant, product: 
   return html`<li class=${available ? 'variant' : 'variant gone'}>${own === null ? null : html`<span><bdi>${own}</bdi></span>`}<span class="price">${dollarsText(priceCents)}${available ? null : ' · sold out'}</span></li>`
 }
 
-/** The page for a slug that no open shop has. */
 export function missingShopPage(assets: AssetNames): string {
   return page(
     assets,
@@ -103,7 +99,6 @@ export function missingShopPage(assets: AssetNames): string {
   )
 }
 
-/** The page while a shop's catalog cannot be had. */
 export function awayShopPage(assets: AssetNames): string {
   return page(
     assets,
@@ -129,7 +124,7 @@ function page(assets: AssetNames, title: string, main: VNode): string {
   })
 }
 
-/** Headers of a shop's page: pictures may come from where its products have theirs, and from nowhere else. */
+/** Allows pictures from the origins of the products only. */
 export function shopHeaders({ products }: Catalog): readonly string[] {
   const origins = pictureOrigins(products.slice(0, MOST_PRODUCTS))
   return PAGE_HEADERS.map(value =>
@@ -143,10 +138,7 @@ function pictureOrigins(products: readonly CatalogProduct[]): readonly string[] 
     .slice(0, MOST_ORIGINS)
 }
 
-/**
- * Scheme, host and port; null for what is not https. Hosts may hold characters that mean something in a policy; those
- * are left out.
- */
+/** Scheme, host and port; null for others than https, and for hosts with characters that are special in a policy. */
 function originOf(address: string | null): string | null {
   if (address === null || !URL.canParse(address)) return null
   const { origin } = new URL(address)

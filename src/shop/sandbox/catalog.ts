@@ -1,6 +1,6 @@
 import type { Catalog } from '../platform.ts'
 
-/** What every sandbox shop sells. Prices in cents; one variant is sold out, so that this can be tried too. */
+/** What every sandbox shop sells. One variant is sold out, to try that. */
 export const SANDBOX_CATALOG: Catalog = Object.freeze({
   storeName: 'Sandbox shop',
   products: [

@@ -19,30 +19,29 @@ import {
 import { SANDBOX_CATALOG } from './catalog.ts'
 import { sandboxRate, taxOf } from './tax.ts'
 
-/** What the sandbox's shops need. */
 export interface SandboxShopParts {
   readonly database: Pick<Database, 'sql'>
   readonly clock: Clock
 }
 
-/** Milliseconds after which an order is fulfilled, and after which it is shipped. */
+/** Milliseconds until an order is fulfilled, and until it is shipped. */
 const FULFILLED_AFTER = 60_000
 const SHIPPED_AFTER = 120_000
 
-/** Header of a notification's signature: hex HMAC-SHA256 of the raw body under the store's secret or token. */
+/** Hex HMAC-SHA256 of the raw body under the store's secret or token. */
 export const SANDBOX_SIGNATURE = 'x-sandbox-signature'
 
-/** A secret or token that is refused, so that this can be tried. */
+/** Rejected credentials, to try that. */
 const INVALID = 'sandbox-invalid'
-/** Hosts with these first labels fail in one way, so that this can be tried. */
+/** First labels of hosts that fail in one way each. */
 const AWAY = 'away'
 const UNKNOWN = 'unknown'
 const FOREIGN = 'euro'
-/** A state in which no tax can be worked out. */
+/** A state without a computable tax. */
 const UNTAXABLE = 'ZZ'
 
 /**
- * A platform without goods: every shop has the same small catalog, and its orders go on by the clock. Refused in
+ * A platform without goods: every shop has the same small catalog, and orders progress with the clock. Refused in
  * production.
  */
 export function openSandboxShop(parts: SandboxShopParts): StorePlatform {
@@ -161,7 +160,7 @@ class SandboxShop implements StorePlatform {
     return rows.map(row => this.#fulfilment(row))
   }
 
-  /** Nothing to do: the sandbox sends nothing by itself, and is polled. */
+  /** Nothing to do: the sandbox is polled. */
   async subscribe(store: StoreAccess): Promise<void> {
     open(store)
   }
@@ -192,12 +191,11 @@ class SandboxShop implements StorePlatform {
   }
 }
 
-/** The value of `x-sandbox-signature` for a notification's raw bytes. */
 export function signSandboxNotification(secret: Secret<string>, body: Uint8Array): string {
   return createHmac('sha256', secret.reveal()).update(body).digest('hex')
 }
 
-/** What stands between a request and the shop. @throws StorePlatformError */
+/** @throws StorePlatformError for simulated faults */
 function open(store: StoreAccess): void {
   switch (labelOf(store)) {
     case AWAY:
@@ -210,7 +208,6 @@ function open(store: StoreAccess): void {
   }
 }
 
-/** The host's first label. */
 function labelOf({ domain }: StoreAccess): string {
   return domain.split('.', 1)[0] ?? domain
 }
@@ -235,7 +232,7 @@ function named({ number }: OrderRow): PlatformOrder {
 
 /**
  * `{platformOrderId, status: fulfilled | shipped | canceled, trackingNumber?, trackingCarrier?, trackingUrl?,
- * shippedAt?}`, the last in milliseconds; null for any other status.
+ * shippedAt?}`, the last in milliseconds; null for another status.
  */
 function readFulfilment(body: Uint8Array): Fulfilment | null {
   let value: unknown
@@ -246,7 +243,7 @@ function readFulfilment(body: Uint8Array): Fulfilment | null {
   }
   if (typeof value !== 'object' || value === null)
     throw new StorePlatformError('refused', 'The notification is not a JSON object.')
-  // Each member is looked at before it is believed.
+  // Each member is validated below.
   const { platformOrderId, status, trackingNumber, trackingCarrier, trackingUrl, shippedAt } = value as Record<
     string,
     unknown

@@ -1,9 +1,6 @@
 import type { BuyerLocation } from '../schema.ts'
 
-/**
- * Tax of the sandbox in hundredths of a percent, by `country-state`, and by the country alone where that has one rate.
- * Invented: no tax office knows them.
- */
+/** Invented tax rates in hundredths of a percent, by `country-state`, else by country. */
 const RATES: Readonly<Record<string, number>> = Object.freeze({
   'US-CA': 725,
   'US-CO': 290,
@@ -25,12 +22,12 @@ const RATES: Readonly<Record<string, number>> = Object.freeze({
   CA: 500
 })
 
-/** Hundredths of a percent at the buyer's place; nothing is taxed abroad. */
+/** Hundredths of a percent; 0 abroad. */
 export function sandboxRate({ country, state }: Pick<BuyerLocation, 'country' | 'state'>): number {
   return RATES[`${country}-${state}`] ?? RATES[country] ?? 0
 }
 
-/** Cents of tax on an amount in cents, the half cent upwards. In whole numbers throughout. */
+/** Cents, half a cent rounded up, in whole numbers. */
 export function taxOf(amountCents: number, rate: number): number {
   const tenThousandths = amountCents * rate + 5_000
   return (tenThousandths - (tenThousandths % 10_000)) / 10_000

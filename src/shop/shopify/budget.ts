@@ -7,13 +7,12 @@ const MOST = 10_000
 interface Bucket {
   available: number
   maximum: number
-  /** Points that come back in a second. */
+  /** Points per second. */
   restoreRate: number
-  /** In the clock's monotonic milliseconds. */
+  /** Monotonic milliseconds. */
   at: number
 }
 
-/** What the platform says of a bucket with each answer. */
 export interface ThrottleStatus {
   readonly maximumAvailable: number
   readonly currentlyAvailable: number
@@ -21,8 +20,8 @@ export interface ThrottleStatus {
 }
 
 /**
- * The points that each store's calls have left, as the last answer told, filled up by time. Points of calls under way
- * are taken at once, so that many at a time do not all count on the same ones.
+ * Points left for each store's calls, as of its last response, refilled by time. Calls in flight are deducted
+ * immediately, so that concurrent ones do not count the same points.
  */
 export class CostBudgets {
   readonly #clock: Clock
@@ -32,16 +31,15 @@ export class CostBudgets {
     this.#clock = clock
   }
 
-  /** Milliseconds until `cost` points are there; 0 when they are, or nothing is known yet. */
+  /** Milliseconds until `cost` points are available; 0 when unknown. */
   waitFor(key: string, cost: number): number {
     const bucket = this.#filled(key)
     if (bucket === null) return 0
-    // More than the bucket can hold would never be there; the platform judges that itself.
+    // A cost above the maximum would wait forever; the platform judges it.
     const missing = Math.min(cost, bucket.maximum) - bucket.available
     return missing <= 0 ? 0 : Math.ceil((missing / bucket.restoreRate) * 1000)
   }
 
-  /** A call of this cost goes out. */
   spend(key: string, cost: number): void {
     const bucket = this.#filled(key)
     if (bucket !== null) bucket.available -= cost

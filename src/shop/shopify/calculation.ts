@@ -5,7 +5,7 @@ import { plainWords } from './faults.ts'
 import { money, requireDone, SHIPPING_TITLE, taxRate, variantGid } from './orders.ts'
 import type { ShopifyValue } from './reader.ts'
 
-/** A draft that is worked out and never kept. */
+/** A draft that is computed and never stored. */
 export function cartInput({ items, location, shippingCents }: CartQuestion): object {
   return {
     lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
@@ -21,11 +21,10 @@ export function cartInput({ items, location, shippingCents }: CartQuestion): obj
 }
 
 /**
- * What the goods cost now, and the taxes. In a shop whose prices include tax nothing comes on top: naming it again
- * would have the buyer pay it twice (contract: totalUsd equals subtotal plus shipping plus tax; decision 142). The
- * platform's own subtotal and total must agree to the cent, or nothing is sold.
- * @throws StorePlatformError `refused` for what the platform does not work out, `away` for an answer that does not add
- *   up
+ * Current prices and taxes. A shop whose prices include tax adds none on top: the buyer would pay it twice (contract:
+ * totalUsd equals subtotal plus shipping plus tax; decision 142). The platform's subtotal and total must agree to the
+ * cent, or nothing is sold.
+ * @throws StorePlatformError `refused` for what the platform cannot compute, `away` for a response that does not add up
  */
 export function readCalculation(data: ShopifyValue, { items, shippingCents }: CartQuestion): Calculation {
   const payload = data.member('draftOrderCalculate')
@@ -33,7 +32,7 @@ export function readCalculation(data: ShopifyValue, { items, shippingCents }: Ca
   const draft = payload.member('calculatedDraftOrder')
   requireDollars(draft.member('currencyCode').text())
   for (const warning of draft.member('warnings').list()) {
-    // Tax at a place that the platform doubts would be an estimate; the other warnings are about bundles and discounts.
+    // Tax at a location that the platform doubts would be an estimate; other warnings are about bundles and discounts.
     if (/address|region|tax/i.test(`${warning.member('field').text()} ${warning.member('errorCode').text()}`)) {
       throw new StorePlatformError(
         'refused',
@@ -72,8 +71,8 @@ function readLines(draft: ShopifyValue): Map<number, CalculatedLine> {
 }
 
 /**
- * The taxes by name and rate; the platform lists each for every line of goods and for shipping. It rounds each for
- * itself, so that a cent or so may be missing to the whole, which is what was asked for: the largest takes it.
+ * Taxes by name and rate, summed over lines and shipping. Each is rounded separately, so the largest takes the missing
+ * cent.
  */
 function readTax(draft: ShopifyValue, taxCents: number, onCents: number, isIncluded: boolean): OrderTax {
   const found = draft.member('taxLines')

@@ -9,27 +9,18 @@ import type { ShopifyOperation } from './operations.ts'
 import { ShopifyValue } from './reader.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
 
-/** How often a call that was throttled is sent again. */
+/** Retries of a throttled call. */
 const THROTTLED_RETRIES = 3
-/**
- * The longest wait before one sending, in milliseconds: somebody waits for the answer. A page of a catalog needs at
- * most 5.3 s at the slowest rate.
- */
+/** Longest wait before one attempt, in milliseconds. A page of a catalog needs at most 5.3 s at the slowest rate. */
 const MAX_WAIT = 6000
-/**
- * The same for what somebody has paid for: so much longer that it has its turn behind any number of questions, which
- * everybody may cause.
- */
+/** The same for a paid order: longer, so that it gets its turn behind any number of unpaid queries. */
 const MAX_WAIT_PAID = 10_000
 /**
- * Milliseconds after which no call is sent again. With it a question takes at most 21 seconds and two time limits, one
- * about what was paid for 25, which those who hold an order's claim meanwhile count on.
+ * Milliseconds after which no attempt starts. A query takes at most 21 seconds and two timeouts, one for a paid order
+ * 25, which the lease of an order's claim relies on.
  */
 const REPEATED_WITHIN = 15_000
-/**
- * Milliseconds to wait where it is not said how long: after a 429, and where there are points enough, as with limits of
- * single mutations.
- */
+/** Milliseconds to wait without a hint: after a 429, and for limits of single mutations. */
 const BLIND_WAIT = 1000
 
 interface Cost {
@@ -37,7 +28,7 @@ interface Cost {
   readonly status: ThrottleStatus | null
 }
 
-/** What was answered: of a status other than 2xx nothing is read. */
+/** The body is null unless the status is 2xx. */
 interface Sent {
   readonly status: number
   readonly data: unknown
@@ -46,8 +37,8 @@ interface Sent {
 }
 
 /**
- * Asks Shopify's Admin API. A call is sent again only where nothing was done: the day's token had ended (once), or the
- * bucket of points was too low (a few times). Everything else is the caller's to judge by the fault.
+ * Calls Shopify's Admin API. Retries only calls without effect: the day's token had expired (once), or points were
+ * missing (a few times). Other faults are the caller's to judge.
  */
 export class ShopifyCalls {
   readonly #http: ShopifyHttp
@@ -56,7 +47,7 @@ export class ShopifyCalls {
   readonly #clock: Clock
   readonly #log: Log
   readonly #apiVersion: string
-  /** Points that operations have turned out to cost, by their text. */
+  /** Actual costs of operations, by their text. */
   readonly #costs = new Map<string, number>()
 
   constructor(options: ShopifyHttpOptions & { readonly log: Log }) {
@@ -68,7 +59,10 @@ export class ShopifyCalls {
     this.#apiVersion = options.config.apiVersion
   }
 
-  /** The `data` of the answer. @throws StorePlatformError */
+  /**
+   * Returns `data`.
+   * @throws StorePlatformError
+   */
   async ask(
     store: StoreAccess,
     operation: ShopifyOperation,
@@ -170,7 +164,7 @@ function hiddenOf(store: StoreAccess, token: Secret<string>): string[] {
   return [token.reveal(), store.clientSecret?.reveal() ?? '', store.adminApiToken?.reveal() ?? '']
 }
 
-/** What the answer says of its cost; what cannot be used is left out, since nothing but waiting hangs on it. */
+/** The reported cost; unusable parts are left out, since only waiting depends on it. */
 function costOf(extensions: unknown): Cost {
   const cost = member(extensions, 'cost')
   const status = member(cost, 'throttleStatus')

@@ -6,7 +6,7 @@ import type { ShopifyValue } from './reader.ts'
 /** All amounts are in US dollars (decision 142). */
 export const CURRENCY = 'USD'
 
-/** @throws StorePlatformError `refused` for a shop that counts in anything else */
+/** @throws StorePlatformError `refused` for another currency */
 export function requireDollars(currency: string): void {
   if (currency !== CURRENCY)
     throw new StorePlatformError(
@@ -15,7 +15,7 @@ export function requireDollars(currency: string): void {
     )
 }
 
-/** @throws StorePlatformError `away` for what cannot be read */
+/** @throws StorePlatformError `away` for an unreadable response */
 export function readShopInfo(data: ShopifyValue): ShopInfo {
   const shop = data.member('shop')
   const domain = shop.member('myshopifyDomain').text().toLowerCase()
@@ -29,10 +29,7 @@ export function readShopInfo(data: ShopifyValue): ShopInfo {
   }
 }
 
-/**
- * @throws StorePlatformError `credentials` where the app lacks scopes, which are named; a write scope has the read
- * scope of its name in it
- */
+/** @throws StorePlatformError `credentials` naming missing scopes; a write scope includes its read scope */
 export function requireScopes(data: ShopifyValue, needed: readonly string[]): void {
   const had = new Set(
     data
@@ -50,7 +47,7 @@ export function requireScopes(data: ShopifyValue, needed: readonly string[]): vo
   )
 }
 
-/** A page of a connection: its nodes, and where the next one begins; null at the end. */
+/** A page of a connection; null at the end. */
 export interface ConnectionPage {
   readonly nodes: readonly ShopifyValue[]
   readonly next: string | null
@@ -64,14 +61,14 @@ export function readPage(connection: ShopifyValue): ConnectionPage {
   }
 }
 
-/** A product of a page, and where the rest of its variants begins; null when all are here. */
+/** A product, and the cursor of its further variants. */
 export interface ProductPage {
   readonly id: string
   readonly product: CatalogProduct
   readonly next: string | null
 }
 
-/** Null for a product that cannot be bought here, whatever the platform's search made of it. */
+/** Null for a product that cannot be bought here. */
 export function readProduct(node: ShopifyValue): ProductPage | null {
   if (!isSold(node)) return null
   const variants = readPage(node.member('variants'))
@@ -95,12 +92,12 @@ export function readVariant(node: ShopifyValue): CatalogVariant {
   }
 }
 
-/** The variant that can be bought, if it can be in this quantity; null for what is no variant any more. */
+/** The variant, if available in this quantity; null for a deleted one. */
 export function readStock(node: ShopifyValue, quantityOf: (variantId: number) => number): number | null {
   if (node.isNull) return null
   const variantId = node.member('legacyResourceId').id()
   if (!node.member('availableForSale').flag() || !isSold(node.member('product'))) return null
-  // CONTINUE sells on when nothing is left; what is not tracked has no count.
+  // CONTINUE sells beyond the stock; untracked variants have no count.
   const isCounted =
     node.member('inventoryPolicy').text() === 'DENY' && node.member('inventoryItem').member('tracked').flag()
   if (!isCounted) return variantId
@@ -109,8 +106,7 @@ export function readStock(node: ShopifyValue, quantityOf: (variantId: number) =>
 }
 
 /**
- * Active, and published in the online shop. Gift cards are left out, since an order made from outside issues none, and
- * so is what is sold by subscription only.
+ * Active, and published in the online shop; without gift cards, which external orders cannot issue, and subscriptions.
  */
 function isSold(product: ShopifyValue): boolean {
   return (

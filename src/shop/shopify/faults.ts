@@ -1,24 +1,21 @@
 import { StorePlatformError } from '../platform.ts'
 
-/** Characters of a platform's own words that are passed on. */
+/** Characters of a platform's message that are passed on. */
 const MAX_WORDS = 200
-/** Seconds after which a platform that said nothing may be asked again. */
+/** Seconds to wait without a hint. */
 const DEFAULT_WAIT = 5
 
-/**
- * Codes of GraphQL errors with which nothing was done. Shopify's checks of an operation have names of their own, such
- * as `undefinedField`.
- */
+/** GraphQL error codes without effect. Shopify's validation codes are camelCase, such as `undefinedField`. */
 const REFUSED_CODE = /^(?:[a-z][A-Za-z]+|MAX_COST_EXCEEDED|BAD_REQUEST|BAD_USER_INPUT|GRAPHQL_VALIDATION_FAILED)$/
 
-/** One line of somebody else's words, without what must not be seen. */
+/** A foreign message in one line, with secrets removed. */
 export function plainWords(text: string, hidden: readonly string[] = []): string {
   const clean = hidden.reduce((left, secret) => (secret === '' ? left : left.replaceAll(secret, '[redacted]')), text)
   const line = clean.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
   return line.length > MAX_WORDS ? `${line.slice(0, MAX_WORDS)}…` : line
 }
 
-/** What a status other than 2xx says; 401 means that the token was not taken. */
+/** The fault of a status other than 2xx; 401: the token was rejected. */
 export function statusFault(status: number, purpose: string): StorePlatformError {
   const options = { upstreamStatus: status }
   if (status === 401)
@@ -45,7 +42,7 @@ export function statusFault(status: number, purpose: string): StorePlatformError
       "The store platform knows no such shop (status 404). Check the store's domain.",
       options
     )
-  // A redirect is never followed: it would carry the token elsewhere.
+  // Following a redirect would leak the token.
   if (status >= 300 && status < 400)
     return new StorePlatformError(
       'shop',
@@ -58,7 +55,7 @@ export function statusFault(status: number, purpose: string): StorePlatformError
   return new StorePlatformError('away', `The store platform could not ${purpose} (status ${status}).`, options)
 }
 
-/** Asked too often; `wait` in milliseconds. */
+/** `wait` in milliseconds. */
 export function throttled(status: number | null, wait = DEFAULT_WAIT * 1000): StorePlatformError {
   return new StorePlatformError('throttled', 'The store platform asks us to wait before the next call.', {
     upstreamStatus: status,
@@ -66,14 +63,13 @@ export function throttled(status: number | null, wait = DEFAULT_WAIT * 1000): St
   })
 }
 
-/** An error of a GraphQL answer, as far as it is used. */
 interface GraphFault {
   readonly code: string | null
   readonly words: string
   readonly isBadVariable: boolean
 }
 
-/** What the errors of a GraphQL answer say. Where it is not known that nothing was done, `away`. */
+/** The fault of GraphQL errors: `away` unless they certainly had no effect. */
 export function graphFault(errors: unknown, purpose: string, hidden: readonly string[]): StorePlatformError {
   const faults = (Array.isArray(errors) ? errors : []).map((error: unknown) => faultOf(error, hidden))
   const options = { upstreamStatus: 200 }

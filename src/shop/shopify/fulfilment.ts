@@ -3,9 +3,9 @@ import type { ShopifyValue } from './reader.ts'
 import type { Tracking } from '../schema.ts'
 
 const ORDER_GID = 'gid://shopify/Order/'
-/** Fulfilments that count; the others were given up. */
+/** Fulfilments that were not abandoned. */
 const LIVE = new Set(['SUCCESS', 'OPEN', 'PENDING'])
-/** Said of a parcel that is on its way, or has been. */
+/** Parcels in transit, or delivered. */
 const UNDER_WAY = new Set([
   'IN_TRANSIT',
   'OUT_FOR_DELIVERY',
@@ -20,16 +20,15 @@ const UNDER_WAY = new Set([
 interface Parcel {
   readonly tracking: Tracking
   readonly isUnderWay: boolean
-  /** Milliseconds. */
   readonly since: number | null
 }
 
-/** The platform's id of an order as its webhooks give it, as a number. */
+/** The GraphQL id of a webhook's numeric id. */
 function orderGid(id: number): string {
   return `${ORDER_GID}${id}`
 }
 
-/** One order of the answer to FULFILMENTS; null for what is none any more. */
+/** An order of FULFILMENTS; null for a deleted one. */
 export function readFulfilment(node: ShopifyValue): Fulfilment | null {
   if (node.isNull) return null
   const parcels = node
@@ -57,7 +56,7 @@ export function readFulfilment(node: ShopifyValue): Fulfilment | null {
   )
 }
 
-/** An order as webhooks of the topics `orders/…` give it. */
+/** Webhook topics `orders/…`. */
 export function readOrderNotification(order: ShopifyValue): Fulfilment {
   const parcels = order.member('fulfillments').list().flatMap(parcelOf)
   const status = order.optional('fulfillment_status')?.text() ?? ''
@@ -69,10 +68,7 @@ export function readOrderNotification(order: ShopifyValue): Fulfilment {
   )
 }
 
-/**
- * A fulfilment as webhooks of the topics `fulfillments/…` give it. It does not say whether the rest of the order is
- * fulfilled too.
- */
+/** Webhook topics `fulfillments/…`, which do not say whether the rest of the order is fulfilled. */
 export function readFulfilmentNotification(given: ShopifyValue): Fulfilment {
   return summary(orderGid(given.member('order_id').id()), false, false, parcelOf(given))
 }
@@ -93,7 +89,7 @@ function parcelOf(given: ShopifyValue): Parcel[] {
   ]
 }
 
-/** An order of several parcels is shown with the first that can be followed. */
+/** Of several parcels the first with tracking is shown. */
 function summary(
   platformOrderId: string,
   isFulfilled: boolean,
@@ -117,7 +113,7 @@ function words(given: ShopifyValue | null | undefined): string | null {
   return text === '' ? null : text
 }
 
-/** Shown to buyers as a link, so that nothing but a web address may be one. */
+/** Buyers see it as a link: web addresses only. */
 function link(given: ShopifyValue | null | undefined): string | null {
   const text = words(given)
   return text !== null && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) ? text : null

@@ -2,7 +2,7 @@ import type { HoldRequest } from '../platform.ts'
 import { orderTag, variantGid } from './orders.ts'
 import type { ShopifyValue } from './reader.ts'
 
-/** A draft order that reserves goods until its time is over; nobody is sent an invoice for it. */
+/** A draft order that reserves goods for a time; no invoice is sent for it. */
 export function holdInput({ sourceIdentifier, items, until }: HoldRequest): object {
   return {
     lineItems: items.map(({ variantId, quantity }) => ({ variantId: variantGid(variantId), quantity })),
@@ -13,7 +13,7 @@ export function holdInput({ sourceIdentifier, items, until }: HoldRequest): obje
   }
 }
 
-/** Whether a draft still holds its goods, `now` in milliseconds: the merchant may have deleted or completed it. */
+/** Whether a draft still reserves its goods: the merchant may have deleted or completed it. */
 export function holds(data: ShopifyValue, now: number): boolean {
   const draft = data.optional('draftOrder')
   if (draft === null || draft.member('status').text() !== 'OPEN') return false

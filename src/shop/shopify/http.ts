@@ -3,36 +3,30 @@ import { AddressRefused } from '../../engine/upstream/guard.ts'
 import type { OutboundResponse, OutboundCall } from '../../engine/upstream/outbound.ts'
 import { StorePlatformError } from '../platform.ts'
 
-/** How Shopify is called. */
 export interface ShopifySettings {
-  /** Takes the place of every store's own scheme and host, for tests. */
+  /** Replaces every store's scheme and host, for tests. */
   readonly url?: string | undefined
   /** Such as 2026-10. */
   readonly apiVersion: string
-  /** Milliseconds for one call. */
   readonly timeout: number
 }
 
-/** What calls are made with. */
 export interface ShopifyHttpOptions {
-  /** Goes through the address guard: a merchant names the domain. */
+  /** Guarded: a merchant names the domain. */
   readonly call: OutboundCall
   readonly clock: Clock
   readonly config: ShopifySettings
 }
 
-/**
- * Bytes of an answer that are read; a page of a catalog has some hundred thousand at most. What is longer is cut, and
- * then no JSON.
- */
+/** Bytes of a response that are read; a catalog page has a few hundred thousand. A truncated one is not valid JSON. */
 const MAX_ANSWER = 4 * 1024 * 1024
-/** A header's value. A key with anything else in it never came from the platform. */
+/** Other characters never came from the platform. */
 const HEADER_SAFE = /^[\x21-\x7e]+$/
-/** Only these are called: a merchant's own domain would get the credentials, and could be anything. */
+/** Only shops are called: any other domain would receive the credentials. */
 const SHOP_HOST = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.myshopify\.com$/
 const HANDLE_END = '.myshopify.com'
 
-/** Whether this is the canonical domain of a shop, such as example.myshopify.com. */
+/** Whether this is a canonical shop domain, such as example.myshopify.com. */
 export function isShopHost(domain: string): boolean {
   return SHOP_HOST.test(domain)
 }
@@ -42,7 +36,7 @@ export function shopHandle(domain: string): string {
   return domain.slice(0, -HANDLE_END.length)
 }
 
-/** @throws StorePlatformError `shop` for any other domain */
+/** @throws StorePlatformError `shop` for another domain */
 export function requireShopHost(domain: string): void {
   if (!isShopHost(domain))
     throw new StorePlatformError(
@@ -51,7 +45,7 @@ export function requireShopHost(domain: string): void {
     )
 }
 
-/** @throws StorePlatformError `credentials` for a key that cannot be sent at all */
+/** @throws StorePlatformError `credentials` for a key that no header can carry */
 export function requireSendable(key: string): void {
   if (!HEADER_SAFE.test(key))
     throw new StorePlatformError(
@@ -60,7 +54,7 @@ export function requireSendable(key: string): void {
     )
 }
 
-/** POSTs to shops: one time limit, bounded answers, redirects never followed. It keeps no key and logs nothing. */
+/** POSTs to shops with a timeout and bounded responses, without redirects. Keeps no key and logs nothing. */
 export class ShopifyHttp {
   readonly #options: ShopifyHttpOptions
 
@@ -68,7 +62,10 @@ export class ShopifyHttp {
     this.#options = options
   }
 
-  /** `path` begins with a slash. @throws StorePlatformError `shop`, or `away` when no answer came */
+  /**
+   * `path` begins with a slash.
+   * @throws StorePlatformError `shop`, or `away` without a response
+   */
   async post(
     domain: string,
     path: string,
@@ -100,18 +97,18 @@ export class ShopifyHttp {
   }
 }
 
-/** An answer's body, whatever type it says that it has; null where it is no JSON. */
+/** Whatever its media type; null for invalid JSON. */
 export function jsonOf(body: Uint8Array): unknown {
   try {
     return JSON.parse(Buffer.from(body).toString('utf8'))
   } catch (error) {
-    // A page, or an answer that was cut.
+    // HTML, or truncated.
     if (!(error instanceof SyntaxError)) throw error
     return null
   }
 }
 
-/** The library's error is left behind: it may hold what was sent. */
+/** The library's error is dropped: it may contain the request. */
 function unreached(error: unknown, isLate: boolean): StorePlatformError {
   if (error instanceof AddressRefused)
     return new StorePlatformError('shop', `The store's domain may not be called: ${error.message}`)

@@ -7,10 +7,10 @@ import { ShopifyValue } from './reader.ts'
 const SIGNATURE = /^[A-Za-z0-9+/]{43}=$/
 
 /**
- * What a webhook of Shopify says of an order; null for topics of no interest. The signature is the HMAC-SHA256 of the
- * raw body, keyed with the app's client secret, as base64. It does not cover the headers: the shop's name there is only
- * held against the store's, and what the body must hold tells the topics apart.
- * @throws StorePlatformError `credentials` for a signature that is not good, `refused` for what cannot be read
+ * Reads a Shopify webhook about an order; null for other topics. The signature is the base64 HMAC-SHA256 of the raw
+ * body under the app's client secret. It does not cover headers: the shop's name is compared with the store's, and the
+ * body's shape tells the topics apart.
+ * @throws StorePlatformError `credentials` for an invalid signature, `refused` for an unreadable body
  */
 export function readShopifyNotification(
   store: StoreAccess,

@@ -1,29 +1,24 @@
 /**
- * What is asked of Shopify's Admin API, as GraphQL text. Tests hold each against the published schemas of 2026-04 and
- * 2026-10.
+ * GraphQL operations of Shopify's Admin API. Tests validate them against the published schemas of 2026-04 and 2026-10.
  */
 
-/** One operation. */
 export interface ShopifyOperation {
-  /** For messages: what it does, after "asked to". */
+  /** For messages, after "asked to". */
   readonly purpose: string
   readonly text: string
-  /** Points it is taken to cost until an answer has told; Shopify admits a call only with that many in the bucket. */
+  /** Assumed points until a response reports them; Shopify admits a call only with that many in the bucket. */
   readonly cost: number
-  /** Somebody has paid for what it is about. */
+  /** About a paid order. */
   readonly isPaid?: true
 }
 
-/**
- * Products and variants of a page: small enough that its worst cost stays under the limit of 1000 points for one query.
- */
+/** Products and variants of a page, whose worst cost stays below 1000 points, the limit of a query. */
 const PRODUCTS = 20
 const VARIANTS = 20
-/** Variants of a page of one product. */
 const MORE_VARIANTS = 100
-/** Characters of a description: agents read catalogs whole. */
+/** Characters of a description: agents read whole catalogs. */
 const DESCRIPTION = 2000
-/** Newest orders that are looked through for one that the search does not know yet. */
+/** Newest orders to scan for one that the search does not find yet. */
 const NEWEST = 100
 
 const variantFields = 'legacyResourceId title price availableForSale'
@@ -53,7 +48,7 @@ export const CATALOG_PAGE: ShopifyOperation = {
 }`
 }
 
-/** The variants of one product that did not fit on its page. */
+/** The rest of a product's variants. */
 export const VARIANTS_PAGE: ShopifyOperation = {
   purpose: 'list the variants of a product',
   cost: 110,
@@ -98,7 +93,7 @@ export const TAX: ShopifyOperation = {
 }`
 }
 
-/** A draft is kept for nothing but the goods that it reserves. */
+/** The draft only reserves goods. */
 export const HOLD: ShopifyOperation = {
   purpose: 'hold goods',
   cost: 15,
@@ -143,7 +138,7 @@ export const CREATE_ORDER: ShopifyOperation = {
 }`
 }
 
-/** By the search, which is behind by a while, and among the newest, which are read from the shop itself. */
+/** By search, which lags, and among the newest orders, which do not. */
 export const FIND_ORDER: ShopifyOperation = {
   purpose: 'look for an order',
   cost: 120,
@@ -186,7 +181,7 @@ export const SUBSCRIBE: ShopifyOperation = {
 }`
 }
 
-/** Topics that tell of an order's way. */
+/** Topics about an order's progress. */
 export const TOPICS = [
   'ORDERS_FULFILLED',
   'ORDERS_PARTIALLY_FULFILLED',
@@ -195,15 +190,12 @@ export const TOPICS = [
   'FULFILLMENTS_UPDATE'
 ] as const
 
-/** Scopes that an app needs; a write scope has the read scope of its name in it. */
+/** Required scopes; a write scope includes its read scope. */
 export const SCOPES = ['write_orders', 'write_draft_orders', 'read_products', 'read_inventory'] as const
-/**
- * And to be told of parcels: the published schema asks it of both FULFILLMENTS topics. Apps without a secret are told
- * of nothing.
- */
+/** Required by both FULFILLMENTS topics. Apps without a secret get no notifications. */
 export const NOTICE_SCOPE = 'read_fulfillments'
 
-/** All of them, for tests. */
+/** For tests. */
 export const OPERATIONS: readonly ShopifyOperation[] = [
   SHOP_INFO,
   CATALOG_PAGE,

@@ -4,15 +4,13 @@ import { plainWords } from './faults.ts'
 import type { TaxLine } from '../schema.ts'
 import type { ShopifyValue } from './reader.ts'
 
-/** What an order's payment is called in the merchant's admin. */
+/** Name of the payment in the merchant's admin. */
 const GATEWAY = 'Lightning'
-/** And its shipping. */
 export const SHIPPING_TITLE = 'Shipping'
-/** Of orders from before the shop's own lines were kept. */
+/** For orders without stored tax lines. */
 const TAX_TITLE = 'Tax'
-/** Decimal places of a tax rate. */
 const RATE_PLACES = 6
-/** An order id as it may stand in a search. With its prefix it must fit a tag, which holds 40 characters. */
+/** Safe in a search. With its prefix it must fit a tag's 40 characters. */
 const SEARCHABLE = /^[A-Za-z0-9_-]{1,37}$/
 const PROVINCE_CODE = /^[A-Za-z0-9]{1,3}$/
 
@@ -21,19 +19,18 @@ interface Money {
   readonly currencyCode: typeof CURRENCY
 }
 
-/** Cents as the platform writes dollars. */
 export function money(cents: number): Money {
   if (!Number.isSafeInteger(cents) || cents < 0) throw new TypeError(`${cents} is no amount of cents`)
   const digits = String(cents).padStart(3, '0')
   return { amount: `${digits.slice(0, -2)}.${digits.slice(-2)}`, currencyCode: CURRENCY }
 }
 
-/** The platform's own name of a variant. */
+/** The GraphQL id of a variant. */
 export function variantGid(variantId: number): string {
   return `gid://shopify/ProductVariant/${variantId}`
 }
 
-/** The tag that an order is found by besides its source identifier. */
+/** An order is found by it besides its source identifier. */
 export function orderTag(sourceIdentifier: string): string {
   if (!SEARCHABLE.test(sourceIdentifier))
     throw new TypeError('an order id is at most 37 letters, digits, dashes and underscores')
@@ -41,9 +38,8 @@ export function orderTag(sourceIdentifier: string): string {
 }
 
 /**
- * A paid order at the prices that the buyer has paid and with the taxes as the shop worked them out then, so that the
- * platform works out nothing anew and the merchant's reports know each tax by its name. `isHeld`: its goods are held
- * for it.
+ * A paid order with the paid prices and the shop's own taxes, so that the platform computes nothing and reports name
+ * each tax. `isHeld`: its goods are reserved.
  */
 export function orderInput(
   order: NewPlatformOrder,
@@ -69,7 +65,7 @@ export function orderInput(
         variantId: variantGid(variantId),
         quantity,
         priceSet: { shopMoney: money(priceCents) },
-        // Left out it means no, and the order would not ask to be shipped.
+        // Defaults to false, and the order would not be shipped.
         requiresShipping
       })),
       shippingAddress: addressInput(order),
@@ -84,8 +80,7 @@ export function orderInput(
         { kind: 'SALE', status: 'SUCCESS', gateway: GATEWAY, amountSet: { shopMoney: money(order.totalCents) } }
       ]
     },
-    // Left out, nothing would be taken from the stock at all. What is held is out of it already, and comes back when it
-    // is released.
+    // The default takes nothing from the stock. Held goods are already taken, and return with the release.
     options: {
       inventoryBehaviour: isHeld ? 'DECREMENT_IGNORING_POLICY' : 'DECREMENT_OBEYING_POLICY',
       sendReceipt: true
@@ -93,7 +88,7 @@ export function orderInput(
   }
 }
 
-/** The shop's own lines; one of the whole tax for an order from before they were kept. */
+/** The shop's tax lines; one for the whole tax where none are stored. */
 function taxLinesOf({ tax, taxCents, shippingCents }: NewPlatformOrder, subtotal: number): readonly TaxLine[] {
   if (tax.lines.length > 0 || taxCents === 0) return tax.lines
   return [{ title: TAX_TITLE, rate: taxRate(taxCents, subtotal + shippingCents), cents: taxCents }]
@@ -110,15 +105,12 @@ function addressInput({ shippingAddress, countryCode }: NewPlatformOrder): objec
     zip,
     phone,
     countryCode,
-    // Buyers write a code or a name; the platform has a member for each.
+    // Buyers enter a code or a name; the platform has a member for each.
     ...(province === null ? {} : PROVINCE_CODE.test(province) ? { provinceCode: province.toUpperCase() } : { province })
   }
 }
 
-/**
- * The share that the tax is of what it is on, as decimal text, rounded to six places; the amount beside it is what
- * counts.
- */
+/** Decimal text with six decimals; the amount next to it is what counts. */
 export function taxRate(taxCents: number, onCents: number): string {
   if (onCents <= 0) throw new TypeError('tax on nothing')
   const scale = 10n ** BigInt(RATE_PLACES)
@@ -126,19 +118,18 @@ export function taxRate(taxCents: number, onCents: number): string {
   return `${rate / scale}.${String(rate % scale).padStart(RATE_PLACES, '0')}`
 }
 
-/** @throws StorePlatformError `refused`, `shop`, or `away` for an answer without the order */
+/** @throws StorePlatformError `refused`, `shop`, or `away` for a response without the order */
 export function readCreatedOrder(data: ShopifyValue): PlatformOrder {
   const payload = data.member('orderCreate')
   requireDone(payload, 'make the order')
   return readOrder(payload.member('order'))
 }
 
-/** Finds orders of one source identifier. */
 export function orderQuery(sourceIdentifier: string): string {
   return `source_identifier:"${sourceIdentifier}" OR tag:"${orderTag(sourceIdentifier)}"`
 }
 
-/** The order with this identifier among those found; the search itself is not exact. */
+/** Filters the search's inexact results. */
 export function readFoundOrder(data: ShopifyValue, sourceIdentifier: string): PlatformOrder | null {
   const tag = orderTag(sourceIdentifier)
   const nodes = [...data.member('found').member('nodes').list(), ...data.member('newest').member('nodes').list()]
@@ -157,7 +148,7 @@ function readOrder(node: ShopifyValue): PlatformOrder {
   return { platformOrderId: node.member('id').text(), orderNumber: node.member('name').text() }
 }
 
-/** Domain errors come with status 200; with one of them nothing was done. */
+/** Domain errors come with status 200 and mean no effect. */
 export function requireDone(payload: ShopifyValue, purpose: string): void {
   const errors = payload.member('userErrors').list()
   if (errors.length === 0) return

@@ -4,9 +4,9 @@ import { StorePlatformError } from '../platform.ts'
 const DIGITS = /^[1-9]\d{0,15}$/
 
 /**
- * A value of an answer and the way to it. What is not there, or is of another type, fails with the place named: an
- * answer that is read wrong about money or stock is worse than none. @throws StorePlatformError `away` from every
- * reading method
+ * A value of a response with its path. Missing members and other types fail with the path: misreading money or stock is
+ * worse than an error.
+ * @throws StorePlatformError `away` from every reading method
  */
 export class ShopifyValue {
   readonly #value: unknown
@@ -24,11 +24,11 @@ export class ShopifyValue {
   member(name: string): ShopifyValue {
     const value = this.#value
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return this.fail('an object')
-    // Read from its own members only: `constructor` is none.
+    // Own members only: not `constructor`.
     return new ShopifyValue(Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined, `${this.#path}.${name}`)
   }
 
-  /** Null where the member is null or left out. */
+  /** Null where the member is null or missing. */
   optional(name: string): ShopifyValue | null {
     const found = this.member(name)
     return found.isNull ? null : found
@@ -47,21 +47,21 @@ export class ShopifyValue {
     return typeof this.#value === 'boolean' ? this.#value : this.fail('true or false')
   }
 
-  /** A whole number, which JSON gives exactly only up to 2^53. */
+  /** JSON numbers are exact up to 2^53. */
   integer(): number {
     return typeof this.#value === 'number' && Number.isSafeInteger(this.#value)
       ? this.#value
       : this.fail('a whole number')
   }
 
-  /** A number that identifies something, as a number or as text of one. */
+  /** A numeric id, as number or text. */
   id(): number {
     const text = typeof this.#value === 'number' ? String(this.#value) : this.#value
     const id = typeof text === 'string' && DIGITS.test(text) ? Number(text) : NaN
     return Number.isSafeInteger(id) ? id : this.fail('an id that fits a number exactly')
   }
 
-  /** A decimal text of dollars, 0 or more, as cents. Nothing is rounded. */
+  /** Decimal dollars, 0 or more, as cents, without rounding. */
   cents(): number {
     const decimal = typeof this.#value === 'string' ? readDecimal(this.#value) : null
     if (decimal === null || decimal.digits < 0n || decimal.places > 2)
@@ -70,14 +70,14 @@ export class ShopifyValue {
     return Number.isSafeInteger(cents) ? cents : this.fail('an amount that can be')
   }
 
-  /** A share such as a tax rate, 0 or more, as decimal text of at most eight places. */
+  /** Decimal text, 0 or more, at most eight decimals. */
   share(): string {
     const share = this.#value
     if (typeof share !== 'number' || !Number.isFinite(share) || share < 0) return this.fail('a share of 0 or more')
     return share.toFixed(8).replace(/(?:\.|(?<!0))0+$/, '')
   }
 
-  /** Milliseconds since the epoch of an ISO time. */
+  /** An ISO time in milliseconds since the epoch. */
   time(): number {
     const time = Date.parse(this.text())
     return Number.isNaN(time) ? this.fail('a time') : time

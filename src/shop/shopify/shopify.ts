@@ -46,24 +46,23 @@ import { holdInput, holds } from './holds.ts'
 import { cartInput, readCalculation } from './calculation.ts'
 import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, requireDone, variantGid } from './orders.ts'
 
-/** What the platform is opened with. */
 export interface ShopifyOptions {
-  /** `outboundCall(forwarder.guard)`: a merchant names the domain that is called. */
+  /** Guarded: a merchant names the domain. */
   readonly call: OutboundCall
   readonly clock: Clock
   readonly log: Log
-  /** The section `storefront` of the configuration. */
+  /** Section `storefront`. */
   readonly config: ShopifySettings
 }
 
-/** Pages of a catalog, and of one product's variants, that are read: more are a loop. */
+/** More pages are a loop. */
 const MOST_PAGES = 500
-/** Orders that are asked after at a time: their fulfilments cost points as well. */
+/** Orders per query: their fulfilments cost points too. */
 const ORDERS_AT_A_TIME = 20
 
 /**
- * Stores on Shopify, over its Admin API. Holds no credentials beyond tokens and points in memory; nothing needs
- * closing. The apps of merchants need the scopes of `SCOPES`, which are looked at whenever the shop is described.
+ * Stores on Shopify's Admin API. Keeps only tokens and points in memory. Merchants' apps need `SCOPES`, checked
+ * whenever the shop is described.
  */
 export function openShopify(options: ShopifyOptions): StorePlatform {
   const calls = new ShopifyCalls(options)
@@ -191,7 +190,7 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
           .member('userErrors')
           .list()
           .map(error => error.member('message').text())
-        // None when it was made; or somebody else has made the same one since.
+        // Another process subscribed meanwhile.
         if (words.every(text => /already been taken/i.test(text))) continue
         throw new StorePlatformError(
           'refused',

@@ -8,27 +8,21 @@ import { jsonOf, requireSendable, type ShopifyHttp } from './http.ts'
 import { ShopifyValue } from './reader.ts'
 
 const PATH = '/admin/oauth/access_token'
-/** Stores whose token is remembered. */
 const MOST = 10_000
-/**
- * Milliseconds that a token is no longer used before its end, so that none ends on the way; half its life where that is
- * shorter.
- */
+/** Milliseconds before its end at which a token is replaced; half its life where that is shorter. */
 const MARGIN = 5 * 60_000
-/** Seconds that a token is taken to last where the answer does not say; a 401 fetches the next one all the same. */
+/** Seconds of a token's life without a hint; a 401 fetches another one anyway. */
 const UNSAID = 3600
 const LONGEST = 86_400
 
 interface Held {
   readonly token: Promise<Secret<string>>
-  /** In the clock's monotonic milliseconds; null while it is being fetched. */
   end: number | null
 }
 
 /**
- * What opens each store: a token for a day, got with id and secret of the merchant's own app (client-credentials
- * grant), or a legacy one that lasts. Kept in memory only, by the credentials themselves: changed ones get a token of
- * their own.
+ * Access tokens of stores: valid for a day, obtained with id and secret of the merchant's app (client-credentials
+ * grant), or a permanent legacy one. Kept in memory by credentials, so that changed ones get their own.
  */
 export class ShopifyTokens {
   readonly #http: ShopifyHttp
@@ -40,7 +34,10 @@ export class ShopifyTokens {
     this.#clock = clock
   }
 
-  /** One fetch at a time for a store, however many ask. @throws StorePlatformError */
+  /**
+   * Concurrent calls share one fetch.
+   * @throws StorePlatformError
+   */
   async get(store: StoreAccess): Promise<Secret<string>> {
     const { clientId, clientSecret } = store
     if (clientId === null || clientSecret === null) return legacyToken(store)
@@ -61,12 +58,12 @@ export class ShopifyTokens {
     }
   }
 
-  /** The platform did not take this token. Answers whether another one can be fetched: a legacy one is all there is. */
+  /** The platform rejected this token. Returns whether another can be fetched: a legacy one cannot. */
   async drop(store: StoreAccess, token: Secret<string>): Promise<boolean> {
     if (store.clientId === null || store.clientSecret === null) return false
     const key = credentialsKey(store)
     const held = this.#held.get(key)
-    // Another call may have fetched the next one already.
+    // Another call may have replaced it already.
     if (held !== undefined && held.end !== null && (await held.token) === token) this.#forget(key, held)
     return true
   }
@@ -108,7 +105,7 @@ export class ShopifyTokens {
   }
 }
 
-/** What distinguishes one store's credentials from all others', without holding them. */
+/** Distinguishes credentials without holding them. */
 export function credentialsKey({ domain, clientId, clientSecret, adminApiToken }: StoreAccess): string {
   return createHash('sha256')
     .update(JSON.stringify([domain, clientId, clientSecret?.reveal() ?? null, adminApiToken?.reveal() ?? null]))

@@ -14,8 +14,8 @@ interface Around {
 }
 
 /**
- * Opens a sandbox store for the first merchant, so that there is something to buy. Changes nothing where the merchant
- * has a store or another account has the slug. Call it from one process.
+ * Opens a sandbox store for the first merchant, to have something to buy. Does nothing where the merchant has a store
+ * or the slug is taken. Call it from one process.
  */
 export async function openFirstStore(
   { clock, database, sealer, publicUrl }: Around,
@@ -27,7 +27,7 @@ export async function openFirstStore(
     sealer,
     clock,
     platform: openSandboxShop({ database, clock }),
-    // The sandbox sends no notifications, so no job is enqueued.
+    // The sandbox sends no notifications.
     jobs: null,
     publicUrl: () => publicUrl
   })

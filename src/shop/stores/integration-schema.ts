@@ -5,23 +5,20 @@ import type { RawJson } from '../../lightning/money/decimal.ts'
 import type { Integration } from '../schema.ts'
 import { usd } from '../usd.ts'
 
-/** Highest shipping rate and threshold, in US dollars. */
 const MAX_USD = 1_000_000
-/** Longest slug, and host name, in characters. */
 const MAX_SLUG = 63
 const MAX_HOST = 253
-/** Longest id, secret or token of a platform, in characters. */
 const MAX_SECRET = 500
 const MAX_CATEGORIES = 2_000
 const MAX_DESCRIPTION = 1_000
 
 const SLUG = '^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$'
-// Full names only, whose last label is no number: an address is no name.
+// Full names only; a last label of digits would be an IP address.
 const HOST = '^(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])$'
-// What a header may carry: anything else never came from a platform.
+// Other characters never came from the platform.
 const SECRET = '^[\\x21-\\x7e]*$'
 const LOCATION = '^[A-Za-z]{2}-[A-Za-z0-9]{0,3}-[^\\u0000-\\u001f\\u007f]{0,20}$'
-// The database holds no NUL, and other control characters have no business in a text.
+// Rejects NUL, which the database cannot store, and other control characters.
 
 const secretRule = 'Must be printable ASCII without spaces.'
 const nullable = <T>(type: 'string' | 'number', more: Readonly<Record<string, unknown>>) =>
@@ -111,7 +108,7 @@ const settings = {
   })
 }
 
-/** Body of `POST /api/merchant/storefront` (decision 143). */
+/** Decision 143. */
 export const IntegrationInput = Type.Object(
   {
     slug: Type.String({
@@ -133,15 +130,14 @@ export const IntegrationInput = Type.Object(
 )
 export type IntegrationInput = Static<typeof IntegrationInput>
 
-/** Body of `PUT /api/merchant/storefront`: only what changes. */
 export const IntegrationChange = Type.Object({ ...credentials, ...settings }, { title: 'StoreChange' })
 export type IntegrationChange = Static<typeof IntegrationChange>
 
 const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Open, because the writer would print a number of a schema through a double (decision 8).
+// Untyped, because the serializer would print a number of a schema through a double (decision 8).
 const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
 
-/** The store as its merchant sees it (contract, Storefront integration resources; decisions 141 and 143). */
+/** For its merchant (contract, Storefront integration resources; decisions 141 and 143). */
 export const IntegrationView = Type.Object(
   {
     slug: Type.String(),
@@ -172,7 +168,7 @@ export const IntegrationView = Type.Object(
 )
 export type IntegrationView = Static<typeof IntegrationView>
 
-/** Whether the platform can be asked: a token is stored, or what a token is got with. */
+/** Whether the platform can be called. */
 export function hasCredentials({
   adminApiToken,
   clientId,
@@ -181,7 +177,7 @@ export function hasCredentials({
   return adminApiToken !== null || (clientId !== null && clientSecret !== null)
 }
 
-/** What a merchant sees of its store. No secret, sealed or not, is among it. */
+/** Contains no secret, sealed or not. */
 export function integrationView(integration: Integration): IntegrationView {
   const { shipping } = integration
   return {

@@ -17,45 +17,38 @@ import type { SealedValue } from '../../lightning/providers/account.ts'
 import type { StorePlatformKind } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-/** Another store has this slug. */
 export class SlugTaken extends Error {
   override name = 'SlugTaken'
 }
 
-/** The merchant has a store already; there is one each (decision 143). */
+/** One store per merchant (decision 143). */
 export class StoreExists extends Error {
   override name = 'StoreExists'
 }
 
-/** Written in the transaction that writes a store, such as the job that follows from it. */
+/** Runs in the transaction that writes a store. */
 export type Also = (tx: TransactionSql, integration: Integration) => Promise<void>
 
-/**
- * Where stores are kept. Nothing is cached: what one process changes, the next request of any process sees. What `also`
- * of a write throws undoes the write.
- */
+/** Stores integrations, uncached: each process sees changes immediately. An error of `also` undoes the write. */
 export interface IntegrationStore {
-  /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
+  /** A fresh id, never reused, so that secrets can be sealed for the row before it exists. */
   nextId(): Promise<number>
-  /** @throws SlugTaken, StoreExists; of several at once with one slug or one merchant exactly one succeeds */
+  /** @throws SlugTaken, StoreExists; of concurrent calls exactly one succeeds */
   insert(integration: Integration, also: Also): Promise<void>
   bySlug(slug: string): Promise<Integration | null>
   byId(id: number): Promise<Integration | null>
   ofMerchant(merchantId: number): Promise<Integration | null>
-  /** Active stores that want to be listed, oldest first; at most `limit`. */
+  /** Active stores that opted in, oldest first. */
   listed(limit: number): Promise<Integration[]>
   /**
-   * Changes the merchant's store under a lock on its row, so that two changes at once both hold. Answers the row as it
-   * is then, null when there is none; what `change` throws leaves it as it was. Slug, merchant and platform stay
-   * whatever it says.
+   * Changes the merchant's store under a lock on its row. Returns the new row, null without one; an error of `change`
+   * leaves it unchanged. Slug, merchant and platform never change.
    */
   update(merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null>
 }
 
-/** The sealed columns of the table. */
 export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
 
-/** A ciphertext with its place in the table `storefronts`. */
 export function sealedStoreColumn(id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'storefronts', column, row: String(id) } }
 }
@@ -95,14 +88,13 @@ const integrationRows: Records<Integration> = records({
   updatedAt: moment()
 })
 
-// The column is an integer: a larger number would be an error of the database in the place of "no such store".
+// A larger number would be a database error instead of "no such store".
 function isRowId(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
 }
 
 const SLUG = /^[a-z0-9-]{1,63}$/
 
-/** Stores in the database's table `storefronts`. */
 export class SqlIntegrationStore implements IntegrationStore {
   readonly #database: Database
 
@@ -134,7 +126,7 @@ export class SqlIntegrationStore implements IntegrationStore {
   }
 
   async bySlug(slug: string): Promise<Integration | null> {
-    // No store has such a name, and the database takes no NUL in a text.
+    // No slug has this form, and the database accepts no NUL.
     if (!SLUG.test(slug)) return null
     return await integrationRows.one(this.#database.sql`select * from storefronts where slug = ${slug}`)
   }

@@ -19,20 +19,17 @@ import type { Integration, ShippingRules, StoreCredentials } from '../schema.ts'
 import { centsOf } from '../usd.ts'
 import { STORE_NOT_CONNECTED, STORE_FAILED } from '../store-errors.ts'
 
-/** What `Storefronts` needs. */
 export interface StorefrontsParts {
   readonly store: IntegrationStore
   readonly sealer: Sealer
   readonly clock: Clock
-  /** The platform that new stores are opened on, and all open ones are served from. */
+  /** Of new and of open stores. */
   readonly platform: StorePlatform
-  /** Has platforms told where to send notifications; null where nothing runs jobs, and then nobody tells them. */
+  /** Subscribes stores to notifications; null where no jobs run. */
   readonly jobs: Pick<Jobs, 'enqueue'> | null
-  /** Without a slash at the end. */
   publicUrl(): string
 }
 
-/** Credentials as a merchant gives them, before they are sealed. */
 interface Opening {
   readonly clientId: string | null
   readonly clientSecret: Secret<string> | null
@@ -43,10 +40,7 @@ const QUEUE = 'storefront-subscribe'
 const CLAIM_WINDOW_DAYS = 30
 const NOTHING: Also = () => Promise.resolve()
 
-/**
- * Merchants' stores, one each (decision 143). Nothing is cached: what one process changes, the next request of any
- * process sees. Every method throws Unavailable when the database is away.
- */
+/** Merchants' stores, one each (decision 143), uncached. Methods throw Unavailable without a database. */
 export class Storefronts {
   readonly #parts: StorefrontsParts
 
@@ -64,28 +58,27 @@ export class Storefronts {
     ]
   }
 
-  /** Active or not; null for an unknown one. One on another platform than is configured counts as inactive. */
+  /** Inactive ones too. A store on another platform than the configured one counts as inactive. */
   async bySlug(slug: string): Promise<Integration | null> {
     return this.#served(await this.#parts.store.bySlug(slug))
   }
 
-  /** Active or not; null for an unknown one. One on another platform than is configured counts as inactive. */
+  /** As `bySlug`. */
   async byId(id: number): Promise<Integration | null> {
     return this.#served(await this.#parts.store.byId(id))
   }
 
-  /** Active stores that want to be found by agents, oldest first; at most 50. */
+  /** Active stores that opted in, oldest first; at most 50. */
   async listed(): Promise<Integration[]> {
     const found = await this.#parts.store.listed(50)
     return found.filter(store => this.#served(store)?.isActive === true)
   }
 
-  /** The merchant's store as it stands, or null. */
   ofMerchant(merchantId: number): Promise<Integration | null> {
     return this.#parts.store.ofMerchant(merchantId)
   }
 
-  /** What a store's platform is asked with. @throws UnsealError */
+  /** @throws UnsealError */
   access(integration: Integration): StoreAccess {
     const { clientSecret, adminApiToken } = integration
     return {
@@ -98,21 +91,19 @@ export class Storefronts {
     }
   }
 
-  /** The merchant's store. @throws LongError 404 when it has none */
   async own(merchantId: number): Promise<Integration> {
     return there(await this.ofMerchant(merchantId))
   }
 
   /**
-   * Opens the merchant's store. The platform is asked first, so that none stands whose credentials do not open the
-   * shop, or whose prices are not in US dollars (decision 142).
-   * @throws LongError 409 for a second store and a slug that is taken, 400 for credentials or a shop that the platform
-   *   does not know, 502 with `upstreamStatus` when it does not say; ValidationError for money and categories
+   * Opens a store. Asks the platform first, to verify the credentials and the currency (decision 142).
+   * @throws LongError 409 for a second store and a taken slug, 400 for invalid credentials or an unknown shop, 502 with
+   *   `upstreamStatus` when the platform fails; ValidationError for money and categories
    */
   async create(merchantId: number, input: IntegrationInput): Promise<Integration> {
     const { store, platform, clock } = this.#parts
     const opening = openingOf(input, NO_CREDENTIALS) ?? NO_CREDENTIALS
-    // The sandbox opens for everybody.
+    // The sandbox needs no credentials.
     if (platform.kind !== 'sandbox' && opening.adminApiToken === null && opening.clientSecret === null) {
       throw new LongError(
         STORE_NOT_CONNECTED,
@@ -124,7 +115,7 @@ export class Storefronts {
     const changed = settingsOf(input)
     if ((await this.ofMerchant(merchantId)) !== null) throw storeExists()
     const holder = await this.bySlug(input.slug)
-    // The merchant's own where the same request came a moment before.
+    // The merchant's own, when the same request was sent a moment before.
     if (holder !== null) throw holder.merchantId === merchantId ? storeExists() : slugTaken(input.slug)
     const id = await store.nextId()
     const info = await this.#ask({ storefrontId: id, domain, ...opening }, 'opening')
@@ -152,9 +143,8 @@ export class Storefronts {
   }
 
   /**
-   * Changes what is named, all of it or nothing. Credentials of one form take the place of the other, and are tried at
-   * the platform first. Where nothing is named nothing is written.
-   * @throws as `create`, and LongError 404 when the merchant has no store
+   * Changes the named members, atomically. Credentials of one form replace the other, and are verified first.
+   * @throws as `create`, and LongError 404 without a store
    */
   async update(merchantId: number, change: IntegrationChange): Promise<Integration> {
     const held = await this.own(merchantId)
@@ -177,10 +167,8 @@ export class Storefronts {
   }
 
   /**
-   * Reads the shop's canonical domain, handle, name and country from the platform (contract, Storefront merchant
-   * endpoints).
-   * @throws LongError 404 without a store, 400 without credentials, 502 with `upstreamStatus` when the platform says
-   *   nothing
+   * Reads domain, handle, name and country from the platform (contract, Storefront merchant endpoints).
+   * @throws LongError 404 without a store, 400 without credentials, 502 with `upstreamStatus` when the platform fails
    */
   async refreshShopInfo(merchantId: number): Promise<Integration> {
     const held = await this.own(merchantId)
@@ -194,13 +182,16 @@ export class Storefronts {
     return await this.#write(merchantId, integration => ({ ...integration, ...shopFacts(info) }), NOTHING)
   }
 
-  /** Has every process ask the platform for the catalog at the next request. @throws LongError 404 without a store */
+  /**
+   * Makes every process read the catalog again at its next request.
+   * @throws LongError 404 without a store
+   */
   async invalidateCatalog(merchantId: number): Promise<Integration> {
-    // Every process knows the catalog that it holds by the row's time of change.
+    // Processes detect stale catalogs by the row's time of change.
     return await this.#write(merchantId, integration => integration, NOTHING)
   }
 
-  /** Where the store's platform sends notifications (decision 163). */
+  /** Decision 163. */
   notificationAddress(integration: Integration): string {
     return `${this.#parts.publicUrl()}/api/webhooks/storefront/${integration.slug}`
   }
@@ -255,7 +246,7 @@ export class Storefronts {
     return info
   }
 
-  // With what was written: a store never stands without the job that has it subscribed.
+  // Enqueues the subscription in the same transaction.
   readonly #thenSubscribe: Also = async (tx, { id }) => {
     await this.#parts.jobs?.enqueue(tx, QUEUE, { storefrontId: id }, { key: String(id) })
   }
@@ -264,7 +255,7 @@ export class Storefronts {
     const integration = await this.byId(storefrontId)
     if (integration === null || integration.platform !== this.#parts.platform.kind) return
     const access = this.access(integration)
-    // Without the secret no notification could be told from a forged one; orders are polled all the same.
+    // Without the secret, forged notifications could not be detected; orders are polled instead.
     if (access.clientSecret === null) return
     await this.#parts.platform.subscribe(access, this.notificationAddress(integration))
   }
@@ -293,7 +284,10 @@ const DEFAULTS: Settings = Object.freeze({
   isActive: true
 })
 
-/** Reads everything that is named before anything is asked or written. @throws ValidationError */
+/**
+ * Validates all members before any call or write.
+ * @throws ValidationError
+ */
 function settingsOf(change: IntegrationChange): (before: Settings) => Settings {
   const domesticCents =
     change.domesticShippingUsd === undefined ? undefined : cents(change.domesticShippingUsd, '/domesticShippingUsd')
@@ -341,8 +335,8 @@ function checkCategories(text: string | null): void {
 }
 
 /**
- * The credentials after what is named; null where none are. @throws ValidationError for half a pair, and for both forms
- * at once
+ * Credentials after the change; null without any.
+ * @throws ValidationError for half a pair, and for both forms together
  */
 function openingOf(change: IntegrationChange, held: Pick<StoreCredentials, 'clientId'>): Opening | null {
   const { clientId, clientSecret, adminApiToken } = change
@@ -362,7 +356,7 @@ function openingOf(change: IntegrationChange, held: Pick<StoreCredentials, 'clie
 
 function hostOf(domain: string): string {
   try {
-    // A private name is refused now, and not first when it is called.
+    // Rejects a private name now instead of at the first call.
     return checkTargetUrl(`https://${domain}`, { production: true }).hostname
   } catch (error) {
     if (!(error instanceof AddressRefused)) throw error
@@ -380,8 +374,8 @@ function shopFacts(info: ShopInfo): Pick<Integration, 'storefrontDomain' | 'shop
 }
 
 /**
- * What a merchant is told of a platform's failure. While a store is opened, credentials and domain are the request's
- * own and so is the mistake; otherwise it is the platform that gave no shop info.
+ * A platform's failure for the merchant. While a store is opened, wrong credentials and domain are faults of the
+ * request; every other failure is 502.
  */
 function platformFailure(error: unknown, when: 'opening' | 'refreshing'): unknown {
   if (!(error instanceof StorePlatformError)) return error
