@@ -122,4 +122,10 @@ t.test('a rotated master secret stands first and the old one below it', async t 
     after.previous.map(secret => secret.reveal()),
     [before.current.reveal()]
   )
+  rotateMaster(data)
+  t.same(
+    loadMasters(data).previous.map(secret => secret.reveal()),
+    [after.current.reveal(), before.current.reveal()],
+    'newest first, and none is lost'
+  )
 })
