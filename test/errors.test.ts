@@ -60,10 +60,11 @@ t.test('the title of a kind is the one that its responses have', async t => {
   )
 })
 
-t.test('every code that sources and documents name is defined', async t => {
-  const pages = globSync(['docs/*.md', '*.md'], { cwd: root, exclude: ['CHANGELOG.md'] }).map(file =>
-    readFileSync(resolve(root, file), 'utf8')
-  )
+t.test('every code that sources, tests and documents name is defined', async t => {
+  const pages = globSync(['docs/*.md', '*.md', 'test/**/*.ts'], {
+    cwd: root,
+    exclude: ['CHANGELOG.md', '**/node_modules/**', 'test/errors.test.ts']
+  }).map(file => readFileSync(resolve(root, file), 'utf8'))
   const named = new Set([...[whole, ...pages].join('\n').matchAll(/\bBG_[A-Z][A-Z0-9_]*\b/g)].map(([code]) => code))
   t.same(
     [...named].filter(code => !definedErrors.has(code)),
