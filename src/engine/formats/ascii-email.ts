@@ -1,8 +1,8 @@
 import { domainToASCII } from 'node:url'
 
 /**
- * Converts the domain of an email address to ASCII (RFC 5890), as SMTP and the patterns of addresses need it.
- * Returns the text unchanged where the domain is ASCII already or is no domain.
+ * Converts the domain of an email address to ASCII (RFC 5890) for SMTP. Returns the text unchanged where the domain is
+ * ASCII or invalid.
  */
 export function asciiEmail(text: string): string {
   const at = text.lastIndexOf('@') + 1

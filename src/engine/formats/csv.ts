@@ -1,23 +1,20 @@
 import type { StreamBody } from '../message/reply.ts'
 
-/** What a cell holds: a text is made harmless for spreadsheets, a number stays one; null is empty. */
+/** Texts are escaped for spreadsheets; null is empty. */
 export type CsvValue = string | number | bigint | boolean | null
 
-/** Columns of a CSV by the name in its first line, in order. */
+/** Columns by their header, in order. */
 export type CsvColumns<T> = Readonly<Record<string, (row: T) => CsvValue>>
 
-/** Media type of a CSV that a list is also given as. */
 export const CSV = 'text/csv; charset=utf-8; header=present'
 
-/** Further headers of a response that is a CSV. */
 export function csvHeaders(fileName: string): readonly string[] {
   return ['Content-Disposition', `attachment; filename="${fileName}"`, 'Vary', 'Accept']
 }
 
 /**
- * A cell by RFC 4180. A text that a spreadsheet would take for a formula gets an apostrophe before it (OWASP, CSV
- * Injection): the first character that is no space counts, in its full-width form too. A minus before digits alone is a
- * number.
+ * A cell by RFC 4180. A text that a spreadsheet would run as a formula gets a leading apostrophe (OWASP, CSV
+ * Injection), by its first non-space character, full-width forms too. A minus before digits alone is a number.
  */
 export function csvCell(value: CsvValue): string {
   if (value === null) return ''
@@ -28,15 +25,13 @@ export function csvCell(value: CsvValue): string {
   return /[",;\r\n\t']|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
 }
 
-/** One line of a CSV, with its end. */
 function csvLine(cells: readonly CsvValue[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }
 
 /**
- * A CSV that is written while it is read: a page is asked for once the client has taken the one before. What the first
- * page throws is answered as an error; what a later one throws breaks the response off, so that nobody takes a part for
- * the whole.
+ * Streams a CSV: reads a page once the client has taken the one before. An error on the first page is answered; a later
+ * one aborts the response, so that a part cannot pass for the whole.
  */
 export function csvStream<T>(columns: CsvColumns<T>, pages: () => AsyncIterable<readonly T[]>): StreamBody {
   const cells = Object.values(columns)

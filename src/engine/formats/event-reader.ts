@@ -1,13 +1,12 @@
-/** What a line of an event stream left behind: nothing, an event with data, or the event `[DONE]`. */
+/** What ended: nothing, an event with data, or the event `[DONE]`. */
 export type Boundary = 'none' | 'data' | 'done'
 
-/** Receives an event stream as its bytes pass. */
 export interface EventVisitor {
-  /** A part of the data of an event. Lines of one event are joined by LF. The bytes are valid during the call only. */
+  /** A part of an event's data, lines joined by LF. The bytes are valid during the call only. */
   data?(bytes: Buffer, from: number, to: number): void
-  /** The first 16 bytes of another field's value. Only `event`, `id` and `error` are reported. */
+  /** The first 16 bytes of an `event`, `id` or `error` field. */
   field?(name: string, value: string): void
-  /** An event or a comment ended, so that the stream can be cut here. `end` is an offset in the bytes that were fed. */
+  /** An event or a comment ended: the stream can be cut here. `end` is an offset in the bytes fed. */
   boundary(end: number, kind: Boundary): void
 }
 
@@ -20,36 +19,34 @@ const DATA = Buffer.from('data:')
 const DONE = Buffer.from('[DONE]')
 const JOIN = Buffer.from('\n')
 const FIELDS: ReadonlySet<string> = new Set(['event', 'id', 'error'])
-/** Bytes of a field's name, and of a value, that are kept. */
+/** Bytes kept of a field's name and of a value. */
 const KEPT = 16
 
-/** Where in a line the last byte was. `rest`: in a part that is not read. */
+/** Where in a line the last byte was; `rest` is skipped. */
 type Place = 'start' | 'name' | 'colon' | 'data' | 'value' | 'rest'
 
 /**
- * Reads an event stream (WHATWG HTML, 9.2.6) in pieces that end anywhere. Keeps at most 32 bytes, whatever the length of
- * lines. A CR ends its line at once, so that an LF which belongs to it may come first in the next piece.
+ * Incremental parser of event streams (WHATWG HTML, 9.2.6). Buffers at most 32 bytes, whatever the length of lines. A
+ * CR ends its line immediately, so its LF may start the next piece.
  */
 export class EventReader {
   readonly #visitor: EventVisitor
   #place: Place = 'start'
-  /** Bytes of a byte order mark that have come; -1 after the first byte that is none. */
+  /** Bytes of the byte order mark so far; -1 once it is over. */
   #bom = 0
   #skipsLf = false
   #name = ''
   #value = ''
-  /** The event has data, or a line at all. */
   #hasData = false
   #hasLine = false
   #isComment = false
-  /** Bytes of `[DONE]` that the data consists of so far; -1 for other data. */
+  /** Bytes of `[DONE]` matched so far; -1 for other data. */
   #done = 0
 
   constructor(visitor: EventVisitor) {
     this.#visitor = visitor
   }
 
-  /** Whether the stream is at a boundary. */
   get isBetween(): boolean {
     return this.#place === 'start' && !this.#hasLine
   }
@@ -90,7 +87,7 @@ export class EventReader {
     let at = 0
     while (at < piece.length && this.#bom >= 0) {
       if (piece[at] !== BOM[this.#bom]) {
-        // A part of a mark begins a field without a meaning.
+        // A partial mark begins a meaningless field.
         if (this.#bom > 0) this.#place = 'rest'
         this.#bom = -1
       } else {
@@ -183,7 +180,7 @@ export class EventReader {
   }
 }
 
-/** Where a byte is next; the length where it is not. */
+/** The index of the next such byte, or the length. */
 function nextOf(piece: Buffer, byte: number, from: number): number {
   const at = piece.indexOf(byte, from)
   return at < 0 ? piece.length : at

@@ -1,43 +1,40 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { StreamBody } from '../message/reply.ts'
 
-/** One server-sent event (WHATWG HTML, 9.2 "Server-sent events"). */
+/** WHATWG HTML, 9.2 "Server-sent events". */
 export interface ServerSentEvent {
-  /** May have several lines; the client gets each kind of line end as LF. */
+  /** May have several lines; every line end becomes LF. */
   readonly data: string
-  /** What the client sends as Last-Event-ID when it comes back; one line. */
+  /** Sent back as Last-Event-ID on reconnect; one line. */
   readonly id?: string
-  /** Name of the event, `message` unless said; one line. */
+  /** Default `message`; one line. */
   readonly event?: string
 }
 
-/** Where the source of an event stream sends its events. Both are ignored once the stream is over. */
+/** Ignores calls after the end of the stream. */
 export interface EventSink {
   /**
-   * Throws `TypeError` when `id` or `event` is more than one line. A client that has stopped reading gets the end
-   * instead, and comes back.
+   * Throws `TypeError` when `id` or `event` is more than one line. Ends the stream of a client that has stopped
+   * reading, which then reconnects.
    */
   send(event: ServerSentEvent): void
   end(): void
 }
 
-/** What an event stream is made of. Times in milliseconds. */
+/** Times in milliseconds. */
 export interface EventStreamOptions {
   readonly clock: Clock
-  /** Called once, when the client is there; returns what is called once when the stream is over. */
+  /** Called once, when the client is connected; returns the clean-up, called once at the end. */
   readonly begin: (events: EventSink) => () => void
-  /** How long the client waits before it comes back. */
+  /** Reconnect delay of the client. */
   readonly retry?: number
-  /** How often a comment keeps the connection of a quiet stream open. */
+  /** Interval of comments that keep a quiet connection open. */
   readonly heartbeat?: number
-  /** After so long it ends, so that clients spread over the processes that there are now. */
+  /** Ends the stream after this age, so that clients rebalance over the current processes. */
   readonly maxAge?: number
 }
 
-/**
- * What every event stream's response carries beside its media type: no cache keeps it, and nginx does not hold its
- * pieces back.
- */
+/** Prevents caching, and buffering by nginx. */
 export const EVENT_STREAM_HEADERS: readonly string[] = Object.freeze([
   'Cache-Control',
   'no-store',
@@ -51,30 +48,26 @@ const MAX_AGE = 600_000
 
 const HEARTBEAT_COMMENT = Buffer.from(':\n\n')
 
-/**
- * Throws when `value` would end its line: what follows would be fields of the sender's choice. A NUL makes clients drop
- * an id.
- */
+/** Throws when `value` would end its line, since the rest would be injected fields. Clients drop an id with NUL. */
 function line(name: 'id' | 'event', value: string): string {
   // oxlint-disable-next-line no-control-regex -- NUL is what must not be there
   if (/[\r\n\0]/.test(value)) throw new TypeError(`the ${name} of an event is one line`)
   return `${name}: ${value}\n`
 }
 
-/** The event in the stream's form. Throws `TypeError` when `id` or `event` is more than one line. */
+/** Throws `TypeError` when `id` or `event` is more than one line. */
 export function encodeEvent({ data, id, event }: ServerSentEvent): string {
   let text = ''
   if (event !== undefined) text += line('event', event)
   if (id !== undefined) text += line('id', id)
-  // All three line ends of the format, so that no data can begin a field or an event of its own.
+  // All three line ends of the format, so that data cannot inject fields or events.
   for (const piece of data.split(/\r\n|\r|\n/)) text += `data: ${piece}\n`
   return `${text}\n`
 }
 
 /**
- * A body of server-sent events for a response with the media type `text/event-stream` and `EVENT_STREAM_HEADERS`. It
- * ends when its source ends it, at its greatest age, and when the process is about to stop; clients come back by
- * themselves.
+ * A body of server-sent events, for `text/event-stream` with `EVENT_STREAM_HEADERS`. Ends with its source, at its
+ * maximum age, and on shutdown; clients reconnect.
  */
 export function eventStream({
   clock,
@@ -85,7 +78,7 @@ export function eventStream({
 }: EventStreamOptions): StreamBody {
   return {
     open(sink) {
-      // It goes out with the first event, so that a source that cannot begin is still answered as an error.
+      // Sent with the first event, so that a source that fails to start is still answered as an error.
       let opening = `retry: ${retry}\n`
       let takes = true
       const write = (text: string): void => {
@@ -108,7 +101,7 @@ export function eventStream({
         end
       })
       if (opening !== '') write('\n')
-      // An unread comment is of no use to anybody, and would look like progress.
+      // An unread comment is useless and would look like progress.
       const beat = clock.every(heartbeat, () => {
         if (takes) takes = sink.write(HEARTBEAT_COMMENT)
       })

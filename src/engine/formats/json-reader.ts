@@ -1,13 +1,13 @@
 import { afterSpace, JsonError, nameAt, Scan, syntax, type JsonLimits, type Span } from './json-scan.ts'
 
-/** Most members that a request may have where they are looked at: 32,768 take less than 20 ms of CPU in any form. */
+/** Most members of a scanned request: they take less than 20 ms of CPU in any form. */
 export const MAX_MEMBERS = 32_768
 const QUOTE = 0x22
 const COMMA = 0x2c
 const NO_PLACES: readonly number[] = []
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** A value with the places of its members or items. It holds no names and no values. */
+/** A value and the offsets of its members or items, without names or values. */
 export class Outline implements Span {
   readonly text: string
   readonly start: number
@@ -15,7 +15,7 @@ export class Outline implements Span {
   readonly isObject: boolean
   readonly isList: boolean
   readonly #places: readonly number[]
-  /** Names with escapes or letters beyond ASCII, by their index: these are decoded once. */
+  /** Names with escapes or non-ASCII letters by index, decoded once. */
   #odd: ReadonlyMap<number, { readonly name: string; readonly folded: string }> | null = null
 
   constructor(text: string, { start, end }: Span, places: readonly number[]) {
@@ -27,7 +27,6 @@ export class Outline implements Span {
     this.#places = places
   }
 
-  /** Members of an object, or items of a list. */
   get size(): number {
     return this.#places.length / (this.isObject ? 4 : 2)
   }
@@ -38,22 +37,18 @@ export class Outline implements Span {
     return { start: this.#places[at] ?? 0, end: this.#places[at + 1] ?? 0 }
   }
 
-  /** Where a member of an object begins: at the quote of its name. */
+  /** Offset of the opening quote of a member's name. */
   startOf(index: number): number {
     const start = this.#places[index * 4] ?? 0
     return start < 0 ? ~start : start
   }
 
-  /** The decoded name of a member. */
   nameOf(index: number): string {
     const start = this.#places[index * 4] ?? 0
     return nameAt(this.text, this.startOf(index), this.#places[index * 4 + 1] ?? 0, start < 0)
   }
 
-  /**
-   * Indexes of the members of this name. With `inAnyCase` also of those that a server takes for it which does not tell
-   * cases apart, as Go's does.
-   */
+  /** Indexes of the members with this name. `inAnyCase` matches as a case-insensitive server does, such as Go's. */
   indexesOf(name: string, inAnyCase = false): number[] {
     const found: number[] = []
     if (!this.isObject) return found
@@ -70,7 +65,7 @@ export class Outline implements Span {
     return found.sort((one, other) => one - other)
   }
 
-  /** The value of the first member of this name; null where there is none, or no object. */
+  /** The first member of this name; null for none, or for no object. */
   member(name: string): Span | null {
     const [first] = this.indexesOf(name)
     return first === undefined ? null : this.span(first)
@@ -88,7 +83,7 @@ export class Outline implements Span {
 }
 
 /**
- * Reads a body that is one JSON value in UTF-8, without a byte order mark.
+ * Reads a body of one JSON value in UTF-8, without a byte order mark.
  * @throws JsonError
  */
 export function readJson(bytes: Uint8Array, limits: JsonLimits): Outline {
@@ -102,10 +97,7 @@ export function readJson(bytes: Uint8Array, limits: JsonLimits): Outline {
   return outlineOf(text, limits)
 }
 
-/**
- * Reads a text that is one JSON value.
- * @throws JsonError
- */
+/** @throws JsonError */
 export function outlineOf(text: string, limits: JsonLimits): Outline {
   const start = afterSpace(text, 0)
   const places: number[] = []
@@ -115,7 +107,7 @@ export function outlineOf(text: string, limits: JsonLimits): Outline {
 }
 
 /**
- * Reads one value within a text that has been read.
+ * Reads one value within a validated text.
  * @throws JsonError of the kind `size`
  */
 export function outlineAt(text: string, span: Span, members: number): Outline {
@@ -127,8 +119,8 @@ export function outlineAt(text: string, span: Span, members: number): Outline {
 }
 
 /**
- * Calls `visit` with the place of each item of a list in a text that has been read. It notes nothing, so that a list may
- * have any number of items.
+ * Calls `visit` with the offset of each list item of a validated text. Stores nothing, so a list may have any number of
+ * items.
  */
 export function eachItem(text: string, { start, end }: Span, visit: (at: number) => void): void {
   let depth = 0
@@ -156,10 +148,10 @@ function closingQuote(text: string, from: number): number {
   return at
 }
 
-/** Deepest nesting of a JSON body of which values are built. */
+/** Deepest nesting of a JSON body that is parsed into values. */
 export const MAX_DEPTH = 32
 
-/** Whether a text has more levels: `JSON.parse` is slow with deep nesting. False of a text that is no JSON. */
+/** `JSON.parse` is slow with deep nesting. False for invalid JSON. */
 export function tooDeep(text: string, depth = MAX_DEPTH): boolean {
   try {
     outlineOf(text, { depth, members: Number.POSITIVE_INFINITY, names: null })
@@ -170,18 +162,18 @@ export function tooDeep(text: string, depth = MAX_DEPTH): boolean {
   return false
 }
 
-/** The value of a string; null of any other. */
+/** The value of a string; null for other values. */
 export function textAt(text: string, { start, end }: Span): string | null {
   return text[start] === '"' ? nameAt(text, start, end, text.slice(start, end).includes('\\')) : null
 }
 
-/** One spelling for all that a server may take for the same name: `MODEL`, `ſ` for `s`, and a C string's end at NUL. */
+/** Normalizes what a server may treat as the same name: `MODEL`, `ſ` for `s`, and a C string's end at NUL. */
 export function folded(name: string): string {
   const end = name.indexOf('\0')
   return (end < 0 ? name : name.slice(0, end)).toUpperCase().toLowerCase()
 }
 
-/** Whether ASCII letters from `at` on are `wanted`, which is in small letters. */
+/** Compares ASCII letters case-insensitively; `wanted` is lower case. */
 function isAlike(text: string, at: number, wanted: string): boolean {
   for (let index = 0; index < wanted.length; index++) {
     const code = text.charCodeAt(at + index)

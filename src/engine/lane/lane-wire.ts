@@ -19,10 +19,10 @@ const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
 
 const statusLines = new Map<number, string>()
 
-/** How the line of a header begins, after the line before it; empty for what is no name. */
+/** The start of each header line, after the line before it; empty for invalid names. */
 const starts = new NameTable(name => (isToken(name) ? `\r\n${name}: ` : ''))
 
-/** The first line, without its end. Throws `RangeError` as Node does for what is no status. */
+/** @throws RangeError, like Node, for an invalid status */
 function statusLine(status: number): string {
   const known = statusLines.get(status)
   if (known !== undefined) return known
@@ -40,34 +40,31 @@ function uncork(socket: Socket): void {
   socket.uncork()
 }
 
-/**
- * A piece as Latin-1 text, which is the same bytes: one string leaves in one write, where a list would need `writev`.
- */
+/** One Latin-1 string of the same bytes leaves in one write; a list would need `writev`. */
 function text(piece: Uint8Array): string {
   return (Buffer.isBuffer(piece) ? piece : Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)).toString(
     'latin1'
   )
 }
 
-/** The client's side of one request on the fast lane; writes the same bytes as `ResponseWire` over Node's response. */
+/** The client's side of one request on the fast lane; writes the same bytes as `ResponseWire`. */
 export class LaneWire implements Wire {
   listener: WireListener | null = null
   readonly body: WireBody
   readonly #lane: Lane
   readonly #withoutBody: boolean
-  /** The client takes no further response. */
   readonly #last: boolean
   #stage = FRESH
   #silent: boolean
   #chunked = false
-  /** Status line and headers, as long as they have not been sent. */
+  /** Status line and headers, until sent. */
   #head = ''
   #begun = false
   #wrote = false
-  /** The first piece of the body, which still waits for its head to be sent. */
+  /** The first piece of the body, until its head is sent. */
   #kept: Uint8Array | null = null
   #needsDrain = false
-  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  /** Bytes buffered for a slow client, counted against the listener's allowance. */
   #keeps = 0
   #bytesOut = 0
   #broken = false
@@ -117,14 +114,14 @@ export class LaneWire implements Wire {
     this.#silent = silent || (seen & EMPTY) !== 0
     const close = lane.closing || lane.draining !== false || (seen & CLOSES) !== 0 || cutsUpload(this.body)
     if (close) lane.lastResponse()
-    // Each line begins with the end of the one before: two pieces a line in the place of four, of which a tree is made
-    // that is made flat when it is written.
+    // Each line begins with the end of the one before: two pieces per line instead of four make a smaller string tree
+    // to flatten.
     let head = statusLine(status)
     for (let at = 0; at < headers.length; at += 2) {
       const name = headers[at] ?? ''
       const value = headers[at + 1] ?? ''
       const start = starts.of(name)
-      // Throws on what would break a line; nothing is written then, and another head may follow.
+      // Throws on an invalid header before writing anything; another head may follow.
       if (start === '' || LINE_BREAKER.test(value)) headerLine(name, value)
       head = head + start + value
     }
@@ -136,8 +133,7 @@ export class LaneWire implements Wire {
       (close ? '' : this.#last ? '\r\nConnection: close' : '\r\nConnection: keep-alive') +
       (this.#chunked ? '\r\nTransfer-Encoding: chunked\r\n\r\n' : '\r\n\r\n')
     this.#stage = HEAD
-    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
-    // packet.
+    // A head must not wait for a later body; a body in the same turn leaves with it in one packet.
     process.nextTick(flushHead, this)
   }
 
@@ -159,16 +155,14 @@ export class LaneWire implements Wire {
     return false
   }
 
-  /**
-   * Lets the upstream go on although the client is behind, as long as there is room: the sooner its connection is free.
-   */
+  /** Buffers for a slow client while there is room, which frees the upstream's connection sooner. */
   #keep(bytes: number): boolean {
     const size = keepFor(this.#lane.keeping, this.#keeps, bytes)
     this.#keeps += size
     return size > 0
   }
 
-  /** The client has taken everything, or takes nothing more. */
+  /** The client has read everything, or reads nothing more. */
   #caughtUp(): void {
     this.#lane.keeping.slow.give(this.#keeps)
     this.#keeps = 0
@@ -201,7 +195,7 @@ export class LaneWire implements Wire {
     this.#finish(front + tail)
   }
 
-  /** Writes the end of the response, with the one callback that tells when all of it has been taken. */
+  /** Writes the end of the response; one callback reports when all of it is sent. */
   #finish(rest: string): void {
     const { socket, written } = this.#lane
     if (!socket.writable) return
@@ -210,7 +204,7 @@ export class LaneWire implements Wire {
     while (socket.writableCorked > 0) socket.uncork()
   }
 
-  /** What has not been sent of the head and the first piece; it is sent now. */
+  /** Takes the unsent head and first piece. */
   #front(): string {
     const head = this.#head
     const kept = this.#kept
@@ -239,7 +233,7 @@ export class LaneWire implements Wire {
     return socket.write('\r\n', 'latin1')
   }
 
-  /** Pieces that are written in the same turn leave together. */
+  /** Pieces written in the same turn leave together. */
   #gather(): void {
     const { socket } = this.#lane
     if (socket.writableCorked > 0) return
@@ -248,7 +242,7 @@ export class LaneWire implements Wire {
   }
 
   #send(bytes: string): void {
-    // After the client has ended its side, ours is ended too, and nothing more can be written.
+    // After the client has ended its side, ours is ended too.
     if (this.#lane.socket.writable) this.#lane.socket.write(bytes, 'latin1')
   }
 
@@ -256,7 +250,7 @@ export class LaneWire implements Wire {
     if (this.#stage === OVER || this.#closed) return
     this.#stage = OVER
     this.#broken = true
-    // A reset and not a FIN, so that nobody takes the end of the connection for the end of the body.
+    // A reset, not a FIN, so that the close cannot pass for the end of the body.
     this.#lane.socket.resetAndDestroy()
   }
 
@@ -266,17 +260,17 @@ export class LaneWire implements Wire {
     )
   }
 
-  /** Sends what a client passes over and a closed connection refuses; false when the response has begun. */
+  /** Sends an interim response, which a closed connection refuses; false once the response has begun. */
   probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     this.#send(PROBE)
     return true
   }
 
-  /** Sends the head, and the piece that was kept for it, when nothing has taken them along. */
+  /** Sends the head and the piece kept for it, unless already sent. */
   flush(): void {
     if (this.#stage !== HEAD || this.gone) return
-    // What comes after this has no head to go out with.
+    // Later pieces have no head to leave with.
     this.#wrote = true
     this.#release()
   }
@@ -288,12 +282,11 @@ export class LaneWire implements Wire {
     this.listener?.drained()
   }
 
-  /** The listener has begun to drain. */
   drain(): void {
     if (!this.#closed) this.listener?.stopping()
   }
 
-  /** The end of the response, however it came; counts once. */
+  /** The response has ended, complete or not; counts once. */
   closed(complete: boolean): void {
     if (this.#closed) return
     this.#closed = true

@@ -11,39 +11,37 @@ import { type PlainHead, readPlainHead } from './plain-head.ts'
 import { IncomingBody, NoBody, type WireBody } from '../listener/request-body.ts'
 import { RequestUpload, type UploadValve } from './upload.ts'
 
-/** What a lane needs of its listener. */
 export interface LaneHost extends RefusalHost {
   readonly draining: Stopping
   readonly clock: Clock
-  /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
-  /** Most bytes of a head that is read here. */
+  /** Most bytes of a head on the fast lane. */
   readonly laneHead: number
   readonly rules: DoorRules
   monotonic(): number
-  /** `Date: …` with its line end, as of now. */
+  /** The current `Date: …` line with its line end. */
   dateLine(): string
-  /** Takes a request that was let in; `lane.current` is its wire when this returns. */
+  /** Serves an admitted request; sets `lane.current` before it returns. */
   serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void
   /**
-   * Gives the connection to node:http, for good, with all bytes that nobody has looked at. `behind`: they came while
-   * the request before them was not answered yet.
+   * Moves the connection to node:http for good, with all unread bytes. `behind`: they arrived while the request before
+   * them was unanswered.
    */
   handOver(lane: Lane, bytes: Buffer, behind: boolean): void
 }
 
-/** Bytes behind the request that is being answered before the connection is read no further. */
+/** Bytes behind the current request before reading pauses. */
 const HELD = 64 * 1024
 
 /**
- * A client connection on the fast lane: read and answered without node:http as long as all that comes is plain. A
- * request that is not, or that the front door refuses, goes to node:http as it came, and the connection with it; so
- * every refusal and every rare form has one place in the program.
+ * A client connection on the fast lane: served without node:http while its requests are plain. A request that is not
+ * plain, or that is refused, moves to node:http unchanged, with the connection. So each refusal and rare form has one
+ * implementation.
  */
 export class Lane implements Watched, UploadValve {
   readonly socket: Socket
   readonly peerAddress: string
-  /** The other end is a proxy that is believed. */
+  /** The peer is a trusted proxy. */
   readonly trusted: boolean
   readonly watch: Watch
   current: LaneWire | null = null
@@ -51,13 +49,13 @@ export class Lane implements Watched, UploadValve {
   readonly tunnelling = false
   served = false
   readonly #host: LaneHost
-  /** The body of the last request, until all of it has arrived and its response is over. */
+  /** The body of the last request, until it has arrived and its response is over. */
   #upload: RequestUpload | null = null
-  /** What came behind the request that is being answered. */
+  /** Bytes behind the current request. */
   #held: Buffer | null = null
   #holding = false
   #left = false
-  /** The client has said that it sends no further request. */
+  /** The client sends no further request. */
   #last = false
 
   constructor(socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
@@ -92,7 +90,6 @@ export class Lane implements Watched, UploadValve {
     return this.#host.dateLine()
   }
 
-  /** Begins to read. */
   open(): void {
     const { socket } = this
     socket.on('close', this.#onClose)
@@ -102,7 +99,7 @@ export class Lane implements Watched, UploadValve {
     socket.on('data', this.#onData)
   }
 
-  /** Lets go of the socket. */
+  /** Detaches from the socket. */
   leave(): void {
     const { socket } = this
     this.#left = true
@@ -119,7 +116,7 @@ export class Lane implements Watched, UploadValve {
       const upload = this.#upload
       const count = upload.take(bytes)
       if (upload.complete && this.current === null && !this.closing) {
-        // The response was over before its request.
+        // The response ended before its request.
         this.#upload = null
         this.#next(count === bytes.length ? null : bytes.subarray(count), false)
         return
@@ -137,7 +134,7 @@ export class Lane implements Watched, UploadValve {
     if (this.#held.length >= HELD) this.hold()
   }
 
-  /** Reads a request from the start of `bytes`, or lets node:http do it. */
+  /** Reads a request from the start of `bytes`, or hands it to node:http. */
   #begin(bytes: Buffer, behind: boolean): void {
     const head = readPlainHead(bytes, this.#host.laneHead)
     const admission = head === null ? null : admit(head, this.#host.rules)
@@ -166,14 +163,14 @@ export class Lane implements Watched, UploadValve {
     return body
   }
 
-  /** The last request is over, its response and its body; what has come behind it is looked at. */
+  /** The last request and its response are over; reads what came behind them. */
   #next(bytes: Buffer | null, behind: boolean): void {
     const { socket } = this
     this.#holding = false
     this.#held = null
     if (bytes !== null) {
       this.#begin(bytes, behind)
-      // Its end had come before anybody knew that this request is cut short.
+      // Its end came before this request was known to be cut short.
       if (socket.readableEnded && !this.#left && this.leftover) this.#onEnd()
     } else if (this.draining !== false || socket.readableEnded) this.finishSoon()
     if (!this.#left && !this.#holding && socket.isPaused()) socket.resume()
@@ -185,12 +182,12 @@ export class Lane implements Watched, UploadValve {
 
   readonly #onEnd = (): void => {
     if (this.leftover) {
-      // It ended its side in the middle of its upload: it has left, or waits for more than it was told.
+      // It ended its side during its upload: it has left.
       if (this.current !== null) this.socket.destroy()
       else this.refuse(400, 'The request is malformed.')
       return
     }
-    // It may still read: what it has asked is answered first.
+    // It may still read: pending requests are answered first.
     if (this.current === null) this.socket.end()
     else askWhetherGone(this)
   }
@@ -200,22 +197,21 @@ export class Lane implements Watched, UploadValve {
     this.#upload?.destroy()
   }
 
-  /** The final write of a response has been taken by the system. */
+  /** The system has accepted the final write of a response. */
   readonly written = (error?: Error | null): void => {
     const wire = this.current
-    // What has failed is told by the connection's close.
+    // The connection's close reports failures.
     if (wire === null || (error ?? null) !== null || this.socket.errored !== null) return
     if (this.closing || this.#last) this.finishSoon()
     wire.closed(true)
   }
 
-  /** The head that is being written is the last one. */
+  /** The head in progress is the last one. */
   lastResponse(): void {
     this.closing = true
     this.#held = null
   }
 
-  /** The response is over in one way or another. */
   settled(): void {
     this.current = null
     this.served = true
@@ -225,10 +221,7 @@ export class Lane implements Watched, UploadValve {
     this.#next(this.#held, true)
   }
 
-  /**
-   * As `Connection.finishSoon`: with unread bytes of an upload a close would be a reset, and the client would lose the
-   * response.
-   */
+  /** See `Connection.finishSoon`. */
   finishSoon(): void {
     this.lastResponse()
     if (this.leftover) this.socket.end()
@@ -258,7 +251,7 @@ export class Lane implements Watched, UploadValve {
   }
 }
 
-/** An error of a socket is followed by its close, and that is what is acted upon. */
+/** The socket's close follows its error and is handled. */
 function ignore(): void {
   return undefined
 }

@@ -1,16 +1,15 @@
 import { nameIn, tableOf } from '../message/header-names.ts'
 
-/** The head of a plain request: what the fast lane serves. All other forms are node:http's. */
+/** The head of a request the fast lane serves. node:http reads all other forms. */
 export interface PlainHead {
   readonly method: string
-  /** Origin-form, as it came. */
   readonly url: string
   readonly httpVersion: '1.1'
-  /** `[name, value, …]` in the order of the wire, without the white space round values. */
+  /** `[name, value, …]` in wire order, values trimmed. */
   readonly rawHeaders: string[]
-  /** Where the head ends and the body, or the next request, begins. */
+  /** Offset of the body, or of the next request. */
   readonly end: number
-  /** The client has asked for the connection to end with the response. */
+  /** The client asks to close after the response. */
   readonly last: boolean
 }
 
@@ -18,7 +17,7 @@ const TOKEN = 1
 const VALUE = 2
 const TARGET = 4
 
-/** What each byte may be part of (RFC 9110, sections 5.5 and 5.6.2): the strict reading, which llhttp shares. */
+/** What each byte may be part of (RFC 9110, sections 5.5 and 5.6.2), as strictly as llhttp. */
 const CLASSES = new Uint8Array(256)
 for (let byte = 0; byte < 256; byte++) {
   let classes = 0
@@ -32,20 +31,17 @@ const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS'] as 
 const METHOD_STARTS = METHODS.map(method => ({ method, bytes: Buffer.from(`${method} /`, 'latin1') }))
 const VERSION = Buffer.from(' HTTP/1.1\r\n', 'latin1')
 
-/** Header lines of a plain request; more are counted, and refused, elsewhere. */
+/** Header lines of a plain request; node:http counts and refuses more. */
 const MOST_LINES = 100
 
-/** Name and value positions of the head that is being read. Reading never stops half-way, so that one is enough. */
+/** Name and value positions in the current head. Parsing is synchronous, so one array is enough. */
 const marks = new Uint32Array(MOST_LINES * 4)
 
 const PLAIN = 0
 const CONNECTION = 1
 const NOT_PLAIN = 2
 const UPGRADE = 3
-/**
- * Lines that change what the bytes behind the head mean, or what must be answered first. node:http reads
- * `Proxy-Connection` as it reads `Connection`.
- */
+/** Lines that change framing or must be answered first. node:http reads `Proxy-Connection` as `Connection`. */
 const lineKinds = tableOf(
   new Map<string, number>([
     ['connection', CONNECTION],
@@ -57,14 +53,12 @@ const lineKinds = tableOf(
   PLAIN
 )
 
-/** What clients that offer HTTP/2 send with their first request (curl, Java). The offer is ignored. */
+/** HTTP/2 offer of curl and Java in a first request; ignored. */
 const OFFERS_H2C = 'upgrade, http2-settings'
 
 /**
- * Reads a request head from the start of `bytes`, or returns null for one that is not complete within `limit` bytes, or
- * not plain: another form of target than a path, another version, a rarer method, white space or characters where most
- * clients have none, a coding, an upgrade other than to h2c, an expectation. It only ever takes what node:http reads in the same way, so
- * that null costs time and never changes a response.
+ * Reads a request head from the start of `bytes`. Returns null for one that is incomplete within `limit` bytes or not
+ * plain. Only accepts what node:http reads identically, so null costs time and never changes a response.
  */
 export function readPlainHead(bytes: Buffer, limit: number): PlainHead | null {
   const end = Math.min(bytes.length, limit)
@@ -112,7 +106,7 @@ function makeHead(
   lines: number,
   end: number
 ): PlainHead | null {
-  // One string for all: its slices cost a tenth of what as many calls into the buffer would.
+  // Slices of one string cost a tenth of as many calls into the buffer.
   const text = bytes.toString('latin1', 0, end)
   const rawHeaders: string[] = []
   let last = false
@@ -120,7 +114,6 @@ function makeHead(
   let offers = 0
   for (let line = 0; line < lines; line++) {
     const mark = line * 4
-    // Marks were made for every line.
     const name = nameIn(bytes, marks[mark] as number, marks[mark + 1] as number)
     const value = text.slice(marks[mark + 2], marks[mark + 3])
     const kind = lineKinds.of(name)
@@ -139,7 +132,7 @@ function makeHead(
     }
     rawHeaders.push(name, value)
   }
-  // Upgrade means something only where Connection names it.
+  // Upgrade is valid only where Connection names it.
   if (offers !== 0 && offers !== 2) return null
   return { method, url: text.slice(urlAt, urlEnd), httpVersion: '1.1', rawHeaders, end, last }
 }

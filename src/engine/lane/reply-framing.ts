@@ -1,12 +1,12 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { tableOf } from '../message/header-names.ts'
 
-/** What was learnt of the headers of a response; any number of these in one number. */
+/** Bit flags of a response's headers. */
 export const FRAMED = 1
-/** The headers ask for the connection to end. */
+/** The headers ask to close the connection. */
 export const CLOSES = 2
 export const DATED = 4
-/** It has no body, whatever comes behind its head. */
+/** No body, whatever follows the head. */
 export const EMPTY = 8
 
 const KEPT = 0
@@ -29,8 +29,8 @@ const kinds = tableOf(
 const CLOSE = /(?:^|,)[ \t]*close[ \t]*(?:,|$)/i
 
 /**
- * Takes out of a response's headers what is the connection's own matter, so that the wire alone decides on framing and
- * persistence; returns what was seen. `silent`: the response has no body. `old`: the client speaks HTTP/1.0.
+ * Removes the connection's own headers from a response, so that the wire alone decides framing and persistence; returns
+ * what was seen. `silent`: no body. `old`: the client speaks HTTP/1.0.
  */
 export function frameReply(headers: string[], status: number, silent: boolean, old: boolean): number {
   let seen = 0
@@ -56,7 +56,7 @@ export function frameReply(headers: string[], status: number, silent: boolean, o
   }
   if (status === 205 && (seen & FRAMED) === 0) {
     headers.push('Content-Length', '0')
-    // RFC 9110 15.3.6. An upstream may send a body all the same, which would be read as the next response.
+    // RFC 9110 15.3.6. A body sent anyway would be read as the next response.
     seen |= FRAMED | EMPTY
   }
   // Trailers cannot follow a body that has a length.
@@ -64,7 +64,7 @@ export function frameReply(headers: string[], status: number, silent: boolean, o
   return seen
 }
 
-/** A header line as text. Throws as Node does on what would break the line. */
+/** Throws, like Node, on an invalid header. */
 export function headerLine(name: string, value: string): string {
   validateHeaderName(name)
   validateHeaderValue(name, value)

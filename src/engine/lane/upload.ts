@@ -1,18 +1,18 @@
 import { EventEmitter } from 'node:events'
 import type { BodySource } from '../listener/request-body.ts'
 
-/** So many bytes may wait for their reader before the connection is read no further. */
+/** Bytes that may wait for their reader before reading pauses. */
 const HELD = 64 * 1024
 
-/** Holds the connection back while its bytes find no reader. */
+/** Pauses the connection while its bytes find no reader. */
 export interface UploadValve {
   hold(): void
   release(): void
 }
 
 /**
- * The body of a request on the fast lane while it arrives: so many bytes as Content-Length has announced, kept until
- * somebody reads them. Emits `data`, `end`, and `close` when the client left before that.
+ * The body of a request on the fast lane, of Content-Length bytes, buffered until read. Emits `data`, `end`, and
+ * `close` when the client left before that.
  */
 export class RequestUpload extends EventEmitter implements BodySource {
   destroyed = false
@@ -35,7 +35,7 @@ export class RequestUpload extends EventEmitter implements BodySource {
     return this.#left === 0
   }
 
-  /** Takes what belongs to it from the start of `bytes`; returns how many bytes that was. */
+  /** Takes its share from the start of `bytes`; returns the number taken. */
   take(bytes: Buffer): number {
     const count = Math.min(bytes.length, this.#left)
     if (count === 0) return 0
@@ -55,7 +55,7 @@ export class RequestUpload extends EventEmitter implements BodySource {
     return count
   }
 
-  /** Lets pieces come, those that wait first, behind what runs at the moment. */
+  /** Delivers pieces in the next tick, waiting ones first. */
   resume(): void {
     if (this.#flowing) return
     this.#flowing = true
@@ -66,7 +66,6 @@ export class RequestUpload extends EventEmitter implements BodySource {
     this.#flowing = false
   }
 
-  /** The client is gone. */
   destroy(): void {
     if (this.destroyed) return
     this.destroyed = true
@@ -79,7 +78,6 @@ export class RequestUpload extends EventEmitter implements BodySource {
     process.nextTick(flow, this)
   }
 
-  /** Hands over what waits, until it is paused. */
   flow(): void {
     this.#scheduled = false
     while (this.#flowing) {

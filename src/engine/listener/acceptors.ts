@@ -9,7 +9,7 @@ const LISTEN_FAILED = defineError('BG_LISTEN_FAILED', {
   fix: 'Stop the other program or choose another port, from 1024 up without CAP_NET_BIND_SERVICE; use 0.0.0.0 for all addresses, 127.0.0.1 for local clients.'
 })
 
-/** What the system says of an address in words of ours; what the address has no part in stays as it is. */
+/** Explains errors that the address causes; returns others unchanged. */
 function listenError(host: string, port: number, cause: Error): Error {
   const reason = 'code' in cause ? String(cause.code) : ''
   const text = words(host, `${host.includes(':') ? `[${host}]` : host}:${port}`, reason)
@@ -35,34 +35,32 @@ function words(host: string, at: string, reason: string): string | null {
   }
 }
 
-/**
- * Connections that the system keeps until they are accepted, as far as it allows: beyond that a client's try again
- * comes after 1, 3, 7 … seconds, so that a burst of a thousand strangers would keep everybody else waiting that long.
- */
+/** Beyond the backlog a client retries its SYN only after 1, 3, 7 … seconds. The system may lower it. */
 const BACKLOG = 4096
 
 /**
- * Sockets that listen at one port. libuv accepts one connection of each in a turn of the event loop: with a single one,
- * turns of 50 ms would accept 20 connections a second and keep all others in the backlog.
+ * Listening sockets per port. libuv accepts one connection per socket and turn: one socket at turns of 50 ms takes 20 a
+ * second.
  */
 const SOCKETS = 32
 
-/** Accepts the connections of one port. */
 export class Acceptors {
   readonly #accept: (socket: Socket) => void
   readonly #failed: (error: Error) => void
   #servers: Server[] = []
 
-  /** `failed` is called when the system cannot accept a connection. */
   constructor(accept: (socket: Socket) => void, failed: (error: Error) => void) {
     this.#accept = accept
     this.#failed = failed
   }
 
-  /** Opens the port; `port` 0 takes any free one. @throws CodedError; what else the system says */
+  /**
+   * `port` 0 takes any free one.
+   * @throws CodedError; what else the system says
+   */
   async listen(host: string, port: number): Promise<void> {
     try {
-      // Workers get their connections from the primary, which does nothing else.
+      // The primary accepts for its workers.
       if (cluster.isWorker) await this.#open(host, port, false)
       else await this.#openShared(host, port)
     } catch (cause) {
@@ -71,13 +69,12 @@ export class Acceptors {
     }
   }
 
-  /** Where it listens, or null when it does not. */
   get address(): { readonly host: string; readonly port: number } | null {
     const address = this.#servers[0]?.address() ?? null
     return isPort(address) ? { host: address.address, port: address.port } : null
   }
 
-  /** Stops accepting; resolves when the last connection is gone. */
+  /** Stops accepting; resolves when the last connection is closed. */
   async close(): Promise<void> {
     const closing = this.#servers.map(server => new Promise(resolve => server.close(resolve)))
     await Promise.all(closing)
@@ -85,7 +82,7 @@ export class Acceptors {
   }
 
   async #openShared(host: string, port: number): Promise<void> {
-    // Sockets that share a port do so with those of other processes too, so one that does not comes first.
+    // Binds exclusively first: a shared socket would also share the port with other processes.
     await this.#open(host, port, false)
     const taken = this.address?.port ?? port
     await this.close()
@@ -102,11 +99,11 @@ export class Acceptors {
   }
 
   async #open(host: string, port: number, reusePort: boolean): Promise<void> {
-    // As node:http makes its own: it ends our side itself, and not with the client's.
+    // As in node:http, which ends our side independently of the client's.
     const server = createServer({ allowHalfOpen: true, noDelay: true }, this.#accept)
     server.listen({ host, port, backlog: BACKLOG, reusePort })
     await once(server, 'listening')
-    // Without a listener a failed accept would end the process.
+    // An unhandled error event would end the process.
     server.on('error', this.#failed)
     this.#servers.push(server)
   }

@@ -1,14 +1,14 @@
-/** Memory that many may take together; whoever finds it used up does without. */
+/** Memory budget shared by many connections; one that finds it used up does without. */
 export class Allowance {
   used = 0
-  /** In bytes. */
+  /** Bytes. */
   readonly most: number
 
   constructor(most: number) {
     this.most = most
   }
 
-  /** Takes so many bytes; false, and none are taken, where that would be too many. */
+  /** Returns false, and takes nothing, where that would exceed the budget. */
   take(bytes: number): boolean {
     if (this.used + bytes > this.most) return false
     this.used += bytes
@@ -20,30 +20,26 @@ export class Allowance {
   }
 }
 
-/**
- * What keeping one piece takes beside its bytes; without it a body in pieces of one byte would take hundreds of times
- * its size.
- */
+/** Overhead of a piece in bytes. Without it, a body in pieces of one byte would take hundreds of times its size. */
 const PER_PIECE = 512
 
-/** What keeping a piece of so many bytes is counted as. */
 export function sizeKept(bytes: number): number {
   return bytes + PER_PIECE
 }
 
-/** What the connections of a listener may keep in memory. */
+/** Memory limits of a listener's connections. */
 export interface Keeping {
-  /** Most bytes for one slow client, in one direction. */
+  /** Bytes for one slow client, in one direction. */
   readonly each: number
-  /** What all slow clients may take together. */
+  /** For all slow clients together. */
   readonly slow: Allowance
-  /** What bodies of senders that nobody knows may take together while an operation reads them. */
+  /** For bodies from unauthenticated senders while an operation reads them. */
   readonly strangers: Allowance
 }
 
 /**
- * Keeps another piece for a slow client that has `kept` so much already, where there is room: returns what it counts
- * as, else 0.
+ * Reserves room for another piece of a slow client that has `kept` so much; returns the bytes counted, or 0 without
+ * room.
  */
 export function keepFor({ each, slow }: Keeping, kept: number, bytes: number): number {
   const size = sizeKept(bytes)

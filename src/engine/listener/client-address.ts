@@ -2,19 +2,16 @@ import ipaddr from 'ipaddr.js'
 import { parseAddress } from '../message/addresses.ts'
 import { trimmed, type ReadonlyHeaders } from '../message/headers.ts'
 
-/** Who is at the other end, seen past the proxies that are trusted. */
+/** The client as seen past trusted proxies. */
 export interface ClientFacts {
   readonly address: string
-  /** The client's own side speaks TLS. */
+  /** The client's own connection uses TLS. */
   readonly secure: boolean
 }
 
 type Range = readonly [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/**
- * The proxies whose word about the client is believed. Throws `TypeError` naming the entry that is neither an address
- * nor a range.
- */
+/** @throws TypeError naming the entry that is neither an address nor a range */
 export class TrustedProxies {
   readonly #ranges: readonly Range[]
 
@@ -33,7 +30,6 @@ export class TrustedProxies {
     })
   }
 
-  /** Whether the proxy at `address` is believed. */
   has(address: string): boolean {
     if (this.#ranges.length === 0) return false
     const parsed = parseAddress(address)
@@ -42,10 +38,9 @@ export class TrustedProxies {
   }
 
   /**
-   * Reads what the trusted proxy at `peer` says about its client: X-Forwarded-For from right to left up to the first
-   * address that is not trusted itself; Forwarded (RFC 7239) only where there is no X-Forwarded-For, so that a client
-   * cannot use the one that its proxy does not write. An entry that cannot be read ends the walk at the hop that wrote
-   * it.
+   * Reads X-Forwarded-For from right to left up to the first untrusted address. Reads Forwarded (RFC 7239) only without
+   * X-Forwarded-For, so that a client cannot use the header its proxy does not write. An unreadable entry ends the walk
+   * at the hop that wrote it.
    */
   client(peer: string, headers: ReadonlyHeaders, secure: boolean): ClientFacts {
     const lists = headers.all('x-forwarded-for')
@@ -66,7 +61,7 @@ export class TrustedProxies {
     const protocols = headers.all('x-forwarded-proto')
     if (protocols.length === 0) return { address, secure }
     const list = protocols.join(',').split(',')
-    // Each proxy appends one entry or replaces all; the outermost trusted one saw the client's own side.
+    // Each proxy appends one entry or replaces all; the outermost trusted one saw the client's connection.
     return { address, secure: isSecure(list[Math.max(0, list.length - hops)] ?? '') }
   }
 
@@ -102,7 +97,7 @@ function parameterMap(element: string): Map<string, string> {
   return found
 }
 
-/** An address with or without port and brackets; null for `unknown`, obfuscated names and everything else. */
+/** Strips port and brackets; null for `unknown`, obfuscated names and anything else. */
 function nodeAddress(text: string): string | null {
   const node = trimmed(text)
   const bracketed = /^\[([^\]]*)\](?::[0-9]{1,5})?$/.exec(node)

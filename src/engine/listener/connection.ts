@@ -9,7 +9,6 @@ import { rawReply, rawReplyBytes } from './raw-reply.ts'
 import type { Stopping } from '../message/wire.ts'
 import { DISCARD, type ResponseWire, type WireConnection, type WireResponse } from './response-wire.ts'
 
-/** A refusal of the front door, for the log and the measurements. */
 export interface RefusalEvent {
   readonly status: number
   readonly message: string
@@ -17,19 +16,17 @@ export interface RefusalEvent {
   readonly correlationId: string
 }
 
-/** What a connection needs of its listener. */
 export interface ConnectionHost {
   readonly draining: Stopping
   readonly clock: Clock
-  /** What may be kept in memory for slow clients, and of bodies. */
   readonly keeping: Keeping
   /** Wall-clock milliseconds. */
   now(): number
   monotonic(): number
-  /** The offered id where it is a good one, else a fresh one. */
+  /** The offered id where it is acceptable, else a fresh one. */
   correlationId(offered: string | null): string
   refused(event: RefusalEvent): void
-  /** Takes the next request of the connection: lets it in or refuses it. */
+  /** Admits or refuses the next request of the connection. */
   take(connection: Connection, req: IncomingMessage, res: WireResponse): void
 }
 
@@ -38,31 +35,33 @@ interface Waiting {
   readonly res: WireResponse
 }
 
-/** So many requests may wait behind the one being answered before the connection is read no further. */
+/** Requests that may wait behind the current one before reading pauses. */
 const PIPELINE = 8
 
 /**
- * One client connection. Its requests are answered one after the other, so that a request behind the one that closes
- * the connection is never looked at.
+ * One client connection. Serves its requests in order, so that a request behind the one that closes the connection is
+ * never read.
  */
 export class Connection implements WireConnection, Watched {
   readonly socket: Socket
   readonly peerAddress: string
-  /** The other end is a proxy that is believed. */
+  /** The peer is a trusted proxy. */
   readonly trusted: boolean
   readonly watch: Watch
   current: ResponseWire | null = null
   closing = false
   tunnelling = false
   served: boolean
-  /** The request after which the parser lost bytes: its response closes the connection, so that none is misattributed. */
+  /**
+   * The request after which the parser lost bytes: its response closes the connection, so that none is misattributed.
+   */
   lastRequest: IncomingMessage | null = null
   readonly #host: ConnectionHost
   readonly #waiting: Waiting[] = []
   #request: IncomingMessage | null = null
   #verdict: { readonly status: number; readonly message: string; readonly offered: string | null } | null = null
 
-  /** Goes on with what `lane` has read and answered so far. */
+  /** Continues from what `lane` has read and answered. */
   constructor(lane: Lane, host: ConnectionHost) {
     this.socket = lane.socket
     this.peerAddress = lane.peerAddress
@@ -92,12 +91,12 @@ export class Connection implements WireConnection, Watched {
     return takenBytes(this.socket)
   }
 
-  /** It is read no further until some of its requests are answered. */
+  /** Reading pauses until some requests are answered. */
   get crowded(): boolean {
     return this.#waiting.length >= PIPELINE
   }
 
-  /** A request has come: it is taken now, or when those before it are answered. */
+  /** Serves the request now, or after those before it. */
   arrive(req: IncomingMessage, res: WireResponse): void {
     if (this.closing || this.#verdict !== null) return
     if (this.lastRequest !== null && this.lastRequest !== req) return
@@ -110,12 +109,11 @@ export class Connection implements WireConnection, Watched {
     if (this.#waiting.length >= PIPELINE) this.socket.pause()
   }
 
-  /** The socket reads again. The parser lets it with each request that it has read to its end, however many wait. */
+  /** The parser resumes the socket after each complete request, however many wait. */
   readonly resumed = (): void => {
     if (this.crowded) this.socket.pause()
   }
 
-  /** The client has ended its side. */
   readonly ended = (): void => {
     askWhetherGone(this)
   }
@@ -148,13 +146,13 @@ export class Connection implements WireConnection, Watched {
     this.#request = next.req
     this.#host.take(this, next.req, next.res)
     const verdict = this.#verdict
-    // What is wrong was found in the body of this one, when it had no reader yet.
+    // The fault was in this request's body, found before it had a reader.
     if (verdict !== null && this.#waiting.length === 0 && this.leftover) this.failBody(verdict.status, verdict.message)
   }
 
   /**
-   * Answers on the bare socket, in its turn behind the responses that are under way, and takes nothing more from this
-   * connection. `offered` is the client's own correlation id, where its head could be read.
+   * Answers on the bare socket after the responses under way, and reads no further request. `offered` is the client's
+   * correlation id, where its head was readable.
    */
   refuse(status: number, message: string, offered: string | null = null): void {
     if (this.closing || this.#verdict !== null) return
@@ -162,21 +160,21 @@ export class Connection implements WireConnection, Watched {
     else this.#verdict = { status, message, offered }
   }
 
-  /** The bytes of the request that is being answered are wrong or late: its reader is told, and it is the last. */
+  /** Fails the current request's body as malformed or late; that request is the last. */
   failBody(status: number, message: string): void {
     this.closing = true
     this.current?.body.fail(new MalformedBody(status, message))
   }
 
-  /** The other side of what the parser refuses: in the body of the current request, or in a head behind it. */
+  /** A parser error in the current request's body, or in a head behind it. */
   malformed(status: number, message: string): void {
     if (this.current?.body.unfinished === true) this.failBody(status, message)
     else this.refuse(status, message)
   }
 
   /**
-   * Takes the place of the socket's own `destroySoon`, which closes at once: with unread bytes of an upload that would
-   * be a reset, and the client would lose the response. The deadlines end what stays.
+   * Replaces the socket's `destroySoon`. With unread bytes of an upload that would send a reset, and the client would
+   * lose the response. The deadlines close what remains.
    */
   finishSoon(): void {
     this.lastResponse()
@@ -194,10 +192,9 @@ export class Connection implements WireConnection, Watched {
   }
 }
 
-/** What the refusal on a bare socket needs of the listener. */
 export type RefusalHost = Pick<ConnectionHost, 'now' | 'correlationId' | 'refused'>
 
-/** Tells of a refusal, answers it on the bare socket, and ends the connection. */
+/** Reports a refusal, answers it on the bare socket, and ends the connection. */
 export function writeRefusal(
   socket: Socket,
   peerAddress: string,
@@ -212,7 +209,7 @@ export function writeRefusal(
   else socket.destroy()
 }
 
-/** Refuses a request that Node has parsed, in its turn among the responses of its connection. */
+/** Refuses a request that Node has parsed, in order among the responses of its connection. */
 export function refuseRequest(
   connection: Connection,
   req: IncomingMessage,

@@ -1,17 +1,11 @@
 const ACCEPTED = /^[A-Za-z0-9._:-]{1,128}$/
 
-/**
- * The client's own correlation id when it is one that may go into logs and on to the upstream, else a fresh one
- * (decision 14).
- */
+/** The client's correlation id where it is safe to log and forward, else a fresh one (decision 14). */
 export function acceptedCorrelationId(offered: string | null, fresh: () => string): string {
   return offered !== null && ACCEPTED.test(offered) ? offered : fresh()
 }
 
-/**
- * Finds the client's correlation id in a head that was refused before it was read; null when there is none or more than
- * one.
- */
+/** Finds the correlation id in a head that was refused unread; null for none or several. */
 export function offeredCorrelation(rawHeaders: readonly string[]): string | null {
   let found: string | null = null
   for (let at = 0; at < rawHeaders.length; at += 2) {

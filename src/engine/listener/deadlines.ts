@@ -1,32 +1,32 @@
 import type { Socket } from 'node:net'
 import type { WireBody } from './request-body.ts'
 
-/** What a single client may take from the listener (`server.limits`). Times in milliseconds, sizes in bytes. */
+/** Limits per client (`server.limits`). Milliseconds and bytes. */
 export interface ListenerLimits {
-  /** For a request head to arrive completely, from its first byte. */
+  /** From the first byte of a request head to its last. */
   readonly headerDeadline: number
   /** Longest pause between two pieces of a request body. */
   readonly idleReadDeadline: number
   /** Longest time a client may leave written bytes unread. */
   readonly idleWriteDeadline: number
-  /** How long an idle connection is kept between two requests. */
+  /** Longest idle time between two requests. */
   readonly keepAlive: number
   readonly headerSize: number
   readonly headerCount: number
   readonly connectionsPerAddress: number
-  /** Slowest upload in bytes a second, measured over `floorWindow`; 0 switches it off. */
+  /** Slowest upload in bytes per second over `floorWindow`; 0 disables it. */
   readonly uploadFloor: number
-  /** Slowest reading of what waits to be read, as `uploadFloor`. */
+  /** Slowest download, like `uploadFloor`. */
   readonly downloadFloor: number
   readonly floorWindow: number
-  /** Kept for one slow client, and for all of them together. */
+  /** For one slow client, and for all of them together. */
   readonly buffer: number
   readonly buffers: number
-  /** How long running requests may go on once the listener drains. */
+  /** How long running requests may continue once the listener drains. */
   readonly drainTimeout: number
 }
 
-/** The values of the configuration's defaults, for tests and embedding. */
+/** The configuration's defaults, for tests and embedding. */
 export const defaultLimits: ListenerLimits = Object.freeze({
   headerDeadline: 10_000,
   idleReadDeadline: 60_000,
@@ -43,15 +43,15 @@ export const defaultLimits: ListenerLimits = Object.freeze({
   drainTimeout: 30_000
 })
 
-/** How long a connection that had its last response is kept open for the client to read it. */
+/** How long a connection stays open for the client to read its last response. */
 const LINGER = 2000
 
-/** How long a client that has ended its side is sent nothing before it is found out whether it is still there. */
+/** How long a half-closed client gets no data before it is probed. */
 const SILENCE = 400
 
 /**
- * How often connections are looked at: often enough for the shortest deadline, never more than a hundred times a
- * second. One round over all connections replaces timers that would be set and cleared for each request.
+ * Often enough for the shortest deadline, at most 100 times a second. One sweep over all connections replaces timers
+ * set and cleared per request.
  */
 export function sweepInterval(limits: ListenerLimits): number {
   const shortest = Math.min(
@@ -64,9 +64,8 @@ export function sweepInterval(limits: ListenerLimits): number {
   return Math.min(1000, Math.max(10, Math.floor(shortest / 4)))
 }
 
-/** What was seen of one connection at earlier rounds. Times are monotonic milliseconds. */
+/** State of one connection at earlier sweeps. Times are monotonic milliseconds. */
 export class Watch {
-  /** Since when nothing is being answered. */
   idleSince: number
   /** `bytesRead` at that moment; more means that a head has begun. */
   bytesAtIdle = 0
@@ -77,10 +76,10 @@ export class Watch {
   unreadSince: number | null = null
   windowTaken = 0
   unreadWindowAt = 0
-  /** When a client that has ended its side was last written to, and how much it was sent by then. */
+  /** When a half-closed client was last written to, and the bytes sent by then. */
   spokenAt: number | null = null
   spoken = 0
-  /** The request that was being answered at the last round. */
+  /** The request in progress at the last sweep. */
   awaited: object | null = null
   received = 0
   receivedAt: number | null = null
@@ -91,7 +90,7 @@ export class Watch {
     this.idleSince = now
   }
 
-  /** A response is over; the connection waits for the next request. */
+  /** The response is over; the connection waits for the next request. */
   idle(now: number, bytesRead: number): void {
     this.idleSince = now
     this.bytesAtIdle = bytesRead
@@ -102,38 +101,39 @@ export class Watch {
   }
 }
 
-/** A client connection as its deadlines see it, whoever reads it. */
+/** A client connection as its deadlines see it. */
 export interface Watched {
   readonly socket: Socket
   readonly watch: Watch
-  /** The request that is being answered. */
+  /** The request in progress. */
   readonly current: { readonly body: WireBody; probe(): boolean } | null
-  /** Its last response is given, or nothing more is taken from it. */
+  /** The last response is sent, or nothing more is read. */
   readonly closing: boolean
   readonly tunnelling: boolean
-  /** It has had a response. */
+  /** At least one response was sent. */
   readonly served: boolean
-  /** The request that was answered last has not arrived completely. */
+  /** The last answered request has not arrived completely. */
   readonly leftover: boolean
-  /** Bytes that the system has taken to send them. */
+  /** Bytes that the system has accepted for sending. */
   readonly taken: number
-  /** Answers on the bare socket and takes nothing more from it. */
+  /** Answers on the bare socket and reads nothing more. */
   refuse(status: number, message: string): void
-  /** The bytes of the request that is being answered are wrong or late. */
+  /** Fails the current request's body as malformed or late. */
   failBody(status: number, message: string): void
 }
 
 /**
- * The client has ended its side while a request of it is being answered: it may have left, which only a write tells, or it
- * reads on. Where it has waited for a while it is asked at once, since what is sent to one that has left is sold to
- * nobody; who ends its side with its request, as `nc` does, is left in peace until `enforce` asks.
+ * The client half-closed its side during a request: it has left, which only a write shows, or it still reads. After a
+ * long wait it is probed now, since a response to a departed client is unpaid. A client that half-closes with its
+ * request, as `nc` does, is probed by `enforce` later.
  */
 export function askWhetherGone({ current, watch }: Pick<Watched, 'current' | 'watch'>): void {
   if (current !== null && watch.awaited === current) current.probe()
 }
 
 /**
- * Bytes that the system has taken of what was written; Node keeps both numbers for its own timeouts and types neither.
+ * Bytes of what was written that the system has accepted. Node keeps both numbers for its own timeouts and types
+ * neither.
  */
 export function takenBytes(socket: Socket): number {
   // `_handle` is Node's own; without it only whole writes count as progress.
@@ -143,7 +143,6 @@ export function takenBytes(socket: Socket): number {
     : handle.bytesWritten - (handle.writeQueueSize ?? 0)
 }
 
-/** Looks at one connection and ends it where a deadline has passed. */
 export function enforce(connection: Watched, now: number, limits: ListenerLimits): void {
   const watch = connection.watch
   if (stalled(connection, watch, now, limits)) {
@@ -164,7 +163,7 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
   }
   const read = connection.socket.bytesRead
   if (connection.leftover) {
-    // The response is out, the small rest of its upload is not: it has as long as a head has.
+    // The response is out, the rest of its upload is not: it gets the deadline of a head.
     if (now - watch.idleSince >= limits.headerDeadline) connection.socket.destroy()
     return
   }
@@ -178,14 +177,13 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
     connection.refuse(408, 'The request head did not arrive in time.')
 }
 
-/** The client leaves the same bytes unread for too long, or takes them in a trickle. */
+/** The client leaves the same bytes unread for too long, or reads too slowly. */
 function stalled(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
   if (connection.socket.writableLength === 0) {
     watch.unreadSince = null
     return false
   }
-  // What is still to be sent also grows, with every piece of a stream; only what has been taken shows that the client
-  // reads.
+  // The unsent bytes also grow with every piece of a stream; only accepted bytes show that the client reads.
   const { taken } = connection
   if (watch.unreadSince === null) {
     watch.taken = watch.windowTaken = taken
@@ -201,11 +199,11 @@ function stalled(connection: Watched, watch: Watch, now: number, limits: Listene
   const slow = ((taken - watch.windowTaken) * 1000) / elapsed < limits.downloadFloor
   watch.unreadWindowAt = now
   watch.windowTaken = taken
-  // A tunnel's other side may have nothing to say for long, and its client reads what it likes.
+  // A tunnel's upstream may be silent for long, and its client reads at its own rate.
   return slow && !connection.tunnelling
 }
 
-/** The upload pauses for too long, or trickles. Time in which nobody wanted bytes does not count. */
+/** The upload pauses for too long, or is too slow. Time without a reader does not count. */
 function upload(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): void {
   const body = connection.current?.body
   if (body === undefined || !body.waiting || !body.unfinished) {
@@ -234,9 +232,8 @@ function upload(connection: Watched, watch: Watch, now: number, limits: Listener
 }
 
 /**
- * The client has ended its side. It may wait for its response (RFC 9112, section 9.6), or have left: only a write that
- * fails tells. Before the response that is an interim one, which costs nothing; in the middle of it the pieces
- * themselves are, and who leaves a response that has fallen silent is not waited for.
+ * The client half-closed its side. It may wait for its response (RFC 9112, section 9.6), or have left: only a failing
+ * write tells. An interim response probes it before the head; later the pieces do, and a silent response is cut.
  */
 function listen(connection: Watched, current: { probe(): boolean }, watch: Watch, now: number): void {
   const { socket } = connection
@@ -253,7 +250,7 @@ function linger(connection: Watched, watch: Watch, now: number): void {
     watch.bytesAtClosing = connection.socket.bytesRead
     return
   }
-  // 4 MiB: many times what a client can have had in flight when the response reached it.
+  // 4 MiB: many times what a client can have in flight when the response reaches it.
   if (now - watch.closingSince >= LINGER || connection.socket.bytesRead - watch.bytesAtClosing > 4 * 1024 * 1024)
     connection.socket.destroy()
 }

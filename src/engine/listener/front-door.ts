@@ -15,34 +15,31 @@ import {
 } from './header-kinds.ts'
 import { paymentScheme, schemeValue } from '../message/payment-headers.ts'
 
-/** What a request line's target comes to: the origin-form, or why it is refused. */
+/** The origin-form of a request target, or why it is refused. */
 type TargetReading =
   | {
       readonly target: string
       readonly authority: string | null
-      /** The path has a dot segment that is not written plainly. */ readonly hidesDots: boolean
+      /** The path has an obfuscated dot segment. */ readonly hidesDots: boolean
     }
   | { readonly refusal: string }
 
-/** Why a path with dot segments is refused. */
 const DOT_SEGMENT_REFUSAL = 'The path contains a dot segment; resolve it before sending.'
 
 const ABSOLUTE = /^https?:\/\/([^/?]*)(.*)$/is
-/** A segment `.` or `..` as every reader of a path understands it. */
 const PLAIN_DOT_SEGMENT = /(?:^|\/)\.{1,2}(?:$|\/)/
 /**
- * The same in every spelling, its dots encoded or not. An encoded slash or backslash ends a segment here as well: it is
- * legal inside a segment, but `..%2f` climbs out of the path on every upstream that decodes before it resolves. So does
- * `..;x`, where servlet containers cut parameters off before they resolve, and `..%00`, where a C string ends.
+ * A dot segment in any spelling. An encoded slash or backslash ends a segment too: `..%2f` climbs out on every upstream
+ * that decodes before it resolves. So do `..;x`, where servlet containers drop parameters first, and `..%00`, where a C
+ * string ends.
  */
 const DOT_SEGMENT = /(?:^|\/|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/;]|%2f|%5c|%3b|%00)/i
 
 /**
- * Reads the target of a request line once, so that nothing behind has to ask again: routes match and upstreams receive
- * exactly the slice that this answers. Absolute-form becomes origin-form, with its authority in lower case for
- * comparison with Host (RFC 9112, section 3.2.2). Everything that is not refused stays byte for byte. A path that hides
- * dot segments may go only where nobody resolves them (decision 52): the caller refuses it with `DOT_SEGMENT_REFUSAL`
- * elsewhere.
+ * Reads the target once: routes match and upstreams receive exactly the returned slice. Absolute-form becomes
+ * origin-form, its authority in lower case for comparison with Host (RFC 9112, section 3.2.2). Other bytes stay
+ * unchanged. The caller refuses a path that hides dot segments with `DOT_SEGMENT_REFUSAL`, except where it is never
+ * resolved (decision 52).
  */
 function readTarget(method: string, url: string): TargetReading {
   if (url.charCodeAt(0) === 0x2f) return read(url, null)
@@ -55,7 +52,7 @@ function readTarget(method: string, url: string): TargetReading {
   return read(rest.charCodeAt(0) === 0x2f ? rest : `/${rest}`, (match[1] ?? '').toLowerCase())
 }
 
-/** Anything that has to be looked at; most targets have nothing of it. */
+/** Anything that needs a check; most targets have none of it. */
 const ODD = /[\0-\x20\x7f#\\.%]/
 
 function read(target: string, authority: string | null): TargetReading {
@@ -87,8 +84,8 @@ function read(target: string, authority: string | null): TargetReading {
 const HOST_AND_PORT = /^(?:\[[0-9a-f:.]+\]|[a-z0-9_-][a-z0-9._-]*)(?::([0-9]{1,5}))?$/
 
 /**
- * Why a Host value (lower case) is refused, or null when it is good: one name or address, with a port from 1 to 65535
- * at most.
+ * Returns why a Host value (lower case) is refused, or null. Allowed are one name or address and a port from 1 to
+ * 65535.
  */
 function hostFault(host: string): string | null {
   const match = HOST_AND_PORT.exec(host)
@@ -102,33 +99,31 @@ function hostFault(host: string): string | null {
   return number >= 1 && number <= 65535 ? null : 'The port in the Host header is out of range; ports are 1 to 65535.'
 }
 
-/** Longest path. Each reader of it looks at every character, and those of routes and prices at every escape. */
+/** Bounds the work per path: each reader scans every character. */
 const MAX_PATH = 8192
 
-/** The head of a request as the parser gives it. */
 export interface RawHead {
   readonly method?: string | undefined
   readonly url?: string | undefined
   /** `1.1`, or whatever the request line said. */
   readonly httpVersion: string
-  /** `[name, value, …]` in the order of the wire. */
+  /** `[name, value, …]` in wire order. */
   readonly rawHeaders: string[]
 }
 
-/** What the front door asks of a head. */
 export interface DoorRules {
   /** Most header lines. */
   readonly headerCount: number
-  /** The connection is about to be handed over to another protocol (Connection: upgrade). */
+  /** The connection will switch protocols (Connection: upgrade). */
   readonly upgrading: boolean
   /**
-   * Whether what serves this path takes a segment for a text and never resolves it, as our own operations do (decision
-   * 52). Only such paths may hide a dot segment. `path` is raw, without the query.
+   * Whether what serves this path treats a segment as text and never resolves it (decision 52). Only such paths may
+   * hide a dot segment. `path` is raw, without the query.
    */
   takesAnySegment(method: string, host: string, path: string): boolean
 }
 
-/** Why a request is refused before any plugin runs. `message` says what was wrong and what would be right. */
+/** Why a request is refused before any plugin runs. `message` names the fault and what is allowed. */
 export class FrontDoorRefusal {
   readonly status: number
   readonly message: string
@@ -139,22 +134,20 @@ export class FrontDoorRefusal {
   }
 }
 
-/** A head that was let in, and what was learnt on the way. */
 export class Admission {
   readonly method: string
   /** Origin-form, byte for byte. */
   readonly target: string
-  /** Lower case, with its port where one was named; empty where an HTTP/1.0 client named none. */
+  /** Lower case, with the port where one was given; empty for an HTTP/1.0 client without Host. */
   readonly host: string
   readonly httpVersion: '1.0' | '1.1'
   readonly headers: HeaderList
-  /** Bytes of the body; 0 without one, null when it is chunked. */
+  /** Bytes of the body; 0 without one, null when chunked. */
   readonly length: number | null
-  /** The client sent Expect: 100-continue, with a body or without. */
   readonly expectsContinue: boolean
-  /** Protocol asked for, lower case; null on a plain request. */
+  /** Requested protocol, lower case; null on a plain request. */
   readonly upgrade: string | null
-  /** The client's own X-Correlation-Id, unchecked; null when there is none or more than one. */
+  /** X-Correlation-Id, unchecked; null for none or several. */
   readonly correlation: string | null
 
   constructor(
@@ -180,7 +173,7 @@ export class Admission {
   }
 }
 
-/** The parser also knows the methods of RTSP and ICE, and takes their versions for HTTP's. */
+/** The parser also accepts the methods and versions of RTSP and ICE. */
 const SERVED: ReadonlySet<string> = new Set(
   METHODS.filter(method => method !== 'TRACE' && method !== 'CONNECT' && method !== 'SOURCE')
 )
@@ -188,13 +181,13 @@ const DIGITS = /^[0-9]{1,15}$/
 const bad = (message: string): FrontDoorRefusal => new FrontDoorRefusal(400, message)
 
 /**
- * Lets a request in or refuses it. The parser has already refused most attacks on framing; this catches the rest, so
- * that router, plugins and upstream all see the one reading that is possible. Walks the headers once.
+ * Admits or refuses a request. The parser refuses most attacks on framing; this refuses the rest, so that router,
+ * plugins and upstream share one reading.
  */
 export function admit(head: RawHead, rules: DoorRules): Admission | FrontDoorRefusal {
   const { method = '', url = '', httpVersion, rawHeaders } = head
   if (httpVersion !== '1.1' && httpVersion !== '1.0') return bad('Only HTTP/1.1 and HTTP/1.0 are spoken here.')
-  // Nothing here reflects requests: the method is known, and no resource has it (RFC 9110, 9.3.8).
+  // The method is known, and no resource has it (RFC 9110, 9.3.8).
   if (method === 'TRACE') return new FrontDoorRefusal(405, 'The method TRACE is not served.')
   if (!SERVED.has(method)) return bad(`The method ${method} is not served.`)
   if (rawHeaders.length > rules.headerCount * 2)
@@ -269,7 +262,7 @@ export function admit(head: RawHead, rules: DoorRules): Admission | FrontDoorRef
     return new FrontDoorRefusal(414, `The path is longer than ${MAX_PATH} characters.`)
   const reading = readTarget(method, url)
   if ('refusal' in reading) return bad(reading.refusal)
-  // RFC 9112, section 3.2, asks for Host from HTTP/1.1 on: probes that speak 1.0 have the routes of any host.
+  // RFC 9112, section 3.2, requires Host from HTTP/1.1 on. HTTP/1.0 probes without it match the routes of any host.
   const authority = host ?? reading.authority ?? ''
   if (reading.authority !== null && (reading.authority !== authority || hostFault(authority) !== null))
     return bad('The authority of the request target differs from the Host header.')
@@ -294,7 +287,7 @@ export function admit(head: RawHead, rules: DoorRules): Admission | FrontDoorRef
   }
   if (rules.upgrading && length !== 0) return bad('A request that asks for an upgrade must not have a body.')
 
-  // An HTTP/1.0 client cannot be sent a 100, whatever it expects (RFC 9110, section 10.1.1).
+  // An HTTP/1.0 client cannot be sent a 100 (RFC 9110, section 10.1.1).
   const expectsContinue = expectation !== null && httpVersion === '1.1'
   return new Admission(
     method,
@@ -314,8 +307,8 @@ function pathOf(target: string): string {
 }
 
 /**
- * Why the Authorization lines of a request are refused, or null. Allowed are at most one payment credential, where an
- * LSAT and an L402 line with the same credential count as one, and one credential of another scheme (decision 125).
+ * Returns why the Authorization lines are refused, or null. At most one payment credential and one of another scheme
+ * (decision 125). LSAT and L402 lines with the same credential count as one.
  */
 export function authorizationFault(lines: readonly string[]): string | null {
   let others = 0
@@ -337,12 +330,12 @@ export function authorizationFault(lines: readonly string[]): string | null {
   return null
 }
 
-/** Normalizes Base64: both alphabets, with or without padding, spell the same credential. */
+/** Normalizes Base64: either alphabet, with or without padding, is the same credential. */
 function spelled(credential: string): string {
   return credential.split(':').map(withoutPadding).join(':').replaceAll('+', '-').replaceAll('/', '_')
 }
 
-/** Trims by index: an expression that looks for the end tries again from each of the `=` before it. */
+/** Trims by index: a regular expression anchored at the end is quadratic in the number of `=`. */
 function withoutPadding(text: string): string {
   let end = text.length
   while (text.charCodeAt(end - 1) === 0x3d) end--

@@ -1,6 +1,6 @@
 import { isToken, NameTable } from '../message/header-names.ts'
 
-/** What the front door does with a header line, decided by its name alone. */
+/** How the front door treats a header line, by its name alone. */
 export type HeaderKind = number
 
 export const OTHER = 0
@@ -11,7 +11,7 @@ export const AUTHORIZATION = 4
 export const EXPECT = 5
 export const UPGRADE = 6
 export const CORRELATION = 7
-/** May stand only once, because two readers would take two different values. */
+/** May appear once, because two readers would take two different values. */
 export const SINGLE = 8
 export const NOT_A_TOKEN = 9
 
@@ -35,7 +35,6 @@ const KINDS: ReadonlyMap<string, HeaderKind> = new Map<string, HeaderKind>([
 
 const table = new NameTable(decide)
 
-/** The kind of a header name as it was sent. */
 export function headerKind(name: string): HeaderKind {
   return table.of(name)
 }

@@ -19,39 +19,36 @@ import { IncomingBody, type WireBody } from './request-body.ts'
 import { ResponseWire, type TunnelOpener, WireResponse } from './response-wire.ts'
 import { openTunnel } from './upgrade.ts'
 
-/** What a listener is made of. */
 export interface ListenerOptions {
   readonly limits: ListenerLimits
-  /** Addresses and ranges whose X-Forwarded-* headers are believed. */
+  /** Addresses and ranges whose X-Forwarded-* headers are trusted. */
   readonly trustedProxies: readonly string[]
   readonly clock: Clock
-  /** Makes a correlation id for a request that brought none (decision 14). */
+  /** Makes a correlation id for a request without one (decision 14). */
   readonly freshId: () => string
-  /** Takes each request that was let in. Must not throw. */
+  /** Receives each admitted request. Must not throw. */
   readonly handle: (ctx: Context, wire: Wire) => void
-  /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); none may unless this says so. */
+  /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); default none. */
   readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
-  /** Told of each request that was refused before it had a context. */
+  /** Called for each request refused before it had a context. */
   readonly refused?: (event: RefusalEvent) => void
-  /**
-   * Whether plain requests are read without node:http, as they are unless this says no; nothing but the time it takes
-   * differs.
-   */
+  /** Whether plain requests bypass node:http (default true); responses are the same. */
   readonly fastLane?: boolean
-  /** Told when the system cannot accept a connection, such as for want of file descriptors; the listener goes on. */
+  /**
+   * Called when the system cannot accept a connection, for example without file descriptors; the listener continues.
+   */
   readonly failed?: (error: Error) => void
 }
 
-/** Upgrades that are ignored, as RFC 9110, section 7.8, allows: to another version of HTTP, or to TLS. */
+/** Upgrades to another HTTP version or to TLS, ignored as RFC 9110, section 7.8, allows. */
 const IGNORED_UPGRADE = /(?:^|,)[ \t]*(?:h2c?|h3|tls\/|http\/)/i
 
-/** Most bytes of a head on the fast lane. Its header values are slices of it, and one that is kept keeps the whole. */
+/** Most bytes of a head on the fast lane. A retained header value is a slice that keeps the whole head alive. */
 const LANE_HEAD = 8 * 1024
 
 /**
- * The listener. It accepts, refuses what is malformed, makes one `Context` for each request, and hands it on; nothing
- * behind it sees Node's own request and response. Connections begin on the fast lane and go to node:http with the first
- * request that is not plain.
+ * Accepts connections, refuses malformed requests, and hands each admitted one on with its `Context`. Connections begin
+ * on the fast lane and move to node:http with the first request that is not plain.
  */
 export class Listener implements ConnectionHost, LaneHost {
   draining: Stopping = false
@@ -63,23 +60,22 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
   readonly #acceptors: Acceptors
-  /** Parses what is not read on the fast lane; it listens to no port. */
+  /** Parses what is not read on the fast lane; it listens on no port. */
   readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
-  /** What node:http does with a new connection. */
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
   readonly #counts = new Map<string, number>()
-  /**
-   * The connection whose bytes, which node:http is reading at this moment, came while the request before them was
-   * unanswered.
-   */
+  /** The connection whose bytes, now being read by node:http, arrived while the request before them was unanswered. */
   #behind: Connection | null = null
   #second = Number.NaN
   #dateLine = ''
   #sweep: Timer | null = null
   #drained: Promise<void> | null = null
 
-  /** Throws `TypeError` when an entry of `trustedProxies` is no address or range. Opens nothing; `listen` does. */
+  /**
+   * Opens nothing before `listen`.
+   * @throws TypeError when an entry of `trustedProxies` is no address or range
+   */
   constructor(options: ListenerOptions) {
     const { limits } = options
     this.#options = options
@@ -90,8 +86,7 @@ export class Listener implements ConnectionHost, LaneHost {
       strangers: new Allowance(limits.buffers)
     }
     this.#proxies = new TrustedProxies(options.trustedProxies)
-    // The size of a head as node:http counts it is less than that of its bytes, so nothing above the limit is let in
-    // here.
+    // node:http counts fewer bytes for a head than it has, so this admits nothing above the limit.
     this.laneHead = options.fastLane === false ? 0 : Math.min(LANE_HEAD, limits.headerSize)
     const takesAnySegment = options.takesAnySegment ?? (() => false)
     this.rules = { headerCount: limits.headerCount, upgrading: false, takesAnySegment }
@@ -104,7 +99,7 @@ export class Listener implements ConnectionHost, LaneHost {
         options.failed?.(error)
       }
     )
-    // Node's own timers are off: they cover the whole request, so that long uploads would die. The sweep has ours.
+    // Node's timers cover the whole request and would end long uploads. The sweep replaces them.
     this.#server = createServer<typeof IncomingMessage, typeof WireResponse>({
       ServerResponse: WireResponse,
       requireHostHeader: false,
@@ -116,18 +111,18 @@ export class Listener implements ConnectionHost, LaneHost {
       noDelay: true,
       shouldUpgradeCallback: req => {
         if (req.httpVersion === '1.1' && !IGNORED_UPGRADE.test(req.headers.upgrade ?? '')) return true
-        // Node drops the bytes that came behind this request.
+        // Node drops the bytes behind this request.
         const connection = this.#read(req.socket)
         if (connection !== null) connection.lastRequest = req
         return false
       }
     })
-    // Node would leave out the lines above its limit without a word; the front door counts them instead.
+    // Node would silently drop lines above its limit; the front door counts them instead.
     this.#server.maxHeadersCount = 0
     // Node would end our side with the client's, which may wait for its response. Documented for net, not for http, so
     // it has no type.
     Object.assign(this.#server, { httpAllowHalfOpen: true })
-    // It had one listener when it was made: its own reader, which gets its connections from us.
+    // Its only listener so far is its own reader, which receives its connections from us.
     const [readByNode] = this.#server.listeners('connection')
     if (readByNode === undefined) throw new TypeError('node:http has no reader of connections')
     this.#readByNode = socket => {
@@ -143,7 +138,7 @@ export class Listener implements ConnectionHost, LaneHost {
     this.#server.on('upgrade', (req, socket, head) => {
       this.#upgrade(req, socket, head)
     })
-    // Node has taken its parser off the socket, so the response is written by hand.
+    // Node has detached its parser from the socket, so the response is written by hand.
     this.#server.on('connect', (req, socket) => {
       socket.on('error', ignore)
       this.#read(socket as Socket /* a net server accepts nothing else */)?.refuse(
@@ -151,7 +146,7 @@ export class Listener implements ConnectionHost, LaneHost {
         'The method CONNECT is not served.',
         offeredCorrelation(req.rawHeaders)
       )
-      // Nobody wants what follows, but only who reads learns that the client has left.
+      // Reading is the only way to see the client leave.
       socket.resume()
     })
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
@@ -159,7 +154,10 @@ export class Listener implements ConnectionHost, LaneHost {
     })
   }
 
-  /** Opens the port; `port` 0 takes any free one. @throws CodedError; what else the system says */
+  /**
+   * `port` 0 takes any free one.
+   * @throws CodedError; what else the system says
+   */
   async listen(host: string, port: number): Promise<void> {
     await this.#acceptors.listen(host, port)
     const { clock, limits } = this.#options
@@ -168,20 +166,17 @@ export class Listener implements ConnectionHost, LaneHost {
     })
   }
 
-  /** Where it listens, or null when it does not. */
   get address(): { readonly host: string; readonly port: number } | null {
     return this.#acceptors.address
   }
 
-  /** Open client connections. */
   get connections(): number {
     return this.#connections.size
   }
 
   /**
-   * Stops accepting, closes what is idle, tells what runs, lets it finish (each response from now on is the last of its
-   * connection), and cuts the rest after `timeoutMs`. Resolves when the last connection is gone. A second call joins
-   * the first.
+   * Stops accepting, closes idle connections, makes each response the last of its connection, and cuts the rest after
+   * `timeoutMs`. Resolves when the last connection is closed. A second call joins the first.
    */
   drain(timeoutMs = this.#options.limits.drainTimeout): Promise<void> {
     this.#drained ??= this.#drain(timeoutMs)
@@ -233,15 +228,14 @@ export class Listener implements ConnectionHost, LaneHost {
       connection.finishSoon()
     }
     this.#readByNode(socket)
-    // Behind Node's own listener, which makes the system read: what is held in the socket must be parsed before what
-    // comes.
+    // After Node's own listener, which starts reading: bytes held in the socket must be parsed before new ones.
     socket.on('resume', connection.resumed)
     socket.on('end', connection.ended)
     this.#behind = behind ? connection : null
-    // Its reader has just begun to listen; what is given back to the socket would come to it in the next turn only.
+    // Bytes unshifted to the socket would reach its new reader only in the next turn.
     socket.emit('data', bytes)
     this.#behind = null
-    // So has the end, which came before it listened.
+    // The same for an end that came before.
     if (socket.readableEnded) socket.emit('end')
     if (paused && !connection.crowded) socket.resume()
   }
@@ -261,7 +255,6 @@ export class Listener implements ConnectionHost, LaneHost {
     return connection instanceof Connection ? connection : null
   }
 
-  /** Lets a request go on that node:http has read. */
   #answer(
     connection: Connection,
     admission: Admission,
@@ -281,7 +274,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const { method, target, headers, host, httpVersion, upgrade, expectsContinue } = admission
     const { peerAddress, socket } = connection
     let clientAddress = peerAddress
-    // A TLSSocket says so; a plain socket has no such member.
+    // A TLSSocket has this member; a plain socket has none.
     let secure = (socket as { encrypted?: boolean }).encrypted === true
     if (connection.trusted) ({ address: clientAddress, secure } = this.#proxies.client(peerAddress, headers, secure))
     const ctx = new Context(
@@ -311,7 +304,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const trusted = this.#proxies.has(peerAddress)
     const key = clientNetwork(peerAddress)
     const count = (this.#counts.get(key) ?? 0) + 1
-    // A trusted proxy carries everybody's requests. For the rest a response would cost more than the flood it answers.
+    // A trusted proxy carries many clients. For others a response would cost more than the flood it answers.
     if (count > this.#options.limits.connectionsPerAddress && !trusted) {
       socket.resetAndDestroy()
       return
@@ -320,7 +313,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const lane = new Lane(socket, peerAddress, trusted, this)
     this.#connections.set(socket, lane)
     lane.open()
-    // It comes once; `once` would wrap each of them, and the wrapper stays as long as the connection.
+    // `once` would wrap each listener, and the wrapper lives as long as the connection.
     socket.on('close', () => {
       this.#connections.delete(socket)
       const left = (this.#counts.get(key) ?? 1) - 1
@@ -335,7 +328,7 @@ export class Listener implements ConnectionHost, LaneHost {
     const connection = this.#read(socket)
     if (connection === null) return
     if (connection.current !== null || connection === this.#behind) {
-      // The parser has let go of the socket, with it of the response that is still being written.
+      // The parser has released the socket and the response in progress.
       const { current } = connection
       if (current !== null)
         socket.on('drain', () => {
@@ -371,7 +364,7 @@ export class Listener implements ConnectionHost, LaneHost {
     res.on('finish', () => {
       socket.destroySoon()
     })
-    // Reading on, without taking anything, is the only way to learn that the client has left.
+    // Reading without consuming is the only way to see the client leave.
     const onReadable = (): void => {
       if (socket.readableLength === 0) socket.read()
     }
@@ -418,7 +411,7 @@ export class Listener implements ConnectionHost, LaneHost {
     // What follows a request with Connection: close is not a request (RFC 9112, section 9.6).
     if (code === 'HPE_CLOSED_CONNECTION') return
     if (code === 'HPE_INVALID_EOF_STATE' && connection.current?.body.unfinished === true) {
-      // The client ended its side in the middle of its upload: it has left.
+      // The client ended its side during its upload: it has left.
       socket.destroy()
       return
     }
@@ -433,8 +426,7 @@ export class Listener implements ConnectionHost, LaneHost {
 
   async #drain(timeoutMs: number): Promise<void> {
     this.draining = true
-    // Neither the clock's timers nor connections that are not being read hold the process, which would end before
-    // they have.
+    // Unread connections and the clock's timers do not keep the process alive until the drain ends.
     const hold = setInterval(() => {
       /* nothing to do */
     }, 60_000)
@@ -459,12 +451,11 @@ export class Listener implements ConnectionHost, LaneHost {
   }
 }
 
-/** Makes a listener; it opens nothing before `listen`. */
 export function createListener(options: ListenerOptions): Listener {
   return new Listener(options)
 }
 
-/** An error of a socket is followed by its close, and that is what is acted upon. */
+/** The socket's close follows its error and is handled. */
 function ignore(): void {
   return undefined
 }

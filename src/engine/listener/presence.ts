@@ -1,15 +1,15 @@
 import type { Socket } from 'node:net'
 import type { Clock } from '../../platform/system/clock.ts'
 
-/** An interim response that every client of HTTP/1.1 must pass over, however many come (RFC 9110, section 15.2). */
+/** An interim response; every HTTP/1.1 client must ignore it, however many come (RFC 9110, section 15.2). */
 export const PROBE = 'HTTP/1.1 100 Continue\r\n\r\n'
 
-/** Milliseconds for the reset that answers a write to a closed connection: the round trip to most clients. */
+/** Milliseconds for the reset of a closed connection to arrive: the round trip to most clients. */
 const ROUND_TRIP = 50
 
 /**
- * Whether a client that has ended its side still reads; false when it has left. A closed connection accepts the first
- * write and answers it with a reset, so that only a second one fails.
+ * Whether a half-closed client still reads. A closed connection accepts the first write and answers with a reset, so
+ * only a second write fails.
  */
 export async function stillReads(socket: Socket, clock: Clock): Promise<boolean> {
   if (!(await accepts(socket))) return false

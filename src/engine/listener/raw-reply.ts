@@ -1,17 +1,16 @@
 import { STATUS_CODES } from 'node:http'
 import { API_VERSION } from '../operations/version.ts'
 
-/** A response of the front door: given before there is a context, and always the last on its connection. */
+/** A response given before there is a context, always the last on its connection. */
 export interface RawReply {
   readonly status: number
-  /** Flat list, complete. */
   readonly headers: string[]
   readonly body: string
 }
 
 /**
- * The response to a request that no plugin sees: `{error, message}` with the two headers that every response carries
- * (contract, Errors and Versioning; decision 13). `error` is the name of the status.
+ * `{error, message}` with the two headers of every response (contract, Errors and Versioning; decision 13). `error` is
+ * the name of the status.
  */
 export function rawReply(status: number, message: string, correlationId: string): RawReply {
   const notAllowed = status === 405
@@ -32,21 +31,21 @@ export function rawReply(status: number, message: string, correlationId: string)
       'no-store',
       'Connection',
       'close',
-      // No route was looked for yet, so these are the methods that a route can have.
+      // No route was matched yet, so these are the methods a route can have.
       ...(notAllowed ? ['Allow', 'DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT'] : [])
     ],
     body
   }
 }
 
-/** The same response as bytes, for a connection on which the parser has given up. `now` in wall-clock milliseconds. */
+/** The response as bytes, for a connection whose parser has failed. `now` in wall-clock milliseconds. */
 export function rawReplyBytes(reply: RawReply, now: number): string {
   let text = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? 'Unknown'}\r\nDate: ${new Date(now).toUTCString()}\r\n`
   for (let at = 0; at < reply.headers.length; at += 2) text += `${reply.headers[at]}: ${reply.headers[at + 1]}\r\n`
   return `${text}\r\n${reply.body}`
 }
 
-/** What the client is told when the parser refused its bytes; `code` is the parser's error code. */
+/** Maps the parser's error code to a response. */
 export function parseFault(code: string | undefined): { readonly status: number; readonly message: string } {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

@@ -6,8 +6,8 @@ import type { TunnelTarget } from '../message/wire.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
 /**
- * The body of a response other than 101, which is an ordinary one (RFC 9110 7.8): passed on as it comes, with the limits
- * of the upstream. Destroying it lets the upstream go; it is destroyed with the error that broke it off.
+ * The body of a response other than 101, an ordinary one (RFC 9110 7.8), under the upstream's limits. Destroying it
+ * closes the upstream; a failure destroys it with that error.
  */
 export function refusedBody(
   response: IncomingMessage,
@@ -15,7 +15,6 @@ export function refusedBody(
   clock: Clock
 ): Readable {
   const body = new Limited(timeout, responseLimit, clock)
-  // It destroys each with the other.
   pipeline(response, body, () => undefined)
   return body
 }
@@ -64,7 +63,7 @@ class Limited extends Transform {
 
   #begin(): Timer {
     return this.#clock.after(this.#timeout, () => {
-      // A client that does not read keeps the upstream from sending.
+      // A client that does not read back-pressures the upstream.
       if (this.readableLength > 0) this.#timer = this.#begin()
       else
         this.destroy(

@@ -11,9 +11,7 @@ function ignore(): void {
 
 type Consumer = (chunk: Buffer) => void
 
-/**
- * Where the bytes of a body come from: Node's message, or the upload of a request on the fast lane. It begins at rest.
- */
+/** Source of a body's bytes: Node's message, or an upload on the fast lane. Starts paused. */
 export interface BodySource {
   /** All of it has arrived, read or not. */
   readonly complete: boolean
@@ -26,27 +24,25 @@ export interface BodySource {
   pause(): unknown
 }
 
-/** Tells the client that waits for it to send its body: Node's response. */
+/** Sends 100 Continue to a client that waits for it. */
 export interface Inviter {
   readonly headersSent: boolean
   writeContinue(): void
 }
 
-/** What the wire and the deadlines ask of the body of the request that is being answered. */
 export interface WireBody extends RequestBody {
   /** A reader waits for the client's next piece; only then do the read deadlines run. */
   readonly waiting: boolean
-  /** The client was told nothing yet about whether to send. */
+  /** No 100 and no response was sent to a client that expects one. */
   readonly unasked: boolean
-  /** Ends the reading with an error. */
   fail(error: Error): void
-  /** The response is given: takes up to `most` bytes of what the client still sends. */
+  /** The response is given: reads up to `most` bytes of the remaining upload. */
   discard(most: number): void
-  /** The request is over: what was kept of it counts no more. */
+  /** Releases the memory counted for this request. */
   done(): void
 }
 
-/** The body as the upstream reads it: paused while the reader is full, ended by an error when it cannot be whole. */
+/** The body as the upstream reads it, with back-pressure; errors when it cannot be complete. */
 class BodyStream extends Readable {
   readonly #body: IncomingBody
 
@@ -65,7 +61,7 @@ class BodyStream extends Readable {
   }
 }
 
-/** The body of one request over its source. Nothing is read, and no 100 is sent, before somebody asks for it. */
+/** The body of one request over its source. Reads nothing, and sends no 100, before a reader asks. */
 export class IncomingBody implements WireBody {
   readonly length: number | null
   collected: Uint8Array | null = null
@@ -73,7 +69,6 @@ export class IncomingBody implements WireBody {
   pieces = 0
   limit = Number.POSITIVE_INFINITY
   ofStranger = false
-  /** A reader waits for the client's next piece; only then do the read deadlines run. */
   waiting = false
   readonly #req: BodySource
   readonly #res: Inviter | null
@@ -85,9 +80,9 @@ export class IncomingBody implements WireBody {
   #consumer: Consumer | null = null
   #onEnd: (() => void) | null = null
   readonly #keeping: Keeping
-  /** What has come before the stream was asked for. */
+  /** Pieces that arrived before `stream` was called. */
   #gathered: Buffer[] | null = null
-  /** Taken of what slow clients, and of what strangers may take together. */
+  /** Counted against the budgets of slow clients and of unauthenticated senders. */
   #slow = 0
   #strange = 0
 
@@ -100,12 +95,10 @@ export class IncomingBody implements WireBody {
     this.#expected = expectsContinue
   }
 
-  /** The client still has to send some of it. */
   get unfinished(): boolean {
     return this.length !== 0 && !this.#req.complete
   }
 
-  /** The client was told nothing yet about whether to send. */
   get unasked(): boolean {
     return this.#expected
   }
@@ -121,7 +114,7 @@ export class IncomingBody implements WireBody {
     if (this.length === 0) return Readable.from([], { objectMode: false })
     if (this.#promise !== null || this.#stream !== null) throw new TypeError('the request body is already being read')
     const stream = new BodyStream(this)
-    // The client may leave before the reader listens; without a listener that would end the process.
+    // The client may leave before the reader listens; an unhandled error would end the process.
     stream.on('error', ignore)
     this.#stream = stream
     this.#reject = error => {
@@ -200,10 +193,7 @@ export class IncomingBody implements WireBody {
     this.#slow = this.#strange = 0
   }
 
-  /**
-   * Ends the reading with an error: the deadline passed, or the bytes that came were malformed. Later readers get it
-   * too.
-   */
+  /** Later readers get the error too. */
   fail(error: Error): void {
     if (this.#fault !== null || (this.#promise !== null && this.collected !== null)) return
     this.#fault = error
@@ -212,19 +202,18 @@ export class IncomingBody implements WireBody {
     reject?.(error)
   }
 
-  /** Bytes that came through the tunnel into which this request's connection has turned. */
+  /** Counts bytes of the tunnel that this connection has become. */
   tunnelled(bytes: number): void {
     this.received += bytes
   }
 
-  /** Lets the next pieces come. */
   flow(): void {
     if (this.#consumer === null) return
     this.waiting = true
     this.#req.resume()
   }
 
-  /** The reader is gone; what still comes stays where it is until the response is over. */
+  /** The reader is gone; what still arrives stays unread until the response is over. */
   leave(): void {
     if (this.#consumer === null) return
     this.waiting = false
@@ -237,10 +226,7 @@ export class IncomingBody implements WireBody {
     this.#req.pause()
   }
 
-  /**
-   * The response is given: takes up to `most` bytes of what the client still sends, so that it comes to reading the
-   * response, and then stops reading.
-   */
+  /** Reads up to `most` bytes, so that the client gets to reading the response. */
   discard(most: number): void {
     if (!this.unfinished || this.#req.destroyed) return
     if (this.#consumer !== null) this.fail(new ClientGone())
@@ -282,14 +268,14 @@ export class IncomingBody implements WireBody {
     else this.fail(new Unavailable('Service unavailable', 'Too many request bodies are being read at the moment.', 5))
   }
 
-  /** Why it cannot be read any more, or not at all. */
+  /** Why it cannot be read any more, or at all. */
   #unread(): Error | null {
     return this.#stream !== null || this.#gathered !== null
       ? new TypeError('the request body is already being read')
       : this.#early()
   }
 
-  /** What is known to be wrong before the first byte, so that no 100 invites it. */
+  /** Faults known before the first byte, so that no 100 invites the body. */
   #early(): Error | null {
     if (this.#fault !== null) return this.#fault
     if (this.length !== null && this.length > this.limit) return new PayloadTooLarge(this.limit)
@@ -328,7 +314,6 @@ export class IncomingBody implements WireBody {
   }
 }
 
-/** The body of a request that has none. */
 export class NoBody implements WireBody {
   readonly length = 0
   readonly received = 0

@@ -9,51 +9,48 @@ import { PROBE, stillReads } from './presence.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
-/** What the wire of one request asks of, and tells, the connection that it came on. */
+/** The connection as the wire of one request sees it. */
 export interface WireConnection {
   readonly socket: Socket
-  /** No further request will be taken from it: the next head says so. */
+  /** The next response is the last and says so. */
   readonly closing: boolean
   readonly draining: Stopping
   readonly clock: Clock
   readonly keeping: Keeping
-  /** The head that is being written is the last one. */
+  /** The head in progress is the last one. */
   lastResponse(): void
-  /** The response is over in one way or another. */
+  /** The response is over, complete or not. */
   settled(wire: ResponseWire): void
 }
 
-/** Opens the tunnel of an upgrade request; made by the listener for such requests only. */
+/** Opens the tunnel of an upgrade request. */
 export type TunnelOpener = (
   target: TunnelTarget,
   accepted: (response: TunnelResponse) => void | Promise<void>,
   wire: ResponseWire
 ) => Promise<TunnelResult>
 
-/** Most bytes of an upload that are taken in after its response was given. */
+/** Most bytes of an upload read after its response. */
 export const DISCARD = 256 * 1024
-/** What is left of an upload that had its response may be this large for the connection to be used again. */
+/** Most unread bytes of an answered upload for the connection to be reused. */
 const KEEP = 64 * 1024
 
-/** A first piece of up to so many bytes is kept until the turn's end, to go out in one string with its head. */
+/** A first piece up to this size is kept until the turn's end, to leave in one string with its head. */
 export const SMALL_PIECE_BYTES = 16 * 1024
 
 const FRESH = 0
 const HEAD = 1
 const OVER = 2
 
-/**
- * Node's response with a way back to the wire. Its events are overheard here: four listeners would be added and called
- * for each response.
- */
+/** Node's response with a reference to its wire. Overriding `emit` saves adding four listeners per response. */
 export class WireResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   wire: ResponseWire | null = null
 
   override emit(event: string | symbol, argument?: unknown): boolean {
     const { wire } = this
-    // A write to a connection that has just broken; its close follows and is what counts.
+    // A write to a connection that has just broken; its close follows and is handled.
     if (wire !== null && event === 'error') return true
-    // Node's own listeners let go of the socket first, as they did when ours were added behind them.
+    // Node's own listeners detach the socket first.
     const heard = super.emit(event, argument)
     if (wire !== null) {
       if (event === 'finish') wire.finished()
@@ -81,18 +78,18 @@ export class ResponseWire implements Wire {
   #silent: boolean
   #begun = false
   #wrote = false
-  /** The first piece of the body, which still waits for its head to be sent. */
+  /** The first piece of the body, until its head is sent. */
   #kept: Buffer | null = null
   #bytesOut = 0
-  /** What is kept for the client although it does not take it, of the listener's allowance. */
+  /** Bytes buffered for a slow client, counted against the listener's allowance. */
   #keeps = 0
   #finished = false
   #broken = false
-  /** A tunnel has the connection; breaking it off is still asked of us. */
+  /** A tunnel owns the connection; aborting it still happens here. */
   #isTunnel = false
   #closed = false
 
-  /** `method` and `httpVersion` decide which responses have a body and how it is framed. */
+  /** `method` and `httpVersion` decide whether a response has a body and how it is framed. */
   constructor(
     res: WireResponse,
     connection: WireConnection,
@@ -108,7 +105,7 @@ export class ResponseWire implements Wire {
     this.#withoutBody = method === 'HEAD'
     this.#silent = this.#withoutBody
     this.#opener = opener
-    // Node would send chunks to an HTTP/1.0 client that has TE: chunked; no such client understands them for sure.
+    // Node would send chunks to an HTTP/1.0 client with TE: chunked; such clients may not understand them.
     if (this.#old) res.useChunkedEncodingByDefault = false
     res.wire = this
   }
@@ -139,8 +136,7 @@ export class ResponseWire implements Wire {
     if (this.#stage !== FRESH || this.#old || this.gone || (status !== 102 && status !== 103)) return
     let text = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}\r\n`
     for (let at = 0; at < headers.length; at += 2) text += headerLine(headers[at] ?? '', headers[at + 1] ?? '')
-    // Requests of one connection are answered one after the other, so nothing else can be in the middle of being
-    // written.
+    // Responses of one connection are serial, so no other write can be in progress.
     this.#connection.socket.write(`${text}\r\n`, 'latin1')
   }
 
@@ -156,11 +152,10 @@ export class ResponseWire implements Wire {
       headers.push('Connection', 'close')
       connection.lastResponse()
     }
-    // Throws on what would break a line, and has written nothing then: another head may follow.
+    // Throws on an invalid header before writing anything: another head may follow.
     this.#res.writeHead(status, headers)
     this.#stage = HEAD
-    // A head whose body comes later must not wait for it; one whose body follows at once goes out with it in one
-    // packet.
+    // A head must not wait for a later body; a body in the same turn leaves with it in one packet.
     process.nextTick(flushHead, this)
   }
 
@@ -180,7 +175,6 @@ export class ResponseWire implements Wire {
     return this.#res.write(bytes) || this.#keep(bytes.byteLength)
   }
 
-  /** As `LaneWire` does it. */
   #keep(bytes: number): boolean {
     const size = keepFor(this.#connection.keeping, this.#keeps, bytes)
     this.#keeps += size
@@ -228,7 +222,7 @@ export class ResponseWire implements Wire {
     if (this.#closed || (this.#stage === OVER && !this.#isTunnel)) return
     this.#stage = OVER
     this.#broken = true
-    // A reset and not a FIN: an HTTP/1.0 client would take the end of the connection for the end of the body.
+    // A reset, not a FIN: an HTTP/1.0 client would take the close for the end of the body.
     this.#connection.socket.resetAndDestroy()
   }
 
@@ -240,20 +234,18 @@ export class ResponseWire implements Wire {
     return this.#opener(target, accepted, this)
   }
 
-  /**
-   * As `LaneWire` does it; an HTTP/1.0 client knows no interim responses (RFC 9110, section 15.2) and is waited for.
-   */
+  /** HTTP/1.0 clients know no interim responses (RFC 9110, section 15.2) and are not probed. */
   probe(): boolean {
     if (this.#stage !== FRESH || this.gone) return false
     if (!this.#old) this.#connection.socket.write(PROBE, 'latin1')
     return true
   }
 
-  /** Sends the head when no piece of the body has taken it along, else the piece that was kept for it. */
+  /** Sends the head, or the piece kept for it. */
   flush(): void {
     if (this.#stage !== HEAD || this.gone) return
     if (!this.#wrote) {
-      // What comes after this has no head to go out with.
+      // Later pieces have no head to leave with.
       this.#wrote = true
       this.#begun = true
       this.#res.flushHeaders()
@@ -261,8 +253,7 @@ export class ResponseWire implements Wire {
   }
 
   /**
-   * The response lets go of the connection, which now belongs to a tunnel, for its 101 to be written; `closed` must be
-   * told by it.
+   * Detaches the response from the connection so that the tunnel can write its 101. The tunnel must then call `closed`.
    */
   handOver(): void {
     this.#stage = OVER
@@ -271,7 +262,7 @@ export class ResponseWire implements Wire {
     this.#res.detachSocket(this.#connection.socket)
   }
 
-  /** Bytes that the tunnel has handed to the client. */
+  /** Bytes the tunnel has sent to the client. */
   tunnelled(bytes: number): void {
     this.#bytesOut += bytes
   }
@@ -281,7 +272,6 @@ export class ResponseWire implements Wire {
     if (!this.#closed) this.listener?.drained()
   }
 
-  /** The listener has begun to drain. */
   drain(): void {
     if (!this.#closed) this.listener?.stopping()
   }
@@ -290,7 +280,7 @@ export class ResponseWire implements Wire {
     this.#finished = this.#connection.socket.errored === null
   }
 
-  /** The end of the response, however it came; counts once. `complete` is told by a tunnel alone. */
+  /** The response has ended, complete or not; counts once. Only a tunnel passes `complete`. */
   closed(complete = this.#finished): void {
     if (this.#closed) return
     this.#closed = true
@@ -302,7 +292,7 @@ export class ResponseWire implements Wire {
   }
 }
 
-/** The response comes before the upload's end, and too much is left of it to be worth reading. */
+/** The response precedes the upload's end, and too much is left to be worth reading. */
 export function cutsUpload(body: WireBody): boolean {
   // Node closes after a response that leaves an Expect without its 100; the head must say so.
   if (body.unasked) return true
@@ -311,8 +301,8 @@ export function cutsUpload(body: WireBody): boolean {
 }
 
 /**
- * Ends a response whose head was not sent and whose body is one piece. Head and body leave as one Latin-1 string, which
- * is the same bytes: Node would gather head, body and an empty end into a list for `writev`.
+ * Ends a response with an unsent head and a body of one piece. Both leave as one Latin-1 string of the same bytes: Node
+ * would gather them into a list for `writev`.
  */
 function endWhole(res: ServerResponse, body: Buffer): void {
   res.end(body.toString('latin1'), 'latin1')

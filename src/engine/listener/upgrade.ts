@@ -11,21 +11,20 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import { headerLine } from '../lane/reply-framing.ts'
 import { refusedBody } from './refused-upgrade.ts'
 
-/** The client's connection, and the request that asked to change it. */
 export interface TunnelClient {
   readonly socket: Socket
   readonly method: string
   /** The value of Upgrade as the client wrote it. */
   readonly protocol: string
-  /** The 101 is about to be written: the HTTP response must let go of the socket. */
+  /** The 101 follows: the HTTP response must detach from the socket. */
   opening(): void
-  /** Bytes that came from the client and went to it, as they pass. */
+  /** Bytes relayed in each direction, as they pass. */
   passed(bytesIn: number, bytesOut: number): void
-  /** The tunnel is over; `clean` when no side broke off with an error. */
+  /** The tunnel is over; `clean` when no side failed. */
   closed(clean: boolean): void
 }
 
-/** Milliseconds that a side which has ended waits for the other to end too. */
+/** Milliseconds that a half-closed tunnel waits for the other side's end. */
 const HALF_OPEN = 30_000
 const HOP_BY_HOP = new Set([
   'connection',
@@ -43,9 +42,8 @@ const HOP_BY_HOP = new Set([
 type Phase = 'waiting' | 'open' | 'shut'
 
 /**
- * Stands for the client's socket towards http-proxy-3. Until the upstream has switched protocols it keeps everything
- * from the real socket, so that the response can still be another one; the first thing that http-proxy-3 writes is its
- * own 101, in whose place `open` writes ours.
+ * The client's socket as http-proxy-3 sees it. Holds everything back until the upstream switches protocols, so that
+ * another response remains possible. `open` replaces the 101 that http-proxy-3 writes first.
  */
 class ClientEnd extends Duplex {
   phase: Phase = 'waiting'
@@ -58,7 +56,6 @@ class ClientEnd extends Duplex {
     this.#open = open
   }
 
-  /** The socket's bytes begin to flow both ways. */
   join(): void {
     this.phase = 'open'
     const { socket } = this.#client
@@ -106,7 +103,7 @@ class ClientEnd extends Duplex {
     else done()
   }
 
-  // What http-proxy-3 calls on a socket besides a stream's own methods.
+  // Called by http-proxy-3 besides a stream's own methods.
   setTimeout(): this {
     return this
   }
@@ -126,12 +123,11 @@ class ClientEnd extends Duplex {
 }
 
 /**
- * Carries an upgrade request to its upstream through http-proxy-3, which makes the request and joins the two sockets.
- * The rest is ours, because the headers must be exactly those that the caller has cleaned, the path exactly his bytes,
- * a response other than 101 his to give, and the 101's headers his to change.
+ * Carries an upgrade request to its upstream through http-proxy-3, which joins the two sockets. Headers and path are
+ * exactly the caller's, who also owns the 101's headers and other responses.
  *
- * Resolves when the tunnel has closed, or with the upstream's refusal, whose body is still to come. Rejects with `LongError` 502 or 504 before the
- * 101, with `ClientGone` when the client left, and with the error of `accepted`.
+ * Resolves when the tunnel has closed, or with the upstream's refusal, whose body follows.
+ * @throws LongError 502 or 504 before the 101; ClientGone when the client left; the error of `accepted`
  */
 export function openTunnel(
   client: TunnelClient,
@@ -205,7 +201,7 @@ export function openTunnel(
       timer.cancel()
       if (switched === null) throw new TypeError('http-proxy-3 wrote before the upstream answered')
       const headers = endToEnd(switched.rawHeaders)
-      // Without this header Node would have given a response and no upgrade.
+      // Without this header Node would see a response and no upgrade.
       const protocol = switched.headers.upgrade ?? client.protocol
       try {
         if (!isAskedFor(protocol, client.protocol))
@@ -233,14 +229,14 @@ export function openTunnel(
     socket.on('close', onClientClose)
 
     const proxy = httpProxy.createProxyServer({})
-    // Errors reach the callback below; the same ones come here a second time and would be thrown without a listener.
+    // The callback below gets the same errors; without a listener they would be thrown here.
     proxy.on('error', () => undefined)
     proxy.on('proxyReqWs', request => {
       upstream = request
       request.path = target.path
       request.setHeader('Connection', 'Upgrade')
       request.setHeader('Upgrade', client.protocol)
-      // These run before http-proxy-3's own, which are added next.
+      // These listeners run before http-proxy-3's own, which are added next.
       request.on('upgrade', (response: IncomingMessage, remote: Socket) => {
         switched = response
         far = remote
@@ -264,14 +260,14 @@ export function openTunnel(
         resolve({
           kind: 'refused',
           response: { status: response.statusCode ?? 502, headers: endToEnd(response.rawHeaders) },
-          // At once: http-proxy-3 lets the response flow, into nothing.
+          // In this turn: http-proxy-3 resumes the response and discards it.
           body: refusedBody(response, target, clock)
         })
       })
     })
 
     const { address } = target
-    // The address was checked; resolving the name again could lead elsewhere.
+    // The address was checked; a second resolution could differ.
     const lookup = address === null ? {} : { lookup: pinned(address) }
     const servername = target.tls?.servername === undefined ? {} : { servername: target.tls.servername }
     proxy.ws(
@@ -317,8 +313,8 @@ function pinned(address: string): (name: string, options: { all?: boolean }, fou
 }
 
 /**
- * The request as http-proxy-3 wants to see it: only what the caller has given. It takes WebSocket alone; the real
- * protocol and method are put in behind.
+ * The request as http-proxy-3 expects it, with only the caller's data. It accepts WebSocket only; the real protocol and
+ * method are set later.
  */
 function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
   const message = new IncomingMessage(socket)
@@ -327,7 +323,7 @@ function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
     const name = target.headers[at] ?? ''
     const value = target.headers[at + 1] ?? ''
     const lower = name.toLowerCase()
-    // An Expect would send the head at once, before the path is set.
+    // An Expect would send the head before the path is set.
     if (HOP_BY_HOP.has(lower) || lower === 'expect' || lower === 'content-length') continue
     const present = fields[lower]
     if (present === undefined) fields[lower] = value
@@ -345,7 +341,7 @@ function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
   return message
 }
 
-/** The response's headers without those of this one connection. */
+/** Drops hop-by-hop headers. */
 function endToEnd(rawHeaders: readonly string[]): string[] {
   const named = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {

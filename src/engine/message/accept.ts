@@ -1,30 +1,29 @@
 /**
- * Preferences of clients by weight (RFC 9110, 12.4.2): Accept, and Accept-Payment, which has the same grammar. A field
- * that does not follow it states no preference: what some HTTP libraries send by default (`text/html, image/gif,
- * image/jpeg, *; q=.2, *\/*; q=.2`) does not ask for a page.
+ * Client preferences by weight (RFC 9110, 12.4.2): Accept, and Accept-Payment with the same grammar. An invalid field
+ * states no preference: the default of some HTTP libraries (`text/html, image/gif, image/jpeg, *; q=.2, *\/*; q=.2`)
+ * does not ask for a page.
  */
 
 const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-// White space before a parameter belongs to it alone: if an empty one could take it too, matching would be exponential.
+// Only the parameter takes the white space before it: if an empty one could too, matching would be exponential.
 const PARAMETER = `[ \\t]*;(?:[ \\t]*${TOKEN}=(?:${TOKEN}|"(?:[^"\\\\]|\\\\.)*"))?`
 const RANGE = new RegExp(`[ \\t]*(${TOKEN})/(${TOKEN})((?:${PARAMETER})*)[ \\t]*(?:,|$)`, 'y')
 const EMPTY = /[ \t]*(?:,|$)/y
 const WEIGHT = /;[ \t]*q=(0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?)[ \t]*(?=;|$)/i
 const ANY_WEIGHT = /;[ \t]*q=/i
-/** Long enough for every browser there is; nobody makes us read more. */
+/** Bounds the work; every browser's field is shorter. */
 const LONGEST = 2048
 
-/** One element of the field, in lower case. */
 export interface Range {
   readonly type: string
   readonly subtype: string
-  /** Whether it has parameters other than its weight and `charset=utf-8`: then it is not what we have. */
+  /** Whether it has parameters other than its weight and `charset=utf-8`, which no response matches. */
   readonly isNarrower: boolean
   /** From 0 to 1. */
   readonly weight: number
 }
 
-/** The elements of a field, whose lines are joined by commas; null for one that does not follow the grammar. */
+/** Parses a field, its lines joined by commas; null when invalid. */
 export function rangesOf(accept: string): Range[] | null {
   if (accept.length > LONGEST) return null
   const ranges: Range[] = []
@@ -52,15 +51,14 @@ export function rangesOf(accept: string): Range[] | null {
   return ranges
 }
 
-/** The media types of an Accept field, where every type stands for every subtype. */
 function mediaRanges(accept: string | undefined): Range[] {
   const ranges = accept === undefined ? null : rangesOf(accept)
   return ranges === null || ranges.some(({ type, subtype }) => type === '*' && subtype !== '*') ? [] : ranges
 }
 
 /**
- * The weight of a media type, by the most specific range that matches it; 0 where none does. `least`: 2 for the type by
- * its name, 1 for `text/*` as well, 0 for any.
+ * The weight of the most specific matching range, or 0. `least`: 2 for the exact type, 1 for `text/*` as well, 0 for
+ * any.
  */
 function weightOf(ranges: readonly Range[], type: string, subtype: string, least = 0): number {
   let best = least - 1
@@ -84,8 +82,8 @@ function weightOf(ranges: readonly Range[], type: string, subtype: string, least
 }
 
 /**
- * Whether a client prefers an HTML page to anything else, as browsers do that open an address: `text/html` weighs more
- * than JSON of either kind, and nothing that the field names weighs more. `*\/*` alone states no such preference.
+ * Whether `text/html` outweighs JSON and nothing outweighs it, as in a browser's navigation. `*\/*` alone states no
+ * preference.
  */
 export function prefersHtml(accept: string | undefined): boolean {
   if (accept === undefined || !/text\/(?:html|\*)/i.test(accept)) return false
@@ -98,22 +96,21 @@ export function prefersHtml(accept: string | undefined): boolean {
   )
 }
 
-/** Whether a client prefers JSON to an HTML page. */
 export function prefersJson(accept: string | undefined): boolean {
   const ranges = mediaRanges(accept)
   return weightOf(ranges, 'application', 'json') > weightOf(ranges, 'text', 'html')
 }
 
-/** Whether a client names `application/problem+json`, with more weight than it gives plain JSON. */
+/** Whether `application/problem+json` is named with more weight than plain JSON. */
 export function prefersProblem(accept: string | undefined): boolean {
   if (accept === undefined || !/problem/i.test(accept)) return false
   const ranges = mediaRanges(accept)
   return weightOf(ranges, 'application', 'problem+json', 2) > weightOf(ranges, 'application', 'json', 1)
 }
 
-/** Whether a client names CSV, with at least the weight that it gives JSON where it names that, too. */
+/** Whether CSV is named with at least the weight of JSON. */
 export function prefersCsv(accept: string | undefined): boolean {
-  // Of parameters only `charset` and `header` are known, which change nothing here.
+  // Only `charset` and `header` are known parameters; neither changes anything here.
   const ranges = mediaRanges(accept?.replaceAll(/;[ \t]*header=present/gi, ''))
   const csv = weightOf(ranges, 'text', 'csv', 2)
   return csv > 0 && csv >= weightOf(ranges, 'application', 'json', 2)

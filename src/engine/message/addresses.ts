@@ -1,28 +1,23 @@
 import ipaddr from 'ipaddr.js'
 
-/**
- * The address of a text in its common spelling, IPv4 also where it came mapped into IPv6; null for other text. A zone
- * is left out.
- */
+/** Parses an address in its common spelling without its zone; IPv4-mapped IPv6 as IPv4. Null for other text. */
 export function parseAddress(text: string): ipaddr.IPv4 | ipaddr.IPv6 | null {
   const zone = text.indexOf('%')
   const bare = zone < 0 ? text : text.slice(0, zone)
-  // ipaddr.js also reads 1.2, 0x7f.1 and other old spellings; an address from the wire must be in the common one.
+  // ipaddr.js also accepts 1.2, 0x7f.1 and other legacy spellings.
   if (!ipaddr.IPv6.isValid(bare) && !ipaddr.IPv4.isValidFourPartDecimal(bare)) return null
   return ipaddr.process(bare)
 }
 
 /**
- * One spelling for each address: IPv4 also where it came mapped into IPv6, IPv6 compressed and without its zone. Other
- * text stays as it is.
+ * The canonical spelling: IPv4-mapped IPv6 as IPv4, IPv6 compressed and without its zone. Returns other text unchanged.
  */
 export function normalAddress(address: string): string {
   return parseAddress(address)?.toString() ?? address
 }
 
 /**
- * The network around an address that one provider usually gives to one customer of some size: IPv4 by /24, IPv6 by /48.
- * Text that is no address stays as it is.
+ * The network that providers usually assign to one larger customer: IPv4 /24, IPv6 /48. Returns other text unchanged.
  */
 export function widerNetwork(address: string): string {
   const parsed = parseAddress(address)
@@ -33,9 +28,8 @@ export function widerNetwork(address: string): string {
 }
 
 /**
- * What counts as one client among addresses: an IPv4 address as it is, IPv6 by its /64, since one household or server
- * has all of that (decision 32), and an IPv4 address inside IPv6 as the IPv4 address. Text that is no address stays as
- * it is.
+ * The network that counts as one client: an IPv4 address, or an IPv6 /64, which one household or server has (decision
+ * 32). Returns other text unchanged.
  */
 export function clientNetwork(address: string): string {
   // Most are IPv4 and need no parsing; this runs for every request.

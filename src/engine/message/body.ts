@@ -1,41 +1,34 @@
 import type { Readable } from 'node:stream'
 
 /**
- * The body of a request, read only when somebody wants it. It is either collected once (`bytes`) or streamed once
- * (`stream`); after `bytes` the collected form can be forwarded any number of times.
+ * A request body, read lazily. Either collected once (`bytes`), and then forwarded any number of times, or streamed
+ * once (`stream`).
  */
 export interface RequestBody {
-  /** Bytes announced by Content-Length; 0 when there is no body; null when the length is not known (chunked). */
+  /** Content-Length; 0 without a body, null for a chunked one. */
   readonly length: number | null
-  /** What `bytes` has collected, once it has. */
   readonly collected: Uint8Array | null
-  /** Bytes that have arrived so far. */
   readonly received: number
-  /** Pieces in which they came: chunks, or what single reads of the connection took. */
+  /** Chunks, or single reads of the connection. */
   readonly pieces: number
-  /** Some of it has not arrived yet. */
   readonly unfinished: boolean
-  /** The most bytes that will be taken, set by the `body-limit` plugin. Infinity when no plugin set it. */
+  /** Most bytes accepted, set by the `body-limit` plugin; else Infinity. */
   limit: number
-  /**
-   * Nobody is known to stand behind it: what is collected of it counts against what all such bodies may hold together.
-   */
+  /** The sender is unauthenticated: collected bytes count against a shared budget. */
   ofStranger: boolean
   /**
-   * Collects the whole body. Answers the same promise when called again. Throws `PayloadTooLarge` above `limit`, and
-   * `ClientGone` when the connection closes first, and `Unavailable` where bodies of strangers hold too much already.
+   * Collects the whole body; later calls return the same promise.
+   * @throws PayloadTooLarge above `limit`; ClientGone when the connection closes first; Unavailable when the shared
+   * budget is used up
    */
   bytes(): Promise<Uint8Array>
-  /** The body as a stream, with `limit` enforced: it errors with `PayloadTooLarge` as soon as one byte more arrives. */
+  /** Errors with `PayloadTooLarge` on the first byte above `limit`. */
   stream(): Readable
-  /**
-   * Reads the whole body and keeps nothing of it, as for a digest. It cannot be had again, unless it was collected
-   * before.
-   */
+  /** Reads the whole body without keeping it, as for a digest. It cannot be read again unless collected before. */
   each(take: (piece: Uint8Array) => void): Promise<void>
   /**
-   * Waits until as much has come of a body of known length as may be kept for a slow client, or all of it; null where
-   * there is nothing to wait for. What has come is then the beginning of `stream`, or `collected`.
+   * Waits until as much of a body of known length has come as may be buffered for a slow client. Null when there is
+   * nothing to wait for. `stream` or `collected` then starts with those bytes.
    */
   gather(): Promise<void> | null
 }

@@ -15,40 +15,35 @@ import type { BodyLimit } from './unpaid-body.ts'
 // oxlint-disable-next-line typescript/no-empty-object-type -- filled by declaration merging
 export interface PrincipalKinds {}
 
-/** Who the request acts for, once an authentication plugin has said so. */
+/** The authenticated caller. */
 export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string; readonly id: string }
 
-/** What was paid for this request, once a credential has been verified. */
+/** What was paid for this request, after verification. */
 export interface RequestPayment {
   readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session'
-  /** 64 lower-case hex characters; of a session its id, which is the hash of its first deposit. */
+  /** 64 lower-case hex characters; for a session its id, the hash of its first deposit. */
   readonly paymentHash: string
-  /** What was paid; of a session what one unit costs. */
+  /** The payment; for a session the price of one unit. */
   readonly amountSats: number
 }
 
-/**
- * What the request would buy, once a route's price or a merchant's proxy has said so. `challenges/` adds the members by
- * declaration merging; the engine knows only that there is a price.
- */
+/** What the request would buy. `challenges/` adds members by declaration merging; the engine knows only the price. */
 export interface RequestOffer {
-  /** Satoshis, 0 for what is free; null where the price is `fiat`, which becomes satoshis with the challenge. */
+  /** Satoshis, 0 when free; null where the price is `fiat`, converted with the challenge. */
   readonly amountSats: number | null
-  /** The price where it is no bitcoin. */
   readonly fiat: FiatText | null
-  /** Where the payment buys a balance, how the request takes from it; null where it buys the request. */
+  /** Where the payment buys a balance, how the request draws from it; null where it buys the request. */
   readonly meter: MeterConfig | null
 }
 
-/** The place of a plugin's own value on the context; made by `scope.slot` when the chain is built. */
+/** The place of a plugin's value on the context, from `scope.slot`. */
 export interface Slot<T> {
   readonly index: number
   readonly name: string
-  /** Never set; it ties the slot to the type of its value. */
+  /** Never set; ties the slot to the type of its value. */
   readonly value?: T
 }
 
-/** What the front door knows about a request when it makes its context. */
 export interface RequestFacts {
   readonly method: string
   readonly target: string
@@ -71,92 +66,87 @@ const NO_SLOTS: unknown[] = []
 const NO_LIMITS: readonly BodyLimit[] = Object.freeze([])
 
 /**
- * Stands between an upstream's body and the client. It may hold pieces back and add its own, and keeps a piece only as
- * a copy: the connection uses its memory again.
+ * Transforms an upstream's body on its way to the client. Must copy what it retains: the connection reuses the memory.
  */
 export interface BodyFilter {
-  /** A promise asks the upstream to wait until it has resolved; what rejects or is thrown breaks the response off. */
+  /** A promise back-pressures the upstream; an exception or a rejection aborts the response. */
   write(bytes: Uint8Array): void | Promise<void>
-  /** The upstream's body is over: the response ends once this is done, by a promise when it has resolved. */
+  /** The response ends when this returns or resolves. */
   end(): void | Promise<void>
 }
 
-/** A response that flows, or is about to. */
 export interface RunningResponse {
   /**
-   * Lets the body of an upstream's response go through a filter, which writes with `out` what the client gets; watchers
-   * see that. From a `response` hook alone, by one plugin, and never where Content-Length is announced.
+   * Filters an upstream's body; watchers see what `out` writes. Only from a `response` hook, by one plugin, and without
+   * Content-Length.
    */
   filter(make: (out: (bytes: Uint8Array) => void) => BodyFilter): void
   /**
-   * Ends it before its end. Without `last` the connection is broken off, so that nobody takes what came for the whole;
-   * before the head the error is answered. With `last` that is the end, for a body which says by itself that more would
-   * have come; only from a plugin that has a `last` hook, and it is broken off where Content-Length was announced. A
-   * response that is over stays as it is.
+   * Ends the response early. Without `last` the connection is aborted, so that the part cannot pass for the whole;
+   * before the head the error is answered. With `last`, for a body that marks its own truncation, the response ends
+   * cleanly. `last` requires a plugin with a `last` hook and no announced Content-Length. Ignored after the end.
    */
   cut(error: Error, last: Uint8Array | null): void
 }
 
 /**
- * One request on its way: the only thing that plugins and domains see of it. Node's own request and response stay in
- * `http/`, so that the listener can be replaced without touching a plugin.
+ * One request as plugins and domains see it. Node's request and response stay in `listener/`, so that it can be
+ * replaced without touching a plugin.
  */
 export class Context {
   readonly method: string
-  /** The request target as it came: path and query, byte for byte. */
+  /** Path and query, byte for byte. */
   readonly target: string
-  /** The raw path, without the query. */
+  /** Raw, without the query. */
   readonly path: string
-  /** The raw query without its question mark; empty when there is none. */
+  /** Raw, without the question mark; empty for none. */
   readonly query: string
   readonly headers: ReadonlyHeaders
-  /** Host and port as the client named them, lower case; empty where an HTTP/1.0 client named none. */
+  /** As the client sent it, lower case, with port; empty for an HTTP/1.0 client without Host. */
   readonly host: string
   readonly body: RequestBody
-  /** The address of the connection's other end. */
   readonly peerAddress: string
-  /** The client's address after the rules for trusted proxies. */
+  /** After the rules for trusted proxies. */
   readonly clientAddress: string
-  /** The client's side speaks TLS, here or at a trusted proxy in front. */
+  /** The client's side uses TLS, here or at a trusted proxy. */
   readonly secure: boolean
   readonly httpVersion: '1.0' | '1.1'
-  /** The protocol asked for in Upgrade, lower case; null on a plain request. */
+  /** Requested protocol, lower case; null on a plain request. */
   readonly upgrade: string | null
-  /** The client waits for 100 before it sends the body. */
   readonly expectsContinue: boolean
   readonly correlationId: string
-  /** Wall-clock milliseconds since the epoch when the head was accepted. */
+  /** Wall-clock milliseconds when the head was accepted. */
   readonly now: number
   /** Monotonic milliseconds when the head was accepted. */
   readonly startedAt: number
 
   route: RouteInfo
-  /** Route parameters, decoded; for identifiers only. */
+  /** Decoded; for identifiers only. */
   params: Readonly<Record<string, string>>
   /**
-   * Of a CORS preflight whether the request that it announces comes to this route (`own`), or goes elsewhere or nowhere
-   * (`strange`), so that nothing may be granted here; null for any other request.
+   * For a CORS preflight whether the announced request comes to this route (`own`), or not (`strange`), in which case
+   * nothing may be granted. Null for other requests.
    */
   preflight: 'own' | 'strange' | null
   principal: Principal | null
   payment: RequestPayment | null
-  /** The idempotency key under which the request runs; null for none, and where the chain has no `idempotency`. */
+  /** The request's idempotency key; null for none, and without the `idempotency` plugin. */
   idempotency: Idempotency | null
-  /** What this request would buy; null on what is free or not priced yet. */
+  /** Null when free or not yet priced. */
   offer: RequestOffer | null
-  /** A part of the payment's balance is reserved for this request; the plugin `meter` says so. */
+  /** Part of the payment's balance is reserved for this request; set by the plugin `meter`. */
   isReserved: boolean
-  /** Where `forward` sends the request; null takes the route's own upstream. */
+  /** Null for the route's own upstream. */
   upstreamTarget: UpstreamTarget | null
-  /** Where `metrics` counts this request beside its route; null for nowhere. */
+  /** Where `metrics` counts this request besides its route. */
   tally: Tally | null
-  /** What the engine lets a plugin do with the response while it flows; null where no engine runs the request. */
+  /** Controls the response while it streams; null without an engine. */
   response: RunningResponse | null
   /** Rate limits that count bodies; each `throttle` of the chain adds its own. */
   bodyLimits: readonly BodyLimit[]
-  /** Units of the body that its limits count at the end of the request unless it is paid; null until it is read. */
+  /** Units counted against the body limits at the end unless the request is paid; null until the body is read. */
   bodyUnits: number | null
-  /** The values of plugins' slots; use `get` and `set`. */
+  /** Use `get` and `set`. */
   slots: unknown[]
 
   constructor(facts: RequestFacts, noRoute: RouteInfo) {
@@ -193,12 +183,11 @@ export class Context {
     this.slots = NO_SLOTS
   }
 
-  /** Whether a page of this gateway asks in-process (`InternalContext`); its own request was counted and logged. */
+  /** An in-process API call by a page (`InternalContext`), whose own request was already counted and logged. */
   get internal(): boolean {
     return false
   }
 
-  /** The value of a plugin's slot, or undefined when it was not set for this request. */
   get<T>(slot: Slot<T>): T | undefined {
     // Only `set` writes here, with the slot's own type.
     return this.slots[slot.index] as T | undefined

@@ -1,8 +1,8 @@
 import type { Context } from './context.ts'
 
 /**
- * Whether a page of another origin made a browser send this request: by Sec-Fetch-Site, or by Origin where the browser
- * omits it (plain HTTP). Clients can claim it, so it must grant nothing.
+ * Whether a page of another origin sent this request, by Sec-Fetch-Site, or Origin where the browser omits it (plain
+ * HTTP). Clients can forge both, so this must grant nothing.
  */
 export function isCrossSite({ headers, host }: Pick<Context, 'headers' | 'host'>): boolean {
   const site = headers.get('sec-fetch-site')

@@ -1,26 +1,24 @@
 /**
- * A token of RFC 9110, section 5.6.2. A test by this expression takes any string alike; a walk by characters does not
- * (see below).
+ * RFC 9110, section 5.6.2. A regular expression is equally fast for every string; a walk by characters is not (see
+ * below).
  */
 const TOKEN = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/
 
-/** Whether a text may be a method or the name of a header. */
 export function isToken(text: string): boolean {
   return TOKEN.test(text)
 }
 
-/** Spellings that are kept; a new one takes the place of another, so that nobody fills memory with names. */
+/** Spellings kept; a new one replaces another, which bounds memory. */
 const SLOTS = 512
-/** Longest name that is kept, in bytes; nearly all are shorter. */
+/** Longest name kept, in bytes; nearly all are shorter. */
 const WIDTH = 48
 
 const names: string[] = Array.from({ length: SLOTS }, () => '')
 const spellings = new Uint8Array(SLOTS * WIDTH)
 
 /**
- * The name that stands in `bytes` from `from` to `to`, as one and the same string object for each spelling: its hash is
- * known, so that a look-up by it costs little, and it does not keep the head alive that it came in. The bytes must be
- * ASCII.
+ * The ASCII name at `from` to `to`, interned per spelling. Its hash is known, so look-ups are cheap, and it does not
+ * keep the head alive.
  */
 export function nameIn(bytes: Buffer, from: number, to: number): string {
   const length = to - from
@@ -42,19 +40,18 @@ export function nameIn(bytes: Buffer, from: number, to: number): string {
   return name
 }
 
-/** Spellings that a table remembers before it begins anew. */
+/** Spellings a table remembers before it is cleared. */
 const REMEMBERED = 1024
 
 /**
- * What one part of the gateway makes of a header, by its name alone: decided once for each spelling. Walks over headers
- * ask this and neither fold cases nor compare lengths; strings come in many forms inside V8 (whole, sliced, joined),
- * and each property that is read of a string of unknown form, `length` among them, is a call.
+ * Maps header names to values, decided once per spelling. Avoids case folding and length comparisons: V8 strings come
+ * in many forms, and each property read of one, such as `length`, is a call.
  */
 export class NameTable<T> {
   readonly #decide: (name: string) => T
   readonly #remembered = new Map<string, T>()
 
-  /** `decide` is given the name as it was spelled. */
+  /** `decide` receives the name as spelled. */
   constructor(decide: (name: string) => T) {
     this.#decide = decide
   }
@@ -67,14 +64,14 @@ export class NameTable<T> {
   #look(name: string): T {
     const made = this.#decide(name)
     if (name.length > WIDTH) return made
-    // Whoever sends name after name must not push the usual ones out for good.
+    // A flood of new names must not evict the usual ones for good.
     if (this.#remembered.size >= REMEMBERED) this.#remembered.clear()
     this.#remembered.set(name, made)
     return made
   }
 }
 
-/** A table of kinds by names in lower case; every other name is `otherwise`. */
+/** A table by lower-case name; every other name is `otherwise`. */
 export function tableOf<T>(kinds: ReadonlyMap<string, T>, otherwise: T): NameTable<T> {
   return new NameTable(name => kinds.get(name.toLowerCase()) ?? otherwise)
 }

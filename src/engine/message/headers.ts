@@ -1,19 +1,18 @@
-/** Header fields as they are read: a flat list of names and values, in the order of the wire. */
+/** Header fields in a flat list, in wire order. */
 export interface ReadonlyHeaders {
-  /** `[name, value, name, value, …]`, names as they were sent. */
+  /** `[name, value, …]`, names as sent. */
   readonly pairs: readonly string[]
-  /** The first value under `name` (lower case), or undefined. */
+  /** The first value under `name` (lower case). */
   get(name: string): string | undefined
   /** Every value under `name` (lower case), in order. */
   all(name: string): string[]
-  /** Whether `name` (lower case) is there. */
+  /** `name` in lower case. */
   has(name: string): boolean
 }
 
 /**
- * Header fields in one flat list: the form in which Node and undici give and take them, so that a message's head is
- * never turned into an object and back. Names are compared without regard to case; a name passed to a method is lower
- * case.
+ * Header fields in one flat list, the form of Node and undici, so that a head is never converted to an object. Names
+ * match case-insensitively; `name` arguments are lower case.
  */
 export class HeaderList implements ReadonlyHeaders {
   readonly pairs: string[]
@@ -37,7 +36,7 @@ export class HeaderList implements ReadonlyHeaders {
     return this.#find(name, 0) >= 0
   }
 
-  /** Puts one value in the place of all that stand under `name`; `name` is written as given. */
+  /** Replaces all values under `name`; writes `name` as given. */
   set(name: string, value: string): void {
     const lower = name.toLowerCase()
     const at = this.#find(lower, 0)
@@ -50,19 +49,18 @@ export class HeaderList implements ReadonlyHeaders {
     this.#removeFrom(lower, at + 2)
   }
 
-  /** Adds a line, keeping those already there under the same name. */
   append(name: string, value: string): void {
     this.pairs.push(name, value)
   }
 
-  /** Adds `token` to a comma-separated field such as Vary, unless it is already named there. */
+  /** Adds `token` to a comma-separated field such as Vary, unless present. */
   addToken(name: string, token: string): void {
     const lower = name.toLowerCase()
     if (!this.has(lower)) {
       this.pairs.push(name, token)
       return
     }
-    // A list field may stand on several lines; they mean the same as one (RFC 9110, 5.3).
+    // Several lines of a list field mean the same as one (RFC 9110, 5.3).
     const present = this.all(lower)
       .filter(line => line !== '')
       .join(', ')
@@ -74,7 +72,7 @@ export class HeaderList implements ReadonlyHeaders {
     this.set(name, present === '' ? token : `${present}, ${token}`)
   }
 
-  /** Removes every line under `name` (lower case). */
+  /** `name` in lower case. */
   delete(name: string): void {
     this.#removeFrom(name, 0)
   }
@@ -99,8 +97,8 @@ export class HeaderList implements ReadonlyHeaders {
 }
 
 /**
- * A field value, or a part of one, without the white space around it. HTTP knows space and tab alone (RFC 9110, 5.6.3);
- * `String.trim` also removes bytes such as A0, which an upstream reads as part of the value.
+ * Trims spaces and tabs only (RFC 9110, 5.6.3). `String.trim` also removes bytes such as A0, which an upstream reads as
+ * part of the value.
  */
 export function trimmed(text: string): string {
   let start = 0

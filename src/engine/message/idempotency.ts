@@ -1,6 +1,6 @@
 import { idempotencyKeyReused, ShortError } from '../operations/errors.ts'
 
-/** The idempotency key under which a request runs (contract, Limits; decisions 18 to 20). */
+/** The idempotency key of a request (contract, Limits; decisions 18 to 20). */
 export interface Idempotency {
   /** At most 256 characters. */
   readonly key: string
@@ -8,31 +8,31 @@ export interface Idempotency {
   readonly fingerprint: string
 }
 
-/** What a request has made under an idempotency key, and that request's fingerprint. */
+/** The result of a request under an idempotency key, with its fingerprint. */
 export interface Kept<T> {
   readonly made: T
   readonly fingerprint: string
-  /** From when on another body makes a new request of the key, in milliseconds; null while it may not (decision 185). */
+  /** When another body may reuse the key, in milliseconds; null for not yet (decision 185). */
   readonly freeAt: number | null
 }
 
-/** Milliseconds for which an idempotency key belongs to one body (contract, Limits). */
+/** Milliseconds for which a key belongs to one body (contract, Limits). */
 export const KEY_LIFETIME = 86_400_000
 
-/** Another request has made something under the same idempotency key in this moment. */
+/** A concurrent request has used the same idempotency key. */
 export class IdempotencyKeyTaken extends Error {
   override name = 'IdempotencyKeyTaken'
 }
 
 /**
- * Makes something once for each key, where the key is stored in the row of what was made (decision 185): it outlives the
- * replays that the shared state keeps, and every restart. A repetition is replayed for as long as the row exists; another
- * body is refused until `freeAt`, and then takes the key.
- * @param find what the key has made before
- * @param make takes the key from a row that no longer has a claim to it; rejects with `IdempotencyKeyTaken` when another was faster, or with a `ShortError` that what it made may
- *   be the reason of
- * @param now in milliseconds
- * @returns what was made now or before, with the headers that say so
+ * Creates something once per key, which is stored in the created row (decision 185) and so outlives restarts and the
+ * shared state's replays. Replays a repetition while the row exists; refuses another body until `freeAt`, after which
+ * it takes the key.
+ * @param find the key's previous result
+ * @param make releases an expired key's row; rejects with `IdempotencyKeyTaken` when it lost a race, or with a
+ * `ShortError` that the other request may have caused
+ * @param now milliseconds
+ * @returns the new or previous result, with the headers that say so
  * @throws ShortError 400 for a key that was used with another body
  */
 export async function once<T>(
@@ -56,8 +56,7 @@ export async function once<T>(
   try {
     return { made: await make(), headers: [] }
   } catch (error) {
-    // What the first request has made can be why a second one is refused: nothing is left to refund, or the order id is
-    // taken.
+    // The first request may be the reason for this refusal: nothing left to refund, or the order id is taken.
     const meanwhile = error instanceof IdempotencyKeyTaken || error instanceof ShortError ? await kept() : null
     if (meanwhile === null) throw error
     return meanwhile

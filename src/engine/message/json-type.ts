@@ -2,13 +2,13 @@ import { UNSUPPORTED_MEDIA_TYPE } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { trimmed, type ReadonlyHeaders } from './headers.ts'
 
-/** The first coding that a body is said to have, by any of its headers; null where it is sent as it is. */
+/** The first content coding by any of the headers; null for none. */
 export function bodyCoding(headers: ReadonlyHeaders): string | null {
   const codings = headers.all('content-encoding').flatMap(value => value.split(','))
   return codings.map(coding => trimmed(coding).toLowerCase()).find(coding => !['', 'identity'].includes(coding)) ?? null
 }
 
-/** The first charset that a body is said to be in, by any of its types, and that is not UTF-8; null for none. */
+/** The first charset other than UTF-8 by any of the types; null for none. */
 export function otherCharset(headers: ReadonlyHeaders): string | null {
   const charsets = headers
     .all('content-type')
@@ -16,10 +16,7 @@ export function otherCharset(headers: ReadonlyHeaders): string | null {
   return charsets.find(charset => !/^utf-?8$/i.test(charset)) ?? null
 }
 
-/**
- * For a request with a body that is to be read as JSON.
- * @throws LongError 415 where it does not say that it is JSON, or is compressed (decision 5)
- */
+/** @throws LongError 415 where the body is not declared as JSON, or is compressed (decision 5) */
 export function requireJson(headers: ReadonlyHeaders): void {
   if (bodyCoding(headers) !== null) {
     throw new LongError(

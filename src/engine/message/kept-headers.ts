@@ -1,4 +1,4 @@
-/** These belong to one message or are set on every response afresh; a response that is given again gets its own. */
+/** Specific to one message or set anew on every response; a replay gets its own. */
 const NOT_KEPT = new Set([
   'content-length',
   'date',
@@ -10,7 +10,7 @@ const NOT_KEPT = new Set([
   'x-idempotency-replayed'
 ])
 
-/** The header fields of a response that belong to its body, to be kept with it and given again. `pairs` as in `HeaderList`. */
+/** The header fields to store with a response body for a replay. `pairs` as in `HeaderList`. */
 export function keptHeaders(pairs: readonly string[]): (readonly [name: string, value: string])[] {
   const headers: (readonly [string, string])[] = []
   for (let at = 0; at + 1 < pairs.length; at += 2) {

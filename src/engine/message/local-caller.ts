@@ -1,11 +1,11 @@
 import type { Context } from './context.ts'
 
-// Any of these on a connection from this machine means that somebody else's request was passed on to us.
+// Any of these on a local connection means that a proxy relays another client's request.
 const relayed = ['forwarded', 'x-forwarded-for', 'x-real-ip', 'via']
 
 /**
- * Whether a request was made on the gateway's own machine: by the connection's own address, which no header can change,
- * and not through a proxy that runs there.
+ * Whether a request comes from the gateway's own machine, by the connection's address, which headers cannot change, and
+ * not through a local proxy.
  */
 export function isLocalCaller(ctx: Context): boolean {
   return (

@@ -7,32 +7,28 @@ function normalized(escape: string): string {
 }
 
 /**
- * The raw path with percent-encoded unreserved characters decoded and the other escapes in upper case (RFC 3986,
- * 6.2.2.1 and 6.2.2.2): an upstream takes `/%61` for `/a` and `%c3` for `%C3`, so it must have the price and the
- * plugins of `/a`. Everything else stays as it is written.
+ * The raw path with percent-encoded unreserved characters decoded and other escapes in upper case (RFC 3986, 6.2.2.1
+ * and 6.2.2.2). An upstream treats `/%61` as `/a` and `%c3` as `%C3`, so price and plugins must match.
  */
 export function comparablePath(path: string): string {
   return path.includes('%') ? path.replace(ESCAPE, normalized) : path
 }
 
 /**
- * The path as the router compares it: percent-encoding undone except for reserved characters; where it is not UTF-8,
- * only for unreserved ones. For whatever decides by the path of a request beside the router.
+ * The path as the router compares it: decoded except for reserved characters; where it is not UTF-8, only unreserved
+ * ones. For every decision by path outside the router.
  */
 export function routedPath(path: string): string {
   if (!path.includes('%')) return path
   try {
     return decodeURI(path)
   } catch {
-    // Legal all the same: the octets are the upstream's affair.
+    // Still legal: only the upstream interprets the octets.
     return comparablePath(path)
   }
 }
 
-/**
- * Where a raw path goes on behind `prefix`, a whole number of its segments, compared as the router compares; -1 where it
- * does not begin with it.
- */
+/** Where a raw path continues after `prefix`, whole segments, compared like the router; -1 without the prefix. */
 export function endOfPrefix(path: string, prefix: string): number {
   if (path.startsWith(prefix)) return path.length === prefix.length || path[prefix.length] === '/' ? prefix.length : -1
   if (!path.includes('%')) return -1
@@ -44,8 +40,8 @@ export function endOfPrefix(path: string, prefix: string): number {
 }
 
 /**
- * A comparable path as upstreams read it that decode `%2F` or take several slashes for one, which both are common. The
- * same text where there is neither. For prices and locks, which must not be passed by another spelling.
+ * A comparable path for upstreams that decode `%2F` or merge slashes, both common. For prices and locks, which another
+ * spelling must not bypass.
  */
 export function mergedPath(path: string): string {
   if (!path.includes('//') && !path.includes('%2')) return path
@@ -53,8 +49,8 @@ export function mergedPath(path: string): string {
 }
 
 /**
- * How many segments a route's pattern has before its rest: `/l402/proxy/:proxyId/*` has 3. Throws when `param` is not
- * the last of them.
+ * Segments of a route's pattern before its rest: 3 for `/l402/proxy/:proxyId/*`. Throws when `param` is not the last of
+ * them.
  */
 export function prefixSegments(pattern: string, param: string): number {
   const parts = pattern.replace(/\/\*$/, '').split('/').slice(1)

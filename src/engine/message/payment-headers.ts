@@ -1,21 +1,17 @@
 /**
- * Which header fields of a request carry a payment credential, and by what one is known: the only definition. The
- * listener counts credentials by it, the verifier reads by it, the forwarder keeps back what it names; so nothing can
- * be admitted that is passed on.
+ * The only definition of which request header fields carry a payment credential. The listener, the verifier and the
+ * forwarder share it, so that nothing is admitted that is also passed on.
  *
- * It knows no other file, and the listener and the forwarder, which know no domain, may import this one.
+ * Has no imports: the listener and the forwarder, which know no domain, may use it.
  */
 
-/** Names of fields that may hold a macaroon in hex with its preimage as a caveat. */
+/** May hold a macaroon in hex with its preimage as a caveat. */
 export const MACAROON_FIELDS = ['macaroon', 'grpc-metadata-macaroon'] as const
 
-/** A scheme of Authorization that is a payment: L402, its former name LSAT, or Payment. */
+/** LSAT is the former name of L402. */
 export type PaymentScheme = 'l402' | 'lsat' | 'payment'
 
-/**
- * What a field's name says of it: whether a credential may stand in it, and how. Null for all others, without a
- * lower-case copy of them.
- */
+/** Whether a field may carry a credential, and how. Makes no lower-case copy of other names. */
 export function credentialField(name: string): 'authorization' | 'macaroon' | null {
   switch (name.length) {
     case 13:
@@ -30,13 +26,12 @@ export function credentialField(name: string): 'authorization' | 'macaroon' | nu
 }
 
 /**
- * The scheme of an Authorization value that is a payment credential, however its rest reads; null for any other. White
- * space may stand before it, and the name ends with the value or any character that no name can have, the ones that end
- * nothing for some readers included: what is taken for a credential here and for none there would be passed on.
+ * The payment scheme of an Authorization value, however the rest reads; null for any other. Allows leading white space
+ * and any delimiter that cannot be part of a name, as lenient readers do: a credential missed here would be passed on.
  */
 export function paymentScheme(value: string): PaymentScheme | null {
   const start = afterBlanks(value)
-  // By index: an iterator would be made for each request.
+  // By index: an iterator would be allocated per request.
   for (let index = 0; index < SCHEMES.length; index++) {
     const scheme = SCHEMES[index] as PaymentScheme // The index is within the list.
     const end = start + scheme.length
@@ -45,7 +40,7 @@ export function paymentScheme(value: string): PaymentScheme | null {
   return null
 }
 
-/** Whether a request has a payment credential, valid or not. */
+/** Whether a payment credential is present, valid or not. */
 export function hasPaymentCredential(headers: {
   has(name: string): boolean
   all(name: string): readonly string[]
@@ -56,17 +51,14 @@ export function hasPaymentCredential(headers: {
   )
 }
 
-/** What stands after the scheme's name, without the white space around it. */
+/** The trimmed value after the scheme's name. */
 export function schemeValue(value: string, scheme: PaymentScheme): string {
   return value.slice(afterBlanks(value) + scheme.length).trim()
 }
 
 const SCHEMES = ['l402', 'payment', 'lsat'] as const
 
-/**
- * Whether the value has the lower-case name at this place in any case, told without a copy of it: every request with a
- * credential asks.
- */
+/** Compares case-insensitively without a copy: runs for every request with a credential. */
 function standsAt(value: string, start: number, name: string): boolean {
   for (let index = 0; index < name.length; index++) {
     const code = value.charCodeAt(start + index)
@@ -82,7 +74,7 @@ function afterBlanks(value: string): number {
   return start
 }
 
-/** Control characters, and all that `trim` takes away of what a header can hold. */
+/** Control characters, and everything `trim` removes from a header. */
 function isBlank(code: number): boolean {
   return code <= 0x20 || code === 0x7f || code === 0xa0 || code === 0xfeff
 }
@@ -90,8 +82,8 @@ function isBlank(code: number): boolean {
 const PREIMAGE_CAVEAT = Buffer.from('preimage=').toString('hex')
 
 /**
- * Whether the value of a macaroon field may be a payment credential: it holds the beginning of the caveat that carries
- * the preimage. Other services take macaroons of their own in the same fields.
+ * Whether a macaroon field may be a payment credential: it contains the start of the preimage caveat. Other services
+ * use the same fields.
  */
 export function mayCarryPreimage(hex: string): boolean {
   return hex.toLowerCase().includes(PREIMAGE_CAVEAT)

@@ -1,7 +1,7 @@
 import type { Context } from './context.ts'
 
 /**
- * The method that a CORS preflight announces; null for any other request, a plain OPTIONS too (Fetch standard,
+ * The method that a CORS preflight announces; null for other requests, including a plain OPTIONS (Fetch standard,
  * CORS-preflight request; decision 6).
  */
 export function announcedMethod(ctx: Pick<Context, 'method' | 'headers'>): string | null {

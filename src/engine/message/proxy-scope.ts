@@ -1,33 +1,32 @@
 import { isToken } from './header-names.ts'
 
-/** Most cookies that one proxy may keep in a browser, and most bytes of their names and values together. */
+/** Most cookies of one proxy in a browser, and most bytes of their names and values. */
 const MAX_COOKIES = 32
 const MAX_COOKIE_BYTES = 8192
 
-/** Attributes of `Set-Cookie` that a proxy decides about; `Domain` and `Path` are not among them. */
+/** Attributes of `Set-Cookie` that a proxy may set; `Domain` and `Path` are not among them. */
 const ATTRIBUTES = /^(?:expires=[\w ,:+-]+|max-age=-?\d+|samesite=\w+|secure|httponly|partitioned)$/i
-/** Letters of a path that cannot end the attribute that it is written into. */
+/** Characters of a path that cannot end a cookie attribute. */
 const PLAIN_PATH = /^[\w./~!$&'()*+,=:@%-]+$/
 
 /**
- * The part of the gateway's origin that belongs to one merchant's proxy, for one request. Its cookies carry a prefix and
- * a path, so that they reach this proxy's upstream and nothing else does (RFC 6265 isolates by neither scheme, port nor
- * path).
+ * The part of the gateway's origin that belongs to one merchant's proxy. Its cookies carry a prefix and a path, so that
+ * only this proxy's upstream receives them (RFC 6265 isolates by neither scheme, port nor path).
  */
 export class ProxyScope {
   readonly #prefix: string
   readonly #path: string
-  /** Bytes of each cookie of this proxy that the client has, by its prefixed name; made for requests with cookies. */
+  /** Bytes of each of this proxy's cookies, by prefixed name; allocated for requests with cookies. */
   #held: Map<string, number> | null = null
 
-  /** `path`: the raw path of the request up to and including the proxy's id, without a slash at its end. */
+  /** `path`: the raw request path up to and including the proxy's id, without a trailing slash. */
   constructor(proxyId: string, path: string) {
-    // Ids have no dots, so that no prefix begins like another.
+    // Ids have no dots, so no prefix begins another.
     this.#prefix = `proxy-${proxyId}.`
     this.#path = path
   }
 
-  /** The value of `Cookie` for the upstream: the cookies that this proxy set. Null when there are none. */
+  /** The cookies that this proxy set; null for none. */
   cookies(value: string): string | null {
     if (!value.includes(this.#prefix)) return null
     const own: string[] = []
@@ -41,7 +40,7 @@ export class ProxyScope {
     return own.length === 0 ? null : own.join('; ')
   }
 
-  /** The upstream's `Set-Cookie` confined to this proxy; null when it is malformed or the proxy has too many. */
+  /** The upstream's `Set-Cookie` confined to this proxy; null when malformed or over the limits. */
   setCookie(value: string): string | null {
     const [first = '', ...attributes] = value.split(';')
     const end = first.indexOf('=')
@@ -55,14 +54,14 @@ export class ProxyScope {
     if (bytes > MAX_COOKIE_BYTES || (!held.has(prefixed) && held.size >= MAX_COOKIES)) return null
     held.set(prefixed, cookie.length)
     const kept = attributes.map(attribute => attribute.trim()).filter(attribute => ATTRIBUTES.test(attribute))
-    // Behind the prefix a browser no longer enforces what these names stand for (RFC 6265bis, 4.1.3).
+    // Behind the prefix a browser no longer enforces what these names require (RFC 6265bis, 4.1.3).
     if (/^__(?:host|secure)-/i.test(name) && !kept.some(attribute => /^secure$/i.test(attribute))) return null
     return [cookie, `Path=${this.#path}`, ...kept].join('; ')
   }
 
   /**
-   * The value of `Referer` for the upstream: whole within the proxy, else only its origin. The address of another page of
-   * this origin may hold a secret, such as that of a checkout page.
+   * The full `Referer` within the proxy, else only its origin. Other pages of this origin may have secret addresses,
+   * such as a checkout page.
    */
   referer(value: string): string {
     const url = URL.parse(value)

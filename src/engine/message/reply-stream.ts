@@ -1,22 +1,18 @@
 import type { StreamBody, StreamSink } from './reply.ts'
 
-/** What a stream needs of the request that it answers. */
 export interface StreamWay {
-  /** The client is gone, or the response was broken off. */
+  /** The client is gone, or the response was aborted. */
   gone(): boolean
-  /** Writes the head where it has not been; throws when it cannot be written. */
+  /** Writes the head unless written; throws when it is invalid. */
   head(): void
   write(bytes: Uint8Array): boolean
   end(): void
   fail(error: Error): void
-  /** Tells of an error that nobody else would see. */
+  /** Reports an error that has no other handler. */
   fault(error: unknown): void
 }
 
-/**
- * The body of a reply while it is written piece by piece. The head goes out with the first piece, or when the body is
- * open.
- */
+/** Streams the body of a reply. The head leaves with the first piece, or once the body is open. */
 export class ReplyStream implements StreamSink {
   onDrain: (() => void) | null = null
   onStopping: (() => void) | null = null
@@ -28,11 +24,11 @@ export class ReplyStream implements StreamSink {
     this.#way = way
   }
 
-  /** Throws what the body or the head throws; then the stream is over, and its error is the caller's to answer. */
+  /** Rethrows errors of the body or the head; the stream is then over, and the caller answers the error. */
   open(body: StreamBody): void {
     try {
       const stop = body.open(this)
-      // It may have ended already, while it was being opened.
+      // It may have ended while it was being opened.
       if (this.#over) this.#call(stop)
       else {
         this.#stop = stop
@@ -47,7 +43,7 @@ export class ReplyStream implements StreamSink {
   write(piece: string | Uint8Array): boolean {
     if (this.#over) return false
     this.#way.head()
-    // A pump that writes until it is told to wait must stop also when nobody is there any more.
+    // A pump that writes until told to wait must also stop when the client is gone.
     return this.#way.write(typeof piece === 'string' ? Buffer.from(piece) : piece) && !this.#way.gone()
   }
 
@@ -72,7 +68,6 @@ export class ReplyStream implements StreamSink {
     if (!this.#over) this.#call(this.onStopping)
   }
 
-  /** The response is over, however it ended. */
   close(): void {
     this.#over = true
     const stop = this.#stop
@@ -80,7 +75,7 @@ export class ReplyStream implements StreamSink {
     this.#call(stop)
   }
 
-  /** Nobody above knows this stream; what its author's function throws is told and harms nobody else. */
+  /** Reports what the body's callbacks throw; they have no other handler. */
   #call(run: (() => void) | null): void {
     try {
       run?.()

@@ -2,18 +2,18 @@ import type { Context } from './context.ts'
 
 /** Bytes of a body that count as one more request. */
 const UNIT = 65_536
-/** Pieces that do: small chunks cost time for each of them. */
+/** Pieces that do, since each costs time. */
 const UNIT_PIECES = 1_024
 
-/** A rate limit of a chain, which counts a body that is read before anything is paid. */
+/** A rate limit that counts bodies read before payment. */
 export interface BodyLimit {
-  /** Counts `units` more requests. Rejects with RateLimited where the limit is reached already. */
+  /** Rejects with RateLimited where the limit is already reached. */
   count(ctx: Context, units: number): Promise<void>
 }
 
 /**
- * The whole body of a request that nobody has paid for yet. Each 64 KiB of it, and each 1,024 pieces, count as one more
- * request in the limits of the chain, at once; where the request brings a credential only if it is not paid in the end (decision 415).
+ * Reads the whole body of an unpaid request. Each 64 KiB, and each 1,024 pieces, count as one more request in the
+ * chain's limits. A request with a credential is counted at its end, and only if it was not paid (decision 415).
  * `hasCredential` looks for one in the body.
  * @throws RateLimited, and what reading throws
  */

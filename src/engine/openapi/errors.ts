@@ -28,7 +28,6 @@ import {
 import { responseOf, type AnyOperation } from '../operations/operation.ts'
 import { ROLE_REQUIRED, ROLES } from '../operations/roles.ts'
 
-/** JSON of the document. */
 export type Json = Record<string, unknown>
 
 const text: Json = { type: 'string' }
@@ -46,7 +45,7 @@ const fieldErrors: Json = {
   additionalProperties: { type: 'array', items: text, minItems: 1 }
 }
 
-/** Every form of an error, by its name under `components/schemas` (contract, Errors: shapes). */
+/** Error forms by name under `components/schemas` (contract, Errors: shapes). */
 export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
   ShortError: object({ error: text }),
   LongError: object({ error: text, message: text }),
@@ -154,7 +153,7 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
   )
 })
 
-/** One form that a response may have: its media type and the name of its schema under `components/schemas`. */
+/** Media type, and name of the schema under `components/schemas`. */
 interface Form {
   readonly mediaType: string
   readonly schema: string
@@ -170,7 +169,6 @@ interface Refusal {
   readonly headers: Json
 }
 
-/** A response with the causes of its errors as description. */
 function refusal(
   of: string | ReadonlyArray<{ readonly cause: string }>,
   forms: readonly Form[],
@@ -185,7 +183,7 @@ const retryAfter: Json = {
 const reason: Json = { 'X-L402-Error': { description: 'Why.', schema: text } }
 const either = json('ShortError', 'LongError')
 
-/** What the gateway itself answers, by its name under `components/responses`. */
+/** The gateway's own refusals, by name under `components/responses`. */
 export const refusals = Object.freeze({
   Malformed: refusal([REQUEST_MALFORMED], json('LongError')),
   Refused: refusal([VALIDATION, INVALID_STATE], either),
@@ -234,11 +232,11 @@ const BY_STATUS: Readonly<Record<number, RefusalName>> = {
   504: 'UpstreamLate'
 }
 
-/** Which refusal a status means for an operation; null for those that the gateway has no form of its own for. */
+/** Null for statuses without a form of the gateway's own. */
 export function refusalOf(operation: AnyOperation, status: number): RefusalName | null {
   const { access, responses } = operation
   const keyed = access === 'merchant' || access === 'admin'
-  // One that says in problems of its own what does not fit its schemas never lets the engine say it.
+  // An operation with its own problem form never uses the engine's.
   const saysItself =
     operation.refuse !== undefined && responseOf(operation, 400)?.mediaType === 'application/problem+json'
   const checked = (operation.body !== undefined || operation.query !== undefined) && !saysItself
@@ -251,7 +249,7 @@ export function refusalOf(operation: AnyOperation, status: number): RefusalName 
       return access === 'credential' ? 'PaymentRequired' : 'PlanCap'
     case 403:
       if (access === 'credential') return 'TokenForbidden'
-      // What anybody may do can ask for a role of who comes with a key.
+      // A public operation can require a role of callers with a key.
       return access === 'merchant' || operation.role !== undefined ? 'AccountRefused' : 'Forbidden'
     case 429:
       return keyed || responses[401] !== undefined ? 'TooManyWithKey' : 'TooMany'
@@ -260,7 +258,7 @@ export function refusalOf(operation: AnyOperation, status: number): RefusalName 
   }
 }
 
-/** Statuses that the engine or the chain in front may answer whatever the operation itself declares. */
+/** Statuses of the engine or the chain, whatever the operation declares. */
 export function impliedStatuses(operation: AnyOperation): number[] {
   const { access, method } = operation
   const list = [400, 429, 500, 503]

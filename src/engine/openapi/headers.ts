@@ -1,7 +1,7 @@
 import type { Json } from './errors.ts'
 import type { OperationResponse, AnyOperation } from '../operations/operation.ts'
 
-/** Headers of responses, by their name under `components/headers` (contract, Endpoints: conventions). */
+/** Response headers by name under `components/headers` (contract, Endpoints: conventions). */
 export const headerComponents = Object.freeze({
   ApiVersion: {
     description: 'Version of this API, major.minor.patch; a breaking change raises the first.',
@@ -34,16 +34,12 @@ export const headerComponents = Object.freeze({
 
 const reference = (name: keyof typeof headerComponents): Json => ({ $ref: `#/components/headers/${name}` })
 
-/** what every response carries, errors too (contract, Versioning 1; decisions 13 and 14). */
+/** On every response, errors too (contract, Versioning 1; decisions 13 and 14). */
 export const commonHeaders: Json = Object.freeze({
   'X-API-Version': reference('ApiVersion'),
   'X-Correlation-Id': reference('CorrelationId')
 })
 
-/**
- * The headers of a success: what every response has, and what follows from how the operation is asked and what it
- * gives.
- */
 export function successHeaders(operation: AnyOperation, response: OperationResponse): Json {
   const replays = operation.headers?.['Idempotency-Key'] !== undefined
   return {
@@ -57,7 +53,6 @@ export function successHeaders(operation: AnyOperation, response: OperationRespo
   }
 }
 
-/** The headers of an operation's own refusal: what every response has, and with a 402 the challenge. */
 export function refusalHeaders(operation: AnyOperation, status: number): Json {
   return status === 402 && readsCredential(operation)
     ? {
@@ -67,18 +62,12 @@ export function refusalHeaders(operation: AnyOperation, status: number): Json {
     : commonHeaders
 }
 
-/**
- * Whether an operation that anybody may call judges payment credentials by itself, as those of stores do (decision
- * 138).
- */
+/** Public operations that verify payment credentials themselves, as those of stores do (decision 138). */
 function readsCredential(operation: AnyOperation): boolean {
   return operation.headers?.['Authorization'] !== undefined
 }
 
-/**
- * Pages that count what they are a part of say so in the header as well; bare arrays have neither (contract, Refunds),
- * unless they say so.
- */
+/** Pages with a total repeat it in a header; bare arrays have no such header (contract, Refunds) unless declared. */
 function isPage({ schema, isPaged }: OperationResponse): boolean {
   if (isPaged === true) return true
   const { properties = {} } = (schema ?? {}) as {

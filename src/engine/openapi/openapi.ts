@@ -6,7 +6,6 @@ import { NamedSchemas, referenced } from './schemas.ts'
 import type { Access, AnyOperation, OperationResponse } from '../operations/operation.ts'
 import { API_VERSION } from '../operations/version.ts'
 
-/** One request and its responses: what a reader copies first. */
 export interface OperationExample {
   /** Path parameters by name. */
   readonly params?: Readonly<Record<string, string>>
@@ -15,24 +14,22 @@ export interface OperationExample {
   readonly responses?: Readonly<Record<number, unknown>>
 }
 
-/** What the document says of the service as a whole. */
 export interface DocumentFacts {
   readonly title: string
   readonly description: string
   readonly publicUrl: string
-  /** Routes that cost something; those before APIs of the operator and of merchants get paths of their own. */
+  /** Routes with a price; those of operators' and merchants' APIs get their own paths. */
   readonly pricedRoutes: readonly PricedRoute[]
-  /** What an operation costs by the route that leads to it; nothing unless said. */
+  /** The price of the route that leads to an operation. */
   readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
-  /** Examples by operationId; for webhooks too. */
+  /** By operationId or webhook. */
   readonly examples?: Readonly<Record<string, OperationExample>>
-  /** Requests that the gateway sends, by the name of the event (OpenAPI `webhooks`). */
+  /** Requests that the gateway sends, by event name (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
-  /** Words that registries sort services by, and where people and agents read on. */
+  /** Categories for registries, and links to documentation. */
   readonly service?: { readonly categories: readonly string[]; readonly docs: Readonly<Record<string, string>> }
 }
 
-/** A request that the gateway sends to an address of the merchant's. */
 export interface WebhookFacts {
   readonly summary: string
   readonly description: string
@@ -40,7 +37,7 @@ export interface WebhookFacts {
 }
 
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
-/** Methods that a route for any method is described with. */
+/** Methods that describe a route for any method. */
 const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
 
 const PROXY_ERROR: Json = {
@@ -57,7 +54,7 @@ const PROXY_ERROR: Json = {
 const reference = (schema: string): Json => ({ $ref: `#/components/schemas/${schema}` })
 const shared = (name: RefusalName): Json => ({ $ref: `#/components/responses/${name}` })
 
-/** Schemas by media type as OpenAPI's `content`; several for one type are alternatives. */
+/** OpenAPI `content` by media type; several schemas for one type are alternatives. */
 function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Json]>, example?: unknown): Json {
   const content: Json = {}
   for (const [mediaType, schemas] of Map.groupBy(forms, form => form[0].split(';', 1)[0] ?? form[0])) {
@@ -68,7 +65,6 @@ function contentOf(forms: ReadonlyArray<readonly [mediaType: string, schema: Jso
   return content
 }
 
-/** What a refusal says, under a description of the operation's own where it has one. */
 function refusal(name: RefusalName, description?: string, more: ReadonlyArray<readonly [string, Json]> = []): Json {
   const { forms, headers, ...known } = refusals[name]
   return {
@@ -85,7 +81,6 @@ const SECURITY: Readonly<Record<Access, Json[]>> = {
   credential: [{ l402: [] }, { payment: [] }]
 }
 
-/** Writes operations; what their schemas name goes to the components. */
 class Writer {
   readonly names = new NamedSchemas({ ...errorSchemas, ProxyError: PROXY_ERROR })
   readonly #examples: NonNullable<DocumentFacts['examples']>
@@ -114,7 +109,7 @@ class Writer {
       // Query schemas are objects; their members are the parameters.
       const { properties, required } = membersOf(this.names.write(operation.query))
       for (const [name, { description, ...schema }] of Object.entries(properties)) {
-        // An empty value is the same as none.
+        // An empty value means none.
         list.push({
           name,
           in: 'query',
@@ -138,7 +133,6 @@ class Writer {
     return list
   }
 
-  /** The body of a response that an operation declares. */
   #form({ schema, mediaType = 'application/json' }: OperationResponse): SchemaForm {
     if (schema !== undefined) return [mediaType, this.names.write(schema)]
     return readyForm(mediaType)
@@ -235,7 +229,7 @@ class Writer {
   }
 }
 
-/** Ready bytes of a media type: text, unless they are JSON of which no more is said. */
+/** Ready bytes of a media type: text, or unspecified JSON. */
 function readyForm(mediaType: string): SchemaForm {
   return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
 }
@@ -246,19 +240,18 @@ function described(description: unknown): Json {
   return description === undefined ? {} : { description }
 }
 
-/** The members of an object schema. */
 function membersOf(schema: Json): {
   readonly properties: Readonly<Record<string, Json>>
   readonly required: readonly string[]
 } {
-  // Where object schemas keep their members, by JSON Schema's own words.
+  // Where JSON Schema keeps an object's members.
   const { properties = {}, required = [] } = schema as { properties?: Record<string, Json>; required?: string[] }
   return { properties, required }
 }
 
 const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
-/** One method of a priced route with an API behind it that is not described here. */
+/** One method of a priced route to an API that is not described here. */
 function paid(route: PricedRoute, method: string): Json {
   const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
   const body = ['post', 'put', 'patch'].includes(method)
@@ -272,7 +265,7 @@ function paid(route: PricedRoute, method: string): Json {
     security: SECURITY.credential,
     'x-payment-info': paymentInfo(route),
     ...body,
-    // The API behind answers as it likes, with a status of this list too.
+    // The API may answer with any status, also one listed here.
     responses: {
       200: {
         description: 'What was paid for.',
@@ -290,18 +283,17 @@ const UPSTREAM: Json = {
   description: 'What the API behind answers, or an error of this gateway.',
   headers: commonHeaders,
   content: contentOf([
-    // The second takes what the API behind says in JSON of its own; the first tells readers what ours look like.
+    // The second accepts JSON of the API itself; the first documents the gateway's.
     ['application/json', { anyOf: [reference('ProxyError'), {}] }],
     ['*/*', {}]
   ])
 }
 
-/** The methods of a path, made on first use. */
 function itemOf(paths: Record<string, Json>, path: string): Json {
   return (paths[path] ??= {})
 }
 
-/** The OpenAPI 3.1 document of operations and priced routes; `operations` come as they are mounted. */
+/** OpenAPI 3.1; `operations` in the order of mounting. */
 export function openApiDocument(operations: readonly AnyOperation[], facts: DocumentFacts): Json {
   const paths: Record<string, Json> = {}
   const writer = new Writer(facts.examples)
@@ -350,7 +342,7 @@ export function openApiDocument(operations: readonly AnyOperation[], facts: Docu
       payment: { schemes: ['L402', 'Payment'], currency: 'sat' },
       ...service
     },
-    // What says nothing else is open to anybody.
+    // Default: open to anyone.
     security: [],
     tags: [...new Set(operations.map(operation => operation.tag))].map(name => ({ name })),
     ...body,

@@ -10,26 +10,25 @@ import type { Json } from './errors.ts'
 import type { AnyOperation } from '../operations/operation.ts'
 import { Router } from '../pipeline/router.ts'
 
-/** What a request costs, as agents look for it (Payment discovery draft). */
+/** A request's price in the form of the Payment discovery draft. */
 export interface DocumentedPrice {
   /** Null where merchants set it. */
   readonly price: PriceConfig | null
   readonly description: string
-  /** What is sold inside the messages of a JSON-RPC server; left out where whole requests are sold. */
+  /** Prices of calls to a JSON-RPC server; omitted where whole requests are sold. */
   readonly calls?: readonly CallPrice[]
-  /** What is taken from the balance that the price buys; left out where the price is for one request. */
+  /** How requests draw from a purchased balance; omitted for single requests. */
   readonly meter?: MeterConfig
-  /** Prepaid sessions that are sold too; left out where there are none. */
+  /** Prepaid sessions, where offered. */
   readonly sessions?: SessionsConfig
 }
 
-/** A route that costs something. */
 export interface PricedRoute extends DocumentedPrice {
   /** OpenAPI path: parameters in braces. */
   readonly path: string
-  /** Lower-case methods; empty means all. */
+  /** Lower case; empty means all. */
   readonly methods: readonly string[]
-  /** Operations of the gateway itself stand behind it, and say more than the route can; false unless said. */
+  /** Own operations, which describe themselves in more detail; default false. */
   readonly own?: boolean
 }
 
@@ -42,7 +41,6 @@ function priceOf(config: Priced, route: RouteConfig): PriceConfig | null {
   return route.upstream.kind === 'proxy' ? null : (routePrice(config, route) ?? 0)
 }
 
-/** The routes of a configuration that cost something, in the form of the document. */
 export function pricedRoutes(config: Priced): PricedRoute[] {
   const out: PricedRoute[] = []
   for (const route of config.routes) {
@@ -75,13 +73,12 @@ export function pricedRoutes(config: Priced): PricedRoute[] {
   return out
 }
 
-/** The prices of calls inside JSON-RPC messages, for people. */
 function callsInWords(calls: readonly CallPrice[]): string {
   const each = calls.map(({ operation, amount }) => `${operation} ${priceWords(amount)}`)
   return `JSON-RPC messages, paid inside them (error -32042): ${each.join(', ')}; other calls are free`
 }
 
-/** Tells what the route that an operation is reached by costs; null where it is free. */
+/** The price of the route that leads to an operation; null when free. */
 export function operationPrices(config: Priced): (operation: AnyOperation) => DocumentedPrice | null {
   const router = new Router<RouteConfig>()
   for (const route of config.routes) {
@@ -97,14 +94,14 @@ export function operationPrices(config: Priced): (operation: AnyOperation) => Do
   }
 }
 
-/** Satoshis, where each request costs as many. */
+/** Null where the price varies. */
 export function fixedSats(price: PriceConfig | null): number | null {
   return typeof price === 'number' ? price : null
 }
 
 /**
- * `x-payment-info` of a priced operation: one offer, or one for each call that is sold inside it. The amount is null
- * where it is no fixed number of satoshis; `price` says then what it hangs on, as far as it is known.
+ * `x-payment-info`: one offer, or one per call. The amount is null where it is no fixed number of satoshis; `price`
+ * then describes it.
  */
 export function paymentInfo({ price, description, calls, meter, sessions }: DocumentedPrice): Json {
   return {
@@ -122,7 +119,7 @@ function offerJson(price: PriceConfig | null, description: string): Json {
   return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
 }
 
-/** The offer of a session: what a unit costs, and the deposit where it is a fixed number of satoshis. */
+/** The unit price of a session, and a fixed deposit in satoshis. */
 function sessionJson(
   price: PriceConfig | null,
   description: string,
@@ -139,7 +136,7 @@ function sessionJson(
   }
 }
 
-/** A price that is no fixed number of satoshis, for programs. */
+/** A price without a fixed number of satoshis, for programs. */
 function toldPrice(price: PriceConfig): Json {
   if (typeof price !== 'object') return { mode: 'fixed', ...amountAndCurrency(price) }
   if (!isTable(price)) return { mode: 'asked' }

@@ -1,7 +1,7 @@
 import type { TSchema } from 'typebox'
 import type { Json } from './errors.ts'
 
-/** `x-openapi` of an address of the web, whose form is looked at by hand. */
+/** `x-openapi` of a web address that is validated in code. */
 export const WEB_ADDRESS: Json = Object.freeze({ format: 'uri', pattern: '^https?://' })
 
 const NAME = /^[A-Z][A-Za-z0-9]+$/
@@ -21,19 +21,19 @@ function isObject(value: unknown): value is Json {
 export class NamedSchemas {
   readonly components: Json
 
-  /** @param known schemas whose names are taken already */
+  /** @param known schemas whose names are taken */
   constructor(known: Readonly<Json> = {}) {
     this.components = { ...known }
   }
 
   /** @throws TypeError when two different schemas have one name */
   write(schema: TSchema): Json {
-    // A typebox schema is JSON Schema once its symbols are dropped.
+    // A typebox schema without its symbols is JSON Schema.
     return this.#hoist(JSON.parse(JSON.stringify(schema))) as Json
   }
 
   /**
-   * A body: its optional members take null, which means the same as leaving them out (decision 4).
+   * Optional members of a body also take null, which means absent (decision 4).
    * @throws TypeError when two different schemas have one name
    */
   writeBody(schema: TSchema): Json {
@@ -81,7 +81,6 @@ function withNulls(value: unknown): unknown {
   return out
 }
 
-/** The schema, taking null too. */
 function orNull(schema: unknown): unknown {
   if (!isObject(schema)) return schema
   const { type, enum: values, anyOf } = schema
@@ -98,12 +97,12 @@ function orNull(schema: unknown): unknown {
   }
 }
 
-/** Members of a schema that hold values, in which a `title` is nothing but data. */
+/** Members that hold data, in which a `title` is not a schema's. */
 function isData(name: string): boolean {
   return name === 'example' || name === 'examples' || name === 'default' || name === 'const' || name === 'enum'
 }
 
-/** The components of a document that something in it refers to, directly or through another. */
+/** Components referenced by a document, directly or indirectly. */
 export function referenced(document: unknown, components: Readonly<Record<string, Json>>): Record<string, Json> {
   const out: Record<string, Json> = {}
   const visit = (value: unknown): void => {

@@ -6,7 +6,7 @@ export interface ErrorKind {
   readonly status: number
 }
 
-/** One whose body always has the same `error`. */
+/** The body always has the same `error`. */
 export interface TitledKind extends ErrorKind {
   readonly title: string
 }

@@ -25,7 +25,6 @@ import {
 const JSON_TYPE = 'application/json; charset=utf-8'
 const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
-/** What the bytes of an error depend on besides the error itself. */
 export interface ErrorSurroundings {
   readonly correlationId: string
   /** Wall-clock milliseconds. */
@@ -35,12 +34,12 @@ export interface ErrorSurroundings {
 }
 
 /**
- * The root of every response that is an error. One class for each shape of the contract's Errors section; domains throw
- * them with the kind of error, and `errorReply` alone turns them into bytes.
+ * The root of every error response. One class per shape of the contract's Errors section; `errorReply` alone serializes
+ * them.
  */
 export abstract class GatewayError extends Error {
   readonly status: number
-  /** Further headers, flat. */
+  /** Additional headers, flat. */
   readonly headers: readonly string[]
   // Private, since loggers write the members of an error.
   readonly #kind: ErrorKind
@@ -58,17 +57,16 @@ export abstract class GatewayError extends Error {
     return this.#kind
   }
 
-  /** Its name in docs/errors.md, for the log; bodies have none (contract, Errors). */
+  /** Code in docs/errors.md, for the log; bodies have none (contract, Errors). */
   get code(): ErrorCode {
     return this.#kind.code
   }
 
-  /** Media type of the body. */
   get mediaType(): string {
     return JSON_TYPE
   }
 
-  /** The members of the body, in the order in which they are written; null for no body. */
+  /** The body's members in order; null for no body. */
   abstract members(around: ErrorSurroundings): Record<string, unknown> | null
 }
 
@@ -79,9 +77,7 @@ export class ShortError extends GatewayError {
   }
 }
 
-/**
- * `{error, message, …}` (contract, Errors: Long). `more` adds members such as `details` or `proxy_id` after the two.
- */
+/** `{error, message, …}` (contract, Errors: Long). `more` adds members such as `details` or `proxy_id`. */
 export class LongError extends GatewayError {
   readonly error: string
   readonly more: Readonly<Record<string, unknown>>
@@ -104,9 +100,8 @@ export class LongError extends GatewayError {
   }
 }
 
-/** Body over the limit: 413 `{error, message, …}`. */
 export class PayloadTooLarge extends LongError {
-  /** In bytes. */
+  /** Bytes. */
   readonly limit: number
 
   constructor(limit: number, more: Readonly<Record<string, unknown>> = {}) {
@@ -122,8 +117,8 @@ export class PayloadTooLarge extends LongError {
 }
 
 /**
- * The upstream's response is larger than the gateway passes on: 502 (contract, Errors: Proxy). A class of its own since
- * requests can cause it: what was delivered of it is not free each time.
+ * The upstream's response exceeds the limit: 502 (contract, Errors: Proxy). A separate class because requests can cause
+ * it: the delivered part is not free every time.
  */
 export class ResponseTooLarge extends LongError {
   /** `limit` in bytes. */
@@ -133,7 +128,7 @@ export class ResponseTooLarge extends LongError {
   }
 }
 
-/** What the parser found wrong in a body that is being read, or that it came too slowly (408). */
+/** The parser rejected the body, or it came too slowly (408). */
 export class MalformedBody extends LongError {
   constructor(status: number, message: string) {
     if (status === REQUEST_TIMEOUT.status) super(REQUEST_TIMEOUT, 'Request Timeout', message)
@@ -142,8 +137,8 @@ export class MalformedBody extends LongError {
 }
 
 /**
- * The client ended the exchange: it closed the connection, or kept the upstream waiting until that gave up (`cause`).
- * Logged as 499 and never answered.
+ * The client closed the connection, or back-pressured the upstream until it gave up (`cause`). Logged as 499 and never
+ * answered.
  */
 export class ClientGone extends GatewayError {
   constructor(cause?: unknown) {
@@ -155,11 +150,11 @@ export class ClientGone extends GatewayError {
   }
 }
 
-/** The caller must wait: 503 with Retry-After, for transient faults (contract, Errors; decision 15). */
+/** 503 with Retry-After, for transient faults (contract, Errors; decision 15). */
 export class Unavailable extends LongError {
   /**
    * @param error a text alone is `BG_SERVICE_UNAVAILABLE`
-   * @param retryAfter in whole seconds
+   * @param retryAfter whole seconds
    */
   constructor(
     error: string | TitledKind,
@@ -204,14 +199,12 @@ export class AuthThrottled extends LongError {
 }
 
 /**
- * Messages for each field that failed; keys in PascalCase such as `OrderId` and `Items[0].Quantity`, `$` for the whole
- * body (decision 2).
+ * Messages per failed field; keys in PascalCase such as `OrderId` and `Items[0].Quantity`, `$` for the whole body
+ * (decision 2).
  */
 export type FieldErrors = Readonly<Record<string, readonly string[]>>
 
-/**
- * 400 `application/problem+json` for what one field's schema can see (contract, Errors: Validation; decisions 1 to 3).
- */
+/** 400 `application/problem+json` for schema violations (contract, Errors: Validation; decisions 1 to 3). */
 export class ValidationError extends GatewayError {
   readonly errors: FieldErrors
 
@@ -235,7 +228,7 @@ export class ValidationError extends GatewayError {
   }
 }
 
-/** `application/problem+json` with a stable type address (contract, Errors: Producer API; decisions 101 to 103). */
+/** `application/problem+json` with a stable type URI (contract, Errors: Producer API; decisions 101 to 103). */
 export class ProblemError extends GatewayError {
   readonly type: string
   readonly title: string
@@ -264,7 +257,7 @@ export class ProblemError extends GatewayError {
   }
 }
 
-/** The members that a subscription or feature refusal may carry; only the relevant ones are given (decision 86). */
+/** Members of a subscription or feature refusal, where relevant (decision 86). */
 export interface GateMembers {
   readonly action_required:
     | 'contact_support'
@@ -286,9 +279,9 @@ export class GateError extends LongError {
   }
 }
 
-/** A setting that the operation needs is missing: 500 `{error: "Server configuration error"}` (decision 16). */
+/** 500 `{error: "Server configuration error"}` (decision 16). */
 export class ConfigurationMissing extends GatewayError {
-  /** `setting` names the missing key for the log; the client does not see it. */
+  /** `setting` names the missing key in the log only. */
   constructor(setting: string) {
     super(SETTING_MISSING, `setting ${setting} is missing`)
   }
@@ -318,10 +311,7 @@ class Unhandled extends GatewayError {
   }
 }
 
-/**
- * The error as one of the table's: itself, or 503 for a lost database, which nobody else turns into a response; null
- * for what nobody foresaw.
- */
+/** The error itself, or 503 for a lost database; null for an unexpected error. */
 export function foreseen(error: unknown): GatewayError | null {
   if (error instanceof GatewayError) return error
   if (!isConnectionFault(error)) return null
@@ -334,12 +324,10 @@ export function foreseen(error: unknown): GatewayError | null {
   )
 }
 
-/** The error as one of the table's: as it was foreseen, or wrapped as unhandled. */
 export function asGatewayError(error: unknown): GatewayError {
   return foreseen(error) ?? new Unhandled(error)
 }
 
-/** The bytes of an error; the one place that makes them. */
 export function errorReply(error: GatewayError, around: ErrorSurroundings): WholeReply {
   const members = error.members(around)
   if (members === null) return { status: error.status, headers: error.headers, body: null }
@@ -350,12 +338,12 @@ export function errorReply(error: GatewayError, around: ErrorSurroundings): Whol
   }
 }
 
-/** 400 for an idempotency key under which another request has run (decision 18). */
+/** 400 for an idempotency key used by another request (decision 18). */
 export function idempotencyKeyReused(): ShortError {
   return new ShortError(IDEMPOTENCY_KEY_REUSED, 'Idempotency key was already used with a different request.')
 }
 
-/** 503 for a repetition that comes while the first request still runs (decision 19). */
+/** 503 for a repetition while the first request runs (decision 19). */
 export function requestInProgress(): Unavailable {
   return new Unavailable(
     REQUEST_IN_PROGRESS,
@@ -364,12 +352,12 @@ export function requestInProgress(): Unavailable {
   )
 }
 
-/** 404 for a path that nothing serves (decision 6). */
+/** 404 for an unserved path (decision 6). */
 export function notFound(): LongError {
   return new LongError(NOT_FOUND, 'Not found', 'Nothing is served at this path.')
 }
 
-/** 405 with Allow (decision 6). `allowed` lists the methods that the path has. */
+/** 405 with Allow (decision 6). `allowed` lists the path's methods. */
 export function methodNotAllowed(method: string, allowed: readonly string[]): LongError {
   const list = allowed.join(', ')
   return new LongError(

@@ -3,30 +3,28 @@ import { nearestWritable } from '../formats/calendar.ts'
 import { isoTimeQuery, readFilterTime } from '../formats/iso-time.ts'
 import { invalidField } from './validation.ts'
 
-/** Rows of one page when the query says nothing, and at most; of one statement of a CSV. */
+/** Default and maximum page size; also the rows per statement of a CSV. */
 const PAGE = 50
 const LARGEST_PAGE = 200
 const CSV_PAGE = 500
 
-/** Where a list goes on: after the row of this moment (milliseconds since the epoch) and id, newest first. */
+/** Cursor of a list, newest first: milliseconds since the epoch and id of the last row. */
 export interface Keyset {
   readonly at: number
   readonly id: string
 }
 
-/** A part of a list, newest first. */
 export interface KeysetPage {
   readonly after: Keyset | null
   readonly limit: number
 }
 
-/** Which moments a list is about, in milliseconds since the epoch: `from` is among them, `to` is not. */
+/** Milliseconds since the epoch; includes `from`, excludes `to`. */
 export interface TimeSpan {
   readonly from: number | null
   readonly to: number | null
 }
 
-/** Members of a list's query. */
 export const keysetQuery: {
   readonly format: TOptional<TUnsafe<'json' | 'csv'>>
   readonly after: TOptional<TString>
@@ -49,7 +47,6 @@ export const keysetQuery: {
   to: Type.Optional(isoTimeQuery('ISO 8601; before this moment.'))
 }
 
-/** Member of a page's response. */
 export const nextPage = Type.Unsafe<string | null>({
   type: ['string', 'null'],
   description: '`after` of the next page; null on the last one.'
@@ -60,7 +57,10 @@ interface KeysetQuery {
   readonly limit?: number
 }
 
-/** The page that a query asks for; out of range is clamped (decision 12). @throws ValidationError for an `after` that is none */
+/**
+ * Clamps values out of range (decision 12).
+ * @throws ValidationError for an invalid `after`
+ */
 export function keysetPage({ after, limit }: KeysetQuery): KeysetPage {
   return { after: readAfter(after), limit: Math.min(LARGEST_PAGE, Math.max(1, limit ?? PAGE)) }
 }
@@ -72,12 +72,11 @@ function readAfter(after: string | undefined): Keyset | null {
   return { at: nearestWritable(Number(at)), id }
 }
 
-/** Where a list goes on after a row. */
 function nextAfter({ at, id }: Keyset): string {
   return `${at}-${id}`
 }
 
-/** @throws ValidationError for what is no time */
+/** @throws ValidationError for an invalid time */
 export function periodOf(query: { readonly from?: string; readonly to?: string }): TimeSpan {
   return { from: timeOf('/from', query.from), to: timeOf('/to', query.to) }
 }
@@ -89,16 +88,16 @@ function timeOf(path: string, text: string | undefined): number | null {
   return time
 }
 
-/** Reads a page: `read` answers at most `limit` rows that follow `after`. */
+/** Returns at most `limit` rows after `after`. */
 type ReadRows<T> = (page: KeysetPage) => Promise<readonly T[]>
 
-/** A page's rows, and where the next begins; null after the last. */
+/** `next` is null after the last page. */
 export interface RowsAndNext<T> {
   readonly rows: readonly T[]
   readonly next: string | null
 }
 
-/** One page; a row more than asked for is read, which tells whether another follows. */
+/** Reads one row more than requested, to detect a further page. */
 export async function onePage<T>(
   page: KeysetPage,
   read: ReadRows<T>,
@@ -110,7 +109,6 @@ export async function onePage<T>(
   return { rows, next: found.length > page.limit && last !== undefined ? nextAfter(keyOf(last)) : null }
 }
 
-/** All rows from `after` on, page by page. */
 export async function* allPages<T>(
   after: Keyset | null,
   read: ReadRows<T>,

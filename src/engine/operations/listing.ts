@@ -4,15 +4,14 @@ import { CSV, csvHeaders, csvStream, type CsvColumns } from '../formats/csv.ts'
 import { allPages, keysetPage, onePage, type Keyset, type KeysetPage } from './keyset.ts'
 import type { Result } from './operation.ts'
 
-/** Header that lists read, for OpenAPI. */
 export const listingHeaders = {
   Accept:
     '`text/csv` for all rows as CSV, streamed; JSON unless said. Cells that a spreadsheet would run begin with an apostrophe.'
 }
 
-/** A list of rows, newest first, that is given page by page as JSON and whole as CSV. */
+/** A list of rows, newest first, as JSON pages or one CSV. */
 export interface Listing<T> {
-  /** Member of the JSON that has the rows, and name of the CSV's file unless `file` says another. */
+  /** Member of the JSON with the rows, and default name of the CSV file. */
   readonly name: string
   readonly file?: string
   readonly columns: CsvColumns<T>
@@ -21,9 +20,7 @@ export interface Listing<T> {
   view(row: T): unknown
 }
 
-/**
- * What a request for a list is answered. @throws ValidationError for an `after` that is none; what reading throws
- */
+/** @throws ValidationError for an invalid `after` */
 export async function listed<T>(
   ctx: Context,
   query: { readonly after?: string; readonly limit?: number; readonly format?: 'json' | 'csv' },
@@ -42,7 +39,7 @@ export async function listed<T>(
   }
 }
 
-/** Whether a list is asked for as CSV: by its query's `format`, which links have, or else by `Accept`. */
+/** The query's `format` (for links) overrides `Accept`. */
 export function wantsCsv({ headers }: Pick<Context, 'headers'>, format: 'json' | 'csv' | undefined): boolean {
   return format === 'csv' || (format === undefined && prefersCsv(headers.all('accept').join(',')))
 }

@@ -5,10 +5,9 @@ import { isLocalCaller } from '../message/local-caller.ts'
 import { defineOperation, type AnyOperation } from './operation.ts'
 
 /**
- * `GET /metrics` in Prometheus' text form, for the admin key and, outside production, for callers on the gateway's own
- * machine (decision 23: revenue figures are not public). In production a reverse proxy on that machine may forward
- * strangers without a header that tells. The chain has `auth` as admin, optional, in front, so that a wrong key is
- * counted there. Scrapes at the same time share one rendering.
+ * `GET /metrics` in Prometheus' text form, for the admin key and, outside production, for local callers (decision 23:
+ * revenue figures are not public). In production a local reverse proxy may relay external clients undetectably. Needs
+ * `auth` as optional admin in its chain, so that wrong keys are counted. Concurrent scrapes share one rendering.
  */
 export function metricsOperation(metrics: Metrics, isProduction: boolean): AnyOperation {
   let rendering: Promise<string> | null = null

@@ -5,39 +5,36 @@ import type { DocumentedPrice } from '../openapi/paid.ts'
 import type { GatewayError, ValidationError } from './errors.ts'
 import type { Role } from './roles.ts'
 
-/**
- * Who may call an operation; the chain that leads to it enforces it, OpenAPI and the authorisation tests read it here.
- */
+/** Who may call an operation. The chain enforces it; OpenAPI and the authorization tests read it. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
 /** Where an operation is mounted without a route in the file, by `use`. */
 export interface OperationMount {
   readonly use: PresetName
-  /** Name of a chain; it must see to the operation's `access`, or the gateway does not start. */
+  /** Name of a chain that establishes the operation's `access`, or the gateway does not start. */
   readonly chain: string
   /**
-   * Route that takes the operation along with whatever else is asked there, in any method: below it addresses are
-   * secrets, which the chain of everything else would log.
+   * Route that also receives everything else below it, in any method: these addresses are secrets, which the catch-all
+   * chain would log.
    */
   readonly below?: `/${string}/*`
-  /** Satoshis that one request costs. */
+  /** Satoshis per request. */
   readonly price?: number
 }
 
 /**
- * What an operation answers. The body is written through the schema of its status, or is ready
- * (`OperationResponse.mediaType`); null writes none.
+ * The schema of the status serializes the body, unless it is ready (`OperationResponse.mediaType`); null writes none.
  */
 export interface Result {
   readonly status: number
   readonly body: unknown
-  /** Further headers, flat. */
+  /** Additional headers, flat. */
   readonly headers?: readonly string[]
-  /** The body is ready, in this other form of the response (`OperationResponse.also`). */
+  /** The body is ready, in the form `OperationResponse.also`. */
   readonly mediaType?: string
 }
 
-/** What a handler is given: everything checked against the operation's schemas. */
+/** A handler's input, validated against the operation's schemas. */
 export interface Input<P, Q, B> {
   readonly params: P
   readonly query: Q
@@ -45,106 +42,91 @@ export interface Input<P, Q, B> {
   readonly ctx: Context
 }
 
-/** One response of an operation, for output and for OpenAPI. */
 export interface OperationResponse {
   readonly description: string
-  /** JSON body; left out when there is none, or when the handler gives ready bytes. */
+  /** JSON body; omitted for none, or for ready bytes. */
   readonly schema?: TSchema
-  /**
-   * Media type, when it is not application/json. The handler then gives a string, bytes, or a `StreamBody`
-   * (text/event-stream).
-   */
+  /** Other than application/json; the handler then returns a string, bytes, or a `StreamBody` (text/event-stream). */
   readonly mediaType?: string
-  /** Media type of another form, which the handler gives ready: to clients that ask for it in Accept. */
+  /** Media type of another, ready form, for clients that request it in Accept. */
   readonly also?: string
-  /**
-   * A bare array that can be read page by page: X-Total-Count says how many there are, and Link where the next page is.
-   */
+  /** A bare array with pages: X-Total-Count has the total, and Link the next page. */
   readonly isPaged?: true
 }
 
-/** A request header that an operation reads, for OpenAPI. */
+/** A request header in OpenAPI. */
 export interface HeaderFacts {
   readonly description: string
   /** The operation refuses requests without it. */
   readonly required?: boolean
-  /** JSON Schema's pattern of the value. */
   readonly pattern?: string
   readonly example?: string
 }
 
 /**
- * One HTTP operation of an internal upstream. The engine checks path parameters, query and body against the schemas,
- * calls the handler, and writes what it answers through the schema of that status, which is the whitelist of what may
- * leave.
+ * One HTTP operation of an internal upstream. The engine validates path parameters, query and body, calls the handler,
+ * and serializes the result by the schema of its status, the allowlist of members.
  */
 export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
   /** operationId in OpenAPI, unique. */
   readonly id: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
-  /** Path with `:name` parameters, each one segment; a last `*` takes the rest. */
+  /** `:name` parameters match one segment; a trailing `*` matches the rest. */
   readonly path: string
   readonly summary: string
-  /** What it does and what follows from it, for OpenAPI: what a caller cannot see from the schemas. */
+  /** For OpenAPI: effects that a caller cannot see in the schemas. */
   readonly description?: string
   readonly tag: string
   readonly access: Access
   /**
-   * What its caller must be in the account, where `access` is merchant; left out, viewer to GET and editor for the rest
-   * (`roles.ts`). Keys, members and billing say owner.
+   * Required role where `access` is merchant; default viewer for GET and editor otherwise (`roles.ts`). Keys, members
+   * and billing require owner.
    */
   readonly role?: Role
-  /** It changes no account, as a sale does: it stands in no audit trail (`trail.ts`). */
+  /** Changes no account, like a sale: excluded from the audit log (`trail.ts`). */
   readonly unaudited?: true
-  /** Left out: only routes of the file lead to it. */
+  /** Omitted: only routes of the file lead to it. */
   readonly mount?: OperationMount
-  /** Its response says what was paid, so it cannot be served for nothing. */
+  /** Its response describes the payment, so it cannot be served for free. */
   readonly needsPayment?: true
-  /** Path parameters as strings; those that do not fit give 404 (decision 10). */
+  /** Strings; a mismatch gives 404 (decision 10). */
   readonly params?: P
-  /** Query parameters; integers are read from their decimal text. What does not fit gives a validation problem. */
+  /** Integers are parsed from decimal text. A mismatch gives a validation problem. */
   readonly query?: Q
   /**
-   * JSON body. Left out: the operation ignores any body (decision 5). Null members are absent, save where their schema
-   * takes null.
+   * JSON body; without it any body is ignored (decision 5). Null members are absent, unless their schema takes null.
    */
   readonly body?: B
-  /**
-   * The body may be left out altogether, or be `null`; the handler then gets an empty object, which the schema must
-   * take.
-   */
+  /** No body, or `null`, reads as an empty object, which the schema must accept. */
   readonly bodyOptional?: true
-  /** What its own 402 asks for, where it sells something by itself and not by the price of a route. */
+  /** The price of its own 402, where it sells something independently of the route. */
   readonly sells?: DocumentedPrice
-  /** A body that the operation reads by itself: a form, or the bytes of whoever signs them; for OpenAPI. */
+  /** For OpenAPI: a body that the operation parses itself, a form or signed bytes. */
   readonly form?: { readonly mediaType: string; readonly schema: TSchema }
-  /** Request headers that the operation reads, for OpenAPI: a description, or more. */
+  /** For OpenAPI: a description, or more. */
   readonly headers?: Readonly<Record<string, string | HeaderFacts>>
-  /** Most bytes of a body; left out, 64 KiB of what anybody may send and 1 MiB of what comes with a key. */
+  /** Most bytes of a body; default 64 KiB for public operations and 1 MiB for others. */
   readonly bodyLimit?: number
-  /** By status; a text describes an error that is thrown, whose forms follow from its status. */
+  /** By status; a text describes a thrown error, whose forms follow from its status. */
   readonly responses: Readonly<Record<number, OperationResponse | string>>
-  /**
-   * Says in the operation's own shape that query or body do not fit their schemas; left out, the validation problem
-   * goes out.
-   */
+  /** Maps a schema violation to the operation's own error shape; default the validation problem. */
   readonly refuse?: (error: ValidationError) => GatewayError
   handle(input: Input<Static<P>, Static<Q>, Static<B>>): Result | Promise<Result>
 }
 
-/** An operation whose handler's types have been checked where it was defined. */
+/** The handler's types were checked at its definition. */
 export type AnyOperation = Omit<Operation, 'handle'> & {
   handle(input: Input<never, never, never>): Result | Promise<Result>
 }
 
-/** Declares an operation; only there so that the handler's types follow from the schemas. */
+/** Infers the handler's types from the schemas. */
 export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema>(
   operation: Operation<P, Q, B>
 ): AnyOperation {
   return operation
 }
 
-/** What the handler of an operation answers with a status; undefined for one that it does not declare, or only throws. */
+/** The declared response of a status; undefined when undeclared or thrown. */
 export function responseOf(operation: Pick<AnyOperation, 'responses'>, status: number): OperationResponse | undefined {
   const response = operation.responses[status]
   return typeof response === 'string' ? undefined : response

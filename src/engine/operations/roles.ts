@@ -9,21 +9,19 @@ export const ROLE_REQUIRED = defineError('BG_ROLE_REQUIRED', {
   fix: 'An owner of the account changes the role; `required_role` is the one needed.'
 })
 
-/** What somebody may do with an account, least first: each may also do what those before it may. */
+/** Each role includes the permissions of those before it. */
 export const ROLES = Object.freeze(['viewer', 'editor', 'owner'] as const)
 export type Role = (typeof ROLES)[number]
 
-/** Whether somebody with the role `has` may do what `needed` is asked for. */
 export function isRoleEnough(has: Role, needed: Role): boolean {
   return ROLES.indexOf(has) >= ROLES.indexOf(needed)
 }
 
-/** The role that an operation of merchants asks for: its own, or else viewer to read and editor to change. */
+/** Default: viewer to read and editor to change. */
 export function neededRole({ role, method }: Pick<AnyOperation, 'role' | 'method'>): Role {
   return role ?? (method === 'GET' ? 'viewer' : 'editor')
 }
 
-/** 403 for somebody whose role in the account is not enough. */
 export class RoleRequired extends LongError {
   constructor(has: Role, needed: Role) {
     super(

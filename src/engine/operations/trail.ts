@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox'
 import type { Principal } from '../message/context.ts'
 import type { AnyOperation } from './operation.ts'
 
-/** A change that is about to be made by an operation. */
+/** A change that an operation is about to make. */
 export interface Change {
   /** Null for a failed sign-in, whose actor is unknown. */
   readonly principal: Principal | null
@@ -10,33 +10,33 @@ export interface Change {
   readonly operation: string
   /** Path parameters; for sign-ins the client's network, as `address`. */
   readonly target: Readonly<Record<string, string>>
-  /** What was asked for, without texts that may be secret: see `shownOf`. */
+  /** The request without possibly secret texts: see `shownOf`. */
   readonly asked: unknown
 }
 
-/** Where changes are written down. */
+/** Audit log of changes. */
 export interface Trail {
   /**
-   * Writes that a change is about to be made; what it throws keeps the change from being made.
-   * @returns what writes how it ended, with the ids of what was made; it does not reject
+   * Records the change before it is made; an error prevents the change.
+   * @returns a function that records the outcome with the ids created; it does not reject
    */
   begin(change: Change): Promise<(status: number, made: Readonly<Record<string, string | number>>) => Promise<void>>
 }
 
-/** Whether what an operation does is written down: what changes an account or the gateway, and is no sale. */
+/** Changes of accounts or the gateway, except sales. */
 export function isAudited({ access, method, unaudited }: AnyOperation): boolean {
   return (access === 'merchant' || access === 'admin') && method !== 'GET' && unaudited !== true
 }
 
-/** What stands in the place of a text that may be a secret. */
+/** Replaces a possibly secret text. */
 const HIDDEN = '…'
-/** Deepest object that is looked into, and most members that are named of one. */
+/** Most levels of nesting, and most members named per object. */
 const DEEPEST = 4
 const MOST_MEMBERS = 40
 
 /**
- * What of a body may be written down: names of members, numbers and truth values; texts only where their schema says
- * which there may be, or that they are no secret (`x-audit`). Lists by their length.
+ * The loggable parts of a body: names of members, numbers and booleans; texts only where the schema enumerates them or
+ * marks them as not secret (`x-audit`). Lists by their length.
  */
 export function shownOf(value: unknown, schema: TSchema | undefined, depth = 0): unknown {
   if (value === null || typeof value === 'number' || typeof value === 'boolean') return value
@@ -58,7 +58,7 @@ function isShown(value: string, schema: TSchema | undefined): boolean {
   return shown === true || allowed?.includes(value) === true
 }
 
-/** The ids in a response: its members that are called `id` or end in `Id`. */
+/** Members of a response that are called `id` or end in `Id`. */
 export function idsOf(body: unknown): Readonly<Record<string, string | number>> {
   if (typeof body !== 'object' || body === null) return {}
   return Object.fromEntries(

@@ -7,21 +7,15 @@ import { asciiEmail } from '../formats/ascii-email.ts'
 import { MAX_DEPTH, tooDeep } from '../formats/json-reader.ts'
 import { roundedMember } from '../formats/rounded-numbers.ts'
 
-// The library stops at 8, which one union of a few more values would use up; the schemas bound lists and members.
+// The library's default of 8 is used up by one union of a few more values; the schemas bound lists and members.
 Settings.Set({ maxErrors: 256 })
 
-/**
- * Most values of a body that are looked at; the largest that any operation needs, a proxy with all its lists, has a
- * fifth.
- */
+/** Most values read per body; the largest operation, a proxy with all its lists, needs a fifth. */
 const MAX_VALUES = 5000
-/** Longest query that is read; each name in it costs, whether anybody knows it or not. */
+/** Longest query; each name costs time, known or not. */
 const MAX_QUERY = 8192
 
-/**
- * `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). The one place that knows the
- * casing.
- */
+/** `orderId` → `OrderId`, `items/0/quantity` → `Items[0].Quantity`, '' → `$` (decision 2). */
 export function fieldName(instancePath: string): string {
   if (instancePath === '' || instancePath === '/') return '$'
   let name = ''
@@ -33,17 +27,14 @@ export function fieldName(instancePath: string): string {
   return name
 }
 
-/**
- * Refuses one field by hand, in the same shape as the schemas do. `path` is a JSON pointer such as `/items/0/quantity`.
- */
+/** A violation in the shape of the schemas' own. `path` is a JSON pointer such as `/items/0/quantity`. */
 export function invalidField(path: string, message: string): ValidationError {
   return new ValidationError({ [fieldName(path)]: [message] })
 }
 
-/** What is said of a member that must be there and is not. */
 export const FIELD_REQUIRED = 'This field is required.'
 
-/** What is said, under `$`, of a body that must be there and is empty. */
+/** Reported under `$`. */
 export const BODY_REQUIRED = 'A JSON body is required.'
 
 interface SchemaError {
@@ -67,7 +58,7 @@ const KINDS: Readonly<Record<string, string>> = {
   object: 'an object'
 }
 
-/** What the value should have been, of a `type` error; null, which is the same as absent, is not worth naming. */
+/** Expected types of a `type` error; without null, which means absent. */
 function kindsOf(error: SchemaError): string[] {
   const { type } = error.params
   return (Array.isArray(type) ? type : [type])
@@ -75,7 +66,6 @@ function kindsOf(error: SchemaError): string[] {
     .map(name => KINDS[String(name)] ?? String(name))
 }
 
-/** The values that would have been right, of a `const` or `enum` error. */
 function valuesOf(error: SchemaError): string[] {
   const { allowedValue, allowedValues } = error.params
   return (Array.isArray(allowedValues) ? allowedValues : [allowedValue]).map(value =>
@@ -98,31 +88,26 @@ function mustBe(kinds: readonly string[]): string {
   return `Must be ${[...new Set(kinds)].join(' or ')}.`
 }
 
-/**
- * Keyword of a schema with a `pattern` or of a union, since a pattern or what each form lacks tells people nothing: what
- * a value that does not fit must do instead.
- */
+/** Schema keyword with the message for a failed `pattern` or union, whose own errors do not help people. */
 const RULE = 'x-rule'
 
-/** The part of a schema that an error's path leads to; null when there is none. */
 function schemaAt(path: string, schema: TSchema): Readonly<Record<string, unknown>> | null {
   let at: unknown = schema
   for (const part of path.split('/').slice(1)) {
     if (typeof at !== 'object' || at === null) return null
-    // A step of the path that the library made while it walked this very schema.
+    // A step that the library made while it walked this schema.
     at = (at as Record<string, unknown>)[unescaped(part)]
   }
   // An object, as a schema is one.
   return typeof at === 'object' && at !== null ? (at as Record<string, unknown>) : null
 }
 
-/** What the schema of the faulty member says of its pattern or union; null when it says nothing. */
 function ruleOf(error: SchemaError, schema: TSchema): string | null {
   const rule = schemaAt(error.schemaPath, schema)?.[RULE]
   return typeof rule === 'string' ? rule : null
 }
 
-/** What is said of a member that its object does not take; decision 4 has most objects ignore them. */
+/** For objects with strict members; decision 4 has most objects ignore unknown ones. */
 function unknownMember(error: SchemaError, schema: TSchema): string {
   const object = schemaAt(error.schemaPath.replace(/\/additionalProperties$/, ''), schema) ?? {}
   const name = unescaped(error.instancePath.split('/').at(-1) ?? '')
@@ -136,7 +121,7 @@ function unescaped(step: string): string {
   return step.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** The library's terms in plain words; what has no line here keeps its own text. */
+/** Plain-word messages; unlisted keywords keep the library's text. */
 function messageOf(error: SchemaError, schema: TSchema): string {
   const { limit } = error.params
   switch (error.keyword) {
@@ -174,10 +159,7 @@ function messageOf(error: SchemaError, schema: TSchema): string {
   }
 }
 
-/**
- * Says once what a union would have taken, instead of what each of its branches thinks; returns what is left to be said
- * branch by branch.
- */
+/** Reports what a union accepts once instead of each branch's errors; returns the errors left to report. */
 function ofUnion(
   union: SchemaError,
   branches: readonly SchemaError[],
@@ -189,7 +171,7 @@ function ofUnion(
     add(union.instancePath, rule)
     return []
   }
-  // A branch that went deeper is the one that was meant.
+  // A branch that went deeper is the intended one.
   const deeper = branches.filter(error => error.instancePath !== union.instancePath || error.keyword === 'required')
   if (deeper.length > 0) return deeper
   const choices = branches.filter(isChoice)
@@ -211,7 +193,7 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
     const list = (fields[fieldName(path)] ??= [])
     if (!list.includes(message)) list.push(message)
   }
-  // Each member that an object does not take has an error of its own beside the object's.
+  // Each unknown member has its own error beside the object's.
   let left: readonly SchemaError[] = [...errors].filter(({ keyword }) => keyword !== 'additionalProperties')
   const unions = left
     .filter(error => error.keyword === 'anyOf')
@@ -232,28 +214,26 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
       error.keyword !== 'type' ||
       !left.some(other => isChoice(other) && other.instancePath === error.instancePath)
     ) {
-      // Which values would be right says of which type they are.
+      // The allowed values imply the type.
       add(error.instancePath, messageOf(error, schema))
     }
   }
   return new ValidationError(fields)
 }
 
-/** Whether a schema is that of an email address: by its format, or by the keyword beside a pattern. */
+/** By its format, or by the keyword beside a pattern. */
 function isEmail(schema: TSchema | undefined): boolean {
   const { format, 'x-email': email } = (schema ?? {}) as { format?: unknown; 'x-email'?: unknown }
   return format === 'email' || email === true
 }
 
-/** Whether a schema itself takes null, such as `type: ['string', 'null']`. */
+/** A schema such as `type: ['string', 'null']`. */
 function takesNull(schema: TSchema | undefined): boolean {
   const { type, anyOf } = (schema ?? {}) as { type?: unknown; anyOf?: readonly TSchema[] }
   return type === 'null' || (Array.isArray(type) && type.includes('null')) || (anyOf?.some(takesNull) ?? false)
 }
 
-/**
- * Whether an object's members of other names are nobody's: copying 100,000 of them would take longer than all the rest.
- */
+/** Whether unknown members can be skipped: copying 100,000 of them would dominate. */
 function namesAll(schema: TSchema): boolean {
   const { properties, patternProperties, additionalProperties } = schema as {
     properties?: unknown
@@ -263,7 +243,6 @@ function namesAll(schema: TSchema): boolean {
   return properties !== undefined && patternProperties === undefined && additionalProperties === undefined
 }
 
-/** Whether a schema may take a list, or an object; what stands inside one that it does not take is of no interest. */
 function mayTake(schema: TSchema, kind: 'array' | 'object'): boolean {
   const { type, anyOf, enum: values } = schema as { type?: unknown; anyOf?: readonly TSchema[]; enum?: unknown }
   if (anyOf !== undefined) return anyOf.some(branch => mayTake(branch, kind))
@@ -271,7 +250,7 @@ function mayTake(schema: TSchema, kind: 'array' | 'object'): boolean {
   return type === kind || (Array.isArray(type) && type.includes(kind))
 }
 
-/** Whether a schema that takes text refuses an empty one; false where the operation judges the text itself. */
+/** False where the operation validates the text itself. */
 function refusesEmpty(schema: TSchema): boolean {
   const { anyOf, type, enum: values, minLength, pattern, format } = schema as Readonly<Record<string, unknown>>
   if (Array.isArray(anyOf))
@@ -285,7 +264,6 @@ function refusesEmpty(schema: TSchema): boolean {
   )
 }
 
-/** Whether a member may be left out. */
 function isOptional(schema: TSchema, name: string): boolean {
   return !((schema as { required?: readonly string[] }).required ?? []).includes(name)
 }
@@ -298,11 +276,9 @@ function objectOf(schema: TSchema | undefined): TSchema | undefined {
 }
 
 /**
- * Makes the copy of one body that is checked. Null members mean the same as absent ones (decision 4), but stay where
- * the member's schema takes null: there they clear (decision 67). An empty text in an optional member whose schema
- * refuses one means the same as null. Members that the schema does not name are left out.
- * It ends at the first list that is too long, and after so many values: whatever a stranger sends must not be walked to
- * its end.
+ * Copies a body for validation. Null members are absent (decision 4), unless the schema takes null, which clears
+ * (decision 67). Empty text in an optional member whose schema refuses it is null. Drops undeclared members. Stops at
+ * the first list that is too long and after `MAX_VALUES` values, which bounds the work.
  */
 class Copying {
   #values = 0
@@ -328,8 +304,7 @@ class Copying {
       if (!Object.hasOwn(members, name)) continue
       let member = members[name]
       if (name === '__proto__') {
-        // A name like any other in a record, but nothing could keep it: set, it is no member. Left out, the rest would
-        // be taken for the whole.
+        // Setting this name on a copy would change its prototype; dropping it would accept a different record.
         if (member !== null) throw invalidField(`${path}/__proto__`, 'Must have another name.')
         continue
       }
@@ -348,16 +323,14 @@ class Copying {
   }
 }
 
-/** Whether a schema itself takes a text. */
 function takesText(schema: TSchema): boolean {
   const { type, anyOf } = schema as { type?: unknown; anyOf?: readonly TSchema[] }
   return type === 'string' || (Array.isArray(type) && type.includes('string')) || (anyOf?.some(takesText) ?? false)
 }
 
 /**
- * The first text of a schema that PostgreSQL could not give back as it came, as a JSON pointer; null when there is
- * none. It holds no NUL, and half a surrogate pair is another character afterwards, or no JSON. A text that is judged
- * and never stored, such as a credential, says so with the keyword `x-judged`: whatever is wrong with it is the
+ * JSON pointer to the first text that PostgreSQL would not return unchanged: with NUL or an unpaired surrogate. Null
+ * for none. Skips texts with the keyword `x-judged`, such as credentials, which are never stored and get the
  * operation's own verdict.
  */
 function unstorable(value: unknown, schema: TSchema | undefined, path = ''): string | null {
@@ -377,18 +350,16 @@ function unstorable(value: unknown, schema: TSchema | undefined, path = ''): str
   return null
 }
 
-/** Whether a text comes out of the database as it went in. */
+/** Whether the database returns a text unchanged. */
 export function isStorable(text: string): boolean {
   return !text.includes('\u0000') && text.isWellFormed()
 }
 
-/** What is said of a number that would be rounded as it is read. */
 const ROUNDED = 'Must not have more digits than a JSON number keeps, which is 15.'
 
-/** What is said of a text that does not. */
 export const UNSTORABLE = 'Must not hold the character U+0000 or half of a surrogate pair.'
 
-/** Names of an object's members that are decimals; whole numbers are held to a range that a double keeps. */
+/** Decimal members of an object; the range of integers keeps them exact. */
 function decimalsOf(schema: TSchema): ReadonlySet<string> {
   const takes = ({ type, anyOf }: { readonly type?: unknown; readonly anyOf?: readonly TSchema[] }): boolean =>
     type === 'number' || (Array.isArray(type) && type.includes('number')) || (anyOf?.some(takes) ?? false)
@@ -401,8 +372,8 @@ function requireStorable(value: unknown, schema: TSchema): void {
 }
 
 /**
- * Checks JSON bodies against one schema; unknown members are ignored, null is absent, strings are never numbers
- * (decision 4). With `optional` no body, and the body `null`, read as an empty object.
+ * Validates JSON bodies; unknown members are ignored, null is absent, strings are never numbers (decision 4). With
+ * `optional`, no body and `null` read as an empty object.
  */
 export function bodyReader(
   schema: TSchema,
@@ -437,16 +408,13 @@ export function bodyReader(
   }
 }
 
-/** Keeps the position of a JSON error and leaves out the quoted body. */
+/** Keeps the position of a JSON error and drops the quoted body. */
 function plainSyntaxError(error: SyntaxError): string {
   const at = /position (\d+)/.exec(error.message)
   return at === null ? 'it ends too early.' : `unexpected text at position ${at[1] ?? ''}.`
 }
 
-/**
- * Reads a query string against an object schema; integers and booleans from their text. The last of repeated names
- * counts.
- */
+/** Validates a query string; parses integers and booleans from text. The last of repeated names wins. */
 export function queryReader(schema: TSchema): (query: string) => unknown {
   const validator = Compile(schema)
   const properties = propertiesOf(schema)
@@ -464,12 +432,12 @@ export function queryReader(schema: TSchema): (query: string) => unknown {
   }
 }
 
-/** Checks path parameters; false when they do not fit or nothing stored can have them, which makes the path unknown. */
+/** False for a mismatch or an unstorable text, which makes the path unknown. */
 export function paramsFit(schema: TSchema): (params: Readonly<Record<string, string>>) => boolean {
   const validator = Compile(schema)
   return params => {
     if (!validator.Check(params)) return false
-    // Hardly ever one does, and this is on the way of every request.
+    // Runs for every request; unstorable texts are rare.
     for (const name in params) if (!isStorable(params[name] ?? '')) return unstorable(params, schema) === null
     return true
   }
@@ -482,7 +450,7 @@ function propertiesOf(schema: TSchema): Readonly<Record<string, TSchema>> {
 
 function fromText(property: TSchema, text: string): unknown {
   const type = (property as { type?: unknown }).type
-  // Paging out of range is clamped and not refused, however far out it is (decision 12).
+  // Paging out of range is clamped and not refused (decision 12).
   if (type === 'integer' && /^-?\d+$/.test(text))
     return Math.min(Math.max(Number(text), Number.MIN_SAFE_INTEGER), Number.MAX_SAFE_INTEGER)
   // Clients in .NET and Python write True and False.

@@ -12,7 +12,7 @@ type LastHook = (ctx: Context) => Uint8Array | null
 type DoneHook = (ctx: Context, outcome: Outcome) => void
 type Handle = (ctx: Context, responder: Responder) => HookResult
 
-/** How far down a chain one request has come: `next` is the plugin that would be entered next. */
+/** A request's progress down a chain; `next` is the index of the next plugin. */
 export interface ChainProgress {
   next: number
   /** The client is gone: no further plugin is entered. */
@@ -24,19 +24,16 @@ function thenable(step: Reply | Promise<void | Reply>): step is Promise<void | R
 }
 
 /**
- * The plugins of one route, laid out for walking: one array for each phase, so that a request tests no plugin for what
- * it can do. Walks are synchronous until a plugin answers with a promise.
+ * The plugins of one route, one array per phase, so that a request tests no plugin for its hooks. Walks are synchronous
+ * until a plugin returns a promise.
  */
 export class Chain {
   readonly slotCount: number
   readonly queue = new RouteQueue()
-  /** Slots without a value; a copy for each request costs a quarter of what making them one by one does. */
+  /** Copying this array costs a quarter of filling one per request. */
   readonly emptySlots: readonly unknown[]
-  /** Some plugin of the route may have a last word. */
   readonly hasLast: boolean
-  /** Some plugin of the route watches chunks. */
   readonly watchesChunks: boolean
-  /** Some plugin of the route answers CORS preflights. */
   readonly answersPreflights: boolean
   readonly #request: ReadonlyArray<RequestHook | null>
   readonly #response: ReadonlyArray<ResponseHook | null>
@@ -46,7 +43,6 @@ export class Chain {
   readonly #done: ReadonlyArray<DoneHook | null>
   readonly #handle: Handle
   readonly #close: ReadonlyArray<() => void | Promise<void>>
-  /** The response hooks of those that answer CORS preflights. */
   readonly #cors: readonly ResponseHook[]
 
   /** The last of `hooks` is the terminal plugin. Throws when it has no `handle`. */
@@ -69,7 +65,7 @@ export class Chain {
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 
-  /** Goes down the chain; what it answers is the first reply, or nothing when the terminal plugin may be called. */
+  /** Returns the first reply, or nothing when the terminal plugin is next. */
   enter(ctx: Context, progress: ChainProgress): HookResult {
     const hooks = this.#request
     while (progress.next < hooks.length) {
@@ -87,17 +83,16 @@ export class Chain {
     return await this.enter(ctx, progress)
   }
 
-  /** Calls the terminal plugin. */
   handle(ctx: Context, responder: Responder): HookResult {
     return this.#handle(ctx, responder)
   }
 
-  /** Lets every plugin change the request that goes upstream, in the order of the file. */
+  /** Runs the `upstream` hooks in the order of the file. */
   forwarding(ctx: Context, out: UpstreamRequest): void {
     for (const hook of this.#upstream) hook(ctx, out)
   }
 
-  /** Goes up through the plugins that were entered. */
+  /** Runs the `response` hooks of the entered plugins, in reverse. */
   leave(ctx: Context, head: Head, progress: ChainProgress): void | Promise<void> {
     return this.#leaveFrom(ctx, head, progress.next - 1)
   }
@@ -113,8 +108,8 @@ export class Chain {
   }
 
   /**
-   * Adds the CORS headers to the response of a request that never enters the chain, which does not wait for them.
-   * `failed` gets the error of a plugin.
+   * Adds the CORS headers to the response of a request that never enters the chain. Does not wait for promises.
+   * `failed` gets a plugin's error.
    */
   permitPages(ctx: Context, head: Head, failed: (error: unknown) => void): void {
     for (const hook of this.#cors) {
@@ -127,7 +122,7 @@ export class Chain {
     }
   }
 
-  /** Shows a piece of the response to those who watch; a promise while one of them lets the upstream wait. */
+  /** Shows a piece of the response to the watchers; a promise while one of them back-pressures the upstream. */
   chunk(ctx: Context, bytes: Uint8Array, progress: ChainProgress): void | Promise<void> {
     let all: Array<Promise<void>> | null = null
     for (let at = progress.next - 1; at >= 0; at--) {
@@ -137,7 +132,7 @@ export class Chain {
     if (all !== null) return Promise.all(all).then(() => undefined)
   }
 
-  /** What follows the last piece of an upstream's response; null for nothing. */
+  /** Bytes after the last piece of an upstream's response, or null. */
   last(ctx: Context, progress: ChainProgress): Uint8Array | null {
     const all: Uint8Array[] = []
     for (let at = progress.next - 1; at >= 0; at--) {
@@ -147,10 +142,7 @@ export class Chain {
     return all.length === 0 ? null : Buffer.concat(all)
   }
 
-  /**
-   * Tells every plugin that was entered how it ended. One that throws does not keep the others from being told;
-   * `failed` gets its error.
-   */
+  /** Runs `done` of every entered plugin. One that throws does not stop the others; `failed` gets its error. */
   settle(ctx: Context, outcome: Outcome, progress: ChainProgress, failed: (error: unknown) => void): void {
     for (let at = progress.next - 1; at >= 0; at--) {
       try {
@@ -161,7 +153,7 @@ export class Chain {
     }
   }
 
-  /** Ends every plugin of the chain; all are ended even if one throws, and the first error is thrown then. */
+  /** Closes every plugin, even if one throws, then rethrows the first error. */
   async close(): Promise<void> {
     const results = await Promise.allSettled(
       this.#close.map(async close => {

@@ -14,34 +14,29 @@ import { hooksOf, requireServices, SetUpTooLate } from './set-up.ts'
 import type { Load } from './load.ts'
 import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
-/** What a configuration is compiled with. */
 export interface CompileOptions {
   readonly services: Services
-  /** Plugins by the name or the absolute path that chain entries use. */
+  /** By the name or the absolute path that chain entries use. */
   readonly plugins: ReadonlyMap<string, Plugin>
-  /** Internal upstreams by the name that routes use. */
   readonly internals: ReadonlyMap<string, InternalUpstream>
   readonly generation: number
-  /** What sheds requests of an overloaded gateway; nothing does by default. */
+  /** Sheds requests under overload; default none. */
   readonly load?: Load
-  /** Told of what is allowed and probably not meant. */
   warn?(warning: Problem): void
 }
 
-/** A compilation under way. */
 interface Compilation extends CompileOptions {
-  /** Entries whose `setup` did not settle in time: their other routes do not wait as long once more. */
+  /** Entries whose `setup` timed out: their other routes do not wait as long again. */
   readonly late: Set<ChainEntryConfig>
 }
 
-/** One entry or route of the file, and what is wrong there. */
 function refused(code: ConfigurationCode, at: Position, message: string, cause?: unknown): ConfigError {
   return new ConfigError([{ code, ...at, path: '', message }], { cause })
 }
 
 /**
- * Builds a snapshot: sets every plugin up for every route and lays the chains out. When one route fails, all plugins
- * that were set up are closed again, and nothing of the new configuration stays.
+ * Sets every plugin up for every route and lays the chains out. When one route fails, closes every plugin that was set
+ * up.
  * @throws ConfigError with everything that plugins and operations find wrong, each with its place in the file
  */
 export async function compile(config: GatewayConfig, options: CompileOptions): Promise<Snapshot> {
@@ -69,7 +64,7 @@ export async function compile(config: GatewayConfig, options: CompileOptions): P
         await Promise.allSettled(built.map(({ compiled }) => compiled.chain.close()))
         throw error
       }
-      // An entry of a chain fails alike for each of its routes; it is told once.
+      // An entry fails identically on each of its routes; it is reported once.
       problems.push(
         ...error.problems.filter(
           problem =>
@@ -137,7 +132,7 @@ async function buildChain(
   }
 }
 
-/** The terminal plugin follows from the route's upstream where the chain does not name one. */
+/** The route's upstream determines the terminal plugin unless the chain names one. */
 function withTerminal(
   entries: readonly ChainEntryConfig[],
   route: RouteConfig,
@@ -180,7 +175,6 @@ async function setUp(
   }
 }
 
-/** Hooks under the conditions of their entry. */
 function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: CompileOptions): Hooks {
   let hooks = made
   if (entry.mode === 'observe') hooks = observing(hooks, entry, around.services.log)
@@ -188,10 +182,7 @@ function fitted(made: Hooks, entry: ChainEntryConfig, slots: Slots, around: Comp
   return condition === null ? hooks : conditional(hooks, condition, slots.take<boolean>(`${entry.plugin} taken`))
 }
 
-/**
- * Stands before what asks for payment: nobody pays for a 404 or 405 that is known beforehand (as decision 94 has it for
- * proxies).
- */
+/** Runs before payment is requested: a known 404 or 405 must not be paid for (as decision 94 has it for proxies). */
 function beforeCharge(route: RouteConfig, around: CompileOptions): Hooks | null {
   const upstream = route.upstream.kind === 'internal' ? around.internals.get(route.upstream.name) : undefined
   return upstream === undefined
@@ -224,11 +215,11 @@ function scopeFor(
 ): Scope {
   const allowed: Partial<Record<keyof Services, unknown>> = {}
   for (const name of plugin.uses ?? []) allowed[name] = services[name]
-  // Only what `uses` names is in it; the plugin's own type says the same.
+  // Contains only what `uses` names, which the plugin's type matches.
   return { services: allowed as Services, route, mode, slot: name => slots.take(name) }
 }
 
-/** Hands out the places of one chain's slots. */
+/** Allocates the slots of one chain. */
 class Slots {
   count = 0
 

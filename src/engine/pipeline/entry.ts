@@ -8,16 +8,15 @@ import type { Hooks, HookResult } from './plugin.ts'
 import type { Reply } from '../message/reply.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
-/** Whether a chain entry takes part in a request. */
 export type Condition = (ctx: Context) => boolean
 
-/** The test for an entry's `when`; null when there is none. All conditions given must hold. */
+/** Compiles an entry's `when`; null without one. All given conditions must hold. */
 export function conditionOf(when: WhenConfig | undefined): Condition | null {
   if (when === undefined) return null
   const tests: Condition[] = []
   const { method, path, header, authenticated } = when
   if (method !== undefined) {
-    // HEAD goes wherever GET goes (decision 6): what holds for the one must not be got round by the other.
+    // HEAD follows GET (decision 6): otherwise it would bypass a condition on GET.
     const methods = new Set<string>(method.includes('GET') ? [...method, 'HEAD'] : method)
     tests.push(ctx => methods.has(ctx.method))
   }
@@ -26,7 +25,7 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
     const exact = new Set<string>(patterns.filter(pattern => !pattern.endsWith('/*')))
     const prefixes = patterns.filter(pattern => pattern.endsWith('/*')).map(pattern => pattern.slice(0, -1))
     tests.push(ctx => {
-      // Routes match `/%61` like `/a`; a condition that did not would be a way round the plugin.
+      // Routes match `/%61` like `/a`; a condition that did not would allow a bypass of the plugin.
       const path = routedPath(ctx.path)
       return exact.has(path) || prefixes.some(prefix => path.startsWith(prefix))
     })
@@ -39,9 +38,7 @@ export function conditionOf(when: WhenConfig | undefined): Condition | null {
   return ctx => tests.every(test => test(ctx))
 }
 
-/**
- * Hooks that run only for requests for which the condition held on the way down; `taken` remembers it for the way up.
- */
+/** Hooks that run only when the condition held on the way down; `taken` remembers the result for the way up. */
 export function conditional(hooks: Hooks, condition: Condition, taken: Slot<boolean>): Hooks {
   const out: Hooks = {
     request(ctx) {
@@ -72,8 +69,8 @@ export function conditional(hooks: Hooks, condition: Condition, taken: Slot<bool
 }
 
 /**
- * Hooks that decide and log, and change nothing: replies and refusals are written to the log and the request goes on.
- * On the way up they see a copy of the head, so that what they began is ended (a lease is spent, a measurement taken).
+ * Hooks that decide and log but change nothing. On the way up they see a copy of the head, so that a lease is still
+ * spent and a measurement taken.
  */
 export function observing(hooks: Hooks, entry: ChainEntryConfig, log: Log): Hooks {
   const note = (ctx: Context, status: number, text: string): void => {
@@ -128,7 +125,7 @@ export function observing(hooks: Hooks, entry: ChainEntryConfig, log: Log): Hook
     out.chunk = (ctx, bytes) => {
       try {
         const pending = hooks.chunk?.(ctx, bytes)
-        // Nobody waits for one that only observes.
+        // Observing hooks never delay the request.
         if (pending !== undefined)
           pending.catch((error: unknown) => {
             refused(ctx, error)

@@ -26,23 +26,20 @@ import type { TunnelResult, TunnelTarget, Wire, WireListener } from '../message/
 import type { Responder, TunnelPolicy } from './responder.ts'
 import { API_VERSION } from '../operations/version.ts'
 
-/** What the engine tells of a request that ended, for the one log line and the one measurement. */
+/** Called by the engine for logging and metrics. */
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'
   now(): number
   monotonic(): number
   /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
   fault(ctx: Context, error: Error): void
-  /** The request is over; its snapshot may be let go. */
+  /** The request is over; its snapshot may be released. */
   finished(exchange: Exchange): void
 }
 
 const EMPTY_BODY_STATUS = new Set([204, 205, 304])
 
-/**
- * The head of a reply as a list that hooks may change, with its length where it has one. The reply itself stays as it
- * is.
- */
+/** The head of a reply as a mutable list, with Content-Length where known. The reply stays unchanged. */
 function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
   const headers = new HeaderList(given.slice())
   if (!EMPTY_BODY_STATUS.has(status) && !isStreamBody(body))
@@ -51,13 +48,12 @@ function replyHeaders({ status, headers: given, body }: Reply): HeaderList {
 }
 
 /**
- * One request and its response: walks the chain down, takes the response up, and tells every plugin once how it ended.
- * It is made for each request and holds nothing that another could share.
+ * One request and its response: runs the chain down, takes the response up, and reports the outcome to every plugin
+ * once.
  *
- * No plugin is told that a request is over while one still works on it: when the client leaves during an asynchronous
- * hook or operation, `onClose` is called at once, and `done` once that work has settled. So a lease that was taken too
- * late is still given back, and the response of an operation whose client left still goes up the chain, where
- * `idempotency` keeps it.
+ * `done` never runs while a plugin still works on the request. When the client leaves during an asynchronous hook,
+ * `onClose` runs immediately and `done` after the hook has settled. So a late lease is still released, and
+ * `idempotency` keeps the response of an operation whose client left.
  */
 export class Exchange implements Responder, RunningResponse, WireListener {
   readonly ctx: Context
@@ -70,18 +66,18 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #status = 0
   #source: HeadSource = 'reply'
   #headSent = false
-  /** The length of the body was announced, or there is none. */
+  /** The body has an announced length, or there is none. */
   #isMeasured = false
   #leaving = false
   #ended = false
-  /** The connection is done with this response; `#complete` says whether it took all of it. */
+  /** The connection is done with this response; `#complete` says whether it sent all of it. */
   #closed = false
-  /** The client's connection takes nothing at the moment. */
+  /** The client's connection applies back-pressure. */
   #isFull = false
-  /** Watchers that let the upstream wait. */
+  /** Watchers that back-pressure the upstream. */
   #waits = 0
   #complete = false
-  /** Asynchronous steps under way. */
+  /** Asynchronous steps in progress. */
   #working = 0
   #settled = false
   #isQueued = false
@@ -89,7 +85,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #tunnelled: TunnelResult | null = null
   #stream: ReplyStream | null = null
   #filter: BodyFilter | null = null
-  /** The upstream's body is over, and its filter has been told. */
+  /** The filter has seen the end of the upstream's body. */
   #isFiltered = false
 
   constructor(ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
@@ -116,7 +112,6 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     void this.#head(head, reply)
   }
 
-  /** Counts the request into its route's queue until it is answered or forwarded. */
   enter(load: Load): void {
     this.#isQueued = true
     load.enter(this.#chain.queue)
@@ -128,7 +123,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#chain.queue.leave()
   }
 
-  /** Runs the request. Never throws. */
+  /** Never throws. */
   start(): void {
     try {
       const step = this.#chain.enter(this.ctx, this.#progress)
@@ -149,7 +144,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   /**
-   * Goes on once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never
+   * Continues once an asynchronous step has settled: with its reply, else (`entering`) with the terminal plugin. Never
    * rejects.
    */
   async #later(step: Promise<void | Reply>, entering: boolean): Promise<void> {
@@ -181,7 +176,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
 
   head(status: number, headers: HeaderList): void | Promise<void> {
     if (this.#closed || this.#leaving) return
-    // A hook that fails has its error answered there; the terminal plugin is told by `onClose` like of any other end.
+    // A failing hook's error is answered there; the terminal plugin sees the end in `onClose`.
     return this.#head({ status, headers, source: 'upstream' }, null)
   }
 
@@ -205,14 +200,14 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     return !this.#isFull && this.#waits === 0
   }
 
-  /** Writes a piece to the client, past the watchers. */
+  /** Writes a piece to the client, bypassing the watchers. */
   #pass(bytes: Uint8Array): boolean {
     let pending: void | Promise<void> = undefined
     if (this.#chain.watchesChunks) {
       try {
         pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
       } catch (error) {
-        // The caller is the upstream's reader and could not tell a watcher's fault from its own.
+        // The caller reads the upstream and could not tell a watcher's fault from its own.
         this.#refuse(error)
         return true
       }
@@ -222,7 +217,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     return !this.#isFull && this.#waits === 0
   }
 
-  /** Lets the writer wait for a watcher. Never rejects. */
+  /** Never rejects. */
   async #wait(pending: Promise<void>): Promise<void> {
     this.#waits++
     try {
@@ -244,7 +239,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     }
     this.#error ??= error
     this.#ended = true
-    // The upstream is let go at once: a client that does not read must not keep it.
+    // Releases the upstream first: a client that does not read must not hold it.
     const close = this.onClose
     this.onClose = null
     this.#wire.end(last, null)
@@ -277,7 +272,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#wire.end(last, trailers)
   }
 
-  /** Ends once the filter has. Never rejects. */
+  /** Never rejects. */
   async #endLater(pending: Promise<void>, trailers: readonly string[] | null): Promise<void> {
     try {
       await pending
@@ -288,7 +283,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.end(trailers)
   }
 
-  /** What plugins add behind the upstream's last piece; a fault there takes nothing of the response away. */
+  /** A fault here must not damage the upstream's response. */
   #lastWord(): Uint8Array | null {
     if (!this.#chain.hasLast || this.#source !== 'upstream') return null
     try {
@@ -353,7 +348,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     body.on('data', (piece: Buffer) => {
       if (!this.write(piece)) body.pause()
     })
-    // Nobody is there for it, or a hook has answered in its place.
+    // The client is gone, or a hook has answered instead.
     if (this.gone || this.#ended || !this.#headSent) body.destroy()
     await promise
   }
@@ -380,12 +375,12 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#settle()
   }
 
-  /** Tells everybody, once the connection is closed and nobody works on the request any more. */
+  /** Reports the outcome once the connection is closed and no step is in progress. */
   #settle(): void {
     if (this.#settled || this.#working > 0) return
     this.#settled = true
     this.#leaveQueue()
-    // A head that never left this process sold nothing: its payment must come back (decision 124).
+    // A head that never left this process sold nothing: its payment must be restored (decision 124).
     const headSent = this.#headSent && this.#wire.begun
     const delivered = this.#complete && headSent
     const tunnelled = this.#tunnelled?.kind === 'closed' ? this.#tunnelled : null
@@ -405,9 +400,8 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#events.finished(this)
   }
 
-  /** Why the connection closed before its time. */
   #brokenOff(): GatewayError {
-    // A client that was behind would not have had all of it in time either.
+    // A slow client would not have received everything in time either.
     if (this.#wire.stopping !== 'cut' || this.#isFull) return new ClientGone()
     return new Unavailable('Service unavailable', 'The gateway stopped before the response was whole.')
   }
@@ -419,14 +413,13 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #refuse(cause: unknown): void {
     if (this.#settled) return
     const error = this.#named(asGatewayError(cause))
-    // What follows from the client's leaving is told by the outcome; a fault of ours is told even when nobody waits for
-    // it.
+    // The outcome covers what the client's departure causes; a fault of ours is always reported.
     if (error.status >= 500) this.#fault(error)
     if (this.#closed) {
       if (error.status >= 500) this.#error ??= error
       return
     }
-    // The response is whole: what fails after it must not break it off.
+    // The response is complete: a later failure must not abort it.
     if (this.#ended) return
     this.#error ??= error
     if (error instanceof ClientGone || this.#headSent) {
@@ -439,16 +432,14 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     else this.#reply(reply, 'error')
   }
 
-  /**
-   * The body's reader knows no target; its refusal names the proxy like every other refusal of one (contract, Errors).
-   */
+  /** The body's reader knows no target; its refusal must name the proxy like any other (contract, Errors). */
   #named(error: GatewayError): GatewayError {
     const target = this.ctx.upstreamTarget
     if (target === null || !(error instanceof PayloadTooLarge)) return error
     return new PayloadTooLarge(error.limit, { ...error.more, ...target.errorMembers })
   }
 
-  /** Answers without going up the chain again, past the watchers too, after a hook failed on the way up. */
+  /** Answers without running the chain or the watchers again, after a hook failed on the way up. */
   #bare(reply: WholeReply): void {
     this.#write({ status: reply.status, headers: replyHeaders(reply), source: 'error' })
     this.#ended = true
@@ -472,13 +463,13 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   /**
-   * Takes a head up the chain and writes it, with its reply where it has one. Neither throws nor rejects: what a hook
-   * throws is answered.
+   * Runs the response hooks and writes the head, with its reply if any. Neither throws nor rejects: a hook's error is
+   * answered.
    */
   #head(head: Head, reply: Reply | null): void | Promise<void> {
     this.#source = head.source
     this.#leaving = true
-    // What is sent to a client that has left would be sold to no one.
+    // A response to a departed client would be unpaid.
     const reads = head.source === 'upstream' || this.ctx.payment !== null ? this.#wire.stillReads() : null
     if (reads !== null) return this.#headIf(reads, head, reply)
     return this.#leave(head, reply)
@@ -518,14 +509,14 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     }
   }
 
-  /** Writes the head, unless an error was answered while hooks still worked on it. */
+  /** Skips the head when an error was answered while hooks still ran. */
   #write(head: Head): void {
     if (this.#closed || this.#headSent) return
     this.#leaveQueue()
     this.#stamp(head)
     this.#source = head.source
     this.#status = head.status
-    // It throws when a name or value cannot be written; then nothing has been, and the error can still be answered.
+    // Throws on an invalid header before writing anything, so that the error can still be answered.
     this.#wire.head(head.status, head.headers.pairs)
     if (this.#chain.hasLast)
       this.#isMeasured =
@@ -545,7 +536,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     if (this.#chain.watchesChunks && whole !== null) {
       const bytes = typeof whole === 'string' ? Buffer.from(whole) : whole
       const pending = this.#chain.chunk(this.ctx, bytes, this.#progress)
-      // It is all there: nobody can be made to wait.
+      // The body is complete: there is nothing to back-pressure.
       if (pending !== undefined)
         pending.catch((error: unknown) => {
           this.#fault(error)
@@ -556,10 +547,7 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#wire.end(whole, null)
   }
 
-  /**
-   * Lets the body be written piece by piece, unless nobody is there for it or an error was answered while hooks still
-   * worked.
-   */
+  /** Streams the body, unless the client is gone or an error was answered while hooks ran. */
   #open(body: StreamBody, head: Head): void {
     if (this.gone || this.#ended || this.#headSent) return
     const stream = new ReplyStream({
@@ -590,9 +578,9 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   }
 
   /**
-   * The two headers that every response carries (contract, Versioning; decisions 13 and 14), and `no-store` on every
-   * response of the gateway's own that does not say how it may be cached: shared caches tell neither keys nor sessions
-   * apart (RFC 9111 3.5 knows Authorization alone), and keep a 404 by themselves (decision 405).
+   * Sets the two headers of every response (contract, Versioning; decisions 13 and 14), and `no-store` on own responses
+   * without Cache-Control. Shared caches cannot tell keys or sessions apart (RFC 9111 3.5 covers Authorization only)
+   * and cache a 404 heuristically (decision 405).
    */
   #stamp(head: Head): void {
     if (head.source !== 'upstream' && !head.headers.has('cache-control')) head.headers.set('Cache-Control', 'no-store')

@@ -4,23 +4,22 @@ import type { InternalContext } from './in-process.ts'
 import type { Snapshot } from './snapshot.ts'
 import type { Wire } from '../message/wire.ts'
 
-/** The running gateway: a pointer to the snapshot that new requests take. Swapping it is the whole of a reload. */
+/** The running gateway: a pointer to the current snapshot. A reload swaps it. */
 export class Gateway {
   #current: Snapshot
   readonly #retiring = new Set<Promise<void>>()
-  /** Snapshots that new requests do not take, and old ones may still. */
+  /** Replaced snapshots whose requests are still in progress. */
   readonly #retired = new Set<Snapshot>()
 
   constructor(first: Snapshot) {
     this.#current = first
   }
 
-  /** The generation that new requests take. */
   get generation(): number {
     return this.#current.generation
   }
 
-  /** Requests under way, of every generation. */
+  /** Requests in progress, of every generation. */
   get active(): number {
     let active = this.#current.active
     for (const snapshot of this.#retired) active += snapshot.active
@@ -31,26 +30,24 @@ export class Gateway {
     this.#current.handle(ctx, wire)
   }
 
-  /** Answers a request that one of this gateway's own pages makes. Never rejects. */
+  /** Answers a request of one of the gateway's own pages. Never rejects. */
   ask(ctx: InternalContext): Promise<WholeReply> {
     return this.#current.ask(ctx)
   }
 
-  /**
-   * Whether a request goes to operations of our own and nowhere else, as things stand. `path` is raw, without a query.
-   */
+  /** Whether only own operations serve this path in the current snapshot. `path` is raw, without a query. */
   answersItself(method: string, host: string, path: string): boolean {
     return this.#current.answersItself(method, host, path)
   }
 
-  /** Lets new requests take `next`; those under way keep theirs, which closes when the last of them is over. */
+  /** New requests take `next`; the old snapshot closes after its last request. */
   swap(next: Snapshot): void {
     const old = this.#current
     this.#current = next
     this.#watch(old)
   }
 
-  /** Resolves when every generation has closed; call it once no more requests come. */
+  /** Resolves when every generation has closed; call after the last request. */
   async close(): Promise<void> {
     this.#watch(this.#current)
     await Promise.all(this.#retiring)

@@ -19,66 +19,60 @@ import type { Services } from './services.ts'
 import { requireHooks } from './set-up.ts'
 import type { TunnelResult, Wire, WireListener } from '../message/wire.ts'
 
-/** A plugin and its place in the chain under test; `config` as it would stand in the file (`'1MiB'`, `'30s'`). */
+/** A plugin in the chain under test; `config` as in the file (`'1MiB'`, `'30s'`). */
 export interface HarnessEntry {
   readonly plugin: AnyPlugin
   readonly config?: unknown
   readonly when?: WhenConfig
 }
 
-/** Any plugin, whatever its configuration and services. */
 export type AnyPlugin = Omit<Plugin, 'setup' | 'uses'> & {
   readonly uses?: readonly (keyof Services)[]
   setup(config: never, scope: never): Hooks | Promise<Hooks>
 }
 
-/**
- * What stands at the end of the chain when the plugins under test have no terminal one: a fake upstream, or a handler
- * such as an operation's.
- */
+/** The end of the chain when no plugin under test is terminal: a fake upstream, or a handler. */
 export type HarnessAnswer =
   | {
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>> | readonly string[]
-      /** The body in pieces; each is written by itself. */
+      /** Each piece is written separately. */
       readonly body?: string | Uint8Array | ReadonlyArray<string | Uint8Array>
-      /** Read the request's body to its end first, as a real upstream would. */
+      /** Reads the request's body to its end first, like a real upstream. */
       readonly readsBody?: boolean
     }
   | ((ctx: Context, responder: Responder) => HookResult)
 
-/** How a chain is set up for a test. */
 export interface HarnessOptions {
-  /** Only those that the plugins use; a plugin that asks for one that is not here fails the set-up. */
+  /** Only those that the plugins use; a missing one fails the set-up. */
   readonly services?: Partial<Services>
   readonly route?: Partial<RouteInfo>
   readonly mode?: 'development' | 'production'
   readonly answer?: HarnessAnswer
 }
 
-/** A request for the harness. Whatever is left out is that of a plain GET from 203.0.113.1. */
+/** Defaults are those of a plain GET from 203.0.113.1. */
 export interface HarnessRequest {
   readonly method?: string
   /** Path and query. */
   readonly target?: string
-  /** As an object, or flat where a name stands twice. */
+  /** An object, or a flat list for repeated names. */
   readonly headers?: Readonly<Record<string, string>> | readonly string[]
-  /** Pieces come without a known length, like `chunked`. */
+  /** Pieces are sent without a known length, like `chunked`. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | null
-  /** The body comes without Content-Length. */
+  /** Without Content-Length. */
   readonly chunked?: boolean
   readonly host?: string
   readonly peerAddress?: string
-  /** The peer's unless said. */
+  /** Defaults to the peer's. */
   readonly clientAddress?: string
   readonly secure?: boolean
   readonly correlationId?: string
   readonly principal?: Principal
-  /** Sets facts that an earlier plugin of a whole chain would have set. */
+  /** Sets facts that earlier plugins of a full chain would provide. */
   readonly prepare?: (ctx: Context) => void
 }
 
-/** What became of a request. */
 export interface HarnessResult {
   readonly ctx: Context
   /** 0 when no head was written. */
@@ -86,44 +80,41 @@ export interface HarnessResult {
   readonly headers: HeaderList
   readonly body: Buffer
   readonly text: string
-  /** The body as JSON; throws when it is none. */
+  /** Throws when the body is not JSON. */
   json(): unknown
-  /** Who made the response. */
   readonly source: HeadSource
   readonly outcome: Outcome
-  /** The request as it went to the fake upstream, after the `upstream` hooks; null when it got none. */
+  /** The request to the fake upstream after the `upstream` hooks; null when it got none. */
   readonly upstream: UpstreamRequest | null
-  /** Errors that the engine would have written to the log. */
+  /** Errors that the engine would log. */
   readonly faults: readonly Error[]
-  /** The connection was broken off. */
+  /** The connection was aborted. */
   readonly destroyed: boolean
 }
 
-/** A request under way. */
+/** A request in progress. */
 export interface HarnessExchange {
   readonly ctx: Context
-  /** Resolves when every plugin has been told of the end. */
+  /** Resolves after every plugin's `done`. */
   readonly result: Promise<HarnessResult>
-  /** Bytes of body that the client has got so far. */
+  /** Body bytes received by the client so far. */
   readonly received: () => number
   /** The client closes its connection. */
   leave(): void
 }
 
-/** A chain under test. */
 export interface Harness {
-  /** Runs a request to its end. */
   run(request?: HarnessRequest): Promise<HarnessResult>
-  /** Begins a request, for tests in which the client leaves or two run at once. */
+  /** Starts a request, for tests in which the client leaves or two run concurrently. */
   begin(request?: HarnessRequest): HarnessExchange
   /** Calls the plugins' `close`. */
   close(): Promise<void>
 }
 
 /**
- * Sets plugins up as a chain and runs requests through the real engine, without a server: what a plugin author's tests
- * need. Settings are read like those of the file, with defaults and units; wrong ones throw a `TypeError` that says
- * why.
+ * Runs requests through a chain of plugins in the real engine, without a server. Settings are read like those of the
+ * file.
+ * @throws TypeError for invalid settings
  */
 export async function harness(
   plugins: AnyPlugin | ReadonlyArray<AnyPlugin | HarnessEntry>,
@@ -145,7 +136,7 @@ export async function harness(
   }
   const records: Records = { sent: new WeakMap(), ended: new WeakMap() }
   if (!terminal) hooks.push({ handle: (ctx, responder) => answer(options.answer ?? {}, ctx, responder, records) })
-  // `done` runs upwards: what stands first is told last.
+  // `done` runs upwards: the first plugin's runs last.
   const probe: Hooks = {
     done(ctx, outcome) {
       records.ended.set(ctx, outcome)
@@ -156,7 +147,6 @@ export async function harness(
   return { begin, run: request => begin(request).result, close: () => chain.close() }
 }
 
-/** What was seen of each request. */
 interface Records {
   readonly sent: WeakMap<Context, UpstreamRequest>
   readonly ended: WeakMap<Context, Outcome>
@@ -178,7 +168,7 @@ async function setUp(
     if (services[name] === undefined)
       throw new TypeError(`${plugin.name} uses the service "${name}"; give one in options.services`)
   }
-  // The settings have just been read by the plugin's own schema, and the services are those of its own `uses`.
+  // The plugin's own schema has read the settings, and the services are those of its `uses`.
   return requireHooks(
     await plugin.setup(read.value as never, { services, route, mode: options.mode ?? 'development', slot } as never)
   )
@@ -294,7 +284,6 @@ function resultOf(
   }
 }
 
-/** A request body that is there already, or comes in pieces. */
 class FakeBody implements RequestBody {
   ofStranger = false
   readonly length: number | null
@@ -356,7 +345,7 @@ class FakeBody implements RequestBody {
   }
 }
 
-/** The client's side over an array. Endings are told in a later turn, as a real connection does. */
+/** The client's side over an array. Ends in a later turn, like a real connection. */
 class FakeWire implements Wire {
   listener: WireListener | null = null
   gone = false
@@ -411,7 +400,6 @@ class FakeWire implements Wire {
     })
   }
 
-  /** The client closes its connection. */
   leave(): void {
     this.gone = true
     this.#over = true

@@ -9,22 +9,21 @@ import type { ExchangeEvents } from './exchange.ts'
 import { NO_ROUTE } from './route.ts'
 import type { CompiledRoute } from './snapshot.ts'
 
-/** What a page asks of the API. */
 export interface InProcessRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Raw path and query. */
   readonly target: string
-  /** Sent as JSON; left out for none. */
+  /** Sent as JSON; omit for none. */
   readonly body?: unknown
-  /** Further headers, flat. */
+  /** Additional headers, flat. */
   readonly headers?: readonly string[]
 }
 
 /**
- * The context of what a page asks of this gateway in-process, with the page's session. `internal` tells plugins that the
- * page's own request was counted, measured and logged. With `principal` the caller that the page's chain established
- * acts again; with null the operation's chain looks the session up anew.
- * @throws TypeError for a change that a page asks for which only reads: a link can lead to it (decision 322)
+ * The context of an in-process API call by a page, with the page's session. `internal` tells plugins that the page's
+ * request was already counted, measured and logged. `principal` reuses the caller of the page's chain; null looks the
+ * session up again.
+ * @throws TypeError for a change from a read-only page: a link can lead to it (decision 322)
  */
 export class InternalContext extends Context {
   constructor(
@@ -66,8 +65,7 @@ export class InternalContext extends Context {
 }
 
 /**
- * Answers a request of a page: the plugins of its route's chain judge it and the operation runs, without a connection.
- * Errors are answered as to any client. Never rejects.
+ * Runs the route's chain and the operation without a connection. Errors are answered as to any client. Never rejects.
  */
 export async function replyInProcess(
   ctx: Context,
@@ -105,7 +103,6 @@ export async function replyInProcess(
   return reply
 }
 
-/** A body that is all there. */
 class KnownBody implements RequestBody {
   readonly length: number
   readonly collected: Uint8Array

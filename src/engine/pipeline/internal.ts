@@ -14,7 +14,6 @@ type Write = (body: unknown) => Reply['body']
 
 interface Mounted {
   readonly operation: AnyOperation
-  /** Most bytes of a body. */
   readonly bodyLimit: number
   readonly fits: ((params: Readonly<Record<string, string>>) => boolean) | null
   readonly readQuery: ((query: string) => unknown) | null
@@ -22,7 +21,7 @@ interface Mounted {
   readonly write: ReadonlyMap<number, { readonly mediaType: string; readonly write: Write }>
 }
 
-/** One path of an internal upstream with the operations that stand on it. */
+/** One path of an internal upstream with its operations. */
 class Resource {
   readonly operations = new Map<string, Mounted>()
 
@@ -33,49 +32,44 @@ class Resource {
   }
 }
 
-/** Throws 405 with Allow when the path does not take the method. */
+/** Throws 405 with Allow for other methods. */
 function operationOf(resource: Resource, method: string): Mounted {
   const mounted = resource.operations.get(method === 'HEAD' ? 'GET' : method)
   if (mounted === undefined) throw methodNotAllowed(method, resource.allowed())
   return mounted
 }
 
-/**
- * Every path is mounted under this one method, whatever it takes: a tree for each of the 34 that there are took half of
- * a start.
- */
+/** Every path is mounted under this one method: a tree for each of 34 methods took half of the start-up time. */
 const PATHS_ALONE = 'GET'
 
 const NO_MEMBERS = Object.freeze({})
 
-/** Bytes of a body that an operation takes, where it says nothing else itself (decision 172). */
+/** Default body limit of an operation in bytes (decision 172). */
 const BODY_LIMIT = 1_048_576
-/** The same of operations that anybody may call. */
+/** Default body limit of public operations in bytes. */
 const PUBLIC_BODY_LIMIT = 65_536
 
-/** Most bytes of a body that an operation takes. A chain or a route may only allow less. */
+/** A chain or a route may only lower this limit. */
 export function bodyLimitOf({ bodyLimit, access }: AnyOperation): number {
   return bodyLimit ?? (access === 'public' || access === 'credential' ? PUBLIC_BODY_LIMIT : BODY_LIMIT)
 }
 
-/** A body that needs no writing: text, bytes, or a stream. */
+/** A body that needs no serialization: text, bytes, or a stream. */
 function ready(body: unknown): Reply['body'] {
   return body instanceof Uint8Array || isStreamBody(body) ? body : String(body)
 }
 
-/**
- * Compiling what reads and writes all operations takes a quarter of a second; few of them are asked soon, some never.
- */
+/** Compiles on first use: all readers and writers take 250 ms, and many are never used. */
 function atFirstUse<A, B>(make: () => (given: A) => B): (given: A) => B {
   let made: ((given: A) => B) | null = null
   return given => (made ??= make())(given)
 }
 
-/** JSON.stringify's own form for decimals that arrive as `JSON.rawJSON`, under an open schema. */
+/** JSON.stringify handles `JSON.rawJSON` decimals under an open schema. */
 function writerOf(response: OperationResponse): { readonly mediaType: string; readonly write: Write } {
   if (response.schema === undefined)
     return { mediaType: response.mediaType ?? 'text/plain; charset=utf-8', write: ready }
-  // fast-json-stringify takes plain JSON Schema, which a typebox schema is once its symbols are dropped.
+  // fast-json-stringify takes plain JSON Schema: a typebox schema without its symbols.
   return {
     mediaType: response.mediaType ?? 'application/json; charset=utf-8',
     write: atFirstUse(() => fastJson(JSON.parse(JSON.stringify(response.schema)) as TSchema))
@@ -83,16 +77,15 @@ function writerOf(response: OperationResponse): { readonly mediaType: string; re
 }
 
 /**
- * Operations behind one name, mounted by `upstream: { internal: name }`. It answers 404 and 405 itself, checks what
- * comes in against the operation's schemas, and writes what goes out through them, so that nothing leaves that they do
- * not name.
+ * Operations behind one name, mounted by `upstream: { internal: name }`. Answers 404 and 405, validates input, and
+ * serializes output by schema, so that undeclared members never leave.
  */
 export class InternalUpstream {
   readonly operations: readonly AnyOperation[]
   readonly #router = new Router<Resource>()
   readonly #trail: Trail | null
 
-  /** `trail`: where changes are written down. Throws when two operations share an id, or a method and a path. */
+  /** `trail` records changes. Throws when two operations share an id, or a method and a path. */
   constructor(operations: readonly AnyOperation[], trail: Trail | null = null) {
     this.operations = operations
     this.#trail = trail
@@ -114,8 +107,7 @@ export class InternalUpstream {
   }
 
   /**
-   * Throws the 404 or 405 that `handle` would throw, and does nothing else; a plain OPTIONS is answered wherever a path
-   * is.
+   * Throws the 404 or 405 that `handle` would throw, without side effects; a plain OPTIONS is answered on every path.
    */
   requireServed(ctx: Context): void {
     const found = this.#router.find('', PATHS_ALONE, ctx.path)
@@ -123,7 +115,6 @@ export class InternalUpstream {
     if (ctx.method !== 'OPTIONS') operationOf(found.value, ctx.method)
   }
 
-  /** The response to a request; throws the errors of the contract. */
   handle(ctx: Context): Reply | Promise<Reply> {
     const found = this.#router.find('', PATHS_ALONE, ctx.path)
     if (found === null) throw notFound()
@@ -145,7 +136,7 @@ export class InternalUpstream {
     params: Readonly<Record<string, string>>,
     query: unknown
   ): Promise<Reply> {
-    // Only a chunked body can turn out to be empty; then that is what is wrong, and not the type it does not name.
+    // Only a chunked body can turn out to be empty; then that is the fault, not the missing type.
     const unsure = ctx.body.length === null && !ctx.headers.has('content-type')
     if (!unsure && ctx.body.length !== 0) requireJson(ctx.headers)
     const bytes = await ctx.body.bytes()
@@ -169,7 +160,7 @@ export class InternalUpstream {
   }
 }
 
-/** Calls an operation that changes something: before, its row in the trail is written, and afterwards how it ended. */
+/** Runs a change between its audit entry and the record of its outcome. */
 async function onRecord(
   trail: Trail,
   mounted: Mounted,
@@ -207,7 +198,7 @@ function read<T>(mounted: Mounted, reader: (given: T) => unknown, given: T): unk
 }
 
 function input(ctx: Context, params: unknown, query: unknown, body: unknown): never {
-  // Each part was checked against the very schema from which the handler's types were made.
+  // Each part was checked against the schema that the handler's types come from.
   return { ctx, params, query, body } as never
 }
 
@@ -234,8 +225,8 @@ function toReply(mounted: Mounted, result: Result): Reply {
 }
 
 /**
- * The chain in front authenticates. Where a catch-all route leads here without that, the operation is not served at all:
- * 404, so that one mounted later is never open by it. `check` warns of such a route.
+ * The chain authenticates. Behind a catch-all route without authentication the operation is 404, so that one mounted
+ * later is never open. `check` warns of such a route.
  */
 function requireCaller(ctx: Context, operation: AnyOperation): void {
   const { access } = operation
@@ -243,7 +234,7 @@ function requireCaller(ctx: Context, operation: AnyOperation): void {
   if ((access === 'merchant' || access === 'admin') && principal?.kind !== access) throw notFound()
   if (principal?.kind !== 'merchant') return
   const needed = neededRole(operation)
-  // What anybody may do asks for a role where it says one itself.
+  // A public operation requires a role only where it declares one.
   if (access !== 'merchant' && operation.role === undefined) return
   if (!isRoleEnough(principal.role, needed)) throw new RoleRequired(principal.role, needed)
 }

@@ -4,42 +4,39 @@ import { Unavailable } from '../operations/errors.ts'
 
 /** Milliseconds between two measurements. */
 const TICK = 50
-/** Event loop delay in milliseconds, in two ticks in a row: one alone may be a garbage collection. */
+/** Event loop delay in milliseconds, in two consecutive ticks: one alone may be a garbage collection. */
 const LATE = 250
 /** Requests within two ticks below which a late event loop is no overload: something else blocks it. */
 const ARRIVALS = 32
-/** Latency of an empty statement in milliseconds above which the database is behind. */
+/** Latency of an empty statement in milliseconds above which the database is slow. */
 const SLOW = 50
-/** Milliseconds that a request may wait in its route's queue while the database is behind. */
+/** Milliseconds that a request may queue while the database is slow. */
 const WAIT = 200
-/** Requests that any route may have waiting: a burst of a shop is no overload. */
+/** Queue length that any route may have: a short burst is no overload. */
 const BURST = 256
-/** The same once the database has been behind for so many milliseconds: a standing queue adds nothing but latency. */
+/** Queue limit after as many milliseconds of a slow database: a standing queue only adds latency. */
 const STANDING = 64
 const STANDING_AFTER = 500
-/** Requests by which a queue may grow for each statement that the database answers in time. */
+/** Allowed queue growth per statement that the database answers in time. */
 const GROWTH = 64
 /** Milliseconds without a slow statement or a shed request until the database counts as recovered. */
 const CALM = 2_000
 /** Milliseconds over which completions are averaged. */
 const WINDOW = 500
-/** Paid requests are shed at this many times the delay and queue length of others. */
+/** Multiple of the delay and queue length at which paid requests are shed. */
 const PAID = 1.6
 /** Least milliseconds between two reports. */
 const REPORT = 1_000
 
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
 
-/** 503 of a request that is shed. */
 export const OVERLOADED = new Unavailable('Service unavailable', 'The gateway is overloaded. Try again in a moment.', 1)
 
-/** What was behind when a request was shed. */
 export type ShedReason = 'event_loop' | 'database'
 
-/** A route's requests that are neither answered nor with an upstream: what they wait for is the gateway's own. */
+/** A route's requests that are neither answered nor with an upstream: they wait for the gateway itself. */
 export class RouteQueue {
   waiting = 0
-  /** Most requests that may wait. */
   limit = Infinity
   /** Completions per millisecond. */
   #rate = 0
@@ -52,7 +49,6 @@ export class RouteQueue {
     this.#done++
   }
 
-  /** Begins to measure completions. */
   measure(now: number): void {
     this.#rate = 0
     this.#seen = this.#done
@@ -72,22 +68,20 @@ export class RouteQueue {
   }
 }
 
-/** What the load is measured with. */
 interface LoadOptions {
   readonly clock: Clock
-  /** Runs an empty statement, whose latency says how far the database is behind. */
+  /** Runs an empty statement, whose latency measures the database's delay. */
   readonly probe: () => PromiseLike<unknown>
   /** Whether a request has a payment credential, valid or not. */
   readonly isPaid: (ctx: Context) => boolean
-  /** Called for each request that is shed. */
   readonly shed: (reason: ShedReason) => void
   /** Called at most once a second with the number of requests shed since the last call. */
   readonly report: (count: number) => void
 }
 
 /**
- * Decides which requests are shed before they begin. Two resources can fall behind: the event loop, which delays all
- * requests, and the database, which delays the routes that use it. Slow upstreams and providers alone shed nothing.
+ * Decides which requests are shed before they start. A slow event loop delays all requests, a slow database the routes
+ * that use it. Slow upstreams and providers shed nothing.
  */
 export class Load {
   readonly #options: LoadOptions
@@ -120,12 +114,11 @@ export class Load {
     this.#timer = null
   }
 
-  /** Counts a request into its route's queue. */
   enter(queue: RouteQueue): void {
     if (++queue.waiting >= BURST) this.#database.watch(queue)
   }
 
-  /** Whether a request is shed. Probes never are, and requests with payment credentials are the last. */
+  /** Never sheds probes, and requests with payment credentials last. */
   sheds(ctx: Context, queue: RouteQueue): boolean {
     this.#arrived++
     const reason = this.#behind(ctx.startedAt, queue, 1)
@@ -139,7 +132,7 @@ export class Load {
 
   #behind(now: number, queue: RouteQueue, tolerance: number): ShedReason | null {
     const limit = LATE * tolerance
-    // Late once: what comes after as much of the next tick is late twice.
+    // Late once; after as much of the next tick it counts as late twice.
     if (this.#lag > limit || (this.#late > limit && now >= this.#tickAt + TICK + limit)) return 'event_loop'
     return queue.waiting >= queue.limit * tolerance ? 'database' : null
   }
@@ -161,15 +154,15 @@ export class Load {
 }
 
 /**
- * Limits the queues of routes by how fast the database answers. A long queue alone may wait for a slow provider, so
- * an empty statement tells the two apart: as long as it is answered in time queues may grow, by `GROWTH` for each.
+ * Limits route queues by the database's latency. A long queue may only wait for a slow provider, so an empty statement
+ * distinguishes the two: each timely response lets queues grow by `GROWTH`.
  */
 class DatabaseLoad {
   readonly #clock: Clock
   readonly #send: LoadOptions['probe']
   readonly #queues = new Set<RouteQueue>()
   #sentAt: number | null = null
-  /** The last answer took more than `SLOW`. */
+  /** The last response took more than `SLOW`. */
   #wasSlow = false
   #behindSince: number | null = null
   #behindUntil = 0
@@ -179,7 +172,7 @@ class DatabaseLoad {
     this.#send = probe
   }
 
-  /** Called with each request of a queue that is longer than a burst. */
+  /** Called with each request of a queue longer than a burst. */
   watch(queue: RouteQueue): void {
     if (!this.#queues.has(queue)) {
       this.#queues.add(queue)
@@ -196,7 +189,7 @@ class DatabaseLoad {
 
   tick(now: number, passed: number): void {
     if (this.#queues.size === 0) return
-    // Measured at the tick before: an answer that the event loop was too late to read is none of the database's delay.
+    // Measured from the previous tick: event loop delay is not the database's latency.
     if (this.#sentAt !== null && now - passed - this.#sentAt > SLOW) {
       this.#fallBehind(now)
     } else if (now >= this.#behindUntil) this.#behindSince = null
@@ -228,13 +221,13 @@ class DatabaseLoad {
       this.#sentAt = null
       const now = this.#clock.monotonic()
       const isSlow = now - sentAt > SLOW
-      // Twice: an event loop whose turns all take that long keeps requests waiting as a slow database does.
+      // Two in a row: an event loop whose turns all take that long looks like a slow database.
       if (isSlow && this.#wasSlow) this.#fallBehind(now)
       this.#wasSlow = isSlow
       if (isSlow || this.#behindSince !== null) return
       for (const queue of this.#queues) queue.limit = Math.max(queue.limit, queue.waiting + GROWTH)
     }
-    // A database that refuses is not behind: requests that need it are answered by its error.
+    // A refusing database is not slow: requests that need it get its error.
     this.#send().then(answered, answered)
   }
 }

@@ -8,13 +8,13 @@ import type { AnyOperation } from '../operations/operation.ts'
 import type { Router } from './router.ts'
 import type { CompiledRoute } from './snapshot.ts'
 
-/** A kind of principal that an entry of a chain sees to, and the condition under which it does. */
+/** A kind of principal that a chain entry establishes, and its condition. */
 export interface Establishes {
   readonly kind: string
   readonly when: WhenConfig | undefined
 }
 
-/** A route that has been built, with what its chain promises to what stands behind it. */
+/** A compiled route and what its chain guarantees. */
 export interface BuiltRoute {
   readonly compiled: CompiledRoute
   readonly callers: readonly Establishes[]
@@ -22,23 +22,21 @@ export interface BuiltRoute {
   readonly asks: boolean
 }
 
-/** An operation that requests come to through a chain which lacks what it needs. */
+/** An operation reachable through a chain that lacks what it needs. */
 interface Lacking {
   readonly route: BuiltRoute
   readonly operation: AnyOperation
 }
 
-/** What is wrong with a configuration, and what is allowed and probably not meant. */
 interface Reach {
   readonly problems: readonly Problem[]
   readonly warnings: readonly Problem[]
 }
 
 /**
- * Finds operations that no request could use, because the route that leads to them has a chain without the caller or
- * the payment that they need: each call would be 500. A route for everything else is only warned of, since a later
- * version may bring operations that its author could not know; and so is a file that spells out some operations of an
- * API and has no route for others.
+ * Finds operations that fail on every call with 500, because the chain of their route lacks the caller or the payment
+ * they need. Only warns for a catch-all route, since a later version may add operations, and for a file that routes
+ * some operations of an API and not others.
  */
 export function checkReach(
   config: GatewayConfig,
@@ -111,7 +109,6 @@ export function checkReach(
   return { problems, warnings }
 }
 
-/** Operations of a preset that the file does not use. */
 interface Spelled {
   /** The first route of the file that leads to one of them by its path. */
   first: RouteConfig | null
@@ -127,12 +124,11 @@ function nameOf({ method, path }: AnyOperation): string {
   return `${method} ${path}`
 }
 
-/** The route; for one that the operator did not write, the chain that he put in the place of the preset's. */
+/** The route; for a preset's route, the operator's replacement chain. */
 function placeOf(config: GatewayConfig, route: RouteConfig): Position {
   return route.at.file === config.file ? route.at : (config.chains[route.chain]?.[0]?.at ?? route.at)
 }
 
-/** Whether a route's chain gives an operation what it needs. */
 function gives({ callers, asks }: BuiltRoute, { access, method, path, needsPayment }: AnyOperation): boolean {
   if (needsPayment === true && !asks) return false
   if (access !== 'merchant' && access !== 'admin') return true

@@ -2,34 +2,32 @@ import type { HeaderList } from '../message/headers.ts'
 import type { UpstreamRequest } from './plugin.ts'
 import type { TunnelTarget } from '../message/wire.ts'
 
-/** What the terminal plugin holds while it streams a response: the way back through the chain to the client. */
+/** How the terminal plugin streams a response through the chain to the client. */
 export interface Responder {
-  /** The client is gone: stop, and abort what was begun. */
+  /** The client is gone: stop, and abort pending work. */
   readonly gone: boolean
-  /** Called when the client's connection takes bytes again after `write` answered false. */
+  /** Called when the client reads again after `write` returned false. */
   onDrain: (() => void) | null
-  /** Called once when the response is over in any way, also when the client left. */
+  /** Called once when the response is over, also when the client left. */
   onClose: (() => void) | null
-  /** Runs the chain's `upstream` hooks over the request that is about to leave. */
+  /** Runs the chain's `upstream` hooks. */
   forwarding(out: UpstreamRequest): void
   /** Passes on a 102 or 103. */
   interim(status: number, headers: readonly string[]): void
-  /** Takes the head up the chain and writes it. When it answers a promise, write nothing before it has resolved. */
+  /** Runs the response hooks and writes the head. If it returns a promise, write nothing before it resolves. */
   head(status: number, headers: HeaderList): void | Promise<void>
-  /** Writes a piece; false asks to wait for `onDrain`. */
+  /** False asks to wait for `onDrain`. */
   write(bytes: Uint8Array): boolean
-  /** Ends the response cleanly. */
   end(trailers: readonly string[] | null): void
-  /** Before the head: answers with the error. After it: breaks the connection off, so that the client sees a fault. */
+  /** Answers with the error before the head. After it, aborts the connection so that the client sees a fault. */
   fail(error: Error): void
-  /** Joins an upgrade to its upstream; the head of the response, 101 or another, goes up the chain like any other. */
+  /** Joins an upgrade to its upstream; the response's head, 101 or another, goes up the chain. */
   tunnel(target: TunnelTarget, policy: TunnelPolicy): Promise<void>
 }
 
-/** What the forwarder makes of the upstream's side of an upgrade. */
 export interface TunnelPolicy {
-  /** The headers of the upstream's response as they may be passed on; `raw` is flat. */
+  /** The headers of the upstream's response that may be passed on; `raw` is flat. */
   headers(status: number, raw: readonly string[]): HeaderList
-  /** What is answered when the upstream could not be joined. */
+  /** The error to answer when the upstream could not be joined. */
   failure(error: Error): Error
 }

@@ -6,20 +6,17 @@ import { comparablePath } from '../message/path.ts'
 /** Longest route parameter; an order id of 100 characters may be percent-encoded to 1,200. */
 const MAX_PARAM_LENGTH = 4096
 
-/** What a router found: the value that was added, and the decoded parameters. */
 export interface Match<T> {
   readonly value: T
   readonly params: Readonly<Record<string, string>>
 }
 
-/** Where a value is mounted. */
 export interface Mount {
   /**
-   * Host name without a port; `*.example.com` takes every name below. Null takes any host that has no routes of its own
-   * for the path.
+   * Host name without a port; `*.example.com` takes every name below. Null takes hosts without a route for the path.
    */
   readonly host: string | null
-  /** Methods; empty takes all. GET takes HEAD along (decision 6). */
+  /** Empty takes all. GET includes HEAD (decision 6). */
   readonly methods: readonly string[]
   /** find-my-way's path syntax. */
   readonly path: string
@@ -35,15 +32,15 @@ function badPath(): void {}
 function hit(): void {}
 
 /**
- * Finds the value for host, method and path: those mounted for the host first, then those for any. The path is compared
- * with percent-encoded unreserved characters decoded, so that `/%61` and `/a`, which an upstream takes for the same,
- * have the same price; the raw bytes go upstream unchanged.
+ * Finds the value for host, method and path: first for the host, then for any host. Compares the path with
+ * percent-encoded unreserved characters decoded: `/%61` and `/a`, the same to an upstream, have the same price. The raw
+ * bytes go upstream unchanged.
  */
 export class Router<T> {
   readonly #any: Tree<T>
   readonly #hosts = new Map<string, Tree<T>>()
   readonly #suffixes: Array<{ readonly suffix: string; readonly tree: Tree<T> }> = []
-  /** For each method the numbers of the mounts that take it, in order. */
+  /** The numbers of each method's mounts, in order. */
   readonly #mounts = new Map<string, string>()
   #mounted = 0
 
@@ -62,7 +59,7 @@ export class Router<T> {
     }
   }
 
-  /** `host` may carry a port; `path` is the raw path without a query. */
+  /** `host` may include a port; `path` is raw, without the query. */
   find(host: string, method: string, path: string): Match<T> | null {
     if (this.#hosts.size > 0 || this.#suffixes.length > 0) {
       const name = hostName(host)
@@ -78,10 +75,10 @@ export class Router<T> {
     return lookUp<T>(this.#any, method, path)
   }
 
-  /** What is mounted at host and path, by method; for the response to a method that is not among them. */
+  /** The values at host and path by method, for 405 and OPTIONS. */
   methodsAt(host: string, path: string): ReadonlyMap<string, T> {
     const found = new Map<string, T>()
-    // Methods that were always mounted together are answered alike: a strange path is walked a few times, not thirty.
+    // Methods with the same mounts share one lookup: a few walks instead of thirty.
     const looked = new Map<string, Match<T> | null>()
     for (const [method, mounts] of this.#mounts) {
       let match = looked.get(mounts)
@@ -121,19 +118,19 @@ const ANY_METHOD: readonly string[] = METHODS.filter(name => name !== 'CONNECT' 
 function methodsOf(methods: readonly string[]): HTTPMethod[] {
   const wanted = methods.length === 0 ? [...ANY_METHOD] : [...methods]
   if (wanted.includes('GET') && !wanted.includes('HEAD')) wanted.push('HEAD')
-  // find-my-way takes every method of node:http's METHODS, and throws on others.
+  // find-my-way throws on methods outside node:http's METHODS.
   return wanted.filter(name => METHODS.includes(name)) as HTTPMethod[]
 }
 
 function lookUp<T>(tree: Tree<T>, method: string, path: string): Match<T> | null {
-  // Only a preflight can name a method that node:http does not know; find answers null for those without a route.
+  // Only a preflight can name a method unknown to node:http; find returns null for those without a route.
   let found = tree.find(method as HTTPMethod, path)
-  // A path whose percent-encoding is not UTF-8 is legal and opaque: compare it as it is written, but for what every
-  // upstream decodes, or a broken octet at its end would hide `/%70aid` from the route of `/paid`.
+  // A path whose percent-encoding is not UTF-8 is legal and opaque. Compare it as written except for what every
+  // upstream decodes: a broken octet at its end would otherwise hide `/%70aid` from the route of `/paid`.
   if (found !== null && !isEntry(found.store))
     found = tree.find(method as HTTPMethod, comparablePath(path).replaceAll('%', '%25'))
   if (found === null || !isEntry(found.store)) return null
-  // `store` is the entry that `add` gave.
+  // `store` is the entry that `add` stored.
   const entry = found.store as Entry<T>
   return { value: entry.value, params: found.params as Record<string, string> }
 }
@@ -143,8 +140,8 @@ function isEntry(store: unknown): boolean {
 }
 
 /**
- * A value of Host without its port and without the dot of a fully qualified name, which is the same host (RFC 9110,
- * section 4.2.3; RFC 3986, 3.2.2).
+ * Drops the port and the trailing dot of a fully qualified name, which is the same host (RFC 9110, section 4.2.3; RFC
+ * 3986, 3.2.2).
  */
 export function hostName(host: string): string {
   const end = host.lastIndexOf(':')

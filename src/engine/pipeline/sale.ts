@@ -13,7 +13,7 @@ const METERING_UNAVAILABLE = defineError('BG_METERING_UNAVAILABLE', {
   fix: 'Add `meter` after `challenge` to the chain named in `message`; `boltgate check` warns about it.'
 })
 
-/** The entries of a chain that ask for payment; disabled ones are none. */
+/** Enabled entries of a chain that ask for payment. */
 function asking(
   entries: readonly ChainEntryConfig[],
   plugins: ReadonlyMap<string, Plugin>
@@ -23,7 +23,6 @@ function asking(
   )
 }
 
-/** Whether every request of a route is asked to pay before it comes to the end of the chain. */
 export function asksAlways(
   route: RouteConfig,
   entries: readonly ChainEntryConfig[],
@@ -36,12 +35,10 @@ export function asksAlways(
 }
 
 /**
- * Stands before the terminal plugin of every route and lets nothing through that costs and was not paid for (decision
- * 181), whatever the chain before it did or left out. Null where the chain only observes what payment would do, which
- * serves on purpose.
+ * Guards the terminal plugin of every route: rejects any priced request that was not paid for (decision 181), whatever
+ * the chain did. Null where the chain only observes payment.
  *
- * Where no plugin said what a request buys, the route's own price counts; a merchant's proxy is free then only if it
- * was looked up.
+ * Without a plugin's price the route's own price counts; a merchant's proxy is free only if it was looked up.
  */
 export function requirePayment(
   route: RouteConfig,
@@ -75,9 +72,9 @@ export function requirePayment(
 }
 
 /**
- * Stands before what asks for payment on routes of merchants' proxies whose chain takes nothing from balances: what an
- * endpoint sells as a balance could be paid for there and never used, so it is 503 before anybody pays (decision 351).
- * Null where balances are taken from, and where nobody is asked to pay.
+ * Guards routes of merchants' proxies that ask for payment without a plugin that draws from balances. A balance bought
+ * there could never be used, so it is 503 before payment (decision 351). Null where balances are used, or payment is
+ * never requested.
  */
 export function requireMetering(
   route: RouteConfig,

@@ -5,8 +5,8 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import type { State } from '../../platform/state/state.ts'
 
 /**
- * What a plugin can ask for in `uses`. The engine brings these five; domains add theirs by declaration merging
- * (`declare module '…/gateway/services.ts' { interface Services { challenges: … } }`), so that the engine imports none.
+ * Services for `uses`. Domains add theirs by declaration merging (`declare module '…/gateway/services.ts' { interface
+ * Services { challenges: … } }`), so that the engine imports none.
  */
 export interface Services {
   readonly clock: Clock
@@ -14,6 +14,6 @@ export interface Services {
   readonly metrics: Metrics
   /** Counters, replays and caches that workers share. */
   readonly state: State
-  /** Rate limits by name: the built-in ones and those of the configuration. */
+  /** Rate limits by name: built-in and configured. */
   readonly policies: Readonly<Record<string, PolicyConfig>>
 }

@@ -3,10 +3,10 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Hooks, Plugin } from './plugin.ts'
 import type { Services } from './services.ts'
 
-/** How long a `setup` may take: `boltgate check`, a start and a reload all wait for it. */
+/** Time limit of a `setup` in milliseconds: `boltgate check`, a start and a reload all wait for it. */
 const SETUP_MS = 10_000
 
-/** Every member of `Hooks`, and what it is: a new one cannot be left out. */
+/** The type makes it cover every member of `Hooks`. */
 const HOOKS: Readonly<Record<keyof Hooks, 'function' | 'string' | 'boolean'>> = {
   request: 'function',
   observe: 'function',
@@ -23,13 +23,12 @@ const HOOKS: Readonly<Record<keyof Hooks, 'function' | 'string' | 'boolean'>> = 
 
 const KINDS = { function: 'a function', string: 'a text', boolean: 'true or false' } as const
 
-/** A `setup` whose promise has not settled in time. */
 export class SetUpTooLate extends Error {
   override name = 'SetUpTooLate'
 }
 
 /**
- * The hooks that a plugin's `setup` gives, once they are there.
+ * Awaits the hooks of a plugin's `setup`.
  * @throws SetUpTooLate when its promise does not settle in time
  * @throws TypeError when it gives no hooks
  */
@@ -37,10 +36,7 @@ export async function hooksOf(given: Hooks | Promise<Hooks>, clock: Clock): Prom
   return requireHooks(given instanceof Promise ? await inTime(given, clock) : given)
 }
 
-/**
- * What `setup` gave, as hooks.
- * @throws TypeError when it is nothing of the kind, and says what would be
- */
+/** @throws TypeError when `given` is not a `Hooks` object, with what would be */
 export function requireHooks(given: unknown): Hooks {
   if (typeof given !== 'object' || given === null || Array.isArray(given))
     throw new TypeError(
@@ -48,7 +44,6 @@ export function requireHooks(given: unknown): Hooks {
     )
   for (const member of membersOf(given)) if (!Object.hasOwn(HOOKS, member)) throw unknownMember(member)
   for (const [name, wanted] of Object.entries(HOOKS)) {
-    // Whatever it has is looked at.
     const hook = (given as Record<string, unknown>)[name]
     if (hook !== undefined && typeof hook !== wanted)
       throw new TypeError(`setup gives ${kindOf(hook)} as ${name}; allowed: ${KINDS[wanted]}`)
@@ -57,8 +52,8 @@ export function requireHooks(given: unknown): Hooks {
 }
 
 /**
- * Services that a plugin's `uses` names must be there, or its requests would be the first to miss them.
- * @throws TypeError with the names that there are
+ * Without this check the first requests would fail.
+ * @throws TypeError with the names of the available services
  */
 export function requireServices(uses: Plugin['uses'], services: Services): void {
   const names = Object.keys(services).sort()
@@ -70,8 +65,8 @@ export function requireServices(uses: Plugin['uses'], services: Services): void 
 }
 
 /**
- * The members that must be hooks: all of an object's. A class may have fields and methods of its own beside them, such
- * as `requests` or `count`, so its own are told only where not one of them is a hook.
+ * The members that must be hooks: all of an object's. A class may have other fields and methods, so its own count only
+ * where none is a hook.
  */
 function membersOf(given: object): string[] {
   const prototype: unknown = Object.getPrototypeOf(given)
@@ -97,7 +92,7 @@ async function inTime(promise: Promise<Hooks>, clock: Clock): Promise<Hooks> {
       )
     )
   })
-  // The timers of a clock do not keep a process alive, and it would end here without a word.
+  // A clock's timers do not keep the process alive, and it would exit here silently.
   const held = setInterval(() => {}, SETUP_MS)
   try {
     return await Promise.race([promise, late.promise])
@@ -107,11 +102,11 @@ async function inTime(promise: Promise<Hooks>, clock: Clock): Promise<Hooks> {
   }
 }
 
-/** Hooks that come after their time are not used, so what they hold is given back. Never rejects: it has been refused. */
+/** Closes hooks that arrive after the time limit. Never rejects: the set-up has already failed. */
 async function giveBack(promise: Promise<Hooks>): Promise<void> {
   try {
     await requireHooks(await promise).close?.()
   } catch {
-    // What goes wrong in it now is nobody's any more.
+    // The set-up has already failed.
   }
 }

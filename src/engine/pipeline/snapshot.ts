@@ -13,26 +13,24 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { WholeReply } from '../message/reply.ts'
 import type { Wire } from '../message/wire.ts'
 
-/** A route as it is walked: nothing about it is left to decide. */
 export interface CompiledRoute {
   readonly info: RouteInfo
   readonly chain: Chain
-  /** Where it leads, for a route to operations of the gateway itself; else null. */
+  /** For a route to own operations; else null. */
   readonly operations: InternalUpstream | null
 }
 
-/** A host that has routes of its own and no others. */
+/** A host with its own routes only. */
 interface ProxyHost {
   readonly host: string
   readonly router: Router<CompiledRoute>
 }
 
-/** What a snapshot is made of. */
 export interface SnapshotParts {
   readonly generation: number
   readonly mode: 'development' | 'production'
   readonly router: Router<CompiledRoute>
-  /** The host name of `server.proxyUrl`, which serves merchants' proxies alone; null without one. */
+  /** The host name of `server.proxyUrl`, which serves merchants' proxies only; null without one. */
   readonly apart: ProxyHost | null
   readonly chains: readonly Chain[]
   readonly clock: Clock
@@ -41,7 +39,6 @@ export interface SnapshotParts {
   readonly load: Load | null
 }
 
-/** Puts a request on the route that was found for it. */
 function take(ctx: Context, { params, value: { chain, info } }: Match<CompiledRoute>): Chain {
   ctx.route = info
   ctx.params = params
@@ -50,9 +47,8 @@ function take(ctx: Context, { params, value: { chain, info } }: Match<CompiledRo
 }
 
 /**
- * The end of requests that no route takes: 404 for a path that nothing serves, 405 with Allow for another method of one
- * that is served, and 204 with Allow for a plain OPTIONS on own operations (decision 6). Routes that take every path
- * leave nothing to it.
+ * Answers unmatched requests: 404, 405 with Allow for another method of a served path, and 204 with Allow for a plain
+ * OPTIONS on own operations (decision 6). Catch-all routes leave nothing to it.
  */
 function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain {
   return new Chain(
@@ -76,8 +72,8 @@ function withoutRoute(routerOf: (host: string) => Router<CompiledRoute>): Chain 
 }
 
 /**
- * One generation of the configuration, complete and unchangeable. A request keeps the one it began with; when it has
- * been replaced and its last request is over, its plugins are closed.
+ * One immutable generation of the configuration. A request keeps the snapshot it began with; a replaced snapshot closes
+ * its plugins after its last request.
  */
 export class Snapshot implements ExchangeEvents {
   readonly generation: number
@@ -105,12 +101,10 @@ export class Snapshot implements ExchangeEvents {
     this.#load = parts.load
   }
 
-  /** Requests under way. */
   get active(): number {
     return this.#active
   }
 
-  /** Runs one request through its route. */
   handle(ctx: Context, wire: Wire): void {
     this.#active++
     const found = this.#find(ctx)
@@ -122,7 +116,7 @@ export class Snapshot implements ExchangeEvents {
     this.#run(ctx, wire, take(ctx, found))
   }
 
-  /** Answers a request that one of this gateway's own pages makes. Never rejects. */
+  /** Answers a request of one of the gateway's own pages. Never rejects. */
   async ask(ctx: InternalContext): Promise<WholeReply> {
     this.#active++
     const found = this.#routerOf(ctx.host).find(ctx.host, ctx.method, ctx.path)
@@ -140,16 +134,15 @@ export class Snapshot implements ExchangeEvents {
     const isPreflight = ctx.preflight === 'own' && chain.answersPreflights
     if (!isPreflight && this.#load?.sheds(ctx, chain.queue) === true) exchange.shed(OVERLOADED)
     else {
-      // A client that still sends its body keeps nothing of ours busy.
+      // A client that still sends its body occupies none of our resources.
       if (this.#load !== null && !ctx.body.unfinished) exchange.enter(this.#load)
       exchange.start()
     }
   }
 
   /**
-   * The route of a request. A preflight comes to a route that names OPTIONS, else to that of the request which it
-   * announces, if pages may call that one. Any other that happens to take it must not grant what the announced one does
-   * not (decision 6).
+   * Matches a preflight to a route that names OPTIONS, else to that of the announced request if pages may call it. Any
+   * other match must not grant what the announced route does not (decision 6).
    */
   #find(ctx: Context): Match<CompiledRoute> | null {
     const router = this.#routerOf(ctx.host)
@@ -170,12 +163,12 @@ export class Snapshot implements ExchangeEvents {
     return this.#apart !== null && hostName(host) === this.#apart.host ? this.#apart.router : this.#router
   }
 
-  /** Whether a request goes to operations of our own and nowhere else. `path` is raw, without a query. */
+  /** Whether only own operations serve this path. `path` is raw, without a query. */
   answersItself(method: string, host: string, path: string): boolean {
     return this.#routerOf(host).find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
   }
 
-  /** Takes no further requests; resolves once the last one is over and every plugin has closed. */
+  /** Resolves once the last request is over and every plugin has closed. */
   retire(): Promise<void> {
     if (!this.#retired) {
       this.#retired = true
@@ -205,7 +198,7 @@ export class Snapshot implements ExchangeEvents {
     if (this.#retired && this.#active === 0) void this.#close()
   }
 
-  /** Never rejects: what a plugin throws while it closes is logged. */
+  /** Never rejects: errors of closing plugins are logged. */
   async #close(): Promise<void> {
     for (const result of await Promise.allSettled(this.#chains.map(chain => chain.close()))) {
       if (result.status === 'rejected') this.#log.error({ err: result.reason as unknown }, 'a plugin failed to close')

@@ -6,21 +6,21 @@ export interface UpstreamTarget {
   readonly origin: string
   /** Raw path and query for the upstream's request line. */
   readonly path: string
-  /** Flat list of headers that are set on the upstream's request, in the place of any that the client sent. */
+  /** Flat list; replaces the client's headers of the same names. */
   readonly requestHeaders: readonly string[]
-  /** Flat list of headers that are set on the upstream's response, and only on that. */
+  /** Flat list, set only on the upstream's own responses. */
   readonly responseHeaders: readonly string[]
   /** Milliseconds to the response head; then the longest pause between two pieces (decision 97). */
   readonly timeout: number
   /** Bytes of response body; Infinity for no limit (decision 96). */
   readonly responseLimit: number
-  /** Request headers whose names have an underscore are passed on. */
+  /** Passes on request headers with an underscore in the name. */
   readonly underscoreHeaders?: boolean
-  /** Connections are never shared between two tenants. */
+  /** Connections are never shared between tenants. */
   readonly tenant: string
   /**
    * The scope of a merchant's proxy: its address is checked at connect, it gets no credentials, and its responses are
-   * sandboxed (decisions 92, 100 and 322). Null for an operator's own upstream.
+   * sandboxed (decisions 92, 100 and 322). Null for an operator's upstream.
    */
   readonly untrusted: ProxyScope | null
   readonly tls: { readonly ca?: string; readonly servername?: string } | null

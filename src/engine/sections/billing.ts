@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** `billing`: how merchants pay for their plans. */
 export const BillingSchema = Type.Object(
   {
     kind: Type.Union([Type.Literal('none'), Type.Literal('stripe'), Type.Literal('sandbox')], {

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 
-/** `discovery`: what agents and registries are told. */
 export const DiscoverySchema = Type.Object(
   {
     categories: Type.Array(

@@ -2,18 +2,18 @@ import { Type } from 'typebox'
 import { described, List, SecretText, strict } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** What the loader needs to know of a kind of provider; the kind itself stays unknown to it. */
+/** A provider kind as the loader sees it. */
 export interface ProviderFacts {
   readonly name: string
   /** Makes invoices without money: needs no key, and is refused in production. */
   readonly isSandbox: boolean
-  /** Whose calls its provider counts, and whether unpaid invoices cost; null where nothing is called. */
+  /** Whether the provider counts calls per address or key, and charges for unpaid invoices; null without calls. */
   readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
-  /** Pays nothing out. */
+  /** Cannot pay. */
   readonly onlyReceives?: true
-  /** Pays no invoice that leaves the amount to it. */
+  /** Cannot pay an invoice without an amount. */
   readonly wantsAmounts?: true
-  /** What is wrong with the form of a key, without repeating any of it; undefined where nothing is. */
+  /** Describes what is wrong with a key's form without repeating any of it. */
   keyFault(key: string): string | undefined
 }
 
@@ -46,8 +46,7 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
             "Address of the provider's API, where it is not the public one; https in production, unless it is this machine."
         })
       ),
-      // A refund that its provider does not know is given up ten minutes after it was begun; until then every call must
-      // have ended.
+      // A refund unknown to its provider expires ten minutes after its start; every call must have ended by then.
       timeout: Duration({
         default: '10s',
         minimum: '1ms',
@@ -72,14 +71,13 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-/** One provider, or several in the order in which they are asked. */
+/** One provider, or several in order of preference. */
 const slot = (side: string, kinds: readonly ProviderFacts[]) =>
   List(provider(side, kinds), {
     default: [{ kind: 'sandbox' }],
     description: `The ${side} payment provider, or a list of such: the first that can be asked makes the invoice.`
   })
 
-/** Whose calls `callsPerMinute` counts, in words. */
 function whoseCalls(kinds: readonly ProviderFacts[]): string {
   const ofAddress = kinds.filter(({ calls }) => calls?.counted === 'address').map(({ name }) => name)
   return ofAddress.length === 0
@@ -87,14 +85,12 @@ function whoseCalls(kinds: readonly ProviderFacts[]): string {
     : `for ${ofAddress.join(', ')} all from this address, else of each key`
 }
 
-/** What `invoicesAhead` is where it is left out, in words. */
 function aheadByDefault(kinds: readonly ProviderFacts[]): string {
   const billing = kinds.filter(({ calls }) => calls?.billsInvoices === true).map(({ name }) => name)
   const none = billing.length === 0 ? '' : ` and for ${billing.join(', ')}, which charges for invoices that nobody pays`
   return `Where it is left out, 400, and none for the sandbox${none}.`
 }
 
-/** `lightning`: who makes invoices, of these kinds; of any where none are given. */
 export const lightningSchema = (kinds: readonly ProviderFacts[]) =>
   Type.Object(
     {

@@ -68,7 +68,6 @@ const limits = Type.Object(
   described('What a single client may take from the listener.')
 )
 
-/** `server`: where the gateway listens, and what one client may take from it. */
 export const ServerSchema = Type.Object(
   {
     listen: Type.String({

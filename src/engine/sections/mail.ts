@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
 
-/** `mail`: how mail is sent. */
 export const MailSchema = Type.Object(
   {
     from: Type.String({

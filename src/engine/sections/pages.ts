@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 
-/** `pages`: pages for people. */
 export const PagesSchema = Type.Object(
   {
     home: Type.Union([Type.Boolean(), Type.String({ 'x-format': 'http-url' })], {

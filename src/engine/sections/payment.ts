@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 import { Duration, Price } from '../config/units.ts'
 
-/** `payment`: how payments are asked for and checked. */
 export const PaymentSchema = Type.Object(
   {
     realm: Type.String({

@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** `payments`: those that merchants create. */
 export const PaymentsSchema = Type.Object(
   {
     expiry: Type.Object(

@@ -21,7 +21,6 @@ const paidPlan = (name: string) =>
     described(`Caps of the plan ${name}.`)
   )
 
-/** `plans`: what each plan allows. */
 export const PlansSchema = Type.Object(
   {
     free: Type.Object(

@@ -2,7 +2,7 @@ import { Type, type Static } from 'typebox'
 import { described, type DeepReadonly } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** A rate limit, as it stands under `policies` (contract, Limits; decisions 30 to 34). */
+/** A rate limit under `policies` (contract, Limits; decisions 30 to 34). */
 export const PolicySchema = Type.Object(
   {
     limit: Type.Integer({ minimum: 1, description: 'Requests allowed in one window.' }),
@@ -23,7 +23,7 @@ export const PolicySchema = Type.Object(
   described('A rate limit.')
 )
 
-/** A rate limit: `limit` requests in `window` milliseconds, in `sliding` segments where given (decisions 32 to 34). */
+/** `limit` requests in `window` milliseconds, in `sliding` segments where given (decisions 32 to 34). */
 export type PolicyConfig = DeepReadonly<Static<typeof PolicySchema>>
 
 /** The contract's rate limits (contract, Limits); the file may replace each by its name. */
@@ -37,8 +37,8 @@ export const builtInPolicies: Readonly<Record<string, PolicyConfig>> = Object.fr
   webhook: { limit: 100, window: 60_000, sliding: 4, by: 'principal' },
   'l402-proxy': { limit: 100, window: 60_000, by: 'address' },
   'magic-link': { limit: 3, window: 900_000, by: 'address' },
-  // Ours: the pages of a console, which refresh every few seconds in each tab.
+  // Ours: console pages refresh every few seconds in each tab.
   console: { limit: 600, window: 60_000, by: 'principal' },
-  // Ours: asking for a passkey and showing it are two.
+  // Ours: a passkey sign-in takes two requests.
   passkey: { limit: 20, window: 900_000, by: 'address' }
 } satisfies Record<string, PolicyConfig>)

@@ -9,7 +9,6 @@ const source = (name: string) =>
       description: `Address of ${name}'s API, where it is not the public one; https in production, unless it is this machine.`
     })
   )
-/** `prices`: what a bitcoin costs, and who is asked. */
 export const PricesSchema = Type.Object(
   {
     sources: Type.Array(Type.Enum(['coinbase', 'coinbase-exchange', 'kraken', 'coingecko']), {

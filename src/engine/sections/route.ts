@@ -6,7 +6,7 @@ import { SessionsSchema } from '../checks/sessions.ts'
 import { Duration, Size } from '../config/units.ts'
 import { UpstreamSchema } from './upstream.ts'
 
-/** What a route matches (find-my-way syntax). */
+/** find-my-way syntax. */
 const MatchSchema = Type.Object(
   {
     host: Type.Optional(
@@ -26,7 +26,6 @@ const MatchSchema = Type.Object(
   described('Which requests the route takes.')
 )
 
-/** A route as it stands in the file. */
 export const RouteSchema = Type.Object(
   {
     name: Type.Optional(

@@ -1,7 +1,6 @@
 import { Type } from 'typebox'
 import { described, SecretText } from '../config/fields.ts'
 
-/** `secrets`: the master, the key of the operator, and former masters. */
 export const SecretsSchema = Type.Object(
   {
     master: SecretText({

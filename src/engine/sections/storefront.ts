@@ -2,7 +2,6 @@ import { Type } from 'typebox'
 import { described } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** `storefront`: stores that sell for Lightning. */
 export const StorefrontSchema = Type.Object(
   {
     kind: Type.Union([Type.Literal('shopify'), Type.Literal('sandbox')], {

@@ -2,7 +2,6 @@ import { Type, type Static } from 'typebox'
 import { described, SecretText, type DeepReadonly } from '../config/fields.ts'
 import { Duration, Size } from '../config/units.ts'
 
-/** An HTTP upstream of the operator: its address and how to speak to it. */
 const upstreamUrl = {
   tls: Type.Optional(
     Type.Object(
@@ -74,13 +73,12 @@ const url = {
   description: "Address of an HTTP server; a path in it stands before the request's own."
 }
 
-/** A named upstream under `upstreams`. */
 export const NamedUpstreamSchema = Type.Object(
   { url: Type.String(url), ...upstreamUrl },
   described('An HTTP upstream.')
 )
 
-/** The upstream of a route; exactly one of `internal`, `proxy` and `url` may stand in it. */
+/** Exactly one of `internal`, `proxy` and `url` is allowed. */
 export const UpstreamSchema = Type.Object(
   {
     internal: Type.Optional(Type.String({ minLength: 1, description: 'Name of an upstream inside the gateway.' })),
@@ -98,10 +96,10 @@ export const UpstreamSchema = Type.Object(
 
 type UrlOptions = Omit<Static<typeof NamedUpstreamSchema>, 'url'>
 
-/** An operator's own HTTP upstream. Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. */
+/** Times in milliseconds, limits in bytes; the files of `tls` are absolute paths. */
 export type UrlUpstreamConfig = DeepReadonly<{ kind: 'url'; name?: string; url: string } & UrlOptions>
 
-/** Where a route sends its requests. `param` is the path parameter's name without its colon. */
+/** `param` is the path parameter's name without its colon. */
 export type UpstreamConfig =
   | { readonly kind: 'internal'; readonly name: string }
   | { readonly kind: 'proxy'; readonly param: string }

@@ -1,7 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { described, List, type DeepReadonly } from '../config/fields.ts'
 
-/** Conditions under which a chain entry takes part; all that are given must hold. */
 export const WhenSchema = Type.Object(
   {
     method: Type.Optional(List(Type.String({ 'x-format': 'method' }), { description: 'Methods of the request.' })),
@@ -20,5 +19,5 @@ export const WhenSchema = Type.Object(
   described('Conditions under which the entry takes part; all that are given must hold.')
 )
 
-/** Conditions of a chain entry: every given one must hold. */
+/** All given conditions must hold. */
 export type WhenConfig = DeepReadonly<Static<typeof WhenSchema>>

@@ -5,40 +5,40 @@ import { credentialField, paymentScheme } from '../message/payment-headers.ts'
 import type { UpstreamTarget } from '../pipeline/target.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 
-/** Failures in a row after which an upstream is left alone. */
+/** Consecutive failures that open a breaker. */
 const FAILURES = 5
-/** Milliseconds until the first try; doubled after each try that fails. */
+/** Milliseconds until the first probe; doubled after each failed one. */
 const FIRST_PAUSE = 5_000
 const LONGEST_PAUSE = 30_000
-/** Upstreams that are remembered as failing. Merchants choose theirs, and the oldest is let go. */
+/** Most open breakers. Merchants choose their upstreams; the oldest is evicted. */
 const MAX_UPSTREAMS = 10_000
-/** Milliseconds for which one try keeps the others waiting, at most. */
+/** Most milliseconds for which one probe blocks the others. */
 const LONGEST_TRY = 30_000
 
 interface Trouble {
   failures: number
-  /** The only network whose requests failed; null once there are several, or where nothing listens at all. */
+  /** The only network whose requests failed; null for several, or when no connection was possible. */
   client: string | null
-  /** Milliseconds of the present pause; 0 while requests still go through. */
+  /** Milliseconds of the current pause; 0 while requests still pass. */
   pause: number
-  /** When the pause ends, when the request that tries the upstream is given up, and when something may be sold again. */
+  /** When the pause ends, when the probe is given up, and when the next sale is allowed. */
   until: number
   triedUntil: number
   soldFrom: number
 }
 
 /**
- * The circuit breakers of upstreams, one for each operator's route and each host of a merchant. They watch real requests
- * alone: after five failures in a row an upstream is left alone for five seconds, then one request at a time tries it,
- * and each that fails doubles the pause up to 30 s. Failures that a client can provoke by what it sends count against
- * that client alone until another one has them too.
+ * Circuit breakers of upstreams, one per operator's route and per merchant's host. They observe real requests: after
+ * five consecutive failures the upstream is paused for five seconds, then probed by one request at a time. Each failed
+ * probe doubles the pause up to 30 s. Failures that a client can provoke count against that client alone until another
+ * one has them too.
  *
- * `lightning/provider-calls/breaker.ts` guards calls that it makes itself. A request passes here twice, and the first time may end in a
- * 402 that tries nothing.
+ * Unlike `lightning/provider-calls/breaker.ts`, a request passes here twice, and the first pass may end in a 402
+ * without an attempt.
  */
 export class UpstreamBreakers {
   readonly #clock: Clock
-  /** Upstreams in trouble only: one that answers is forgotten. */
+  /** Only upstreams that fail. */
   readonly #troubles = new Map<string, Trouble>()
 
   constructor(clock: Clock) {
@@ -46,8 +46,8 @@ export class UpstreamBreakers {
   }
 
   /**
-   * Refuses to sell what cannot be delivered. After the pause whoever has paid passes, and one request without a payment
-   * for each pause, or nobody would ever try the upstream again.
+   * Refuses to sell what cannot be delivered. After the pause paid requests pass, and one unpaid request per pause, or
+   * no probe would ever run.
    * @throws Unavailable 503 with Retry-After
    */
   requireSellable(ctx: Context): void {
@@ -60,7 +60,7 @@ export class UpstreamBreakers {
     trouble.soldFrom = now + trouble.pause
   }
 
-  /** Lets a request go to its upstream. @throws Unavailable 503 with Retry-After */
+  /** @throws Unavailable 503 with Retry-After */
   enter(ctx: Context, target: UpstreamTarget): void {
     const trouble = this.#open(ctx, target)
     if (trouble === null) return
@@ -70,18 +70,17 @@ export class UpstreamBreakers {
     trouble.triedUntil = now + LONGEST_TRY
   }
 
-  /** The upstream has answered, whatever it said. */
   answered(ctx: Context, target: UpstreamTarget): void {
     if (this.#troubles.size > 0) this.#troubles.delete(keyOf(ctx, target))
   }
 
-  /** The upstream has not answered. `isUnreachable`: there was no connection, whatever the request was. */
+  /** `isUnreachable`: there was no connection, whatever the request was. */
   failed(ctx: Context, target: UpstreamTarget, isUnreachable: boolean): void {
     const key = keyOf(ctx, target)
     const client = isUnreachable ? null : clientNetwork(ctx.clientAddress)
     const now = this.#clock.monotonic()
     const trouble = this.#troubles.get(key) ?? this.#remember(key, client)
-    // What was sent before the pause says nothing about the upstream after it.
+    // A request sent before the pause says nothing about the upstream after it.
     if (now < trouble.until) return
     if (trouble.client !== client) trouble.client = null
     trouble.triedUntil = 0
@@ -90,13 +89,13 @@ export class UpstreamBreakers {
     trouble.until = trouble.soldFrom = now + trouble.pause
   }
 
-  /** The request ended without a word about its upstream: its client left. */
+  /** The client left before its upstream answered. */
   left(ctx: Context, target: UpstreamTarget): void {
     const trouble = this.#open(ctx, target)
     if (trouble !== null) trouble.triedUntil = 0
   }
 
-  /** The trouble of the request's upstream, where it concerns its client and its breaker is open. */
+  /** The open breaker of the request's upstream, where it applies to this client. */
   #open(ctx: Context, target: UpstreamTarget | null): Trouble | null {
     if (this.#troubles.size === 0) return null
     const trouble = this.#troubles.get(keyOf(ctx, target))
@@ -113,7 +112,7 @@ export class UpstreamBreakers {
   }
 }
 
-/** By route, for what is slow on one may be well on another. `target`: null for the route's own. */
+/** By route, since a slow one says nothing of others. `target`: null for the route's own. */
 function keyOf({ route }: Context, target: UpstreamTarget | null): string {
   const own = route.config?.upstream
   const origin = target?.origin ?? (own?.kind === 'url' ? new URL(own.url).origin : '')

@@ -1,72 +1,66 @@
 import type { QueuedCall } from './connection.ts'
 
-/** One client's part of the connections to an upstream. */
+/** One client's share of the connections to an upstream. */
 export class ClientShare {
-  /** Connections that carry a request of this client. */
   running = 0
-  /** It stands in the round. */
+  /** It has a turn in the queue. */
   inRound = false
-  /**
-   * The tick in which a connection was last taken from it because it kept others waiting; null where that is long ago.
-   */
+  /** The tick when it last lost a connection for delaying others; null after a while. */
   dawdledAt: number | null = null
-  /** Requests that wait for a connection, in the order in which they came. */
+  /** In order of arrival. */
   readonly waiting: QueuedCall[] = []
-  /** Most connections at once. */
   readonly most: number
 
   constructor(most: number) {
     this.most = most
   }
 
-  /** How many more connections its waiting requests may take. */
+  /** Connections its waiting requests may still take. */
   get wanted(): number {
     return Math.min(this.waiting.length, this.most - this.running)
   }
 }
 
-/** Clients that are remembered although they ask for nothing, so that most are found and not made. */
+/** Idle clients kept, so that most need no allocation. */
 const REMEMBERED = 1024
 /**
- * Ticks for which a client that kept others waiting goes behind them: a minute. No more are remembered than can lose a
- * connection in it.
+ * Ticks for which a client that delayed others is deprioritized: a minute. Bounded by the connections lost in that
+ * time.
  */
 const GRUDGE = 600
 
 /**
- * Who gets the next connection. Clients take turns, one request each, and none has more connections at once than its
- * share, so that one address with many slow requests keeps only its own others waiting. Requests of one client go in
- * their order.
+ * Fair queue for connections. Clients take turns, one request each, and none exceeds its share, so that one address
+ * with many slow requests delays only itself. Requests of one client stay in order.
  *
- * Turns alone are not enough against many slow addresses: each holds what it gets for seconds, and whoever asks more
- * often than its turn comes would wait ever longer. So clients that lost a connection for that go behind all others for
- * a while, and have a part of the connections between them; the rest is free whenever somebody else comes.
+ * Turns alone fail against many slow addresses, each of which holds its connections for seconds. So clients that lost a
+ * connection for that queue behind all others for a while, and share a part of the connections.
  */
 export class Round {
   readonly #most: number
   readonly #mostBehind: number
   readonly #shares = new Map<string, ClientShare>()
-  /** Requests that are nobody's in particular. */
+  /** Requests without a client. */
   readonly #nobody = new ClientShare(Number.POSITIVE_INFINITY)
   #turns: ClientShare[] = []
-  /** The turns of those that kept others waiting. */
+  /** Turns of deprioritized clients. */
   #behind: ClientShare[] = []
-  /** Connections that carry their requests. */
+  /** Connections of deprioritized clients. */
   #runningBehind = 0
   #tick = 0
 
-  /** `most` connections for one client, and `mostBehind` for all together that lately kept others waiting. */
+  /** `most` connections per client, `mostBehind` for all deprioritized clients together. */
   constructor(most: number, mostBehind: number) {
     this.#most = most
     this.#mostBehind = mostBehind
   }
 
-  /** Some request that may have a connection stands in it, though perhaps nobody waits for it any more. */
+  /** A request that may have a connection is queued, though it may be canceled. */
   get occupied(): boolean {
     return this.#turns.length > 0 || (this.#behind.length > 0 && this.#roomBehind > 0)
   }
 
-  /** Those that kept others waiting have all the connections that they may have. */
+  /** Deprioritized clients have all the connections they may have. */
   get crowdedBehind(): boolean {
     return this.#roomBehind <= 0
   }
@@ -75,7 +69,7 @@ export class Round {
     return this.#mostBehind - this.#runningBehind
   }
 
-  /** How many connections the waiting requests may take, as far as `enough`. */
+  /** Connections that the waiting requests may take, up to `enough`. */
   wanted(enough: number): number {
     return Math.min(
       enough,
@@ -83,12 +77,12 @@ export class Round {
     )
   }
 
-  /** As `wanted`, of those alone that lately kept others waiting, whatever all of them together may have. */
+  /** `wanted` of the deprioritized clients, ignoring their common limit. */
   wantedBehind(enough: number): number {
     return wantedOf(this.#behind, enough)
   }
 
-  /** A connection is taken from this client because it kept others waiting. */
+  /** Deprioritizes a client that lost a connection for delaying others. */
   dawdled(share: ClientShare): void {
     if (share === this.#nobody) return
     const known = share.dawdledAt !== null
@@ -98,19 +92,19 @@ export class Round {
     this.#move(share, this.#turns)
   }
 
-  /** Lets a request wait. `client` is its address, or the network that counts as one. */
+  /** `client` is an address, or the network that counts as one. */
   add(call: QueuedCall, client: string): void {
     const share = this.#shareOf(client)
     share.waiting.push(call)
     this.#join(share)
   }
 
-  /** The share whose turn it is and whose first request somebody still waits for; null when none is. */
+  /** The share with the next turn and a live request; null for none. */
   first(): ClientShare | null {
     return firstOf(this.#turns) ?? (this.#roomBehind > 0 ? firstOf(this.#behind) : null)
   }
 
-  /** Takes the first request of the share whose turn it is, for a connection. */
+  /** Takes the first request of the share with the next turn. */
   take(share: ClientShare): QueuedCall | undefined {
     const call = share.waiting.shift()
     share.running++
@@ -125,7 +119,7 @@ export class Round {
     return call
   }
 
-  /** Counts a connection that is made for one request of this client. */
+  /** Counts a connection made for one request of this client. */
   claim(client: string): ClientShare {
     const share = this.#shareOf(client)
     share.running++
@@ -133,16 +127,13 @@ export class Round {
     return share
   }
 
-  /** A connection of this share is free again. */
   release(share: ClientShare): void {
     share.running--
     if (share.dawdledAt !== null) this.#runningBehind--
     if (share.waiting.length > 0) this.#join(share)
   }
 
-  /**
-   * One tick of the clock: forgets requests that nobody waits for any more, old faults, and clients that want nothing.
-   */
+  /** One tick of the clock: drops canceled requests, expired faults, and idle clients. */
   look(tick: number): void {
     this.#tick = tick
     const many = this.#shares.size > REMEMBERED
@@ -155,7 +146,7 @@ export class Round {
     }
   }
 
-  /** Empties it; returns what waited. */
+  /** Returns what waited. */
   clear(): QueuedCall[] {
     const left: QueuedCall[] = []
     for (const share of [...this.#shares.values(), this.#nobody]) {
@@ -173,7 +164,6 @@ export class Round {
     this.#move(share, this.#behind)
   }
 
-  /** Lets it stand where it belongs now. */
   #move(share: ClientShare, from: ClientShare[]): void {
     if (!share.inRound) return
     from.splice(from.indexOf(share), 1)
@@ -201,7 +191,7 @@ export class Round {
   }
 }
 
-/** The first of these turns whose first request somebody still waits for; those before it lose theirs. */
+/** The first turn with a live request; earlier ones lose theirs. */
 function firstOf(turns: ClientShare[]): ClientShare | null {
   for (;;) {
     const share = turns[0]

@@ -4,29 +4,23 @@ import { Deadlines } from './deadlines.ts'
 import { requestHead, type UpstreamCall } from './request-head.ts'
 import { Round, type ClientShare } from './client-share.ts'
 
-/** How many connections there are, and how long they are kept. */
 export interface ConnectionPoolOptions {
   /** Host and port, for requests without a Host. */
   readonly authority: string
-  /** Most connections. */
   readonly connections: number
-  /** Most connections for requests of one client; as many as there are when left out. */
+  /** Most connections for one client; default all. */
   readonly perClient?: number
-  /** Milliseconds that an idle connection is kept. */
+  /** Idle timeout in milliseconds. */
   readonly keepAlive: number
 }
 
-/**
- * What is taken off the time for which an upstream says that it keeps a connection: the request may be under way as it
- * closes.
- */
+/** Subtracted from the upstream's keep-alive time: a request may be in flight as it closes. */
 const MARGIN = 2000
-/** Ticks after which an idle connection no longer holds the process. */
+/** Ticks after which an idle connection is unreferenced. */
 const LOOSE = 2
-/** Ticks for which a client may keep a connection from being used while others wait for one. */
+/** Ticks for which a client may stall a connection while others wait. */
 const PATIENCE = 50
 
-/** No connection is made any more. */
 class PoolClosed extends Error {
   readonly code = 'POOL_CLOSED'
 
@@ -37,12 +31,11 @@ class PoolClosed extends Error {
 }
 
 /**
- * The connections to one upstream. Requests of one client go out in the order in which they came, those of several take
- * turns, on the connection that was used last, so that those too many fall idle.
+ * The connections to one upstream. Clients take turns, each one's requests in order, on the most recently used
+ * connection, so that surplus ones fall idle.
  *
- * A connection that carried a request carries no other before the loop has polled once more, and every request waits
- * for the end of its own poll: a close, or a response that nobody asked for, which the kernel has already, is seen
- * before the request is written and not after it (undici does the same since GHSA-35p6-xmwp-9g52).
+ * A used connection, and every request, waits for one more poll of the loop. So a close or an unsolicited response that
+ * the kernel already has is seen before the request is written (undici does the same since GHSA-35p6-xmwp-9g52).
  */
 export class ConnectionPool implements ConnectionOwner {
   readonly #dialer: Dialer
@@ -67,7 +60,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#round = new Round(perClient, Math.ceil(connections / 2))
   }
 
-  /** Sends a request as soon as a connection is free. The handler is told of everything that follows, refusals too. */
+  /** Sends a request once a connection is free. The handler receives every outcome, refusals too. */
   dispatch(call: UpstreamCall, handler: CallHandler): void {
     const queued = this.#queued(call, handler)
     if (queued === null) return
@@ -75,10 +68,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#schedule()
   }
 
-  /**
-   * Sends a request again, on a connection made for it: the one that it was sent on is lost, which leaves room, and
-   * others that were kept may be as dead.
-   */
+  /** Resends a request on a new connection: the failed one leaves room, and other idle ones may be dead too. */
   redispatch(call: UpstreamCall, handler: CallHandler): void {
     const queued = this.#queued(call, handler)
     if (queued !== null) this.#open(queued)
@@ -94,14 +84,14 @@ export class ConnectionPool implements ConnectionOwner {
     }
   }
 
-  /** Finishes what runs and what waits, then closes; `done` is called after that. */
+  /** Finishes running and waiting requests, then closes and calls `done`. */
   close(done: () => void): void {
     this.#closed = true
     this.#onEmpty = done
     this.#schedule()
   }
 
-  /** Closes everything at once. What runs or waits is told of it. */
+  /** Fails running and waiting requests. */
   destroy(): void {
     this.#closed = true
     const waiting = this.#round.clear()
@@ -110,7 +100,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#empty()
   }
 
-  /** One tick of the clock: lets go of connections that were idle for long. */
+  /** One tick of the clock: closes connections idle for too long. */
   look(tick: number): void {
     this.#tick = tick
     for (let at = this.#idle.length - 1; at >= 0; at--) {
@@ -124,10 +114,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#reclaim()
   }
 
-  /**
-   * Somebody waits because every connection is taken, or all that those may have who kept others waiting before: takes
-   * them from the clients that have kept theirs from being used for too long, first from those who did it before.
-   */
+  /** Takes connections from clients that stall them while others wait, repeat offenders first. */
   #reclaim(): void {
     const all = this.#all.size
     const full = this.#idle.length === 0 && all >= this.#options.connections
@@ -189,7 +176,6 @@ export class ConnectionPool implements ConnectionOwner {
     else if (this.#closed) this.#empty()
   }
 
-  /** Sends the first request of a share, whose turn it is. */
   #start(connection: UpstreamConnection, share: ClientShare): void {
     const call = this.#round.take(share)
     connection.share = share
@@ -204,7 +190,7 @@ export class ConnectionPool implements ConnectionOwner {
     this.#round.release(share)
   }
 
-  /** Requests are left: for those that no idle or opening connection will take, more are opened. */
+  /** Opens connections for requests that no idle or opening one will take. */
   #wait(): void {
     if (this.#idle.length > 0) this.#schedule()
     const room = this.#options.connections - this.#all.size
@@ -213,7 +199,7 @@ export class ConnectionPool implements ConnectionOwner {
     for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()
   }
 
-  /** Opens a connection for the request whose turn it is, or for `own` alone. */
+  /** Opens a connection for the next request, or for `own` alone. */
   #open(own: QueuedCall | null = null): void {
     const connection = new UpstreamConnection(this, this.#dialer.secure)
     this.#all.add(connection)
@@ -249,7 +235,7 @@ export class ConnectionPool implements ConnectionOwner {
     }
   }
 
-  /** A connection could not be made: the request that has waited longest is told. */
+  /** A connection failed: fails the request that has waited longest. */
   #refuse(error: Error): void {
     const share = this.#round.first()
     if (share === null) return
@@ -258,7 +244,6 @@ export class ConnectionPool implements ConnectionOwner {
     call?.handler.onResponseError(null, error)
   }
 
-  /** Closes what is idle; tells that the last connection has gone. */
   #empty(): void {
     for (const connection of this.#idle.slice()) connection.destroy()
     if (this.#all.size > 0 || this.#onEmpty === null) return
@@ -272,7 +257,6 @@ function flush(pool: ConnectionPool): void {
   pool.flush()
 }
 
-/** Its client has lost a connection lately because it kept others waiting. */
 function hasDawdled({ share }: UpstreamConnection): boolean {
   return share !== null && share.dawdledAt !== null
 }

@@ -6,88 +6,80 @@ import { ResponseFault } from './response-fault.ts'
 import { MAX_PIECE, ResponseParser, type ResponseReader } from './response-parser.ts'
 import { UpstreamUpload } from './upload.ts'
 
-/** What the one who sent a request holds of its connection, until the response is whole. */
+/** The sender's handle on the connection, until the response is complete. */
 export interface CallController {
-  /** Flat list of the head that is being handed over; empty after that. */
+  /** Flat list of the current head; empty after its callback. */
   readonly rawHeaders: readonly string[]
-  /** Of the head that is being handed over. */
+  /** Of the current head. */
   readonly httpVersion: '1.0' | '1.1'
-  /** Flat list of the trailers, once the response is whole. */
+  /** Flat list, once the response is complete. */
   readonly rawTrailers: readonly string[]
   /**
-   * An earlier request had used the connection, and no byte of a response to this one has come: the upstream may have
-   * closed it before the request arrived (RFC 9112 9.3.1).
+   * The connection was reused and no byte of the response has come: the upstream may have closed it before the request
+   * arrived (RFC 9112 9.3.1).
    */
   readonly isStale: boolean
-  /** Hands nothing over until `resume`. */
   pause(): void
   resume(): void
-  /** Gives the request up, its connection with it. The handler is told nothing more. */
+  /** Drops the request and its connection without further callbacks. */
   abort(): void
 }
 
-/** Takes what becomes of one request. */
+/** Receives the outcome of one request. */
 export interface CallHandler {
-  /** Nobody waits for the response any more; a request that is over is not sent. */
+  /** The response is no longer needed; such a request is not sent. */
   readonly over: boolean
-  /** Whose request it is: an address, or the network that counts as one client. Empty for nobody's in particular. */
+  /** An address, or the network that counts as one client. Empty for none. */
   readonly client: string
-  /**
-   * Ticks for which its client has kept the connection from being used, by taking or sending next to nothing; 0 while
-   * it does not.
-   */
+  /** Ticks for which its client has stalled the connection; 0 while it does not. */
   readonly dawdling: number
-  /** Others wait for a connection, and its client keeps this one: it must be given up. */
+  /** The request must end, since its client stalls a connection that others wait for. */
   giveUp(): void
-  /** A connection was found; the request goes out now. */
+  /** A connection was found; the request is sent now. */
   onRequestStart(controller: CallController): void
-  /** A piece of the body has gone out. */
+  /** A piece of the body was sent. */
   onBodySent(): void
-  /** The whole request has gone out. */
   onRequestSent(): void
   /** A head: interim below 200, then that of the response. */
   onResponseStart(controller: CallController, status: number): void
   onResponseData(controller: CallController, piece: Uint8Array): void
   onResponseEnd(controller: CallController): void
-  /** It failed; `controller` is null when nothing was sent. Nothing follows. */
+  /** Final. `controller` is null when nothing was sent. */
   onResponseError(controller: CallController | null, error: Error): void
 }
 
-/** One request that waits for a connection. */
 export interface QueuedCall {
   readonly call: UpstreamCall
   readonly head: RequestHead
   readonly handler: CallHandler
 }
 
-/** Where a connection belongs to. */
 export interface ConnectionOwner {
   /** The connection may carry another request. */
   release(connection: UpstreamConnection): void
-  /** The connection is gone. */
   lost(connection: UpstreamConnection): void
 }
 
-/** The most that one TLS record carries. */
+/** Largest payload of a TLS record. */
 const RECORD = 16 * 1024
 /**
- * One buffer for all plain connections: between the kernel's read and the callback nothing else runs, and what is kept
- * is copied. Not where reads are begun ahead of time (Windows), and not for TLS, whose reads may come out of a write.
+ * One buffer for all plain connections: no other code runs between the kernel's read and the callback, and retained
+ * bytes are copied. Not on Windows, which starts reads ahead of time, and not for TLS, whose reads may happen in a
+ * write.
  */
 const SHARED = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(MAX_PIECE)
 
 const NONE: readonly string[] = []
 
-/** One HTTP/1.1 connection to an upstream. It carries one request at a time. */
+/** One HTTP/1.1 connection to an upstream, with one request at a time. */
 export class UpstreamConnection implements CallController, ResponseReader {
   rawHeaders: readonly string[] = NONE
   rawTrailers: readonly string[] = NONE
   isStale = false
-  /** The tick since which it is idle. */
   idleSince = 0
-  /** Whose connection it is while it carries a request; its pool's. */
+  /** The owner's share while it carries a request; set by its pool. */
   share: ClientShare | null = null
-  /** How its bytes are read; given to the socket when that is made. */
+  /** Passed to the socket's constructor. */
   readonly onread: OnReadOpts
   readonly #owner: ConnectionOwner
   readonly #parser: ResponseParser
@@ -95,12 +87,12 @@ export class UpstreamConnection implements CallController, ResponseReader {
   #socket: Socket | null = null
   #handler: CallHandler | null = null
   #upload: UpstreamUpload | null = null
-  /** It carries a request and has not been given back. */
+  /** It carries a request and was not given back. */
   #busy = false
-  /** The request was one that no other may follow. */
+  /** No request may follow the current one. */
   #last = false
   #isUsed = false
-  /** The socket does not read: a piece came while the handler had paused. */
+  /** The socket is paused: a piece came while the handler had paused. */
   #held = false
   /** The upstream has closed its side. */
   #ended = false
@@ -124,12 +116,11 @@ export class UpstreamConnection implements CallController, ResponseReader {
     return this.#parser.httpVersion
   }
 
-  /** Milliseconds for which the upstream says that it keeps an idle connection, or -1. */
+  /** The upstream's keep-alive time in milliseconds, or -1. */
   get keepAlive(): number {
     return this.#parser.keepAlive
   }
 
-  /** The connection is open. */
   attach(socket: Socket): void {
     this.#socket = socket
     socket.on('error', (error: Error) => {
@@ -146,7 +137,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
     })
   }
 
-  /** Sends a request. The connection must be idle. */
+  /** The connection must be idle. */
   start({ call, head, handler }: QueuedCall): void {
     const socket = this.#socket
     if (socket === null) throw new Error('a connection that is not open was given a request')
@@ -214,24 +205,22 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.destroy()
   }
 
-  /** Ticks for which the client whose request it carries has kept it from being used. */
+  /** Ticks for which the current request's client has stalled it. */
   get dawdling(): number {
     return this.#handler?.dawdling ?? 0
   }
 
-  /** Is freed, for somebody who would use it. */
   giveUp(): void {
     this.#handler?.giveUp()
   }
 
-  /** Does not hold the process while nobody waits for it. */
   unref(): void {
     if (this.#unreferenced) return
     this.#unreferenced = true
     this.#socket?.unref()
   }
 
-  /** Closes it at once, with the request that runs on it. */
+  /** Closes it with the request that runs on it. */
   destroy(): void {
     if (this.#dead) return
     this.#dead = true
@@ -249,8 +238,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   responseHead(status: number, pairs: string[]): void {
     this.rawHeaders = pairs
     this.#handler?.onResponseStart(this, status)
-    // The parser keeps the list up to its next head, and each of its slices keeps the whole text: for a stream that is
-    // long.
+    // The parser keeps the list up to its next head, and each slice keeps the whole text alive: too long for a stream.
     pairs.length = 0
     this.rawHeaders = NONE
   }
@@ -268,7 +256,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   #take(size: number): void {
-    // Bytes that nobody asked for.
+    // Unsolicited bytes.
     if (this.#handler === null) {
       this.destroy()
       return
@@ -276,7 +264,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.isStale = false
     const parser = this.#parser
     if (parser.paused && !this.#held) {
-      // Only what comes in spite of a pause holds the socket: most pauses are over before that.
+      // Pauses the socket only when bytes arrive during a pause: most pauses are shorter.
       this.#held = true
       this.#socket?.pause()
     }
@@ -289,7 +277,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#read()
   }
 
-  /** Some of the response was read: lets more come, or gives the connection back. */
+  /** Part of the response was read: reads on, or gives the connection back. */
   #read(): void {
     if (this.#dead) return
     if (this.#handler === null) {
@@ -304,15 +292,14 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#socket?.resume()
   }
 
-  /** The response is whole. */
   #settle(): void {
-    // A handler that resumes while it is handed something comes here twice; given back twice it would carry two
-    // requests at once.
+    // A handler that resumes inside a callback comes here twice; a connection given back twice would carry two
+    // requests.
     if (!this.#busy) return
     this.#busy = false
     const parser = this.#parser
     this.rawTrailers = NONE
-    // An upstream that answers before it has read the request would take what is still to come for the next one.
+    // An upstream that answers early would read the rest of this request as the next one.
     const unsent = this.#upload !== null || (this.#socket?.writableLength ?? 0) > 0
     if (unsent || this.#last || this.#ended || !parser.reusable || parser.surplus) {
       this.destroy()
@@ -322,7 +309,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#owner.release(this)
   }
 
-  /** The upstream has closed its side. */
   #finish(): void {
     this.#ended = true
     if (this.#handler === null) {
@@ -339,7 +325,7 @@ export class UpstreamConnection implements CallController, ResponseReader {
   }
 
   #closed(): void {
-    // What came before the end is still being handed over.
+    // What came before the end is still being delivered.
     if (this.#ended && this.#handler !== null) return
     this.#fail(new ResponseFault('UPSTREAM_CLOSED', 'the connection closed'))
   }

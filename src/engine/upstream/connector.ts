@@ -5,31 +5,29 @@ import { normalAddress } from '../message/addresses.ts'
 import { AddressRefused, type AddressGuard } from './guard.ts'
 import { overInterim } from '../../platform/system/interim-responses.ts'
 
-/** TLS towards an upstream; certificates and key as PEM text. */
+/** PEM text. */
 export interface UpstreamTls {
   readonly ca?: string
   readonly cert?: string
   readonly key?: string
-  /** The name to ask for and to check, where it is not the host of the address. */
+  /** The name for SNI and verification, where it differs from the address's host. */
   readonly servername?: string
 }
 
-/** How connections to one upstream are opened. */
 export interface ConnectOptions {
   readonly tls: UpstreamTls | null
   /** Milliseconds to open one connection, TLS included. */
   readonly timeout: number
 }
 
-/** Opens a connection for undici. */
 export type Connector = buildConnector.connector
 
-/** Attempts on further addresses of one name; more would only stretch the wait. */
+/** Attempts on further addresses of one name; more would only add latency. */
 const MAX_ATTEMPTS = 3
 
 /**
- * The SNI and certificate name. undici would take it from the Host header of the first request, so that a client's Host
- * chose the name that is checked; here the upstream's own address decides.
+ * The SNI and certificate name. undici would use the first request's Host header, so that a client could choose the
+ * verified name; here the upstream's own address decides.
  */
 function servername(options: buildConnector.Options, tls: UpstreamTls | null): string | undefined {
   return tls?.servername ?? (isIP(options.hostname) === 0 ? options.hostname : undefined)
@@ -47,7 +45,7 @@ function base(options: ConnectOptions, more: { onread?: OnReadOpts; session?: Bu
   })
 }
 
-/** The request for a connection to `hostname`, under the upstream's own name. */
+/** Options for `hostname` under the upstream's own name. */
 function aimed(options: buildConnector.Options, hostname: string, tls: UpstreamTls | null): buildConnector.Options {
   const name = options.protocol === 'https:' ? servername(options, tls) : undefined
   return {
@@ -60,7 +58,7 @@ function aimed(options: buildConnector.Options, hostname: string, tls: UpstreamT
   }
 }
 
-/** Connections to an operator's own upstream: any address, resolved by the system. */
+/** For an operator's upstream: any address, resolved by the system. */
 export function plainConnector(options: ConnectOptions): Connector {
   const connect = overInterim(base(options))
   return (wanted, callback) => {
@@ -69,9 +67,9 @@ export function plainConnector(options: ConnectOptions): Connector {
 }
 
 /**
- * Connections to an address that a user gave. The name is resolved here, all its addresses are checked, and the
- * connection goes to a checked one, so that no second resolution can lead elsewhere; literals, for which undici skips
- * its lookup hook, are checked too (decision 92). Fails with `AddressRefused` or `NameUnresolved`.
+ * For an address that a user gave. Resolves the name, checks all addresses and connects to a checked one, so that no
+ * second resolution can differ. Also checks literals, for which undici skips its lookup hook (decision 92).
+ * @throws AddressRefused or NameUnresolved
  */
 export function guardedConnector(guard: AddressGuard, options: ConnectOptions): Connector {
   const connect = overInterim(base(options))
@@ -80,7 +78,7 @@ export function guardedConnector(guard: AddressGuard, options: ConnectOptions): 
   }
 }
 
-/** No connection was made in time, or every address was tried in vain and one of them for too long. */
+/** No connection in time, or every address failed and one of them timed out. */
 class ConnectTimeout extends Error {
   readonly code = 'ETIMEDOUT'
 
@@ -90,13 +88,12 @@ class ConnectTimeout extends Error {
   }
 }
 
-/** Milliseconds of silence after which the system asks whether the other side is still there. */
+/** Milliseconds of silence until TCP keep-alive probes. */
 const PROBE_AFTER = 60_000
 
 /**
- * Connections without TLS. undici's connector would do too, but one must be made for each connection, whose bytes are
- * read by a callback of its own, and its cache of TLS sessions, its timer and its closures stay as long as the socket
- * does: about 1 KB of every stream.
+ * Connections without TLS. undici's connector would be needed per connection, for its read callback, and would keep its
+ * TLS session cache, timer and closures alive: about 1 KB per stream.
  */
 function plain(onread: OnReadOpts, timeout: number): Connector {
   return (wanted, callback) => {
@@ -133,18 +130,17 @@ function plain(onread: OnReadOpts, timeout: number): Connector {
   }
 }
 
-/** Told how the opening of a connection went: the socket, or why there is none. */
 export type Opened = (result: Socket | Error) => void
 
 /**
- * Opens the connections of one upstream, whose bytes are read without a stream between. With a `guard` every address is
- * checked, as by `guardedConnector`; without one it is the operator's own.
+ * Opens an upstream's connections, which are read without a stream. `guard` checks every address, as in
+ * `guardedConnector`; an operator's upstream has none.
  */
 export class Dialer {
   readonly #wanted: buildConnector.Options
   readonly #guard: AddressGuard | null
   readonly #options: ConnectOptions
-  /** The last TLS session, which saves the next connection half its handshake. */
+  /** The last TLS session: resumption saves half a handshake. */
   #session: Buffer | null = null
 
   /** `origin`: scheme, host and port. */
@@ -178,7 +174,7 @@ export class Dialer {
   }
 
   #remember(socket: TLSSocket): void {
-    // TLS 1.3 gives its tickets after the handshake.
+    // TLS 1.3 issues its tickets after the handshake.
     if (socket.getProtocol() === 'TLSv1.3')
       socket.on('session', (session: Buffer) => {
         this.#session = session
@@ -187,9 +183,7 @@ export class Dialer {
   }
 }
 
-/**
- * Begins to connect. A certificate or key that cannot be used is thrown by Node at once; it is a fault like any other.
- */
+/** Node throws synchronously for an unusable certificate or key; that counts as a failure like any other. */
 function begin(connect: Connector, wanted: buildConnector.Options, callback: buildConnector.Callback): void {
   try {
     connect(wanted, callback)
@@ -217,7 +211,7 @@ async function open(
   attempt(connect, wanted, tls, addresses, 0, callback)
 }
 
-/** Tries one address after the other. */
+/** Tries the addresses in order. */
 function attempt(
   connect: Connector,
   wanted: buildConnector.Options,

@@ -1,43 +1,40 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
-/** Something that is given up when nothing happens for a while. */
+/** Something with an inactivity timeout. */
 export interface Waiting {
-  /** The tick of the last sign of life. */
+  /** The tick of the last activity. */
   touched: number
-  /** Ticks without one that are allowed. */
+  /** Timeout in ticks. */
   readonly patience: number
-  /** It does not wait for the other side just now, but for its own: its time does not run. */
+  /** It waits for its own side, so its time does not run. */
   readonly suspended: boolean
-  /** Where it stands among those that wait; kept by `Deadlines`, -1 while it is not among them. */
+  /** Index in `Deadlines`, or -1. */
   place: number
-  /** The time is over. */
   expire(): void
 }
 
-/** Milliseconds between two looks; a deadline is met at most two of them late. */
+/** Milliseconds per tick; a deadline fires at most two ticks late. */
 const RESOLUTION = 100
-/** The looks between two calls of `sweep`. */
+/** Ticks between two calls of `sweep`. */
 const SWEEP_EVERY = 50
 
 /**
- * One timer for the deadlines of all running requests. A timer for each would be started, moved with every piece and
- * cancelled again; here a sign of life is the copy of a number.
+ * One timer for the deadlines of all running requests. Activity costs one copied number instead of a timer that is
+ * moved with every piece.
  */
 export class Deadlines {
-  /** Counts the looks. */
   tick = 0
   readonly #clock: Clock
   readonly #sweep: (tick: number) => void
   readonly #each: (tick: number) => void
   /**
-   * Not a Set: its table is replaced every few dozen requests, and V8 leaves the old ones linked to the new, with all
-   * that ran at the time. Once one of them is old, every request lives on until the next full collection: a sixth of
-   * the CPU.
+   * Not a Set: its table is replaced every few dozen requests, and V8 keeps the old ones linked to the new with
+   * everything alive. Once one is old, every request survives until the next full collection: a sixth of the CPU.
    */
   readonly #waiting: Waiting[] = []
   #timer: Timer | null = null
 
-  /** `sweep` is called every five seconds and `each` at every tick, for what else has to be tidied. */
+  /** Calls `sweep` every five seconds and `each` at every tick. */
   constructor(
     clock: Clock,
     sweep: (tick: number) => void,
@@ -50,12 +47,10 @@ export class Deadlines {
     this.#each = each
   }
 
-  /** How many wait. */
   get size(): number {
     return this.#waiting.length
   }
 
-  /** Ticks for a time in milliseconds. */
   static ticks(ms: number): number {
     return Math.ceil(ms / RESOLUTION)
   }
@@ -77,7 +72,6 @@ export class Deadlines {
     last.place = place
   }
 
-  /** Stops the timer. */
   close(): void {
     this.#timer?.cancel()
     this.#timer = null
@@ -87,7 +81,7 @@ export class Deadlines {
 
   #look(): void {
     const tick = ++this.tick
-    // From the end: whatever takes the place of one that expires has been looked at.
+    // Backwards: an entry that replaces an expired one was already checked.
     for (let at = this.#waiting.length - 1; at >= 0; at--) {
       const item = this.#waiting[at]
       if (item === undefined) continue

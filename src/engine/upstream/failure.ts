@@ -4,8 +4,7 @@ import type { UpstreamTarget } from '../pipeline/target.ts'
 import { AddressRefused, NameUnresolved } from './guard.ts'
 
 /**
- * 502: the upstream could not be used, or its response could not (contract, Errors: Proxy). `details` says in plain
- * words why.
+ * 502: the upstream or its response was unusable (contract, Errors: Proxy). `details` gives the reason in plain words.
  */
 export function badGateway(target: UpstreamTarget, message: string, details: string, cause?: unknown): LongError {
   return new LongError(UPSTREAM_FAILED, 'Bad gateway', message, { ...target.errorMembers, details }, [], cause)
@@ -26,7 +25,7 @@ export function gatewayTimeout(target: UpstreamTarget, details: string, cause?: 
 const UNREACHABLE = 'The upstream could not be reached.'
 const UNUSABLE = 'The upstream did not give a usable answer.'
 
-/** What each fault is called towards clients: never an address, never the text of a library. */
+/** Texts for clients: never an address or a library's message. */
 const DETAILS: Readonly<Record<string, readonly [message: string, details: string]>> = {
   ECONNREFUSED: [UNREACHABLE, 'connection refused'],
   EHOSTUNREACH: [UNREACHABLE, 'no route to the host'],
@@ -48,28 +47,25 @@ const DETAILS: Readonly<Record<string, readonly [message: string, details: strin
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: [UNREACHABLE, 'its certificate is not trusted']
 }
 
-/** The code of a fault, also where several attempts were gathered into one. */
+/** The fault's code, also of an aggregate of several attempts. */
 export function faultCode(error: Error): string {
   const code = (error as { code?: unknown }).code
   return typeof code === 'string' ? code : ''
 }
 
-/** Whether a fault is the upstream's: it could not be connected to, or did not answer as it should. */
+/** Connection faults and invalid responses. */
 export function isOfUpstream(error: Error): boolean {
   return error instanceof GatewayError ? error.status === 504 : isUnreachable(error) || faultCode(error) in DETAILS
 }
 
-/** Whether there was no connection to the upstream, which is so whatever the request was. */
+/** There was no connection, whatever the request was. */
 export function isUnreachable(error: Error): boolean {
   if (error instanceof AddressRefused || error instanceof NameUnresolved) return true
   const code = faultCode(error)
   return code === 'UND_ERR_CONNECT_TIMEOUT' || code === 'ETIMEDOUT' || DETAILS[code]?.[0] === UNREACHABLE
 }
 
-/**
- * Any fault on the way to the upstream as the error that the contract answers. Errors of the gateway's own pass as they
- * are.
- */
+/** Maps a fault to the contract's error. Returns the gateway's own errors unchanged. */
 export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayError {
   if (error instanceof GatewayError) return error
   if (error instanceof AddressRefused)
@@ -81,7 +77,7 @@ export function upstreamFailure(error: Error, target: UpstreamTarget): GatewayEr
     return gatewayTimeout(target, 'no connection was made in time', error)
   const known = DETAILS[code]
   if (known !== undefined) return badGateway(target, known[0], known[1], error)
-  // Of the tunnel, which reads its response with Node's parser.
+  // From a tunnel, whose response Node's parser reads.
   if (code.startsWith('HPE_')) return badGateway(target, UNUSABLE, 'its answer is not valid HTTP', error)
   if (
     code.startsWith('ERR_SSL') ||

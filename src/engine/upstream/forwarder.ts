@@ -27,46 +27,44 @@ declare module '../pipeline/services.ts' {
   }
 }
 
-/** What the forwarder is built from. */
 export interface ForwarderOptions {
   readonly clock: Clock
-  /** Production calls no address of the machine itself for merchants (decision 162). */
+  /** In production merchants cannot target this machine (decision 162). */
   readonly production: boolean
-  /** Finds the addresses of merchants' hosts; DNS when left out. */
+  /** Resolver of merchants' hosts; default DNS. */
   readonly resolve?: ResolveName
-  /** Most pools of merchants' targets that are kept. */
+  /** Most pools of merchants' targets. */
   readonly poolCap?: number
   /** Milliseconds after which an unused pool is closed. */
   readonly poolIdle?: number
 }
 
-/** Connections of merchants' targets: few for each, so that none takes the gateway's for all. */
+/** Per merchant's target: few, so that none takes all of the gateway's. */
 const DYNAMIC = { connections: 64, perClient: shareOf(64), connectTimeout: 5000, keepAlive: 4000 } as const
 
-/** Most bytes of a body that is collected so that its request can be sent again. */
+/** Largest body collected for a retry. */
 const REPLAYED = 64 * 1024
 
-/** An operator's upstream, opened for one generation of the configuration; `release` gives it back. */
+/** An operator's upstream of one configuration generation; `release` gives it back. */
 export interface RouteUpstream {
   readonly target: UpstreamTarget
   readonly upstream: Upstream
-  /** Send the client's Host in the place of the upstream's own. */
+  /** Sends the client's Host instead of the upstream's own. */
   readonly preserveHost: boolean
-  /** Path of the configured address, without a slash at the end. */
+  /** Path of the configured address, without a trailing slash. */
   readonly basePath: string
-  /** Leading part of the request's path that is left out; empty for none. */
+  /** Prefix removed from the request's path; empty for none. */
   readonly stripPrefix: string
   release(): void
 }
 
 /**
- * Sends requests on to upstreams: chooses the connections, cleans the head, and joins the response to the client. One
- * for the whole process; the generations of the configuration share its pools.
+ * Forwards requests to upstreams: selects the connections, cleans the head, and streams the response. One per process;
+ * configuration generations share its pools.
  */
 export class Forwarder {
-  /** Checks addresses that users give; also for calls other than forwarding. */
+  /** Also for calls other than forwarding. */
   readonly guard: AddressGuard
-  /** Knows which upstreams keep failing. */
   readonly breakers: UpstreamBreakers
   readonly #pools: Pools
   readonly #deadlines: Deadlines
@@ -92,15 +90,11 @@ export class Forwarder {
     )
   }
 
-  /** How many requests are running, and how many pools there are. */
   get load(): { readonly requests: number; readonly pools: number } {
     return { requests: this.#deadlines.size, pools: this.#pools.size }
   }
 
-  /**
-   * Opens an operator's upstream. Reads its certificate files; throws when one cannot be read or the address is not one
-   * of an HTTP server.
-   */
+  /** Reads the certificate files. Throws when one is unreadable, or for an invalid address. */
   async open(config: UrlUpstreamConfig): Promise<RouteUpstream> {
     const url = new URL(config.url)
     if (url.protocol !== 'http:' && url.protocol !== 'https:')
@@ -145,8 +139,8 @@ export class Forwarder {
   }
 
   /**
-   * Forwards to an operator's upstream: its base path, then the raw target of the request (decision 100 on
-   * credentials). `body` goes in the place of the request's own, which must have been collected.
+   * Forwards to an operator's upstream: its base path, then the raw target (decision 100 on credentials). `body` goes
+   * in the place of the request's own, which must have been collected.
    */
   forwardTo(
     ctx: Context,
@@ -183,7 +177,6 @@ export class Forwarder {
     return this.#send(ctx, responder, target, upstream, target.path, upstream.authority)
   }
 
-  /** Ends all connections and the timer. */
   async close(): Promise<void> {
     this.#deadlines.close()
     this.#pools.close()
@@ -207,14 +200,14 @@ export class Forwarder {
     if (body !== null) describe(body, headers)
     const gathering = body !== null || ctx.upgrade !== null ? null : isKept(ctx) ? ctx.body.bytes() : ctx.body.gather()
     if (gathering === null) return this.#leave(ctx, responder, target, upstream, wanted, headers, body)
-    // What nobody would forward need not be waited for.
+    // An unsendable request need not wait for a connection.
     refuseUnsendable(wanted, headers, target)
     return this.#gathered(gathering, ctx, responder, target, upstream, wanted, headers)
   }
 
   /**
-   * The client still sends: no connection is taken up before as much of it has come as may wait here, and no plugin is
-   * told that the request leaves.
+   * The client still sends: takes no connection, and runs no `upstream` hook, before as much has come as may be
+   * buffered.
    */
   async #gathered(
     gathering: Promise<unknown>,
@@ -299,7 +292,7 @@ export class Forwarder {
   }
 }
 
-/** Throws for what may not be sent: 400 for a path, which is the client's fault, and a fault of ours for headers. */
+/** Throws for what must not be sent: 400 for a path, which is the client's fault, and 500 for headers. */
 function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTarget): void {
   const refusal = refusedByClient(path, headers)
   if (refusal === null) return
@@ -313,7 +306,7 @@ function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTar
   throw new Error(`the request cannot be forwarded: ${refusal}`)
 }
 
-/** The header policy and the error bodies of a target, for the response to an upgrade. */
+/** Header policy and error bodies for the response to an upgrade. */
 class UpgradePolicy implements TunnelPolicy {
   readonly #ctx: Context
   readonly #target: UpstreamTarget
@@ -350,19 +343,18 @@ class UpgradePolicy implements TunnelPolicy {
   }
 }
 
-/** A body that is small enough to be collected, of a request that may be sent again. */
+/** A small body of a retryable request. */
 function isKept({ method, body: { length, collected } }: Context): boolean {
   return length !== null && length > 0 && length <= REPLAYED && collected === null && IDEMPOTENT.has(method)
 }
 
-/** What is sent as the body: what was collected, else the stream, else nothing. */
 function bodyOf(ctx: Context): Uint8Array | Readable | null {
   const body = ctx.body
   if (body.length === 0) return null
   return body.collected ?? body.stream()
 }
 
-/** The fields of a request that say something about its body's bytes, for another one. */
+/** Header fields that describe the body's bytes, for a replaced body. */
 function describe(body: Uint8Array, headers: HeaderList): void {
   for (const name of ['content-digest', 'repr-digest', 'digest', 'content-md5']) headers.delete(name)
   headers.set('Content-Length', String(body.byteLength))

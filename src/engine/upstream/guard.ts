@@ -2,12 +2,11 @@ import { Resolver } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** Why an address was refused. */
 export type AddressFault = 'malformed' | 'scheme' | 'userinfo' | 'query' | 'fragment' | 'host' | 'port' | 'range'
 
 /**
- * An address that a user gave and that must not be called. The message names the rule, never an address that a name
- * resolved to, so that nobody can map a private network through it.
+ * An address from a user that must not be called. The message names the rule, never a resolved address, which would
+ * allow mapping a private network.
  */
 export class AddressRefused extends Error {
   readonly reason: AddressFault
@@ -19,7 +18,7 @@ export class AddressRefused extends Error {
   }
 }
 
-/** A name for which no address was found. `code` is that of the resolver, such as ENOTFOUND. */
+/** `code` is the resolver's, such as ENOTFOUND. */
 export class NameUnresolved extends Error {
   readonly code: string
 
@@ -30,11 +29,10 @@ export class NameUnresolved extends Error {
   }
 }
 
-/** Which addresses may be given. */
 export interface TargetRules {
-  /** Outside production the machine itself may be called, by plain HTTP too (decisions 92 and 162). */
+  /** Outside production this machine may be called, by plain HTTP too (decisions 92 and 162). */
   readonly production: boolean
-  /** A query is allowed; for callback addresses. Proxy targets have none. */
+  /** Allows a query, for callback addresses. Proxy targets have none. */
   readonly query?: boolean
 }
 
@@ -45,8 +43,8 @@ const BLOCKED_PORTS = new Set([
   6443, 8500, 9042, 9200, 10250, 11211, 27017
 ])
 /**
- * Names that only mean something inside a network, or that clouds answer their secrets on. Those of Kubernetes and Consul
- * are found there in their short forms too. None of them is a public top-level domain.
+ * Names of internal networks and cloud metadata services, including short forms of Kubernetes and Consul. None is a
+ * public top-level domain.
  */
 const BLOCKED_SUFFIXES = [
   '.localhost',
@@ -72,10 +70,10 @@ const METADATA_NAMES = new Set([
   'metadata.google.com'
 ])
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-/** The platform address of Azure is unicast for every list of ranges, and answers credentials. */
+/** Azure's metadata address, which every list of ranges calls unicast, serves credentials. */
 const AZURE_PLATFORM = '168.63.129.16'
 
-/** The name without its brackets; lower case, as URL gives it. */
+/** Without brackets; lower case, as URL gives it. */
 function bare(hostname: string): string {
   return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
 }
@@ -85,7 +83,7 @@ function loopback(hostname: string): boolean {
   return isIP(hostname) !== 0 && ipaddr.parse(hostname).range() === 'loopback'
 }
 
-/** Something in the text that a URL parser drops or turns round without a word, so that two readers would differ. */
+/** Characters that a URL parser silently drops or converts, so that two readers would differ. */
 function ambiguous(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
@@ -95,15 +93,16 @@ function ambiguous(text: string): boolean {
 }
 
 /**
- * Checks an address that a merchant gives as a proxy target or callback, without resolving it (decisions 92, 153, 162
- * and 164; contract, Reverse proxy). Returns the parsed address. Throws `AddressRefused` with a message fit for a 400.
+ * Validates a merchant's proxy target or callback without resolving it (decisions 92, 153, 162 and 164; contract,
+ * Reverse proxy).
+ * @throws AddressRefused with a message fit for a 400
  */
 export function checkTargetUrl(text: string, rules: TargetRules): URL {
   if (text.length > MAX_LENGTH)
     throw new AddressRefused('malformed', `The address is longer than ${MAX_LENGTH} characters.`)
   if (ambiguous(text))
     throw new AddressRefused('malformed', 'The address holds a space, a backslash or a control character.')
-  // `https:host` without slashes is taken for an address by URL alone.
+  // Only URL accepts `https:host` without slashes.
   if (!text.includes('://') || !URL.canParse(text))
     throw new AddressRefused('malformed', 'The address is not a URL such as https://api.example.com/v1.')
   const url = new URL(text)
@@ -123,10 +122,7 @@ export function checkTargetUrl(text: string, rules: TargetRules): URL {
   return url
 }
 
-/**
- * What stands between the two slashes and the path, as it is written: URL forgets an empty userinfo such as
- * `https://@host`.
- */
+/** The authority as written: URL forgets an empty userinfo such as `https://@host`. */
 function authority(text: string): string {
   const from = text.indexOf('//') + 2
   for (let at = from; at < text.length; at++) {
@@ -151,7 +147,6 @@ function checkPort(url: URL, own: boolean): void {
     )
 }
 
-/** Refuses names that cannot be public. */
 function checkName(hostname: string): void {
   if (hostname.endsWith('.')) throw new AddressRefused('host', 'The host name must not end with a dot.')
   if (!hostname.includes('.'))
@@ -162,23 +157,23 @@ function checkName(hostname: string): void {
 }
 
 /**
- * Whether an IP address lies on the public internet. Everything that is not plain unicast is refused: private, loopback
- * and link-local addresses, and every form that carries an IPv4 address inside an IPv6 one (RFC 6890).
+ * Whether an IP address is public. Refuses everything except plain unicast: private, loopback and link-local addresses,
+ * and every IPv6 form that carries an IPv4 address (RFC 6890).
  */
 export function publicAddress(address: string): boolean {
   if (isIP(address) === 0) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() !== 'unicast') return false
-  // Outside 2000::/3 lies nothing that is routed, but 100:0:0:1::/64 and the IPv4-compatible ::/96 pass as unicast.
+  // Nothing outside 2000::/3 is routed, but 100:0:0:1::/64 and the IPv4-compatible ::/96 pass as unicast.
   return parsed.kind() === 'ipv6' ? parsed.match(GLOBAL_UNICAST) : parsed.toString() !== AZURE_PLATFORM
 }
 
-/** Finds every address of a name. Throws when there is none. */
+/** Throws when there is none. */
 export type ResolveName = (hostname: string) => Promise<readonly string[]>
 
 /**
- * Asks the DNS servers for A and AAAA records, at most about four seconds. Not `lookup`: that one takes a thread of a
- * pool of four, which slow names of one merchant would hold for all.
+ * Queries A and AAAA records, at most about four seconds. `lookup` would occupy one of four threads, which one
+ * merchant's slow names could exhaust.
  */
 function dnsResolver(): ResolveName {
   const resolver = new Resolver({ timeout: 2000, tries: 2 })
@@ -193,8 +188,8 @@ function dnsResolver(): ResolveName {
 }
 
 /**
- * Decides at the moment of connecting which addresses may be called for a host that a user gave. Checking only when the
- * address is saved would not do: its name may resolve elsewhere a second later (decision 92).
+ * Checks addresses at connect time. A check when the address is saved would not suffice, since its name may resolve
+ * differently a second later (decision 92).
  */
 export class AddressGuard {
   readonly production: boolean
@@ -206,8 +201,8 @@ export class AddressGuard {
   }
 
   /**
-   * The addresses that a connection to this scheme, host and port may be made to. What was saved under older or laxer
-   * rules is refused here. Throws `AddressRefused` or `NameUnresolved`.
+   * Addresses for a connection to this origin. Refuses what was saved under older or laxer rules.
+   * @throws AddressRefused or NameUnresolved
    */
   async connectable(origin: string): Promise<readonly string[]> {
     const url = new URL(origin)
@@ -218,8 +213,8 @@ export class AddressGuard {
   }
 
   /**
-   * The addresses of a host, all of them checked; one bad one among them refuses the whole name. Throws
-   * `AddressRefused` or `NameUnresolved`.
+   * All addresses of a host; one bad one refuses the whole name.
+   * @throws AddressRefused or NameUnresolved
    */
   async addresses(host: string): Promise<readonly string[]> {
     const hostname = bare(host).toLowerCase()

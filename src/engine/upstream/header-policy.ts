@@ -7,11 +7,10 @@ import { MACAROON_FIELDS, mayCarryPreimage, paymentScheme } from '../message/pay
 import { pathFault } from './request-head.ts'
 
 /**
- * Which header fields of a request cross the gateway (RFC 9110 7.6; contract, Reverse proxy). The walk goes once over the
- * flat list. Those of responses: response-policy.ts.
+ * Which request header fields cross the gateway (RFC 9110 7.6; contract, Reverse proxy), in one walk over the flat
+ * list. Responses: response-policy.ts.
  */
 
-/** What a field is to the policy. */
 type Fate =
   | 'strip'
   | 'connection'
@@ -59,15 +58,15 @@ export const OURS_ON_RESPONSES = [
   'x-idempotency-replayed'
 ]
 
-/** What an upstream is told of the payment for a request; a client's own are never believed, nor sent on. */
+/** Tells the upstream about the payment; a client's own fields are dropped. */
 const PAID_HASH = 'X-L402-Payment-Hash'
 const PAID_AMOUNT = 'X-L402-Amount-Sats'
 const PAID_SCHEME = 'X-L402-Scheme'
 const PAID_NAMES: ReadonlySet<string> = new Set([PAID_HASH, PAID_AMOUNT, PAID_SCHEME].map(name => name.toLowerCase()))
 
 /**
- * Keys of the gateway, and proofs of identity that an authenticating proxy in front of it adds (Cloudflare Access, IAP,
- * AWS ALB, oauth2-proxy, Azure, Envoy). Merchants' upstreams get none of them.
+ * Gateway keys, and identity proofs of an authenticating proxy in front (Cloudflare Access, IAP, AWS ALB, oauth2-proxy,
+ * Azure, Envoy). Merchants' upstreams get none of them.
  */
 const CREDENTIALS = [
   'x-api-key',
@@ -89,7 +88,7 @@ const REQUEST_NAMES = fatesOf({
   authorization: ['authorization'],
   macaroon: MACAROON_FIELDS,
   via: ['via'],
-  // Expect was answered here; trailers of a request are not sent on (RFC 9110 6.5.1 lets an intermediary drop them).
+  // Expect was answered here; request trailers are dropped (RFC 9110 6.5.1 allows it).
   strip: [
     ...HOP_BY_HOP,
     'transfer-encoding',
@@ -119,9 +118,8 @@ const REQUEST_NAMES = fatesOf({
   cookie: ['cookie']
 })
 /**
- * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18): a name that is one of those
- * above to them is never passed on in that spelling, and any other with an underscore where the upstream is said to
- * take it.
+ * Upstreams that read headers as CGI variables cannot tell "_" from "-" (RFC 3875, 4.1.18). A spelling of a name above
+ * is never passed on; other underscores only where the upstream accepts them.
  */
 const REQUEST = new NameTable<Fate>(name => {
   const dashed = name.replaceAll('_', '-')
@@ -130,20 +128,19 @@ const REQUEST = new NameTable<Fate>(name => {
   return REQUEST_NAMES.of(dashed) === 'keep' ? 'underscore' : 'strip'
 })
 
-/** Fields that a Connection list cannot take away: they frame the message. */
+/** Fields that a Connection list cannot remove: they frame the message. */
 const FRAMING = new Set(['content-length', 'host'])
 
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
 type HttpVersion = Context['httpVersion']
-/** The gateway's element of Via by the version of the message. */
+/** Via element by HTTP version. */
 export const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
-/** Gateways of this kind that may stand one behind the other. */
+/** Most gateways of this kind in sequence. */
 const MAX_PASSES = 8
 
 /**
- * Whether a request has come through gateways of this kind so often that it must be running in a circle, as it does
- * when a merchant's free proxy has the gateway itself as its target. Each turn would hold one more connection.
+ * Detects a loop, as when a merchant's free proxy targets the gateway itself. Each turn would hold one more connection.
  */
 export function circular(via: string | undefined): boolean {
   if (via === undefined) return false
@@ -152,16 +149,16 @@ export function circular(via: string | undefined): boolean {
   return passes > MAX_PASSES
 }
 
-/** Takes away the fields that a Connection list names (RFC 9110 7.6.1). */
+/** Removes the fields that a Connection list names (RFC 9110 7.6.1). */
 export function stripListed(pairs: string[], listed: string): void {
-  // What nearly every message says names no field.
+  // These common values name no field.
   if (listed === 'keep-alive' || listed === 'close') return
   const names = new Set<string>()
   for (const item of listed.split(',')) {
     const name = trimmed(item).toLowerCase()
     if (name !== '' && name !== 'close' && name !== 'keep-alive' && !FRAMING.has(name)) names.add(name)
   }
-  // One walk, however many are named: a head full of names would cost seconds otherwise.
+  // One walk, however many names: a head full of them would otherwise cost seconds.
   let kept = 0
   for (let at = 0; at < pairs.length; at += 2) {
     // An even flat list: both exist.
@@ -178,10 +175,10 @@ function asksForTrailers(te: string): boolean {
 }
 
 /**
- * The flat list of headers for the upstream's request, beginning with Host. `untrusted`: the scope of a
- * merchant's proxy, which gets no credential of the gateway's own clients (decision 100); null for an operator's own
- * upstream. `set` is a flat list that replaces what the client sent. A paid request says by which payment, how much and
- * in which scheme. `underscores`: names with an underscore are passed on.
+ * The flat list of the upstream's request headers, starting with Host. `untrusted`: the scope of a merchant's proxy,
+ * which gets no credentials of the gateway's clients (decision 100); null for an operator's upstream. `set` replaces
+ * the client's fields. A paid request names its payment, amount and scheme. `underscores` passes names with an
+ * underscore on.
  */
 export function requestHeaders(
   ctx: Context,
@@ -192,8 +189,7 @@ export function requestHeaders(
 ): string[] {
   const from = ctx.headers.pairs
   const out: string[] = ['Host', host]
-  // A trusted proxy stands in front when the client is not the peer; only then is what it says of the client's side
-  // believed.
+  // The client differs from the peer only behind a trusted proxy, whose claims about the client are then believed.
   const behindProxy = ctx.clientAddress !== ctx.peerAddress
   let listed = ''
   let trailers = false
@@ -252,8 +248,7 @@ export function requestHeaders(
     }
   }
   if (listed !== '') stripListed(out, listed)
-  // From here on nothing can be stripped by the client. TE stands in its sender's own Connection list (RFC 9110
-  // 10.1.4).
+  // From here on a client's Connection list cannot remove anything. TE must be listed in Connection (RFC 9110 10.1.4).
   if (trailers) out.push('TE', 'trailers')
   const proto = ctx.secure ? 'https' : 'http'
   out.push(
@@ -278,10 +273,7 @@ export function requestHeaders(
   return out
 }
 
-/**
- * X-Forwarded-For behind a trusted proxy: from the client on. What stands before the client's address was written by
- * the client itself and is left out.
- */
+/** X-Forwarded-For behind a trusted proxy, from the client on. The client itself wrote what precedes its address. */
 function chainOf(chain: string, client: string, peer: string): string {
   const items = chain.split(',')
   let at = items.length - 1
@@ -298,7 +290,6 @@ function element(address: string, host: string, proto: string): string {
   return `for=${node(address)};${host === '' ? '' : `host="${host.replaceAll('"', '')}";`}proto=${proto}`
 }
 
-/** Sets fields in the place of all of the same name. */
 function replace(pairs: string[], set: readonly string[]): void {
   for (let at = 0; at < set.length; at += 2) {
     const name = (set[at] ?? '').toLowerCase()
@@ -318,8 +309,8 @@ const REFUSED = fatesOf({
 })
 
 /**
- * What may not be sent to an upstream, in words, or null: a plugin's `upstream` hook may have put anything into the
- * list. What stands here is a fault of the request or of the plugin, and no upstream's.
+ * Why a request may not be sent, or null: an `upstream` hook may have set any header. Such a fault is the request's or
+ * the plugin's, not the upstream's.
  */
 export function refusedByClient(path: string, headers: HeaderList): string | null {
   const fault = pathFault(path)

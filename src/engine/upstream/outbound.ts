@@ -2,47 +2,42 @@ import { Client } from 'undici'
 import { guardedConnector } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
-/** One call of our own to an address that a user gave. */
+/** A call of our own to an address that a user gave. */
 export interface OutboundRequest {
   readonly method: 'GET' | 'POST'
   readonly url: string
   /** Flat list. */
   readonly headers: readonly string[]
   readonly body?: Uint8Array
-  /** Milliseconds for the whole call, from resolving the name to the last byte that is read. */
+  /** Milliseconds for the whole call, from name resolution to the last byte. */
   readonly timeout: number
-  /** Most bytes of the response's body to be given; none unless said. */
+  /** Most body bytes to return; default none. */
   readonly keep?: number
-  /** Ends the call early. */
   readonly signal?: AbortSignal
 }
 
-/** What was answered: the status, and the beginning of the body. */
 export interface OutboundResponse {
   readonly status: number
-  /** At most `keep` bytes; fewer where the body is shorter, breaks off, or takes longer than the call may. */
+  /** At most `keep` bytes; fewer where the body is shorter, breaks off, or exceeds the time. */
   readonly body: Uint8Array
 }
 
-/**
- * Makes a call. The status alone decides what the response is; what is not kept of its body is read to nowhere.
- * Redirects are responses, never followed.
- */
+/** The status alone decides the outcome; bytes beyond `keep` are discarded. Never follows redirects. */
 export type OutboundCall = (request: OutboundRequest) => Promise<OutboundResponse>
 
-/** Bytes of a response that are read before the connection is dropped, where no more are to be kept. */
+/** Bytes read of a discarded response before the connection is dropped. */
 const MAX_RESPONSE = 64 * 1024
 
 /**
- * Calls through the address guard, each on a connection of its own. Rejects with `AddressRefused`, `NameUnresolved`, a
- * `TimeoutError`, the reason of `signal`, or what the connection failed with.
+ * Calls through the address guard, each on its own connection.
+ * @throws AddressRefused, NameUnresolved, a `TimeoutError`, the reason of `signal`, or the connection's error
  */
 export function outboundCall(guard: AddressGuard): OutboundCall {
   return async request => {
     const url = new URL(request.url)
     const late = AbortSignal.timeout(request.timeout)
     const signal = request.signal === undefined ? late : AbortSignal.any([late, request.signal])
-    // undici hears of a signal only once it is connected, which takes as long as the name takes to resolve.
+    // undici observes a signal only once connected, and resolving the name may take long.
     const over = Promise.withResolvers<never>()
     const end = (): void => {
       over.reject(signal.reason)
@@ -66,13 +61,13 @@ export function outboundCall(guard: AddressGuard): OutboundCall {
       return { status: response.statusCode, body: await beginning(response.body, request.keep ?? 0) }
     } finally {
       signal.removeEventListener('abort', end)
-      // Not waited for: it would be until a name that is still being resolved has been.
+      // Not awaited: it would wait for a pending name resolution.
       client.destroy().catch(() => {})
     }
   }
 }
 
-/** Reads a body to its end, or as far as it comes, and gives its first `keep` bytes. */
+/** The first `keep` bytes of a body, as far as it comes. */
 async function beginning(body: AsyncIterable<Uint8Array>, keep: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let left = keep
@@ -83,7 +78,7 @@ async function beginning(body: AsyncIterable<Uint8Array>, keep: number): Promise
       left -= Math.min(left, piece.length)
     }
   } catch {
-    // The status has been given; a body that is too long, breaks off or comes too late changes nothing about it.
+    // The status decides; a body that is too long, breaks off or is late changes nothing.
   }
   return Buffer.concat(pieces)
 }

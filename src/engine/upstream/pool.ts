@@ -2,36 +2,34 @@ import { ConnectionPool } from './connection-pool.ts'
 import { Dialer, type UpstreamTls } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
-/** Everything that makes two requests share connections, and how the connections behave. */
+/** Requests with equal settings share connections. */
 export interface PoolSettings {
   /** Scheme, host and port. */
   readonly origin: string
-  /** Connections are never shared between two tenants. */
+  /** Connections are never shared between tenants. */
   readonly tenant: string
   readonly untrusted: boolean
   readonly tls: UpstreamTls | null
-  /** Most connections. */
   readonly connections: number
-  /** Most of them for one client. */
+  /** Most connections for one client. */
   readonly perClient: number
-  /** Milliseconds to open a connection. */
+  /** Milliseconds. */
   readonly connectTimeout: number
-  /** Milliseconds that an idle connection is kept. */
+  /** Idle timeout in milliseconds. */
   readonly keepAlive: number
 }
 
-/** An upstream and its connections. */
 export class Upstream {
   readonly origin: string
-  /** Host and port as they stand in Host. */
+  /** Host and port as in Host. */
   readonly authority: string
   readonly pool: ConnectionPool
-  /** How many configurations hold it; one that is held is never evicted. */
+  /** Configurations that hold it; a held one is never evicted. */
   holders = 0
   /** The tick of its last use. */
   usedAt = 0
 
-  /** With a `guard` every address is checked before it is connected to. */
+  /** With a `guard` every address is checked at connect. */
   constructor(settings: PoolSettings, guard: AddressGuard | null) {
     const url = new URL(settings.origin)
     const { tls, connectTimeout: timeout, connections, perClient, keepAlive } = settings
@@ -46,23 +44,22 @@ export class Upstream {
   }
 }
 
-/** Bounds of the store of pools. */
 export interface PoolBounds {
-  /** Most pools that nobody holds. */
+  /** Most unheld pools. */
   readonly cap: number
   /** Ticks after which an unused pool is closed. */
   readonly idle: number
 }
 
 /**
- * All pools: those of merchants' targets come and go by use, those of the configuration are held by its generations and
- * survive a reload that does not change them.
+ * All pools. Merchants' targets come and go by use; configuration generations hold theirs, which survive a reload
+ * without changes.
  */
 export class Pools {
   readonly #guard: AddressGuard
   readonly #bounds: PoolBounds
   readonly #byKey = new Map<string, Upstream>()
-  /** Pools that are no longer handed out but still finish their requests. */
+  /** Pools that finish their requests and take no more. */
   readonly #retiring = new Set<Upstream>()
 
   constructor(guard: AddressGuard, bounds: PoolBounds) {
@@ -70,12 +67,10 @@ export class Pools {
     this.#bounds = bounds
   }
 
-  /** How many pools there are. */
   get size(): number {
     return this.#byKey.size
   }
 
-  /** The pool for these settings, made when there is none. */
   take(settings: PoolSettings, tick: number): Upstream {
     const key = keyOf(settings)
     let upstream = this.#byKey.get(key)
@@ -95,19 +90,17 @@ export class Pools {
     return upstream
   }
 
-  /** Gives up what `hold` gave; the pool closes after a while without use. */
+  /** Releases a held pool, which closes after the idle time. */
   release(upstream: Upstream, tick: number): void {
     upstream.holders--
     upstream.usedAt = tick
   }
 
-  /** One tick of the clock. */
   look(tick: number): void {
     for (const upstream of this.#byKey.values()) upstream.pool.look(tick)
     for (const upstream of this.#retiring) upstream.pool.look(tick)
   }
 
-  /** Closes the pools that were not used for the idle time. */
   sweep(tick: number): void {
     for (const [key, upstream] of this.#byKey) {
       if (upstream.holders === 0 && tick - upstream.usedAt > this.#bounds.idle) this.#retire(key, upstream)
@@ -122,7 +115,7 @@ export class Pools {
     if (oldest !== null) this.#retire(oldest[0], oldest[1])
   }
 
-  /** Requests that run are finished. */
+  /** Running requests finish. */
   #retire(key: string, upstream: Upstream): void {
     this.#byKey.delete(key)
     this.#retiring.add(upstream)
@@ -131,7 +124,7 @@ export class Pools {
     })
   }
 
-  /** Ends every connection at once, running requests included. */
+  /** Aborts running requests. */
   close(): void {
     const all = [...this.#byKey.values(), ...this.#retiring]
     this.#byKey.clear()

@@ -1,27 +1,26 @@
 import type { Readable } from 'node:stream'
 import { isToken, NameTable } from '../message/header-names.ts'
 
-/** One request to an upstream, with its headers as they were left by the policy and the plugins. */
+/** A request to an upstream, after the header policy and the plugins. */
 export interface UpstreamCall {
   readonly method: string
   /** Raw path and query. */
   readonly path: string
   /** Flat list. */
   readonly headers: readonly string[]
-  /** What was collected, a stream of bytes, or nothing. */
   readonly body: Uint8Array | Readable | null
 }
 
-/** The head of a request as it is sent, with the empty line. */
+/** Serialized, with the empty line. */
 export interface RequestHead {
   readonly text: string
-  /** Bytes of the body that the head announces; -1 for a body in chunks. */
+  /** Content-Length; -1 for a chunked body. */
   readonly length: number
-  /** No other request may follow on the connection. */
+  /** No request may follow on the connection. */
   readonly last: boolean
 }
 
-/** A request that cannot be written so that every reader takes it alike. Nothing of it was sent. */
+/** A request that readers could interpret differently. Nothing of it was sent. */
 export class RequestRefused extends Error {
   readonly code = 'REQUEST_REFUSED'
 
@@ -34,10 +33,10 @@ export class RequestRefused extends Error {
 const SENT = 0
 const HOST = 1
 const LENGTH = 2
-/** Frames the message or the connection, and both are ours to decide. */
+/** Frames the message or the connection, which is decided here. */
 const HOP = 3
 const INVALID = 4
-/** Stands in its sender's own Connection list too (RFC 9110 10.1.4). */
+/** Must be listed in Connection too (RFC 9110 10.1.4). */
 const TE = 5
 const KINDS: ReadonlyMap<string, number> = new Map([
   ['host', HOST],
@@ -49,7 +48,7 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ['te', TE],
   ['transfer-encoding', HOP]
 ])
-/** What is done with a header, and how its line begins, after the end of the line before. */
+/** How a header is treated, and the start of its line after the previous line's end. */
 interface Line {
   readonly kind: number
   readonly start: string
@@ -60,7 +59,7 @@ const lines = new NameTable((name): Line => ({
   start: `\r\n${name}: `
 }))
 
-/** What a field's value may not hold (RFC 9110 5.5). Characters beyond Latin-1 would be cut to other bytes. */
+/** Invalid characters of a field value (RFC 9110 5.5). Characters beyond Latin-1 would be truncated to other bytes. */
 const NO_VALUE = /[^\t\x20-\x7e\x80-\xff]/
 
 /** Methods that announce even an empty body (RFC 9110 8.6). */
@@ -69,9 +68,9 @@ const PAYLOAD = new Set(['POST', 'PUT', 'PATCH', 'QUERY', 'PROPFIND', 'PROPPATCH
 const MAX_DIGITS = 15
 
 /**
- * Writes the head of a request. How the body is framed is decided here alone, whatever the headers say: by one
- * Content-Length or in chunks (RFC 9112 6). `authority` is the Host of a request that has none. Throws `RequestRefused`
- * for whatever could split or smuggle a request.
+ * Serializes the head of a request. Only this function decides the framing: one Content-Length, or chunks (RFC 9112 6).
+ * `authority` is the default Host.
+ * @throws RequestRefused for whatever could split or smuggle a request
  */
 export function requestHead(call: UpstreamCall, authority: string): RequestHead {
   const { method, path, headers, body } = call
@@ -89,7 +88,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
     const { kind, start } = lines.of(name)
     if (kind === INVALID) throw new RequestRefused('the name of a header is not valid')
     if (NO_VALUE.test(value)) throw new RequestRefused('the value of a header is not valid')
-    // Two pieces a line: see the lane's head.
+    // Two pieces per line: see the lane's head.
     if (kind === SENT) sent = sent + start + value
     else if (kind === TE) {
       sent = sent + start + value
@@ -113,8 +112,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
   const payload = PAYLOAD.has(method)
   if (length < 0) framing = '\r\ntransfer-encoding: chunked'
   else if (length > 0 || payload) framing = `\r\ncontent-length: ${length}`
-  // The response to HEAD is read without a body; one that has one all the same, or a server that does not read the body
-  // of a method without one, would put the next request out of step.
+  // A body after HEAD, or one that a server leaves unread, would desynchronize the next request.
   const last = method === 'HEAD' || (length !== 0 && !payload)
   return {
     text: `${method} ${path} HTTP/1.1\r\nhost: ${host ?? authority}${last ? '\r\nconnection: close' : '\r\nconnection: keep-alive'}${listed}${sent}${framing}\r\n\r\n`,
@@ -125,7 +123,7 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
 
 const NO_PATH = /[^\x21-\xff]/
 
-/** Why a path cannot be written into a request line, in words, or null. */
+/** Why a path is invalid in a request line, or null. */
 export function pathFault(path: string): string | null {
   if (!path.startsWith('/')) return 'the path does not begin with a slash'
   return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null

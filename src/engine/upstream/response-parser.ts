@@ -2,32 +2,30 @@ import { trimmed } from '../message/headers.ts'
 import { NameTable, nameIn } from '../message/header-names.ts'
 import { ResponseFault } from './response-fault.ts'
 
-/** Takes one response from the parser, part by part. Any of its methods may pause or stop the parser. */
+/** Receives a response in parts. Any method may pause or stop the parser. */
 export interface ResponseReader {
-  /**
-   * A head: of an interim response below 200, else of the response itself. `pairs` is flat and belongs to the reader.
-   */
+  /** Interim below 200, else final. `pairs` is flat and belongs to the reader. */
   responseHead(status: number, pairs: string[]): void
-  /** Body bytes from `from` to `to` of `bytes`, which hold only during the call. */
+  /** Body bytes from `from` to `to`, valid only during the call. */
   responseBody(bytes: Buffer, from: number, to: number): void
-  /** The response is whole. `trailers` is flat. */
+  /** `trailers` is flat. */
   responseEnd(trailers: readonly string[]): void
 }
 
-/** Bytes of a head, or of trailers, that are read before the upstream is taken for a broken one. */
+/** Most bytes of a head, or of trailers. */
 export const MAX_HEAD = 64 * 1024
-/** Lines of a head, or of trailers: each costs time of its own in every plugin. */
+/** Most lines of a head, or of trailers: each costs time in every plugin. */
 export const MAX_FIELDS = 1_000
 /**
- * Bytes of a body that are handed over at once. More may lie here after a pause, and what is sold by the byte can be ended
- * between two pieces alone.
+ * Most body bytes delivered per call. More may be buffered after a pause, and metered bodies can only be cut between
+ * pieces.
  */
 export const MAX_PIECE = 64 * 1024
-/** Bytes of a line that tells the size of a chunk, extensions included. */
+/** Longest chunk-size line, extensions included. */
 const MAX_CHUNK_LINE = 4096
-/** Digits of a chunk's size, leading zeros included. */
+/** Longest chunk size, leading zeros included. */
 const MAX_SIZE_DIGITS = 16
-/** Bytes that become text at first: most heads are smaller, and of what follows a head nothing need become text. */
+/** Bytes decoded to text first: most heads are smaller, and what follows a head needs no text. */
 const WINDOW = 512
 
 const TAB = 0x09
@@ -40,7 +38,7 @@ const ZERO = 0x30
 
 const TOKEN = 1
 const VALUE = 2
-/** What a character may be part of: a field's name (RFC 9110 5.6.2), a field's value (RFC 9110 5.5). */
+/** Character classes: field names (RFC 9110 5.6.2), field values (RFC 9110 5.5). */
 const KINDS = new Uint8Array(256)
 for (let code = 0; code < 256; code++) {
   if (code === TAB || (code >= SPACE && code !== 0x7f)) KINDS[code] = VALUE
@@ -55,7 +53,7 @@ for (const [value, digit] of [...'0123456789abcdef'].entries()) {
   HEX[digit.toUpperCase().charCodeAt(0)] = value
 }
 
-/** Chunk extensions (RFC 9112 7.1.1), without the blanks that senders must not make. */
+/** Chunk extensions (RFC 9112 7.1.1), without the optional white space that senders must not generate. */
 const EXTENSIONS =
   /^(?:;[!#$%&'*+\-.^_`|~0-9A-Za-z]+(?:=(?:[!#$%&'*+\-.^_`|~0-9A-Za-z]+|"(?:[\t !#-[\]-~\x80-\xff]|\\[\t -~\x80-\xff])*"))?)+$/
 
@@ -69,7 +67,7 @@ const CHUNK_END = 6
 const TRAILERS = 7
 const UNTIL_CLOSE = 8
 
-/** In lower case those names that say where the response ends and what may follow it. */
+/** Lower-case names of fields that frame the response or decide on reuse. */
 const FRAMINGS: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'content-length', 'transfer-encoding'])
 const framings = new NameTable(name => {
   const lower = name.toLowerCase()
@@ -81,30 +79,30 @@ const NO_TRAILERS: readonly string[] = []
 const EMPTY = Buffer.alloc(0)
 
 /**
- * Reads the responses of one connection, HTTP/1.0 and 1.1, one at a time and strictly: what two readers could take
- * differently is refused (RFC 9112 5 to 7 and 11). Bytes come in pieces of any size. Whatever must be kept of a piece
- * is copied, so that the caller may read into the same memory again.
+ * Parses the responses of one connection, HTTP/1.0 and 1.1, one at a time and strictly: refuses what two readers could
+ * interpret differently (RFC 9112 5 to 7 and 11). Accepts pieces of any size and copies what it retains, so that the
+ * caller may reuse the memory.
  */
 export class ResponseParser {
-  /** Nothing was asked, or the response is whole. */
+  /** Nothing is expected, or the response is complete. */
   idle = true
-  /** Another request may follow on the connection. Holds from the head on. */
+  /** Another request may follow on the connection. Valid from the head on. */
   reusable = false
-  /** Bytes came behind the end of the response. The next request would get them for its response. */
+  /** Bytes followed the response. The next request would get them as its response. */
   surplus = false
-  /** Milliseconds for which the upstream says that it keeps an idle connection, or -1. */
+  /** The upstream's keep-alive time in milliseconds, or -1. */
   keepAlive = -1
   readonly #reader: ResponseReader
   #state = IDLE
   #paused = false
   /** The upstream closed during a pause. */
   #ended = false
-  /** Not read yet: a part of a line, or what came during a pause. */
+  /** Unread: a part of a line, or what came during a pause. */
   #left: Buffer | null = null
   /** The response to HEAD has no body. */
   #silent = false
   #status = 0
-  /** It is of HTTP/1.0. */
+  /** HTTP/1.0. */
   #old = false
   #pairs: string[] = []
   /** The empty line was read. */
@@ -128,12 +126,11 @@ export class ResponseParser {
     return this.#old ? '1.0' : '1.1'
   }
 
-  /** Nothing is handed over until `resume`. */
   get paused(): boolean {
     return this.#paused
   }
 
-  /** A response is awaited. One to HEAD is `silent`: whatever its head says, no body follows. */
+  /** Expects a response. `silent` for HEAD: no body follows, whatever the head says. */
   begin(silent: boolean): void {
     this.idle = false
     this.reusable = false
@@ -146,7 +143,7 @@ export class ResponseParser {
     this.#beginHead()
   }
 
-  /** The response is given up: nothing more of it is handed over. */
+  /** Drops the response without further callbacks. */
   stop(): void {
     this.#state = IDLE
     this.idle = true
@@ -154,12 +151,14 @@ export class ResponseParser {
     this.#left = null
   }
 
-  /** Hands over nothing until `resume`. */
   pause(): void {
     this.#paused = true
   }
 
-  /** Goes on, beginning with what came meanwhile. Throws `ResponseFault`. */
+  /**
+   * Continues with buffered bytes.
+   * @throws ResponseFault
+   */
   resume(): void {
     if (!this.#paused) return
     this.#paused = false
@@ -169,7 +168,7 @@ export class ResponseParser {
     if (this.#ended) this.finish()
   }
 
-  /** Reads `bytes` from `from` to `to`. Throws `ResponseFault` at what is no sound response. */
+  /** @throws ResponseFault for an invalid response */
   push(bytes: Buffer, from: number, to: number): void {
     const left = this.#left
     if (left === null) {
@@ -188,7 +187,10 @@ export class ResponseParser {
     this.#read(joined, 0, joined.length)
   }
 
-  /** The upstream has closed its side. Throws `ResponseFault` when the response is not whole. */
+  /**
+   * The upstream has closed its side.
+   * @throws ResponseFault when the response is incomplete
+   */
   finish(): void {
     if (this.idle) return
     if (this.#paused) {
@@ -211,9 +213,7 @@ export class ResponseParser {
     }
   }
 
-  /**
-   * Whether more of the same line came. It is not looked at again each time: an upstream could send it byte by byte.
-   */
+  /** Skips a second scan of an incomplete line: an upstream could send it byte by byte. */
   #sameLine(length: number, bytes: Buffer, from: number, to: number): boolean {
     if (this.#state === START || this.#state === CHUNK_END) return false
     const room = this.#state === CHUNK_LINE ? MAX_CHUNK_LINE : MAX_HEAD - this.#size
@@ -233,7 +233,7 @@ export class ResponseParser {
       }
       if (at === to) return
       const next = this.#step(bytes, at, to)
-      // A line that is not whole.
+      // An incomplete line.
       if (next === at) break
       at = next
     }
@@ -276,7 +276,7 @@ export class ResponseParser {
     let size = 0
     let end = at
     for (; end < to; end++) {
-      // Every byte has its place in the table.
+      // The table covers every byte.
       const digit = HEX[bytes[end] as number] as number
       if (digit === NO_DIGIT) break
       size = size * 16 + digit
@@ -319,7 +319,7 @@ export class ResponseParser {
     this.#pairs = []
   }
 
-  /** Reads the whole lines of a head or of trailers. Returns where the first line begins that is not whole. */
+  /** Reads the complete lines of a head or of trailers. Returns the start of the first incomplete one. */
   #lines(bytes: Buffer, from: number, to: number): number {
     let at = from
     for (let window = WINDOW; ; window = MAX_HEAD + 1) {
@@ -342,8 +342,8 @@ export class ResponseParser {
   }
 
   /**
-   * Reads the status line, and empty ones before it (RFC 9112 2.2), of `text`, which is what begins at `base` of
-   * `bytes`. Returns where it stopped.
+   * Reads the status line, and empty lines before it (RFC 9112 2.2), of `text`, the decoded bytes from `base`. Returns
+   * where it stopped.
    */
   #statusLine(bytes: Buffer, base: number, text: string): number {
     let at = 0
@@ -352,7 +352,7 @@ export class ResponseParser {
       if (bytes[base + at + 1] !== LF) throw malformed('the answer begins with a bare CR')
       at += 2
     }
-    // Told from its first bytes on, lest what is no HTTP be waited for.
+    // Refuses on the first bytes, so that non-HTTP is not waited for.
     if (!text.startsWith(PREFIX, at)) {
       if (!PREFIX.startsWith(text.slice(at, at + PREFIX.length)))
         throw malformed('the answer does not begin as HTTP/1 does')
@@ -387,15 +387,14 @@ export class ResponseParser {
   }
 
   /**
-   * Reads field lines from `at` of `text`, which is what begins at `base` of `bytes`: characters are looked at as
-   * bytes, which costs a third of what it does in a string. Returns where it stopped: behind the empty line, or at the
-   * first line that is not whole.
+   * Reads field lines from `at` of `text`, the decoded bytes from `base`. Checking bytes costs a third of checking
+   * characters. Returns where it stopped: after the empty line, or at the first incomplete line.
    */
   #fields(bytes: Buffer, base: number, text: string, at: number): number {
     const pairs = this.#pairs
     const { length } = text
     while (at < length) {
-      // Every byte below `length` is there, and has its place in the table.
+      // Every byte below `length` exists, and the table covers it.
       if (bytes[base + at] === CR) {
         if (at + 1 === length) return at
         if (bytes[base + at + 1] !== LF) throw malformed('a line begins with a bare CR')
@@ -428,12 +427,10 @@ export class ResponseParser {
     return at
   }
 
-  /**
-   * Takes in what decides where the response ends and whether another may follow. `tab`: a tab stands behind the value.
-   */
+  /** Handles fields that decide the end of the response and reuse. `tab`: a tab follows the value. */
   #framing(name: string, value: string, tab: boolean): void {
     if (name === 'content-length' || name === 'transfer-encoding') {
-      // llhttp does not take `chunked` with a tab behind it for chunked.
+      // llhttp does not read `chunked` with a trailing tab as chunked.
       if (tab) throw malformed('a tab stands behind what frames the message')
       if (this.#state === TRAILERS) throw malformed('a trailer frames the message')
       if (name === 'content-length') {
@@ -445,7 +442,7 @@ export class ResponseParser {
       }
     } else if (this.#state === TRAILERS) return
     else if (name === 'connection') {
-      // What nearly every response says.
+      // The usual value.
       if (value === 'keep-alive') {
         this.#keep = true
         return
@@ -461,7 +458,7 @@ export class ResponseParser {
     }
   }
 
-  /** The empty line was read: decides by what the body ends (RFC 9112 6.3). */
+  /** The empty line was read: determines the body's length (RFC 9112 6.3). */
   #headRead(): void {
     const pairs = this.#pairs
     if (this.#state === TRAILERS) {
@@ -471,8 +468,7 @@ export class ResponseParser {
     const status = this.#status
     if (this.#length >= 0 && this.#codings > 0) throw malformed('there are both Content-Length and Transfer-Encoding')
     if (status < 200) {
-      // Nothing of ours asks for it, since Upgrade does not come this way. A 100 is not asked for either, and harms
-      // nobody (RFC 9110 15.2).
+      // Upgrades do not use this path, so no 101 was requested. An unsolicited 100 is harmless (RFC 9110 15.2).
       if (status === 101) throw new ResponseFault('UPSTREAM_CLOSED', 'a 101 that was not asked for')
       this.#beginHead()
       this.#reader.responseHead(status, pairs)
@@ -481,7 +477,7 @@ export class ResponseParser {
     this.reusable = this.#old ? this.#keep && !this.#close : !this.#close
     if (this.#silent) this.#bodyOf(0)
     else if (status === 204 || status === 304) {
-      // With such a head the upstream may send a body all the same.
+      // With such a head the upstream may send a body anyway.
       if (this.#length > 0 || this.#codings > 0) this.reusable = false
       this.#bodyOf(0)
     } else if (this.#codings === 1 && this.#chunked) {

@@ -5,7 +5,6 @@ import { setsOwnCookie } from '../message/own-cookies.ts'
 import type { ProxyScope } from '../message/proxy-scope.ts'
 import { HOP_BY_HOP, OURS_ON_RESPONSES, stripListed, VIA } from './header-policy.ts'
 
-/** What a field of a response is to the policy. */
 type Fate = 'strip' | 'connection' | 'encoding' | 'length' | 'cookie' | 'challenge' | 'link' | 'trusted' | 'keep'
 
 const STRIPPED: ReadonlySet<string> = new Set([
@@ -17,9 +16,8 @@ const STRIPPED: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Fields that only an operator's own upstream may send: those that apply to the whole origin in a browser (cached
- * policies, reporting, client hints, sessions, storage), those that the contract reserves for the gateway, and
- * X-Content-Type-Options, which is set below.
+ * Fields that only an operator's upstream may send: those that apply to the whole origin (cached policies, reporting,
+ * client hints, sessions, storage), those reserved by the contract, and X-Content-Type-Options, set below.
  */
 const TRUSTED_NAMES: ReadonlySet<string> = new Set([
   'accept-ch',
@@ -50,8 +48,8 @@ const TRUSTED_NAMES: ReadonlySet<string> = new Set([
   'x-content-type-options'
 ])
 /**
- * The same by their beginnings: device-bound sessions, ad attribution, and instructions to a proxy in front of the
- * gateway to serve a file, another path or ESI, or to purge its cache. X-Accel-Buffering concerns one response alone.
+ * The same by prefix: device-bound sessions, ad attribution, and instructions to a proxy in front to serve another
+ * file, path or ESI, or to purge its cache. X-Accel-Buffering concerns one response alone.
  */
 const TRUSTED_PREFIXES =
   /^(?:(?:sec|secure)-session-|attribution-reporting-|ad-auction-|x-accel-(?!buffering$)|x-sendfile|x-lighttpd-|x-litespeed-|x-reproxy-|x-esi|surrogate-control$|edge-control$)/
@@ -79,32 +77,31 @@ const RESPONSE = new NameTable<Fate>(name => {
 })
 
 /**
- * A payment challenge anywhere in a line of WWW-Authenticate. A client that pays an upstream's own challenge loses its
- * money: no payment credential is ever forwarded, and the gateway does not know the invoice.
+ * A payment challenge in WWW-Authenticate. A client that pays an upstream's own challenge loses its money: payment
+ * credentials are never forwarded, and the gateway does not know the invoice.
  */
 const PAYMENT_CHALLENGE = /(?:^|,)[ \t]*(?:l402|lsat|payment)(?:[ \t,]|$)/i
 
 /**
  * Gives a document of an untrusted upstream an opaque origin (CSP Level 3, 6.3.2), so that its scripts cannot use the
- * cookies of the gateway. It goes on every response: browsers also render documents whose Content-Type is missing,
- * malformed or unexpected, and ignore the policy on everything else.
+ * gateway's cookies. Set on every response: browsers also render documents with a missing, malformed or unexpected
+ * Content-Type, and ignore the policy elsewhere.
  */
 const SANDBOX =
   'sandbox allow-downloads allow-forms allow-modals allow-popups allow-popups-to-escape-sandbox allow-presentation allow-scripts allow-top-navigation-by-user-activation'
 
-/** The upstream's head after the policy. */
 export interface CleanHead {
   readonly pairs: string[]
-  /** Content-Length in bytes, or -1 when the length is not announced. */
+  /** Content-Length in bytes, or -1. */
   readonly length: number
-  /** The body is coded in a way that cannot be passed on: some Transfer-Encoding other than chunked. */
+  /** The body has a Transfer-Encoding other than chunked, which cannot be passed on. */
   readonly undecodable: boolean
 }
 
 /**
- * The flat list of headers for the client's response. Bytes are kept: they are read and written as Latin-1. `status`
- * decides whether Content-Length may stand (RFC 9110 8.6). `untrusted`: the scope that confines the response of a
- * merchant's upstream; null for an operator's own. `version`: that of the response, for Via.
+ * The flat list of the client's response headers, as Latin-1. `status` decides whether Content-Length is allowed (RFC
+ * 9110 8.6). `untrusted`: the scope that confines a merchant's upstream; null for an operator's. `version`: of the
+ * response, for Via.
  */
 export function responseHeaders(
   raw: readonly string[],
@@ -129,7 +126,7 @@ export function responseHeaders(
         if (untrusted === null) out.push(name, value)
         break
       case 'link':
-        // A browser preloads what a 103 names before it knows of the sandbox, that is as the gateway's own origin.
+        // A browser preloads what a 103 names before it sees the sandbox, as the gateway's own origin.
         if (untrusted === null || status >= 200) out.push(name, value)
         break
       case 'cookie': {
@@ -158,7 +155,7 @@ export function responseHeaders(
     }
   }
   if (listed !== '') stripListed(out, listed)
-  // From here on nothing can be stripped by the upstream.
+  // From here on the upstream's Connection list cannot remove anything.
   if (status >= 200) {
     if (untrusted !== null) out.push('Content-Security-Policy', SANDBOX, 'X-Content-Type-Options', 'nosniff')
     out.push('Via', VIA[version])
@@ -166,7 +163,7 @@ export function responseHeaders(
   return { pairs: out, length, undecodable }
 }
 
-/** Trailers that mean the same whoever passes them on. */
+/** Trailers that are independent of the sender. */
 const TRAILERS = new Set([
   'grpc-status',
   'grpc-message',
@@ -180,13 +177,12 @@ const TRAILERS = new Set([
   'signature',
   'signature-input'
 ])
-/** Beginnings of private names that change how a response is read. */
+/** Prefixes of private names that change how a response is read. */
 const GUARDED_PREFIXES = ['x-forwarded', 'x-frame-options', 'x-accel']
 
 /**
- * The trailers that may be passed on: names of the list, and private `x-` names that are not the gateway's own. All
- * others are dropped, for a trailer must never replace what the head decided (RFC 9110 6.5.1). Null when nothing is
- * left.
+ * Trailers that may be passed on: the list, and private `x-` names that are not the gateway's. A trailer must never
+ * replace what the head decided (RFC 9110 6.5.1). Null for none.
  */
 export function responseTrailers(raw: readonly string[]): string[] | null {
   if (raw.length === 0) return null

@@ -14,27 +14,27 @@ import type { CallController, CallHandler } from './connection.ts'
 import type { Upstream } from './pool.ts'
 import type { UpstreamCall } from './request-head.ts'
 
-/** Interim responses that are passed on before the upstream is taken for a broken one. */
+/** Most interim responses passed on; more mean a broken upstream. */
 const MAX_INTERIM = 32
-/** Bytes that a client sends at least in one tick, while others wait for its connection: 10 KB a second. */
+/** Least bytes per tick that a client must send while others wait for its connection: 10 KB a second. */
 const LEAST_PIECE = 1000
 /**
- * Ticks that the upstream may have waited for the client, at once and in all, when it breaks off through a fault of its
- * own: servers give up on clients that read slowly.
+ * Ticks, consecutive and total, that the upstream waited for the client before breaking off: servers give up on slow
+ * clients.
  */
 const LONG_PAUSE = 10
 const LONG_PAUSES = 50
-/** Largest announced body of a paid response that is held until it is whole, so that a failure of it is answered. */
+/** Largest announced body of a paid response held until complete, so that its failure can be answered. */
 const HELD_BODY = 16 * 1024
 const STILL_GOOD = 'The payment is still good: send the request again with the same credential.'
-/** Requests that may be sent twice (RFC 9110 9.2.2). */
+/** Retryable requests (RFC 9110 9.2.2). */
 export const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
-/** Faults of a connection that the upstream has closed. */
+/** Errors of a connection closed by the upstream. */
 const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UPSTREAM_CLOSED'])
 
 /**
- * Takes one response of an upstream and writes it straight to the client, piece by piece. It waits for nothing but the
- * client: each piece is handed on as it comes, and a client that does not take it pauses the upstream.
+ * Streams one response from an upstream to the client, piece by piece. Only the client's back-pressure pauses the
+ * upstream.
  */
 export class Sink implements CallHandler, Waiting {
   touched: number
@@ -46,27 +46,27 @@ export class Sink implements CallHandler, Waiting {
   readonly #upstream: Upstream
   readonly #deadlines: Deadlines
   readonly #breakers: UpstreamBreakers | null
-  /** What is sent; null once it is answered, for a long response would keep its headers and its body as long. */
+  /** Null once answered: a long response would keep its headers and body alive. */
   #request: UpstreamCall | null
-  /** The body of the request, while it is streamed. */
+  /** The request's body, while it is streamed. */
   readonly #body: Readable | null
-  /** The connection, from the sending of the request to the end of its response. */
+  /** The connection, from sending the request to the end of its response. */
   #controller: CallController | null = null
   #sent = false
   #headSeen = false
-  /** A hook takes its time with the head; pieces are kept until it is written. */
+  /** A hook delays the head; pieces are buffered until it is written. */
   #waiting = false
-  /** The head of a paid response waits for a small body, or for what comes in the same turn; pieces are kept. */
+  /** The held head of a paid response, until a small body is complete or the turn ends. */
   #heldHead: { readonly status: number; readonly headers: HeaderList } | null = null
   #held: Uint8Array[] = []
   #ended = false
   #trailers: string[] | null = null
   #failed: Error | null = null
   #paused = false
-  /** The tick in which the request went out, and that since which the client takes nothing. */
+  /** The tick in which the request was sent, and that since which the client takes nothing. */
   #startedAt = 0
   #pausedAt = 0
-  /** Ticks that the upstream waited for the client: the longest time, and in all. */
+  /** Ticks that the upstream waited for the client: longest and total. */
   #longestPause = 0
   #pauses = 0
   #over = false
@@ -96,13 +96,12 @@ export class Sink implements CallHandler, Waiting {
     this.patience = Deadlines.ticks(target.timeout)
   }
 
-  /** Sends the request. */
   start(): void {
     // The one closure that the responder's contract asks of each request.
     this.#responder.onClose = () => {
       this.#close()
     }
-    // Without a listener an error while the request waits in the pool's queue would end the process.
+    // An unhandled error while the request is queued would end the process.
     this.#body?.on('error', (error: Error) => {
       this.#stop(error)
     })
@@ -111,8 +110,8 @@ export class Sink implements CallHandler, Waiting {
   }
 
   /**
-   * The head's time does not run while the client is still sending and the upstream takes what comes, nor the body's
-   * while the client is the one that does not take it.
+   * The head's time does not run while the client sends and the upstream reads, nor the body's while the client applies
+   * back-pressure.
    */
   get suspended(): boolean {
     if (this.#headSeen) return this.#paused || this.#waiting
@@ -210,7 +209,7 @@ export class Sink implements CallHandler, Waiting {
       })
   }
 
-  /** Passes on the head that was held, and what has come of its body. `controller`: null where that is all. */
+  /** Writes the held head and its buffered body. `controller`: null at the end of the response. */
   #sendHead(controller: CallController | null): void {
     const head = this.#heldHead
     if (head === null || this.#over) return
@@ -227,7 +226,7 @@ export class Sink implements CallHandler, Waiting {
       )
       return
     }
-    // An HTTP/1.0 client knows none (RFC 9110 15.2).
+    // HTTP/1.0 has no interim responses (RFC 9110 15.2).
     if ((status === 102 || status === 103) && this.#ctx.httpVersion === '1.1') this.#responder.interim(status, headers)
   }
 
@@ -297,7 +296,7 @@ export class Sink implements CallHandler, Waiting {
 
   onResponseEnd(controller: CallController): void {
     if (this.#over) return
-    // From here on the connection may carry the request of somebody else.
+    // From here on the connection may carry another request.
     this.#controller = null
     this.#trailers = this.#ctx.httpVersion === '1.1' ? responseTrailers(controller.rawTrailers) : null
     if (this.#heldHead !== null) this.#sendHead(null)
@@ -326,11 +325,11 @@ export class Sink implements CallHandler, Waiting {
     else this.#stop(error)
   }
 
-  /** Ends both sides with an error: before the head the client gets it as a response, after it as a break. */
+  /** Ends both sides: before the head the client gets the error, after it an aborted connection. */
   #stop(error: Error): void {
     if (this.#over) return
     if (this.#waiting) {
-      // The head is on its way up the chain and cannot be replaced; the break comes behind it.
+      // The head is on its way up the chain and cannot be replaced; the abort follows it.
       this.#failed ??= error
       return
     }
@@ -349,7 +348,7 @@ export class Sink implements CallHandler, Waiting {
     this.#controller?.abort()
   }
 
-  /** What the client is answered; that of a request that was paid for says what becomes of the payment. */
+  /** For a paid request the error says what becomes of the payment. */
   #failure(error: Error): GatewayError {
     const failure = upstreamFailure(error, this.#target)
     if (this.#ctx.payment === null || !(failure instanceof LongError) || failure.status < 500) return failure
@@ -358,9 +357,8 @@ export class Sink implements CallHandler, Waiting {
   }
 
   /**
-   * Whether the client can have caused its response to break: it has not sent all of its request, or it let the upstream
-   * wait. Giving the payment back would hand it the rest for nothing. What a body that is too large costs is decided by
-   * its error.
+   * Whether the client may have caused the failure: its request is incomplete, or it made the upstream wait. Restoring
+   * the payment would make the rest free. The error itself decides for a body that is too large.
    */
   #heldUp(error: Error): boolean {
     if (this.#body !== null && !this.#sent) return true
@@ -368,7 +366,6 @@ export class Sink implements CallHandler, Waiting {
     return !(error instanceof ResponseTooLarge) && (this.#longestPause >= LONG_PAUSE || this.#pauses >= LONG_PAUSES)
   }
 
-  /** The client's side is over. */
   #close(): void {
     if (this.#over) return
     if (!this.#headSeen) this.#breakers?.left(this.#ctx, this.#target)

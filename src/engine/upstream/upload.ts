@@ -2,22 +2,21 @@ import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import { RequestRefused, type RequestHead } from './request-head.ts'
 
-/** Bytes that may wait for the loop, which a body that is all there would never let turn. */
+/** Bytes that may wait for the loop; a complete body would never yield otherwise. */
 const HELD = 64 * 1024
 
-/** Told how the sending of a body goes. After `done` or `failed` nothing follows. */
+/** Nothing follows `done` or `failed`. */
 export interface UploadEvents {
-  /** A piece has gone out. */
+  /** A piece was sent. */
   sent(): void
-  /** The whole body has gone out. */
   done(): void
   failed(error: Error): void
 }
 
 /**
- * Sends one request whose body is a stream, as fast as the upstream takes it. Each piece but the first waits until the
- * loop has looked at all sockets once: an upstream that refuses an upload early and closes has its response in the
- * kernel by then, and the next write would break the connection before it is read (RFC 9112 9.5).
+ * Sends a streamed request body with the upstream's back-pressure. Each piece but the first waits for one poll of all
+ * sockets. The kernel then has the response of an upstream that refuses early and closes; the next write would break
+ * the connection before it is read (RFC 9112 9.5).
  */
 export class UpstreamUpload {
   readonly #socket: Socket
@@ -26,7 +25,7 @@ export class UpstreamUpload {
   readonly #events: UploadEvents
   #sent = 0
   #over = false
-  /** What waits for the loop. */
+  /** Waits for the loop. */
   #waiting: Uint8Array[] = []
   #held = 0
   #look: NodeJS.Immediate | null = null
@@ -43,12 +42,12 @@ export class UpstreamUpload {
   start(): void {
     const socket = this.#socket
     const body = this.#body
-    // The head goes out with the first piece where that is there already, and does not wait for one that is not.
+    // The head leaves with the first piece if that is ready, and does not wait for a later one.
     socket.cork()
     socket.write(this.#head.text, 'latin1')
     if (body.readableEnded) this.#onEnd()
     else {
-      // Its errors are heard by the one who sends the request, who gives it up.
+      // The sender of the request handles its errors.
       body.on('data', this.#onData)
       body.on('end', this.#onEnd)
       body.on('close', this.#onClose)
@@ -58,12 +57,11 @@ export class UpstreamUpload {
     process.nextTick(uncork, socket)
   }
 
-  /** The socket takes bytes again. */
   drained(): void {
     if (!this.#over) this.#body.resume()
   }
 
-  /** The response, or its failure, came first: nothing more is sent. */
+  /** The response, or its failure, came first: stops sending. */
   stop(): void {
     if (this.#leave()) this.#body.destroy()
   }
@@ -75,7 +73,7 @@ export class UpstreamUpload {
     const { length } = this.#head
     this.#sent += size
     if (length >= 0 && this.#sent > length) {
-      // Every byte more would be the beginning of a request that nobody checked.
+      // Every further byte would start an unchecked request.
       this.#fail(new RequestRefused('the body is longer than its Content-Length'))
       return
     }
@@ -135,7 +133,7 @@ export class UpstreamUpload {
     this.#events.done()
   }
 
-  /** After an end or an error this is not heard any more. */
+  /** Not emitted to this listener after an end or an error. */
   readonly #onClose = (): void => {
     if (this.#hasEnded) return
     this.#fail(new Error('the body of the request broke off'))
@@ -147,7 +145,7 @@ export class UpstreamUpload {
     this.#events.failed(error)
   }
 
-  /** Whether it was still going on. */
+  /** Whether it was still in progress. */
   #leave(): boolean {
     if (this.#over) return false
     this.#over = true
