@@ -58,6 +58,6 @@ export async function prepare(parts: Preparation): Promise<void> {
     config.use.includes('storefront') ||
     config.routes.some(({ match }) => match.path.some(path => path.startsWith('/api/storefront/')))
   if (config.storefront.kind !== 'sandbox' || !sellsGoods) return
-  const { openFirstStore } = await import('../shop/stores/first-store.ts')
+  const { openFirstStore } = await import('../shop/open.ts')
   await openFirstStore({ clock, database, sealer, publicUrl: config.server.publicUrl }, merchant.id, FIRST_STORE)
 }

@@ -17,17 +17,16 @@ import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
 import { BitcoinPlans } from './bitcoin/bitcoin.ts'
 import { PlanInvoices } from './bitcoin/invoices.ts'
-import { bitcoinOperations } from './bitcoin/operations.ts'
+import { bitcoinOperations, billingOperations, sandboxBillingOperations } from './operations.ts'
 import { SqlBitcoinStore } from './bitcoin/store.ts'
-import { openBillingProvider } from './open-provider.ts'
-import { billingOperations } from './operations.ts'
 import { PriceCheck } from './price-check.ts'
-import { Recheck } from './recheck.ts'
+import { Recheck, CardSubscriptions } from './subscriptions.ts'
 import { PlanReminders } from './reminders.ts'
-import { sandboxBillingOperations } from './sandbox/operations.ts'
 import { Billing } from './service.ts'
 import { SqlCardSubscriptionStore } from './store.ts'
-import { CardSubscriptions } from './subscriptions.ts'
+import { Secret } from '../platform/keys/secrets.ts'
+import type { BillingProvider } from './provider.ts'
+import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
 export interface OpenBillingParts {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
@@ -138,4 +137,44 @@ function openBitcoin(parts: WithPending) {
     payee
   })
   return { plans, reminders }
+}
+
+export interface OpenedBillingProvider {
+  /** Null where plans are sold for bitcoin only. */
+  readonly provider: BillingProvider | null
+  /** The same, if it is the sandbox, which has pages. */
+  readonly sandbox: SandboxBilling | null
+}
+
+/** Makes the billing provider that `billing` of the configuration names. */
+export async function openBillingProvider(
+  { billing }: Pick<GatewayConfig, 'billing'>,
+  around: SandboxBillingOptions
+): Promise<OpenedBillingProvider> {
+  if (billing.kind === 'none') return { provider: null, sandbox: null }
+  if (billing.kind === 'sandbox') {
+    const sandbox = new SandboxBilling(around)
+    return { provider: sandbox, sandbox }
+  }
+  const {
+    key,
+    webhookSecret,
+    prices: { individual },
+    url = null,
+    timeout
+  } = billing
+  // Checked with the configuration, with line and column.
+  if (key === undefined || webhookSecret === undefined || individual === undefined)
+    throw new TypeError('billing of kind stripe needs key, webhookSecret and prices.individual')
+  // Loaded only where it is used, to save memory.
+  const { StripeBilling } = await import('./stripe/stripe.ts')
+  const provider = new StripeBilling({
+    key: new Secret(key),
+    webhookSecret: new Secret(webhookSecret),
+    prices: { individual },
+    url,
+    timeout,
+    clock: around.clock
+  })
+  return { provider, sandbox: null }
 }

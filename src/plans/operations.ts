@@ -3,8 +3,19 @@ import { defineOperation, type AnyOperation } from '../engine/operations/operati
 import { merchantOf } from '../accounts/merchants/principal.ts'
 import { HTML_TYPE } from '../web/kit/document.ts'
 import { BILLING_PAGE_HEADERS, BillingPages } from './pages.ts'
-import { PlanCheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './schema.ts'
+import { PlanCheckoutInput, CheckoutView, PortalInput, PortalView, PricingView } from './plans.ts'
 import type { Billing } from './service.ts'
+import { clientNetwork } from '../engine/message/addresses.ts'
+import {
+  BitcoinPricingView,
+  BitcoinSubscriptionInput,
+  BitcoinSubscriptionView,
+  PlanInvoicesView
+} from './bitcoin/schema.ts'
+import type { BitcoinPlans } from './bitcoin/bitcoin.ts'
+import { RESOURCE_NOT_FOUND } from '../engine/operations/error-kinds.ts'
+import { ShortError } from '../engine/operations/errors.ts'
+import type { SandboxBilling, TakeNotification } from './sandbox/sandbox.ts'
 
 /** Bytes; notifications of providers are far smaller. */
 const NOTIFICATION_LIMIT = 1_048_576
@@ -134,4 +145,163 @@ function endPages(): AnyOperation[] {
       handle: () => ({ status: 200, body: pages.end(end), headers: BILLING_PAGE_HEADERS })
     })
   )
+}
+
+/** Plans paid in bitcoin (contract, Billing and checkout; decisions 165 and 167). */
+export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create' | 'invoices'>): AnyOperation[] {
+  return [
+    defineOperation({
+      id: 'getBitcoinPricing',
+      method: 'GET',
+      path: '/api/bitcoin/pricing',
+      mount: { use: 'merchant-api', chain: 'public-read' },
+      summary: 'The public plans with their prices in satoshis',
+      description: 'The same plans as by card, at the price of bitcoin of this moment.',
+      tag: 'Billing',
+      access: 'public',
+      responses: {
+        200: { description: 'The plans that anybody can buy.', schema: BitcoinPricingView },
+        503: 'The price of bitcoin is not known at the moment. Retry-After says when to come back.'
+      },
+      handle: async () => ({ status: 200, body: await plans.pricing() })
+    }),
+    defineOperation({
+      id: 'createBitcoinSubscription',
+      role: 'owner',
+      method: 'POST',
+      path: '/api/bitcoin/create-subscription',
+      mount: { use: 'merchant-api', chain: 'checkout-create' },
+      summary: 'Buy one month of a plan with Lightning, or pay for one more',
+      description:
+        'Nothing renews by itself: before a month ends a mail has the invoice for the next one. Asked again while an invoice is open, the same one is answered.',
+      tag: 'Billing',
+      access: 'public',
+      headers: {
+        'X-API-Key':
+          "A merchant's key: the plan is then for that account. Without it the account with the email address has it, or an administrator makes one."
+      },
+      body: BitcoinSubscriptionInput,
+      responses: {
+        201: {
+          description: 'The invoice. Once it is paid the month counts from then, or from the end of the one that runs.',
+          schema: BitcoinSubscriptionView
+        },
+        400: 'A field is not valid, the plan is not sold so, or the account has a plan that is not paid so.',
+        401: "A key was sent, and is not a merchant's.",
+        503: 'The payment provider, the price of bitcoin or the database is away; nothing was made. Retry-After says when to come back.'
+      },
+      handle: async ({ ctx, body }) => {
+        const merchant = ctx.principal?.kind === 'merchant' ? ctx.principal.merchant : null
+        const created = await plans.create(body, { merchant, client: clientNetwork(ctx.clientAddress) })
+        return { status: 201, body: created }
+      }
+    }),
+    defineOperation({
+      id: 'getPlanInvoices',
+      method: 'GET',
+      path: '/api/merchant/subscription/invoices',
+      mount: { use: 'merchant-api', chain: 'settings-read' },
+      summary: 'The invoices of a plan that is paid by Lightning',
+      description:
+        'One for each month that was asked for; those that nobody paid are forgotten some days after they expired. Invoices of a card are on the page of the customer portal.',
+      tag: 'Billing',
+      access: 'merchant',
+      responses: {
+        200: { description: 'The invoices; none where the plan is paid by card.', schema: PlanInvoicesView }
+      },
+      handle: async ({ ctx }) => ({
+        status: 200,
+        body: await plans.invoices(merchantOf(ctx))
+      })
+    })
+  ]
+}
+
+const Session = Type.Object({ session: Type.String({ 'x-judged': true }) })
+// Other forms cannot be a session.
+const SESSION = /^(cs|bps)_sandbox_[A-Za-z0-9_-]{43}$/
+
+/**
+ * The sandbox's pages, in place of the billing provider's. Their addresses are the only authorization. `take` receives
+ * their notifications.
+ */
+export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: TakeNotification): AnyOperation[] {
+  if (sandbox === null) return []
+  const pages = new BillingPages()
+  const common = {
+    tag: 'Sandbox',
+    access: 'public',
+    mount: { use: 'pages', chain: 'page-forms', below: '/billing/*' },
+    params: Session
+  } as const
+  const act = (
+    id: string,
+    name: 'complete' | 'cancel' | 'fail' | 'recover',
+    summary: string,
+    description: string
+  ): AnyOperation =>
+    defineOperation({
+      ...common,
+      id,
+      method: 'POST',
+      path: `/billing/sandbox/:session/${name}`,
+      summary,
+      description,
+      responses: {
+        303: { description: 'Done; the page at `Location` shows it.' },
+        404: 'There is no such session.'
+      },
+      async handle({ params: { session } }) {
+        if (!SESSION.test(session) || !(await sandbox[name](session, take)))
+          throw new ShortError(RESOURCE_NOT_FOUND, 'Session not found')
+        return { status: 303, body: null, headers: ['Location', `../${session}`, ...BILLING_PAGE_HEADERS] }
+      }
+    })
+  return [
+    defineOperation({
+      ...common,
+      id: 'getSandboxBillingPage',
+      method: 'GET',
+      path: '/billing/sandbox/:session',
+      summary: 'The page of a checkout or a customer portal of the sandbox',
+      description:
+        "Stands in the place of the billing provider's own page, so that the way to a plan can be tried without a card.",
+      responses: {
+        200: { description: 'The page.', mediaType: HTML_TYPE },
+        404: { description: 'A page that says that there is no such session.', mediaType: HTML_TYPE }
+      },
+      async handle({ params: { session } }) {
+        const found = SESSION.test(session) ? await sandbox.session(session) : null
+        return {
+          status: found === null ? 404 : 200,
+          body: found === null ? pages.missing() : pages.sandbox(found, session),
+          headers: BILLING_PAGE_HEADERS
+        }
+      }
+    }),
+    act(
+      'completeSandboxCheckout',
+      'complete',
+      'Complete a checkout of the sandbox: nothing is charged',
+      'Starts the subscription and redirects to the successUrl.'
+    ),
+    act(
+      'cancelSandboxSubscription',
+      'cancel',
+      'Cancel the subscription of a customer portal of the sandbox',
+      'The subscription ends immediately, and the account is on the free plan.'
+    ),
+    act(
+      'failSandboxCard',
+      'fail',
+      'Have the card of a customer portal of the sandbox fail',
+      'The subscription is past_due, as after a declined card, until the card works again.'
+    ),
+    act(
+      'recoverSandboxCard',
+      'recover',
+      'Have that card work again',
+      'A subscription that was past_due is active again.'
+    )
+  ]
 }

@@ -2,7 +2,7 @@ import type { VNode } from 'preact'
 import { planNames } from '../accounts/merchants/plans.ts'
 import { PageAssets, type AssetNames } from '../web/kit/assets.ts'
 import { document, FORM_PAGE_HEADERS, html } from '../web/kit/document.ts'
-import { isLive } from './current.ts'
+import { isLive } from './store.ts'
 import { planPricesUsd } from './plans.ts'
 import type { SandboxSession } from './sandbox/sandbox.ts'
 

@@ -23,13 +23,12 @@ import {
   shipsTo,
   soldOut,
   subtotalOf,
-  type CartLine
+  type CartLine,
+  readLocation
 } from './cart.ts'
 import type { Catalogs } from './catalogs.ts'
 import { placeOf, tokenPathOf, type ShopCredential, type ShopCredentials } from './credentials.ts'
-import { readLocation } from './location.ts'
-import { newOrderId } from './orders/id.ts'
-import type { OrderStore, OrderRecord } from './orders/store.ts'
+import { newOrderId, type OrderStore, type OrderRecord } from './orders/store.ts'
 import { isReadable, type PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import type { BuyerLocation, Integration, Order, OrderItem, OrderTax } from './schema.ts'

@@ -9,14 +9,14 @@ import type { Merchants } from '../accounts/merchants/service.ts'
 import type { Quotes } from '../lightning/money/prices.ts'
 import type { Clock } from '../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../platform/database/database.ts'
-import type { Random } from '../platform/system/ids.ts'
+import { type Random, randomToken } from '../platform/system/ids.ts'
 import { periodic, type Jobs } from '../platform/jobs/jobs.ts'
 import type { Log } from '../platform/telemetry/log.ts'
 import type { Metrics } from '../platform/telemetry/metrics.ts'
 import { UnsealError, type Sealer } from '../platform/keys/secrets.ts'
 import { readDestination } from '../payments/refunds/destination.ts'
 import { isGivenBack } from '../payments/refunds/store.ts'
-import { storefrontAdminOperations } from './admin-operations.ts'
+import { storefrontAdminOperations, storefrontMerchantOperations } from './merchant-operations.ts'
 import { Catalogs } from './catalogs.ts'
 import { Checkout, type CheckoutParts, type StoreStanding } from './checkout.ts'
 import { SqlClaimStore } from './claims/store.ts'
@@ -25,9 +25,8 @@ import { ShopCredentials, type ShopCredentialsOptions } from './credentials.ts'
 import { Fulfilments } from './orders/fulfilments.ts'
 import { SqlIntegrationStore } from './stores/integration-store.ts'
 import { Storefronts } from './stores/integrations.ts'
-import { storefrontMerchantOperations } from './merchant-operations.ts'
 import { OrderHolds } from './orders/holds.ts'
-import { OrderSources } from './orders/refunds.ts'
+import { OrderSources, RefundRequests } from './orders/refunds.ts'
 import { OrderMaking } from './orders/making.ts'
 import { SqlOrderStore } from './orders/store-sql.ts'
 import { Orders } from './orders/orders.ts'
@@ -35,7 +34,6 @@ import { storefrontPageOperations } from './pages/operations.ts'
 import { PaidOrders } from './orders/paid-orders.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from './platform.ts'
 import { storefrontPublicOperations } from './public-operations.ts'
-import { RefundRequests } from './orders/refund-requests.ts'
 import { openSandboxShop } from './sandbox/sandbox.ts'
 import type { Integration, Order } from './schema.ts'
 import { openShopify } from './shopify/shopify.ts'
@@ -246,4 +244,42 @@ export function openStorefront(parts: OpenStorefrontParts) {
     ],
     close: () => {}
   }
+}
+
+interface Around {
+  readonly clock: Clock
+  readonly database: Database
+  readonly sealer: Sealer
+  readonly publicUrl: string
+}
+
+/**
+ * Opens a sandbox store for the first merchant, to have something to buy. Does nothing where the merchant has a store
+ * or the slug is taken. Call it from one process.
+ */
+export async function openFirstStore(
+  { clock, database, sealer, publicUrl }: Around,
+  merchantId: number,
+  slug: string
+): Promise<void> {
+  const storefronts = new Storefronts({
+    store: new SqlIntegrationStore(database),
+    sealer,
+    clock,
+    platform: openSandboxShop({ database, clock }),
+    // The sandbox sends no notifications.
+    jobs: null,
+    publicUrl: () => publicUrl
+  })
+  if ((await storefronts.ofMerchant(merchantId)) !== null || (await storefronts.bySlug(slug)) !== null) return
+  await storefronts.create(merchantId, {
+    slug,
+    storefrontDomain: 'demo.example.com',
+    adminApiToken: `sandbox-${randomToken(12)}`,
+    domesticShippingUsd: 4.9,
+    freeShippingEnabled: true,
+    freeShippingThresholdUsd: 50,
+    listInRegistry: true,
+    registryDescription: 'The shop of the sandbox: a few goods to try a purchase with'
+  })
 }

@@ -8,11 +8,9 @@ import type { Catalogs } from './catalogs.ts'
 import type { Checkout } from './checkout.ts'
 import type { OrderClaims } from './claims/claims.ts'
 import type { Fulfilments } from './orders/fulfilments.ts'
-import { LOCATION_HEADER } from './location.ts'
-import { manifest } from './manifest.ts'
-import type { Orders } from './orders/orders.ts'
-import { buyerView } from './orders/views.ts'
+import { LOCATION_HEADER } from './cart.ts'
 import {
+  manifest,
   CatalogView,
   catalogView,
   challengeView,
@@ -25,7 +23,9 @@ import {
   paidOrderView,
   RefundRequestBody
 } from './public-schema.ts'
-import type { RefundRequests } from './orders/refund-requests.ts'
+import type { Orders } from './orders/orders.ts'
+import { buyerView } from './orders/views.ts'
+import type { RefundRequests } from './orders/refunds.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 

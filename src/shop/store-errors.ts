@@ -1,4 +1,9 @@
-import { RESOURCE_NOT_FOUND, type ErrorKind, type TitledKind } from '../engine/operations/error-kinds.ts'
+import {
+  ALREADY_EXISTS,
+  RESOURCE_NOT_FOUND,
+  type ErrorKind,
+  type TitledKind
+} from '../engine/operations/error-kinds.ts'
 import { LongError, Unavailable } from '../engine/operations/errors.ts'
 import type { ShopCredential } from './credentials.ts'
 import { StorePlatformError } from './platform.ts'
@@ -88,4 +93,37 @@ export function retryAfterOf(cause: unknown): number {
   if (cause instanceof StorePlatformError) return cause.retryAfter
   if (!(cause instanceof Unavailable)) return 5
   return Number(cause.headers[cause.headers.indexOf('Retry-After') + 1] ?? 5)
+}
+
+/**
+ * A platform's failure for the merchant. While a store is opened, wrong credentials and domain are faults of the
+ * request; every other failure is 502.
+ */
+export function platformFailure(error: unknown, when: 'opening' | 'refreshing'): unknown {
+  if (!(error instanceof StorePlatformError)) return error
+  if (when === 'opening' && error.fault === 'credentials')
+    return new LongError(STORE_NOT_CONNECTED, 'Store credentials refused', error.message, {}, [], error)
+  if (when === 'opening' && error.fault === 'shop')
+    return new LongError(STORE_NOT_CONNECTED, 'Store not found at the platform', error.message, {}, [], error)
+  const later = error.fault === 'away' || error.fault === 'throttled' ? ['Retry-After', String(error.retryAfter)] : []
+  return new LongError(
+    STORE_FAILED,
+    'No shop info from the platform',
+    error.message,
+    { upstreamStatus: error.upstreamStatus },
+    later,
+    error
+  )
+}
+
+export function storeExists(): LongError {
+  return new LongError(
+    ALREADY_EXISTS,
+    'Store exists',
+    'There is a store already, and a merchant has one; change it with PUT /api/merchant/storefront.'
+  )
+}
+
+export function slugTaken(slug: string): LongError {
+  return new LongError(ALREADY_EXISTS, 'Slug taken', `Another store has the slug ${slug}; choose another one.`)
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { BillingError } from '../../src/plans/provider.ts'
-import { Recheck } from '../../src/plans/recheck.ts'
+import { Recheck } from '../../src/plans/subscriptions.ts'
 import { subscriptionGate } from '../../src/accounts/merchants/gate.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'

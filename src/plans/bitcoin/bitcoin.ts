@@ -12,9 +12,8 @@ import type { Database, TransactionSql } from '../../platform/database/database.
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { BITCOIN_PREFIX } from '../../accounts/merchants/plans.ts'
-import { checkMayBuy, runningPeriod, takesPayment } from './accounts.ts'
+import { checkMayBuy, runningPeriod, takesPayment, added, extended, monthsUntil, type Period } from './period.ts'
 import type { PlanInvoices } from './invoices.ts'
-import { added, extended, monthsUntil, type Period } from './period.ts'
 import type {
   BitcoinInvoice,
   BitcoinPricingView,

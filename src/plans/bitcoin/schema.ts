@@ -2,8 +2,7 @@ import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 import type { RenewalStep } from './period.ts'
-import type { SoldPlan } from '../plans.ts'
-import { buyer, PlanView } from '../schema.ts'
+import { type SoldPlan, buyer, PlanView } from '../plans.ts'
 
 /** `incomplete`: not paid yet; `replaced`: the account has a newer one. */
 export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | 'replaced'

@@ -3,9 +3,8 @@ import type { PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
-import { readEvent } from '../event.ts'
-import { planPricesUsd, type SoldPlan } from '../plans.ts'
 import {
+  readEvent,
   BillingError,
   type BilledPrice,
   type BilledSubscription,
@@ -13,6 +12,7 @@ import {
   type BillingProvider,
   type CheckoutRequest
 } from '../provider.ts'
+import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
 export interface SandboxBillingOptions {
   readonly database: Database

@@ -2,9 +2,8 @@ import { Stripe } from 'stripe'
 import type { PlanTier } from '../../accounts/merchants/plans.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
-import { readEvent } from '../event.ts'
-import type { SoldPlan } from '../plans.ts'
 import {
+  readEvent,
   BillingError,
   type BilledPrice,
   type BilledSubscription,
@@ -12,6 +11,7 @@ import {
   type BillingProvider,
   type CheckoutRequest
 } from '../provider.ts'
+import type { SoldPlan } from '../plans.ts'
 
 /** How Stripe is asked. */
 export interface StripeBillingOptions {

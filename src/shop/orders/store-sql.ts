@@ -16,7 +16,7 @@ import {
   type Records
 } from '../../platform/database/rows.ts'
 import type { SealedValue } from '../../lightning/providers/account.ts'
-import { claimTokenPlace } from '../claims/token.ts'
+import { claimTokenPlace } from '../claims/store.ts'
 import {
   storable,
   storableOrNull,

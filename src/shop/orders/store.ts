@@ -1,6 +1,7 @@
 import type { Sql, TransactionSql } from '../../platform/database/database.ts'
 import type { Fulfilment } from '../platform.ts'
 import type { Order, OrderFailure, OrderStatus, RefundRequest } from '../schema.ts'
+import type { Random } from '../../platform/system/ids.ts'
 
 /** An order with internal fields. */
 export interface OrderRecord extends Order {
@@ -128,4 +129,17 @@ export function storable(text: string): string {
 
 export function storableOrNull(text: string | null): string | null {
   return text === null ? null : storable(text)
+}
+
+/** Current and former ids. */
+const ORDER_ID = /^(?:ord_[0-9a-f]{16}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
+
+/** `ord_` and 16 random hex characters (decision 10), which do not reveal the number of orders. */
+export function newOrderId(random: Random): string {
+  return `ord_${Buffer.from(random(8)).toString('hex')}`
+}
+
+/** Guards the database, which cannot read some texts. */
+export function isOrderId(text: string): boolean {
+  return ORDER_ID.test(text)
 }

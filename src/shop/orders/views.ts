@@ -3,8 +3,7 @@ import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
 import type { StoreStats } from './orders.ts'
 import { failureWords } from './making.ts'
-import type { Integration, Order, OrderStatus } from '../schema.ts'
-import { usd } from '../usd.ts'
+import { type Integration, type Order, type OrderStatus, usd } from '../schema.ts'
 
 /** In their order (contract, Storefront order). */
 const ORDER_STATUSES = [

@@ -15,12 +15,12 @@ import {
   prefilled,
   type Field,
   type FormErrors,
-  type FormValues
+  type FormValues,
+  refundPanel
 } from './claim-form.ts'
 import { itemTitle } from '../claims/mail.ts'
 import { addressRules, countryCode, countryName } from './countries.ts'
 import { failureWords } from '../orders/making.ts'
-import { refundPanel } from './refund-panel.ts'
 import type { Integration, Order, OrderStatus } from '../schema.ts'
 
 export interface ClaimPageFacts {

@@ -13,7 +13,8 @@ import {
   readForm,
   readRefundForm,
   type ClaimFormDetails,
-  type FormErrors
+  type FormErrors,
+  LONGEST_ADDRESS
 } from './claim-form.ts'
 import {
   address,
@@ -25,7 +26,6 @@ import {
   claimedOrderPage,
   type ClaimPageFacts
 } from './claim-page.ts'
-import { LONGEST_ADDRESS } from './refund-panel.ts'
 import { ALREADY_CLAIMED } from '../orders/making.ts'
 import type { Catalog } from '../platform.ts'
 import type { Integration, Order } from '../schema.ts'

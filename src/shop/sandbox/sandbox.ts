@@ -16,8 +16,7 @@ import {
   type PlatformOrder,
   type StorePlatform
 } from '../platform.ts'
-import { SANDBOX_CATALOG } from './catalog.ts'
-import { sandboxRate, taxOf } from './tax.ts'
+import { SANDBOX_CATALOG, sandboxRate, taxOf } from './catalog.ts'
 
 export interface SandboxShopParts {
   readonly database: Pick<Database, 'sql'>

@@ -117,3 +117,112 @@ function unreached(error: unknown, isLate: boolean): StorePlatformError {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? ` (${error.code})` : ''
   return new StorePlatformError('away', `The store platform cannot be reached at the moment${code}.`)
 }
+
+/** Characters of a platform's message that are passed on. */
+const MAX_WORDS = 200
+/** Seconds to wait without a hint. */
+const DEFAULT_WAIT = 5
+
+/** GraphQL error codes without effect. Shopify's validation codes are camelCase, such as `undefinedField`. */
+const REFUSED_CODE = /^(?:[a-z][A-Za-z]+|MAX_COST_EXCEEDED|BAD_REQUEST|BAD_USER_INPUT|GRAPHQL_VALIDATION_FAILED)$/
+
+/** A foreign message in one line, with secrets removed. */
+export function plainWords(text: string, hidden: readonly string[] = []): string {
+  const clean = hidden.reduce((left, secret) => (secret === '' ? left : left.replaceAll(secret, '[redacted]')), text)
+  const line = clean.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, ' ').trim()
+  return line.length > MAX_WORDS ? `${line.slice(0, MAX_WORDS)}…` : line
+}
+
+/** The fault of a status other than 2xx; 401: the token was rejected. */
+export function statusFault(status: number, purpose: string): StorePlatformError {
+  const options = { upstreamStatus: status }
+  if (status === 401)
+    return new StorePlatformError(
+      'credentials',
+      `The store platform did not accept the store's credentials when asked to ${purpose} (status 401).`,
+      options
+    )
+  if (status === 403)
+    return new StorePlatformError(
+      'credentials',
+      `The store's credentials do not allow the platform to ${purpose} (status 403). Check the app's scopes.`,
+      options
+    )
+  if (status === 402 || status === 423)
+    return new StorePlatformError(
+      'shop',
+      `The store platform says that this shop is closed or frozen (status ${status}).`,
+      options
+    )
+  if (status === 404)
+    return new StorePlatformError(
+      'shop',
+      "The store platform knows no such shop (status 404). Check the store's domain.",
+      options
+    )
+  // Following a redirect would leak the token.
+  if (status >= 300 && status < 400)
+    return new StorePlatformError(
+      'shop',
+      `The store platform serves this shop under another domain (status ${status}). Refresh the shop's information.`,
+      options
+    )
+  if (status === 429) return throttled(status)
+  if (status >= 400 && status < 500 && status !== 408)
+    return new StorePlatformError('refused', `The store platform refused to ${purpose} (status ${status}).`, options)
+  return new StorePlatformError('away', `The store platform could not ${purpose} (status ${status}).`, options)
+}
+
+/** `wait` in milliseconds. */
+export function throttled(status: number | null, wait = DEFAULT_WAIT * 1000): StorePlatformError {
+  return new StorePlatformError('throttled', 'The store platform asks us to wait before the next call.', {
+    upstreamStatus: status,
+    retryAfter: Math.max(1, Math.ceil(wait / 1000))
+  })
+}
+
+interface GraphFault {
+  readonly code: string | null
+  readonly words: string
+  readonly isBadVariable: boolean
+}
+
+/** The fault of GraphQL errors: `away` unless they certainly had no effect. */
+export function graphFault(errors: unknown, purpose: string, hidden: readonly string[]): StorePlatformError {
+  const faults = (Array.isArray(errors) ? errors : []).map((error: unknown) => faultOf(error, hidden))
+  const options = { upstreamStatus: 200 }
+  const has = (...codes: string[]): boolean => faults.some(({ code }) => code !== null && codes.includes(code))
+  const words = faults[0]?.words ?? 'it did not say why'
+  if (has('THROTTLED')) return throttled(200)
+  if (has('ACCESS_DENIED', 'UNAUTHORIZED'))
+    return new StorePlatformError(
+      'credentials',
+      `The store's credentials do not allow the platform to ${purpose}: ${words}`,
+      options
+    )
+  if (has('SHOP_INACTIVE'))
+    return new StorePlatformError('shop', 'The store platform says that this shop is closed.', options)
+  const isRefused =
+    faults.length > 0 &&
+    faults.every(({ code, isBadVariable }) => isBadVariable || (code !== null && REFUSED_CODE.test(code)))
+  return isRefused
+    ? new StorePlatformError('refused', `The store platform refused to ${purpose}: ${words}`, options)
+    : new StorePlatformError('away', `The store platform could not ${purpose}: ${words}`, options)
+}
+
+function faultOf(error: unknown, hidden: readonly string[]): GraphFault {
+  const extensions = own(error, 'extensions')
+  const code = own(extensions, 'code')
+  const message = own(error, 'message')
+  return {
+    code: typeof code === 'string' ? code : null,
+    words: typeof message === 'string' ? plainWords(message, hidden) : 'it did not say why',
+    isBadVariable: Array.isArray(own(extensions, 'problems'))
+  }
+}
+
+function own(value: unknown, name: string): unknown {
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? Reflect.get(value, name)
+    : undefined
+}

@@ -3,6 +3,9 @@ import { StorePlatformError } from '../platform.ts'
 
 const DIGITS = /^[1-9]\d{0,15}$/
 
+/** All amounts are in US dollars (decision 142). */
+export const CURRENCY = 'USD'
+
 /**
  * A value of a response with its path. Missing members and other types fail with the path: misreading money or stock is
  * worse than an error.

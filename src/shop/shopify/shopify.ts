@@ -18,12 +18,12 @@ import {
   readVariant,
   requireDollars,
   requireScopes,
-  type ProductPage
+  type ProductPage,
+  cartInput,
+  readCalculation
 } from './catalog.ts'
-import { plainWords } from './faults.ts'
-import { readFulfilment } from './fulfilment.ts'
-import type { ShopifySettings } from './http.ts'
-import { readShopifyNotification } from './notification.ts'
+import { plainWords, type ShopifySettings } from './http.ts'
+import { readFulfilment, readShopifyNotification } from './fulfilment.ts'
 import {
   CATALOG_PAGE,
   CREATE_ORDER,
@@ -42,9 +42,16 @@ import {
   TOPICS,
   VARIANTS_PAGE
 } from './operations.ts'
-import { holdInput, holds } from './holds.ts'
-import { cartInput, readCalculation } from './calculation.ts'
-import { orderInput, orderQuery, readCreatedOrder, readFoundOrder, requireDone, variantGid } from './orders.ts'
+import {
+  holdInput,
+  holds,
+  orderInput,
+  orderQuery,
+  readCreatedOrder,
+  readFoundOrder,
+  requireDone,
+  variantGid
+} from './orders.ts'
 
 export interface ShopifyOptions {
   /** Guarded: a merchant names the domain. */

@@ -2,8 +2,7 @@ import { TEXT } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
-import type { Integration } from '../schema.ts'
-import { usd } from '../usd.ts'
+import { type Integration, usd } from '../schema.ts'
 
 const MAX_USD = 1_000_000
 const MAX_SLUG = 63

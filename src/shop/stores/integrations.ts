@@ -1,4 +1,4 @@
-import { ALREADY_EXISTS, RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
+import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { LongError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import type { Clock } from '../../platform/system/clock.ts'
@@ -14,10 +14,9 @@ import {
   type IntegrationStore,
   type StoreSealedColumn
 } from './integration-store.ts'
-import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../platform.ts'
-import type { Integration, ShippingRules, StoreCredentials } from '../schema.ts'
-import { centsOf } from '../usd.ts'
-import { STORE_NOT_CONNECTED, STORE_FAILED } from '../store-errors.ts'
+import type { ShopInfo, StoreAccess, StorePlatform } from '../platform.ts'
+import { type Integration, type ShippingRules, type StoreCredentials, centsOf } from '../schema.ts'
+import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
 
 export interface StorefrontsParts {
   readonly store: IntegrationStore
@@ -371,39 +370,6 @@ function shopFacts(info: ShopInfo): Pick<Integration, 'storefrontDomain' | 'shop
     shopName: info.name,
     shopCountry: info.country
   }
-}
-
-/**
- * A platform's failure for the merchant. While a store is opened, wrong credentials and domain are faults of the
- * request; every other failure is 502.
- */
-function platformFailure(error: unknown, when: 'opening' | 'refreshing'): unknown {
-  if (!(error instanceof StorePlatformError)) return error
-  if (when === 'opening' && error.fault === 'credentials')
-    return new LongError(STORE_NOT_CONNECTED, 'Store credentials refused', error.message, {}, [], error)
-  if (when === 'opening' && error.fault === 'shop')
-    return new LongError(STORE_NOT_CONNECTED, 'Store not found at the platform', error.message, {}, [], error)
-  const later = error.fault === 'away' || error.fault === 'throttled' ? ['Retry-After', String(error.retryAfter)] : []
-  return new LongError(
-    STORE_FAILED,
-    'No shop info from the platform',
-    error.message,
-    { upstreamStatus: error.upstreamStatus },
-    later,
-    error
-  )
-}
-
-function storeExists(): LongError {
-  return new LongError(
-    ALREADY_EXISTS,
-    'Store exists',
-    'There is a store already, and a merchant has one; change it with PUT /api/merchant/storefront.'
-  )
-}
-
-function slugTaken(slug: string): LongError {
-  return new LongError(ALREADY_EXISTS, 'Slug taken', `Another store has the slug ${slug}; choose another one.`)
 }
 
 function there(integration: Integration | null): Integration {
