@@ -3,8 +3,15 @@ import type { Database } from '../../platform/database/database.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Use } from './entries.ts'
-import { leaseTimes, type LeaseTimes } from './lease-times.ts'
-import { Slices, type BalanceReservation, type HeldReservation, type Refused, type Slice } from './slice.ts'
+import {
+  leaseTimes,
+  Slices,
+  type LeaseTimes,
+  type BalanceReservation,
+  type HeldReservation,
+  type Refused,
+  type Slice
+} from './slice.ts'
 import { SliceGrants } from './slice-grants.ts'
 import { SliceWrites } from './slice-writes.ts'
 import type { BalanceStore } from './store.ts'

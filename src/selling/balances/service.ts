@@ -261,12 +261,8 @@ export class Balances {
       usage: meter?.config.usage ?? 'pieces',
       form: meter?.form ?? null,
       isHeld,
-      warn: (facts, text) => {
-        this.#parts.log.warn(facts, text)
-      },
-      ended: isShort => {
-        if (meter?.isReported === true) this.#underWay.leave(reservation.balanceId, isShort)
-      }
+      log: this.#parts.log,
+      underWay: meter?.isReported === true ? this.#underWay : null
     })
   }
 }

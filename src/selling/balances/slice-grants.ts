@@ -1,7 +1,6 @@
 import { isConnectionFault } from '../../platform/database/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
-import type { LeaseTimes } from './lease-times.ts'
-import type { HeldReservation, Refused, Slice, Slices, GrantWaiter } from './slice.ts'
+import type { LeaseTimes, HeldReservation, Refused, Slice, Slices, GrantWaiter } from './slice.ts'
 import type { SliceWrites } from './slice-writes.ts'
 import type { BalanceState, BalanceStore, Grabbed } from './store.ts'
 

@@ -2,8 +2,7 @@ import { isConnectionFault } from '../../platform/database/errors.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Entries } from './entries.ts'
-import type { LeaseTimes } from './lease-times.ts'
-import type { HeldReservation, Slice, Slices } from './slice.ts'
+import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
 import type { BalanceStore, SliceWrite } from './store.ts'
 
 /** What the writes of a gateway's slices need. */

@@ -52,13 +52,13 @@ export class SessionSale {
     keepPrivate(head.headers)
     if (head.status >= 200 && head.status <= 299)
       head.headers.set('Payment-Receipt', encodeSessionReceipt(id, Math.floor(clock.now() / 1000)))
-    const isHeld = metered.isHeldStream && ctx.response !== null
-    this.kept?.head(head, metered.isHeldStream)
-    if (!isHeld) return
+    const { held } = metered
+    this.kept?.head(head, held !== null)
+    if (held === null || ctx.response === null) return
     // Events are added to it.
     head.headers.delete('content-length')
-    ctx.response?.filter(out => {
-      this.#stream = new SessionStream(this.#parts, out)
+    ctx.response.filter(out => {
+      this.#stream = new SessionStream({ ...this.#parts, held }, out)
       return this.#stream
     })
   }

@@ -1,5 +1,5 @@
 import type { Grown } from '../balances/ledger.ts'
-import type { MeteredRequest } from '../balances/metered-request.ts'
+import type { HeldStream } from '../balances/held-stream.ts'
 import type { BodyFilter } from '../../engine/message/context.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import { EventReader, type Boundary } from '../../engine/formats/event-reader.ts'
@@ -13,7 +13,7 @@ import type { PrepaidSession } from './store.ts'
 /** What a stream is paid from. */
 export interface SessionStreamParts {
   readonly id: string
-  readonly metered: MeteredRequest
+  readonly held: HeldStream
   readonly clock: Clock
   readonly news: SessionNews
   readonly counters: SessionCounters
@@ -156,9 +156,9 @@ export class SessionStream implements BodyFilter {
 
   /** Whether the client gets it, and whether it is covered. */
   #admit({ bytes }: Piece): [isHidden: boolean, grown: Grown | Promise<Grown>] {
-    const { metered } = this.#parts
-    const grown = metered.admit(bytes)
-    return [metered.isHidden, grown]
+    const { held } = this.#parts
+    const grown = held.admit(bytes)
+    return [held.isHidden, grown]
   }
 
   #pass({ bytes, kind }: Piece): void {
@@ -176,10 +176,10 @@ export class SessionStream implements BodyFilter {
   /** Waits until what was admitted is covered; false where the stream has ended meanwhile. */
   async #isCovered(first: Grown): Promise<boolean> {
     if (first === 'grown') return true
-    const { clock, metered, counters, standing, id } = this.#parts
+    const { clock, held, counters, standing, id } = this.#parts
     const until = clock.monotonic() + WAIT
     let isTold = false
-    for (let grown: Grown = first; ; grown = await metered.cover()) {
+    for (let grown: Grown = first; ; grown = await held.cover()) {
       if (this.#isOver) return false
       if (grown === 'grown') return true
       if (grown === 'away')
@@ -193,8 +193,8 @@ export class SessionStream implements BodyFilter {
       }
       const shortage = {
         sessionId: id,
-        balanceSpent: Math.ceil((session.depositedMsat - metered.leftMsat) / 1000),
-        balanceRequired: Math.ceil(metered.lackingMsat / 1000)
+        balanceSpent: Math.ceil((session.depositedMsat - held.leftMsat) / 1000),
+        balanceRequired: Math.ceil(held.lackingMsat / 1000)
       }
       if (!isTold) {
         isTold = true
@@ -241,7 +241,7 @@ export class SessionStream implements BodyFilter {
   }
 
   async #settled(isWhole: boolean) {
-    return await this.#parts.metered.finish(isWhole)
+    return await this.#parts.held.finish(isWhole)
   }
 
   #write({ event, data }: { readonly event: string; readonly data: string }): void {
@@ -253,6 +253,6 @@ export class SessionStream implements BodyFilter {
   #over(): void {
     this.#isOver = true
     this.#queue.length = 0
-    this.#parts.metered.cut()
+    this.#parts.held.cut()
   }
 }
