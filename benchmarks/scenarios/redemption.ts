@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto'
+import { challengeCounters } from '../../src/selling/holding/counters.ts'
+import { Metrics } from '../../src/platform/telemetry/metrics.ts'
 import type { Offer } from '../../src/selling/offers/offer.ts'
 import { openSelling, type Selling } from '../../src/selling/challenges/open.ts'
 import type { ChallengeSettings } from '../../src/selling/offers/settings.ts'
@@ -309,6 +311,7 @@ async function measure(
     database,
     clock: systemClock,
     log: silentLog,
+    counters: challengeCounters(new Metrics()),
     payee: () => payee,
     keys,
     settings

@@ -13,7 +13,7 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { countProxies, ownerOfProxy } from '../../accounts/merchants/holdings.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import { Claims } from '../holding/claims.ts'
-import { challengeCounters, noCounters, type ChallengeCounters, type SaleSource } from '../holding/counters.ts'
+import { challengeCounters, type ChallengeCounters, type SaleSource } from '../holding/counters.ts'
 import { Leases } from '../holding/leases.ts'
 import { PaidResponses } from '../holding/paid-responses.ts'
 import { Settlements } from '../holding/settlements.ts'
@@ -45,6 +45,7 @@ export interface SellingOptions extends ChallengeRules {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
+  readonly counters: ChallengeCounters
   readonly payee: FindPayee
   /** What fiat is worth; no price in fiat can be sold when left out. */
   readonly rates?: Prices
@@ -56,7 +57,6 @@ export interface SellingOptions extends ChallengeRules {
   readonly paid?: OnPaid
   /** Where the reputation of clients and free calls are kept; the memory of this process when left out. */
   readonly state?: State
-  readonly counters?: ChallengeCounters
   readonly random?: Random
   /** Tests put faults here. */
   readonly store?: ChallengeStore
@@ -71,7 +71,7 @@ export type Selling = ReturnType<typeof openSelling>
 
 /** Opens the parts of pay-per-request. */
 export function openSelling(options: SellingOptions) {
-  const { clock, database, log, counters = noCounters, random = systemRandom, rates = new NoPrices() } = options
+  const { clock, counters, database, log, random = systemRandom, rates = new NoPrices() } = options
   let rules: ChallengeRules = options
   const changing = { keys: () => rules.keys, settings: () => rules.settings }
   const state = options.state ?? new MemoryState(clock)

@@ -7,7 +7,7 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { priceList } from './pricing.ts'
 import { invalidInput } from './problems.ts'
 import { Producer, type ProducerParts } from './producer.ts'
-import { SqlProducerStore } from './producer-store.ts'
+import { ProducerStore } from './producer-store.ts'
 import { ProducerVerifier, type ProducerVerifierParts } from './producer-verify.ts'
 import {
   ChallengeInput,
@@ -76,7 +76,7 @@ function headerKey(headers: ReadonlyHeaders): string | null {
 
 /** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
 export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
-  const producer = new Producer({ ...parts, store: new SqlProducerStore(parts.database) })
+  const producer = new Producer({ ...parts, store: new ProducerStore(parts.database) })
   const verifier = new ProducerVerifier(parts)
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
   return [

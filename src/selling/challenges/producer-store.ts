@@ -32,61 +32,41 @@ export interface Counted<T> {
   readonly total: number
 }
 
-/**
- * What the producer API reads and writes besides the challenges' own rows. The methods that take `sql` are steps of one
- * transaction that begins with `lock`; the rest stand alone.
- */
-export interface ProducerStore {
-  /**
-   * Locks the merchant's row until the transaction ends, so that counts and what follows from them happen one after the
-   * other.
-   */
-  lock(sql: Sql, merchantId: number): Promise<void>
-  /** The challenge that a key is bound to, live or not; null when the key is new. */
-  byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null>
-  /** Binds a key to a challenge that has been inserted; a binding before it ends. */
-  bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void>
-  endpoint(sql: Sql, merchantId: number, resource: string): Promise<ProducerEndpoint | null>
-  /** Notes a resource as sold; nothing happens when it is known. */
-  addEndpoint(sql: Sql, merchantId: number, resource: string, now: number): Promise<void>
-  /** The merchant's challenges of the producer API since a time. */
-  countSince(sql: Sql, merchantId: number, since: number): Promise<number>
-  /** Retires a resource; false when the merchant never sold it. Repeating keeps the first time. */
-  retire(merchantId: number, resource: string, now: number): Promise<boolean>
-  /** Newest first. */
-  endpoints(merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>>
-  /** The merchant's own challenge of the producer API, or null. */
-  get(merchantId: number, paymentHash: string): Promise<Challenge | null>
-  /** Newest first, ties by payment hash descending (decision 11). */
-  list(merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>>
-}
-
 const endpointRows: Records<ProducerEndpoint> = records({
   resource: text(),
   createdAt: moment(),
   retiredAt: optional(moment())
 })
 
-/** The producer API's rows in the SQL database. */
-export class SqlProducerStore implements ProducerStore {
+/**
+ * What the producer API reads and writes besides the challenges' own rows. The methods that take `sql` are steps of one
+ * transaction that begins with `lock`.
+ */
+export class ProducerStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /**
+   * Locks the merchant's row until the transaction ends, so that counts and what follows from them happen one after the
+   * other.
+   */
   async lock(sql: Sql, merchantId: number): Promise<void> {
     const [row] = await sql`select id from merchants where id = ${merchantId} for update`
     // Without a row nothing is locked, and the caps would not hold.
     if (row === undefined) throw new Error(`there is no merchant ${merchantId} to lock`)
   }
 
+  /** The challenge that a key is bound to, live or not; null when the key is new. */
   async byKey(sql: Sql, merchantId: number, key: string): Promise<Challenge | null> {
     return await challengeRows.one(sql`
       select challenges.* from producer_keys join challenges using (payment_hash)
       where producer_keys.merchant_id = ${String(merchantId)} and producer_keys.idempotency_key = ${key}`)
   }
 
+  /** Binds a key to a challenge that has been inserted; a binding before it ends. */
   async bindKey(sql: Sql, merchantId: number, key: string, paymentHash: string): Promise<void> {
     await sql`
       insert into producer_keys (merchant_id, idempotency_key, payment_hash) values (${String(merchantId)}, ${key}, ${paymentHash})
@@ -98,12 +78,14 @@ export class SqlProducerStore implements ProducerStore {
       select resource, created_at, retired_at from producer_endpoints where merchant_id = ${String(merchantId)} and resource = ${resource}`)
   }
 
+  /** Notes a resource as sold; nothing happens when it is known. */
   async addEndpoint(sql: Sql, merchantId: number, resource: string, now: number): Promise<void> {
     await sql`
       insert into producer_endpoints (merchant_id, resource, created_at) values (${String(merchantId)}, ${resource}, ${new Date(now)})
       on conflict do nothing`
   }
 
+  /** The merchant's challenges of the producer API since a time. */
   async countSince(sql: Sql, merchantId: number, since: number): Promise<number> {
     const [row] = await sql<{ made: number }[]>`
       select count(*)::int as made from challenges
@@ -111,6 +93,7 @@ export class SqlProducerStore implements ProducerStore {
     return row?.made ?? 0
   }
 
+  /** Retires a resource; false when the merchant never sold it. Repeating keeps the first time. */
   async retire(merchantId: number, resource: string, now: number): Promise<boolean> {
     return await this.#database.transaction(async tx => {
       // A create that has looked at this resource finishes first.
@@ -122,6 +105,7 @@ export class SqlProducerStore implements ProducerStore {
     })
   }
 
+  /** Newest first. */
   async endpoints(merchantId: number, page: RowPage): Promise<Counted<ProducerEndpoint>> {
     const { sql } = this.#database
     const merchant = String(merchantId)
@@ -134,11 +118,13 @@ export class SqlProducerStore implements ProducerStore {
     return { rows, total: count?.total ?? 0 }
   }
 
+  /** The merchant's own challenge of the producer API, or null. */
   async get(merchantId: number, paymentHash: string): Promise<Challenge | null> {
     return await challengeRows.one(this.#database.sql`
       select * from challenges where payment_hash = ${paymentHash} and merchant_id = ${String(merchantId)} and source = 'producer'`)
   }
 
+  /** Newest first, ties by payment hash descending (decision 11). */
   async list(merchantId: number, filter: ChallengeFilter): Promise<Counted<Challenge>> {
     const { sql } = this.#database
     const where = sql`

@@ -32,18 +32,6 @@ export interface ChallengeCounters {
   ambiguous(count: number): void
 }
 
-/** Counts nothing. */
-export const noCounters: ChallengeCounters = {
-  challenge: () => {},
-  observed: () => {},
-  free: () => {},
-  payment: () => {},
-  verified: () => {},
-  clientGone: () => {},
-  ahead: () => {},
-  ambiguous: () => {}
-}
-
 /** Counts in the gateway's measurements. */
 export function challengeCounters(metrics: Metrics): ChallengeCounters {
   const challenges = metrics.counter(
