@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { SqlProducerStore } from '../src/selling/challenges/producer-store.ts'
-import { SqlChallengeStore } from '../src/selling/holding/store-sql.ts'
-import type { LeaseKey } from '../src/selling/holding/store.ts'
+import { ProducerStore } from '../src/selling/challenges/producer-store.ts'
+import { ChallengeStore } from '../src/selling/holding/store.ts'
+import type { LeaseKey } from '../src/selling/holding/challenge.ts'
 import { Batch } from '../src/platform/database/batch.ts'
 import type { Database } from '../src/platform/database/database.ts'
 import type { Payment } from '../src/payments/payments/schema.ts'
@@ -66,9 +66,9 @@ interface Way {
 let clients = 0
 
 function waysOf(database: Database): readonly Way[] {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const payments = new SqlPaymentStore(database)
-  const producer = new SqlProducerStore(database)
+  const producer = new ProducerStore(database)
   const spends = new Batch<LeaseKey, null>({
     key: row => row.paymentHash,
     write: async keys => {

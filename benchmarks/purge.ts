@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { SqlChallengeStore } from '../src/selling/holding/store-sql.ts'
+import { ChallengeStore } from '../src/selling/holding/store.ts'
 import { challengeOf, filledDatabase } from './growth/filled.ts'
 import { spreadOf } from './measure/statistics.ts'
 import { runTimeOfTree } from './rig/cpu.ts'
@@ -20,7 +20,7 @@ const PURGE_BATCH = 1_000
 const PARTS = 5
 
 const database = await filledDatabase(url, Number(size))
-const store = new SqlChallengeStore(database)
+const store = new ChallengeStore(database)
 const { sql } = database
 const pause = (ms: number): Promise<void> =>
   new Promise(resolve => {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { tmpdir } from 'node:os'
-import type { NewChallenge } from '../../src/selling/holding/store.ts'
+import type { NewChallenge } from '../../src/selling/holding/challenge.ts'
 import { openDatabase, type Database } from '../../src/platform/database/database.ts'
 import { migrate } from '../../src/platform/database/migrations.ts'
 import { migrations } from '../../src/platform/database/migrations/list.ts'

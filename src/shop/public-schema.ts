@@ -1,6 +1,6 @@
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../engine/formats/iso-time.ts'
-import type { SentChallenge } from '../selling/holding/store.ts'
+import type { SentChallenge } from '../selling/holding/challenge.ts'
 import type { RawJson } from '../lightning/money/decimal.ts'
 import { CART_LIMITS, LOCATION_HEADER } from './cart.ts'
 import { OrderView } from './orders/views.ts'

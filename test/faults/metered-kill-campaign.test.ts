@@ -7,7 +7,7 @@
  */
 import t from 'tap'
 import { EACH_ENTRY } from '../../src/selling/balances/statements.ts'
-import { SLICES } from '../../src/selling/balances/store.ts'
+import { SLICES } from '../../src/selling/balances/balance.ts'
 import postgres from 'postgres'
 import { startModelServer } from '../fakes/model.ts'
 import { temporaryFolder } from '../support/database.ts'

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { SqlChallengeStore } from '../../src/selling/holding/store-sql.ts'
+import { ChallengeStore } from '../../src/selling/holding/store.ts'
 import { openTestDatabase } from '../support/database.ts'
 import { buy, challengeOf, credentialOf } from '../support/gateway.ts'
 import { eventually } from '../support/gateway-process.ts'
@@ -29,7 +29,7 @@ t.test(
   async t => {
     const shop = await openShop(t)
     const { gateway, upstream } = shop
-    const store = new SqlChallengeStore(gateway.database)
+    const store = new ChallengeStore(gateway.database)
     const proxy = await shop.proxy()
     const other = await shop.proxy()
     const hashOf = (authorization: string): Promise<string> =>

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SqlChallengeStore } from '../../src/selling/holding/store-sql.ts'
+import { ChallengeStore } from '../../src/selling/holding/store.ts'
 import { BODY, claimBody, claimsOf, DAY, EMAIL, openShop, PUBLIC_URL, text, tokenOf, type Shop } from './fixture.ts'
 import { addressOf } from '../payments/refunds/fixture.ts'
 import { errorLike } from '../support/error-like.ts'
@@ -382,7 +382,7 @@ t.test('news of a payment for an order that was purged changes nothing, and make
   const { orderId, paymentHash } = await shop.unpaid()
   await shop.database.sql`delete from storefront_orders where id = ${orderId}`
   await shop.settle(paymentHash)
-  t.match(await new SqlChallengeStore(shop.database).find(paymentHash), { source: 'storefront' })
+  t.match(await new ChallengeStore(shop.database).find(paymentHash), { source: 'storefront' })
 })
 
 t.test("a merchant's orders come newest first, by status and page", async t => {

@@ -1,4 +1,4 @@
-import type { Challenge } from '../../selling/holding/store.ts'
+import type { Challenge } from '../../selling/holding/challenge.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
 import type { Payment } from '../payments/schema.ts'
 

@@ -1,4 +1,4 @@
-import type { Challenge } from '../../selling/holding/store.ts'
+import type { Challenge } from '../../selling/holding/challenge.ts'
 import { RESOURCE_NOT_FOUND } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { readFilterTime } from '../../engine/formats/iso-time.ts'

@@ -1,6 +1,6 @@
 import type { AdminStore } from '../../web/admin/store.ts'
 import type { ApprovedSubscription } from '../../web/admin/schema.ts'
-import type { Challenge } from '../../selling/holding/store.ts'
+import type { Challenge } from '../../selling/holding/challenge.ts'
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Merchants } from '../../accounts/merchants/service.ts'
 import { knownDecimal } from '../../lightning/money/decimal.ts'

@@ -1,6 +1,7 @@
 import type { Minting } from '../../selling/minting/minting.ts'
 import { UNROUTED, type Offer } from '../../selling/offers/offer.ts'
-import type { Challenge, ChallengeStore } from '../../selling/holding/store.ts'
+import type { Challenge } from '../../selling/holding/challenge.ts'
+import type { ChallengeStore } from '../../selling/holding/store.ts'
 import { planNames } from '../../accounts/merchants/plans.ts'
 import { atPrice, type Quotes } from '../../lightning/money/prices.ts'
 import { knownDecimal } from '../../lightning/money/decimal.ts'

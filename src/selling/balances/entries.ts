@@ -1,4 +1,4 @@
-import type { EntryBasis, NewEntry } from './store.ts'
+import type { EntryBasis, NewEntry } from './balance.ts'
 
 /** An entry before it is known what it takes. */
 export type Use = Omit<NewEntry, 'msat' | 'unpaidMsat'>

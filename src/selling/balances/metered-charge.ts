@@ -10,7 +10,7 @@ import type { Grown, Ledger, Settled } from './ledger.ts'
 import type { Metering } from './meter.ts'
 import { MeteredBody } from './metered-body.ts'
 import type { BalanceReservation } from './slice.ts'
-import type { EntryBasis } from './store.ts'
+import type { EntryBasis } from './balance.ts'
 import type { RequestsUnderWay } from './under-way.ts'
 
 /** What a metered request is charged with. */

@@ -13,7 +13,7 @@ import { balanceCounters } from './counters.ts'
 import { balanceOperations } from './operations.ts'
 import { Ledger } from './ledger.ts'
 import { Balances } from './service.ts'
-import { SqlBalanceStore } from './store-sql.ts'
+import { BalanceStore } from './store.ts'
 
 /** What balances are opened with. */
 export interface OpenBalancesParts {
@@ -37,7 +37,7 @@ const PURGE_BATCH = 1_000
 /** Opens balances: what was paid beforehand and is used bit by bit. */
 export function openBalances(parts: OpenBalancesParts) {
   const { clock, database, log, metrics, prices, settings, verifier } = parts
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   const ledger = new Ledger({
     store,
     database,

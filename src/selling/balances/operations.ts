@@ -7,7 +7,8 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Ledger } from './ledger.ts'
-import type { BalanceNow, BalanceStore, Entry, Page } from './store.ts'
+import type { BalanceNow, Entry, Page } from './balance.ts'
+import type { BalanceStore } from './store.ts'
 
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 const NullableInteger = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })

@@ -2,7 +2,8 @@ import { isConnectionFault } from '../../platform/database/errors.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { LeaseTimes, HeldReservation, Refused, Slice, Slices, GrantWaiter } from './slice.ts'
 import type { SliceWrites } from './slice-writes.ts'
-import type { BalanceState, BalanceStore, Grabbed } from './store.ts'
+import type { BalanceState, Grabbed } from './balance.ts'
+import type { BalanceStore } from './store.ts'
 
 /** What grants to a gateway's slices need. */
 export interface SliceGrantsParts {

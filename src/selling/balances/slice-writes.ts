@@ -3,7 +3,8 @@ import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Entries } from './entries.ts'
 import type { LeaseTimes, HeldReservation, Slice, Slices } from './slice.ts'
-import type { BalanceStore, SliceWrite } from './store.ts'
+import type { SliceWrite } from './balance.ts'
+import type { BalanceStore } from './store.ts'
 
 /** What the writes of a gateway's slices need. */
 export interface SliceWritesParts {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { Entries } from './entries.ts'
-import type { SliceWrite } from './store.ts'
+import type { SliceWrite } from './balance.ts'
 
 /** Amounts here are millisatoshis, and times milliseconds. */
 

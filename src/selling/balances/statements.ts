@@ -1,5 +1,5 @@
 import { overRows } from '../../platform/database/given-rows.ts'
-import { SLICES, type Grab, type SliceWrite } from './store.ts'
+import { SLICES, type Grab, type SliceWrite } from './balance.ts'
 
 /**
  * Every statement locks the balance first and its slices behind it, so that no two wait for each other; `found` is

@@ -1,175 +1,244 @@
-import type { Entries } from './entries.ts'
-import type { Sql } from '../../platform/database/database.ts'
+import { isRevoked } from '../verifying/revocations.ts'
+import { Batch } from '../../platform/database/batch.ts'
+import type { Database, Sql } from '../../platform/database/database.ts'
+import { amount, flag, moment, optional, records, text, type Records, type Row } from '../../platform/database/rows.ts'
+import { EACH_ENTRY, GRAB, WRITE } from './statements.ts'
+import type {
+  BalanceKind,
+  BalanceNow,
+  BalanceState,
+  Entry,
+  EntryBasis,
+  Grab,
+  Grabbed,
+  NewBalance,
+  Page,
+  SliceWrite,
+  Swept
+} from './balance.ts'
 
-/** Amounts here are millisatoshis, and times milliseconds since the epoch. */
-
-/** What a balance is: a bundle that one ordinary payment bought, or a session of the Payment scheme. */
-export type BalanceKind = 'bundle' | 'session'
-
-/** Only an open one is spent from; a closed one is refunded once nobody holds a slice of it. */
-export type BalanceState = 'open' | 'closed' | 'refunded'
-
-/** What a balance is opened with: its first deposit. */
-export interface NewBalance {
-  /** Payment hash of the first deposit. */
-  readonly id: string
-  readonly kind: BalanceKind
-  /** Whose resource it pays for; null for the operator's own. */
-  readonly merchantId: string | null
-  readonly proxyId: string | null
-  /** The route or proxy that it was bought for, as of `RequestOffer`. */
-  readonly place: string
-  /** What is counted, for people. */
-  readonly unit: string
-  readonly depositedMsat: number
-  readonly openedAt: number
-  /** When it can no longer be used. */
-  readonly expiresAt: number
+const balanceColumns = {
+  id: text(),
+  kind: text<BalanceKind>(),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  place: text(),
+  unit: text(),
+  depositedMsat: amount(),
+  spentMsat: amount(),
+  refundedMsat: amount(),
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  openedAt: moment(),
+  expiresAt: moment()
 }
+const balancesNow: Records<BalanceNow> = records({ ...balanceColumns, reservedMsat: amount(), isRevoked: flag() })
 
-/** A balance as its row has it. What is left of it is `deposited - spent - refunded`. */
-export interface Balance extends NewBalance {
-  readonly spentMsat: number
-  readonly refundedMsat: number
-  /** The part of what is left that gateways hold in slices. */
-  readonly heldMsat: number
-  readonly state: BalanceState
-}
+const grabs: Records<Grabbed> = records({
+  granted: amount('msat'),
+  leftMsat: amount('remaining'),
+  heldMsat: amount(),
+  state: text<BalanceState>(),
+  expiresAt: moment()
+})
+const remains = records({ remaining: amount() })
 
-/** A balance with what requests under way have reserved of it, as far as that has been written. */
-export interface BalanceNow extends Balance {
-  readonly reservedMsat: number
-  /** Its payment, or all that was sold of its proxy or merchant until then, has been revoked: it serves nothing more. */
-  readonly isRevoked: boolean
-}
+const entries: Records<Entry> = records({
+  balanceId: text(),
+  at: moment('made_at'),
+  request: text(),
+  model: optional(text()),
+  input: optional(amount()),
+  output: optional(amount()),
+  msat: amount(),
+  unpaidMsat: amount(),
+  basis: text<EntryBasis>()
+})
 
-/** What an entry's charge was reckoned from: the usage that was told, the reservation, or what a dead gateway held. */
-export type EntryBasis = 'usage' | 'reservation' | 'crash'
+const swept: Records<Swept> = records({ balanceId: text(), gateway: text(), chargedMsat: amount('reserved_msat') })
 
-/** One settled request. */
-export interface NewEntry {
-  readonly at: number
-  /** Correlation id of the request. */
-  readonly request: string
-  readonly model: string | null
-  /** Units that went in and out; null where they are not known. With one price for a unit `output` counts it. */
-  readonly input: number | null
-  readonly output: number | null
-  readonly msat: number
-  /** What the usage cost beyond that, which the balance could not bear: the seller's loss. */
-  readonly unpaidMsat: number
-  readonly basis: EntryBasis
-}
-
-/** An entry of a list. */
-export interface Entry extends NewEntry {
-  readonly balanceId: string
-}
-
-/** A slice is this part of what was deposited, where that is free, or as much as is asked for. */
-export const SLICES = 32
-
-/** A part of a balance that a gateway asks for. */
-export interface Grab {
-  readonly balanceId: string
-  /** The slice that grows by it, or begins with it. */
-  readonly sliceId: string
-  readonly gateway: string
-  /** Granted is this at least, or nothing. */
-  readonly need: number
-  /** Granted is as much of this as is free, or of a whole slice where that is more. */
-  readonly want: number
-  readonly keptUntil: number
-  readonly now: number
-}
-
-/** What came of it, with the balance as it stood before. */
-export interface Grabbed {
-  /** 0 where as much as needed is not free. */
-  readonly granted: number
-  /** `deposited - spent - refunded`. */
-  readonly leftMsat: number
-  /** What all slices hold, this one's included, without what was granted now. */
-  readonly heldMsat: number
-  readonly state: BalanceState
-  readonly expiresAt: number
-}
-
-/** What a gateway has done with its slice since it wrote last. */
-export interface SliceWrite {
-  readonly balanceId: string
-  readonly sliceId: string
-  /** Counts the writes of a slice from 1, so that one whose answer was lost can be sent again. */
-  readonly nth: number
-  /** Taken from slice and balance. */
-  readonly spent: number
-  /** Given back to the balance. */
-  readonly back: number
-  /** What the requests under way have reserved now: what is billed if this gateway dies. */
-  readonly reserved: number
-  /** The slice ends, and all that is left of it goes back. */
-  readonly isLast: boolean
-  readonly keptUntil: number
-  /** Of the requests that it settles. */
-  readonly entries: Entries
-}
-
-/** What a swept slice was settled at. */
-export interface Swept {
-  readonly balanceId: string
-  readonly gateway: string
-  readonly chargedMsat: number
-}
+/** Bytes of a slice's write beside its entries, and of one of those, roughly. */
+const WRITE_BYTES = 300
+const ENTRY_BYTES = 50
 
 /**
- * The rows of balances. Every method is one statement, so of any number of callers in any number of processes each is
- * told as if they had come one after the other, and the table refuses a balance below zero.
+ * The rows of balances. Every method is one statement, so any number of callers in any number of processes get the
+ * results they would get one after the other, and the table refuses a balance below zero.
  */
-export interface BalanceStore {
+export class BalanceStore {
+  readonly #database: Database
+  readonly #grabs: Batch<Grab, Row | null>
+  readonly #writes: Batch<SliceWrite, Row | null>
+
+  constructor(database: Database) {
+    this.#database = database
+    this.#grabs = new Batch({ key: grab => grab.balanceId, write: given => GRAB.one(database.sql, given) })
+    this.#writes = new Batch({
+      key: write => write.balanceId,
+      size: write => WRITE_BYTES + write.entries.count * ENTRY_BYTES,
+      write: given => WRITE.one(database.sql, given)
+    })
+  }
+
   /**
    * Opens a balance with its first deposit, once; a repetition changes nothing. With `sql` as a part of its transaction.
-   * Answers whether it was opened now.
+   * Returns whether it was opened now.
    */
-  open(balance: NewBalance, sql?: Sql): Promise<boolean>
-  /**
-   * Adds a deposit to an open balance, once; with `sql` as a part of its transaction. Answers whether the balance has it,
-   * now or since before.
-   */
-  topUp(balanceId: string, paymentHash: string, msat: number, now: number, sql?: Sql): Promise<boolean>
-  find(id: string): Promise<BalanceNow | null>
+  async open(balance: NewBalance, sql: Sql = this.#database.sql): Promise<boolean> {
+    const opened = await sql`
+      with deposit as (
+        insert into balance_deposits (payment_hash, balance_id, msat, made_at)
+        values (${balance.id}, ${balance.id}, ${balance.depositedMsat}, ${new Date(balance.openedAt)})
+        on conflict do nothing returning msat),
+      opened as (select ${balance.id}::text as id from deposit)
+      insert into balances (id, kind, merchant_id, proxy_id, place, unit, deposited_msat, opened_at, expires_at)
+      select id, ${balance.kind}, ${balance.merchantId}::text, ${balance.proxyId}::text, ${balance.place}, ${balance.unit},
+        ${balance.depositedMsat}::bigint, ${new Date(balance.openedAt)}::timestamptz, ${new Date(balance.expiresAt)}::timestamptz
+      from opened`
+    return opened.count > 0
+  }
+
+  /** Adds a deposit to an open balance, once; with `sql` as a part of its transaction. Returns whether the balance has it. */
+  async topUp(
+    balanceId: string,
+    paymentHash: string,
+    msat: number,
+    now: number,
+    sql: Sql = this.#database.sql
+  ): Promise<boolean> {
+    // Of two at once the second does not see the first's row, but for its conflict with it.
+    const [row] = await sql<{ has: boolean }[]>`
+      with locked as materialized (select id from balances where id = ${balanceId} and state = 'open' for update),
+      deposit as (
+        insert into balance_deposits (payment_hash, balance_id, msat, made_at)
+        select ${paymentHash}, id, ${msat}::bigint, ${new Date(now)}::timestamptz from locked
+        on conflict (payment_hash) do update set made_at = balance_deposits.made_at
+        returning balance_id, msat, xmax = 0 as is_new),
+      grown as (
+        update balances set deposited_msat = deposited_msat + deposit.msat from deposit where id = deposit.balance_id and is_new)
+      select exists (select from deposit where balance_id = ${balanceId}) or exists (
+        select from balance_deposits where payment_hash = ${paymentHash} and balance_id = ${balanceId}) as has`
+    return row?.has === true
+  }
+
+  async find(id: string): Promise<BalanceNow | null> {
+    const { sql } = this.#database
+    return await balancesNow.one(sql`select ${this.#now()} from balances where balances.id = ${id}`)
+  }
+
   /**
    * Takes parts of balances for slices, with those of others in one statement; null where there is no such balance.
    * After a lost answer the slice may have more than its gateway knows, which goes back when it ends.
    */
-  grab(grab: Grab): Promise<Grabbed | null>
+  async grab(grab: Grab): Promise<Grabbed | null> {
+    const row = await this.#grabs.add(grab)
+    return row === null ? null : grabs.read(row)
+  }
+
   /**
    * Writes what a slice has done, with others in one statement. Of one slice one at a time; the same one may be sent
-   * again. Answers what is left of the balance; null when the slice is not there, because it was swept.
+   * again. Returns what is left of the balance; null when the slice was swept.
    */
-  write(write: SliceWrite): Promise<number | null>
-  /** Settles slices that nobody has kept until `now`, at what they had reserved; at most `limit`. */
-  sweep(now: number, limit: number): Promise<readonly Swept[]>
-  /** Lets nobody take any more of it; with `sql` as a part of its transaction. Answers whether it was open. */
-  close(id: string, sql?: Sql): Promise<boolean>
-  /**
-   * Notes, once, that so much of a closed balance was refunded, which no slice may hold a part of. Answers whether it
-   * was so; a balance that has less refuses.
-   */
-  refunded(id: string, msat: number, sql?: Sql): Promise<boolean>
-  /** Balances, newest first; of one merchant, or all of them where it is not said. */
-  list(page: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]>
-  /** Entries of one balance, newest first. */
-  entries(balanceId: string, page: Page): Promise<readonly Entry[]>
-  /** Deletes entries made before, at most `limit`. */
-  purgeEntries(before: number, limit: number): Promise<number>
-  /** Deletes balances that ended before and that no slice holds a part of, with their deposits; at most `limit`. */
-  purge(before: number, limit: number): Promise<number>
-  /** Resolves when nothing is being written any more. */
-  drained(): Promise<void>
-}
+  async write(write: SliceWrite): Promise<number | null> {
+    const row = await this.#writes.add(write)
+    return row === null ? null : remains.read(row).remaining
+  }
 
-/** A page of a list. */
-export interface Page {
-  readonly skip: number
-  readonly take: number
+  /** Settles slices that no gateway has kept until `now`, at what they had reserved; at most `limit`. */
+  async sweep(now: number, limit: number): Promise<readonly Swept[]> {
+    const at = new Date(now)
+    return await swept.all(this.#database.sql`
+      with dead as materialized (
+        select balance_id from balance_slices where kept_until < ${at} order by balance_id limit ${limit}),
+      locked as materialized (
+        select balances.* from balances where id in (select balance_id from dead) order by id for update skip locked),
+      found as materialized (
+        select balance_slices.* from locked join balance_slices on balance_id = locked.id
+        where kept_until < ${at} for update of balance_slices),
+      gone as (delete from balance_slices using found where balance_slices.id = found.id),
+      summed as materialized (
+        select balance_id, sum(reserved_msat)::bigint as spent, sum(amount_msat)::bigint as held
+        from found group by balance_id),
+      paid as (
+        update balances
+        set deposited_msat = locked.deposited_msat, spent_msat = locked.spent_msat + summed.spent,
+          refunded_msat = locked.refunded_msat, held_msat = locked.held_msat - summed.held
+        from summed join locked on locked.id = summed.balance_id where balances.id = summed.balance_id),
+      noted as (
+        insert into balance_entries (balance_id, made_at, request, msat, unpaid_msat, basis)
+        select balance_id, ${at}::timestamptz, gateway, reserved_msat, 0, 'crash' from found where reserved_msat > 0)
+      select balance_id, gateway, reserved_msat from found`)
+  }
+
+  /** Lets no slice take any more of it; with `sql` as a part of its transaction. Returns whether it was open. */
+  async close(id: string, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`update balances set state = 'closed' where id = ${id} and state = 'open'`
+    return done.count > 0
+  }
+
+  /**
+   * Records, once, a refund of a closed balance, of which no slice may hold a part. Returns whether it was recorded; a
+   * balance that has less refuses.
+   */
+  async refunded(id: string, msat: number, sql: Sql = this.#database.sql): Promise<boolean> {
+    const done = await sql`
+      update balances set state = 'refunded', refunded_msat = ${msat}
+      where id = ${id} and state = 'closed' and held_msat = 0`
+    return done.count > 0
+  }
+
+  /** Balances, newest first; of all merchants when `merchantId` is left out. */
+  async list({ skip, take, merchantId }: Page & { readonly merchantId?: string }): Promise<readonly BalanceNow[]> {
+    const { sql } = this.#database
+    const whose = merchantId === undefined ? sql`true` : sql`merchant_id = ${merchantId}`
+    return await balancesNow.all(sql`
+      select ${this.#now()} from balances where ${whose} order by opened_at desc, id desc limit ${take} offset ${skip}`)
+  }
+
+  /** Columns of a balance as it stands. One that was opened was not revoked then, so `opened_at` tells what came behind. */
+  #now() {
+    const { sql } = this.#database
+    const revoked = isRevoked(sql, {
+      payment: sql`balances.id`,
+      proxy: sql`balances.proxy_id`,
+      merchant: sql`balances.merchant_id`,
+      since: sql`balances.opened_at`
+    })
+    return sql`balances.*, ${revoked} as is_revoked,
+      (select coalesce(sum(reserved_msat), 0)::bigint from balance_slices where balance_id = balances.id) as reserved_msat`
+  }
+
+  /** Entries of one balance, newest first. */
+  async entries(balanceId: string, { skip, take }: Page): Promise<readonly Entry[]> {
+    const { sql } = this.#database
+    return await entries.all(sql`
+      select * from ${sql.unsafe(EACH_ENTRY)}
+      where balance_id = ${balanceId} order by id desc, nth desc limit ${take} offset ${skip}`)
+  }
+
+  /** Deletes entries made before, at most `limit`. */
+  async purgeEntries(before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      delete from balance_entries where id in (
+        select id from (select id, made_at from balance_entries order by id limit ${limit}) as oldest
+        where made_at < ${new Date(before)})`
+    return gone.count
+  }
+
+  /** Deletes balances that ended before and that no slice holds a part of, with their deposits; at most `limit`. */
+  async purge(before: number, limit: number): Promise<number> {
+    const gone = await this.#database.sql`
+      with gone as (
+        delete from balances where id in (
+          select id from balances where expires_at < ${new Date(before)} and held_msat = 0 and state <> 'closed' limit ${limit})
+        returning id),
+      deposits as (delete from balance_deposits where balance_id in (select id from gone))
+      select id from gone`
+    return gone.count
+  }
+
+  /** Resolves when nothing is being written any more. */
+  async drained(): Promise<void> {
+    await Promise.all([this.#grabs.drained(), this.#writes.drained()])
+  }
 }

@@ -17,8 +17,8 @@ import { challengeCounters, type ChallengeCounters, type SaleSource } from '../h
 import { Leases } from '../holding/leases.ts'
 import { PaidResponses } from '../holding/paid-responses.ts'
 import { Settlements } from '../holding/settlements.ts'
-import { SqlChallengeStore } from '../holding/store-sql.ts'
-import type { ChallengeStore, OnPaid } from '../holding/store.ts'
+import { ChallengeStore } from '../holding/store.ts'
+import type { OnPaid } from '../holding/challenge.ts'
 import { ChallengeUpkeep } from '../holding/upkeep.ts'
 import { Minting } from '../minting/minting.ts'
 import { countedOf, lookUpOf, payeeOf, type FindPayee, type FindPayeeParts } from '../minting/payee.ts'
@@ -75,7 +75,7 @@ export function openSelling(options: SellingOptions) {
   let rules: ChallengeRules = options
   const changing = { keys: () => rules.keys, settings: () => rules.settings }
   const state = options.state ?? new MemoryState(clock)
-  const store = options.store ?? new SqlChallengeStore(database)
+  const store = options.store ?? new ChallengeStore(database)
   const strangers = new Strangers(state)
   const ground = { clock, counters, database, log, random, rates, state, store, strangers, ...changing }
 

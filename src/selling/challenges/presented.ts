@@ -4,7 +4,7 @@ import { paymentHashOf } from '../../lightning/codecs/preimage.ts'
 import { tracesOf } from '../../lightning/codecs/traces.ts'
 import { isPayable, isSoldAlike, sentAgain } from '../minting/wording.ts'
 import type { Offer } from '../offers/offer.ts'
-import type { Challenge, SentChallenge } from '../holding/store.ts'
+import type { Challenge, SentChallenge } from '../holding/challenge.ts'
 import { badCredential, type SaleRefusal } from '../verifying/verdict.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
 

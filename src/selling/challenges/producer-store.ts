@@ -1,6 +1,6 @@
 import type { Database, Sql } from '../../platform/database/database.ts'
 import type { ChallengeStatus } from './schema.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import { optional, records, text, moment, type Records } from '../../platform/database/rows.ts'
 import { challengeRows } from '../holding/sql/rows.ts'
 

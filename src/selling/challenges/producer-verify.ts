@@ -15,7 +15,7 @@ import type { ChallengeCounters } from '../holding/counters.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 import type { Verifier } from '../verifying/verify.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import {
   caveatRefused,
   invalidToken,

@@ -29,7 +29,8 @@ import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
 import type { Minting } from '../minting/minting.ts'
 import type { Revocations } from '../verifying/revocations.ts'
-import type { Challenge, ChallengeStore, NewChallenge, SentChallenge } from '../holding/store.ts'
+import type { Challenge, NewChallenge, SentChallenge } from '../holding/challenge.ts'
+import type { ChallengeStore } from '../holding/store.ts'
 import { sentAgain } from '../minting/wording.ts'
 
 /** Value of the services caveat of producers' tokens (decision 113). */

@@ -6,7 +6,8 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import { isHex32 } from '../../lightning/codecs/preimage.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { Claims } from '../holding/claims.ts'
-import type { AmbiguousLease, ChallengeStore } from '../holding/store.ts'
+import type { AmbiguousLease } from '../holding/challenge.ts'
+import type { ChallengeStore } from '../holding/store.ts'
 import type { Revocations } from '../verifying/revocations.ts'
 
 /** What the operations that revoke need. */

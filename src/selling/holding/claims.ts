@@ -5,14 +5,14 @@ import type { Lease, Leases } from './leases.ts'
 import type {
   Bond,
   Challenge,
-  ChallengeStore,
   ClaimCondition,
   ClaimedChallenge,
   ClaimIn,
   ClaimScheme,
   OnPaid,
   Sale
-} from './store.ts'
+} from './challenge.ts'
+import type { ChallengeStore } from './store.ts'
 
 /** What claims are made with. */
 export interface ClaimsOptions {

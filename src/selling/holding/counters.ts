@@ -1,5 +1,5 @@
 import type { CounterCell, Metrics } from '../../platform/telemetry/metrics.ts'
-import type { ChallengeSource, ClaimScheme } from './store.ts'
+import type { ChallengeSource, ClaimScheme } from './challenge.ts'
 
 /** What was sold: what a challenge is made for, and a merchant's own payment. */
 export type SaleSource = ChallengeSource | 'payment'

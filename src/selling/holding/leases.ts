@@ -3,7 +3,8 @@ import { Batch } from '../../platform/database/batch.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { ChallengeStore, ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './store.ts'
+import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './challenge.ts'
+import type { ChallengeStore } from './store.ts'
 
 /**
  * One redemption under way. `held`: leased, nothing decided. `spending`: the spend is being written. `spent`: it is

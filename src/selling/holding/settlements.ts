@@ -1,6 +1,7 @@
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { Challenge, ChallengeSource, ChallengeStore } from './store.ts'
+import type { Challenge, ChallengeSource } from './challenge.ts'
+import type { ChallengeStore } from './store.ts'
 
 /**
  * Called when the provider reports a challenge's invoice as paid. Must be idempotent. If it rejects, `settled` rejects

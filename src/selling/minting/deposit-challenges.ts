@@ -5,7 +5,7 @@ import { depositSats, type SessionTerms } from '../../lightning/payment-scheme/s
 import type { Minting, MintingOptions } from './minting.ts'
 import { depositOffer, type Offer } from '../offers/offer.ts'
 import type { DepositChallenge } from './replies.ts'
-import type { SentChallenge } from '../holding/store.ts'
+import type { SentChallenge } from '../holding/challenge.ts'
 
 type DepositOptions = Pick<MintingOptions, 'payee' | 'log' | 'offers' | 'settlements'>
 

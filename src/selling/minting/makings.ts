@@ -1,4 +1,4 @@
-import type { OpenInvoice, SentChallenge } from '../holding/store.ts'
+import type { OpenInvoice, SentChallenge } from '../holding/challenge.ts'
 
 /** One challenge that is being made. */
 export interface Making {

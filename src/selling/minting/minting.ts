@@ -13,7 +13,7 @@ import {
   type Outstanding,
   type OutstandingQuery,
   type SentChallenge
-} from '../holding/store.ts'
+} from '../holding/challenge.ts'
 import { hasBoundBody, PROXY_UNAVAILABLE, type Offer } from '../offers/offer.ts'
 import type { Offers } from '../offers/offers.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'

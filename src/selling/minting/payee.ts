@@ -5,7 +5,7 @@ import type { InvoicesAhead, Payee, Payees } from '../../lightning/providers/pay
 import type { InOrder } from '../../lightning/providers/failover.ts'
 import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightning/providers/provider.ts'
 import type { Offer } from '../offers/offer.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 
 /** What a payee gives for an invoice. */
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>

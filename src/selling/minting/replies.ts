@@ -15,7 +15,7 @@ import { l402Challenge, lsatChallenge } from '../../lightning/l402/l402-header.t
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'
 import type { SessionTerms } from '../../lightning/payment-scheme/session-challenge.ts'
 import type { ChallengeSettings } from '../offers/settings.ts'
-import type { SentChallenge } from '../holding/store.ts'
+import type { SentChallenge } from '../holding/challenge.ts'
 import type { ClassicRefused, SaleRefusal } from '../verifying/verdict.ts'
 
 const JSON_TYPE = 'application/json; charset=utf-8'

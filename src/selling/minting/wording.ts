@@ -4,7 +4,7 @@ import { encodeRequest, matchPaymentId } from '../../lightning/payment-scheme/pa
 import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Offer } from '../offers/offer.ts'
 import { payableSeconds } from './invoicing.ts'
-import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../holding/store.ts'
+import type { Challenge, NewChallenge, RemadeWording, SentChallenge } from '../holding/challenge.ts'
 
 /** What the macaroon of a new challenge is made of, besides what its row has anyway. */
 export function wordingOf(

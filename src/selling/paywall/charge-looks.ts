@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { ChargeState } from '../../lightning/providers/provider.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 
 /** What is needed to ask providers how single charges stand. */
 export interface ChargeLooksParts {

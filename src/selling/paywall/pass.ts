@@ -5,7 +5,7 @@ import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
 import type { Grant } from '../../lightning/l402/caveats.ts'
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, isOfOneAddress, type Offer } from '../offers/offer.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import type { ClassicTokens } from '../verifying/classic-tokens.ts'
 import type { VerifierOptions } from '../verifying/verify.ts'
 

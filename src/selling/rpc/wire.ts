@@ -1,5 +1,5 @@
 /** Payment inside JSON-RPC: codes, names and bodies (draft-payment-transport-mcp-00). */
-import type { SentChallenge } from '../holding/store.ts'
+import type { SentChallenge } from '../holding/challenge.ts'
 import type { CredentialRefusal } from '../verifying/verdict.ts'
 import { GatewayError } from '../../engine/operations/errors.ts'
 import { paymentProblem } from '../../lightning/payment-scheme/payment-problem.ts'

@@ -1,6 +1,6 @@
 import { isRevoked } from '../verifying/revocations.ts'
 import { depositService } from '../../lightning/l402/caveats.ts'
-import type { ChallengeSource, ClaimScheme } from '../holding/store.ts'
+import type { ChallengeSource, ClaimScheme } from '../holding/challenge.ts'
 import { withOwnPlan } from '../../platform/database/own-plan.ts'
 import type { Database, Sql } from '../../platform/database/database.ts'
 import { amount, flag, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'

@@ -12,7 +12,7 @@ import {
 import { preimageMatches } from '../../lightning/codecs/preimage.ts'
 import type { Offer } from '../offers/offer.ts'
 import { buys, isOfPrice } from '../offers/price-grace.ts'
-import type { Challenge, ClaimCondition } from '../holding/store.ts'
+import type { Challenge, ClaimCondition } from '../holding/challenge.ts'
 import type { Known, TokenCache } from './token-cache.ts'
 import { caveatRefused, invalidToken, type ClassicRefused } from './verdict.ts'
 import type { Paid } from '../holding/paid-responses.ts'

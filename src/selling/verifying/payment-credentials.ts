@@ -9,7 +9,7 @@ import { paymentHashOf, preimageMatches } from '../../lightning/codecs/preimage.
 import { isSpentByCrash, type Paid } from '../holding/paid-responses.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { notOurs, type PaymentFit } from './payment-fit.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import type { KnownPayment, TokenCache } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'

@@ -5,7 +5,7 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { boundQuery, type Offer } from '../offers/offer.ts'
 import { buys, priceText } from '../offers/price-grace.ts'
 import type { Revocations } from './revocations.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import { paymentRefused, type PaymentRefusedVerdict } from './verdict.ts'
 
 /** Compares a stored challenge, whose payment a credential of the Payment scheme shows, with what a request would buy. */

@@ -4,13 +4,8 @@ import type { Database, Sql } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { Rerun } from '../../platform/system/rerun.ts'
 import { Unavailable } from '../../engine/operations/errors.ts'
-import {
-  REVOCATIONS_CHANNEL,
-  type Challenge,
-  type ChallengeStore,
-  type Listed,
-  type RevokedKind
-} from '../holding/store.ts'
+import { REVOCATIONS_CHANNEL, type Challenge, type Listed, type RevokedKind } from '../holding/challenge.ts'
+import type { ChallengeStore } from '../holding/store.ts'
 
 // With the reading itself it stays below the 5 seconds that are promised.
 const REFRESH = 4_000

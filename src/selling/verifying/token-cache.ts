@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Grant } from '../../lightning/l402/caveats.ts'
 import { credentialField } from '../../engine/message/payment-headers.ts'
-import type { Challenge } from '../holding/store.ts'
+import type { Challenge } from '../holding/challenge.ts'
 import type { Paid } from '../holding/paid-responses.ts'
 
 /** A classic token that was verified and has claimed its payment. Nothing in it depends on a request. */

@@ -1,4 +1,4 @@
-import type { Challenge } from '../../selling/holding/store.ts'
+import type { Challenge } from '../../selling/holding/challenge.ts'
 import type { Outbox } from '../../web/mail/outbox.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database, TransactionSql } from '../../platform/database/database.ts'

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import tap, { type Test as T } from 'tap'
 import { ChallengeCharges } from '../../../src/selling/minting/charges.ts'
-import type { NewChallenge } from '../../../src/selling/holding/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/holding/challenge.ts'
+import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import { harness } from '../../../src/engine/pipeline/harness.ts'
 import type { ReadonlyHeaders } from '../../../src/engine/message/headers.ts'
 import { InternalUpstream } from '../../../src/engine/pipeline/internal.ts'
@@ -215,7 +215,7 @@ export async function fixture(
       registration.charged(merchant, payment.slot, payment.kind)
     }
   })
-  const challenges = new SqlChallengeStore(database)
+  const challenges = new ChallengeStore(database)
   const ofPayments = new PaymentCharges(database)
   const ofChallenges = new ChallengeCharges(database)
   const charges = new Charges({

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { OnPaid } from '../../../src/selling/holding/store.ts'
+import type { OnPaid } from '../../../src/selling/holding/challenge.ts'
 import { PaymentChanges } from '../../../src/payments/payments/changes.ts'
 import { SqlPaymentStore } from '../../../src/payments/payments/store-sql.ts'
 import { modern } from '../../selling/challenges/fixture.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { createLog, silentLog } from '../../../src/platform/telemetry/log.ts'
 import { migrate, type Migration } from '../../../src/platform/database/migrations.ts'
 import { migrations as released } from '../../../src/platform/database/migrations/list.ts'
@@ -210,7 +210,7 @@ await eachDatabase(
       values ('x', ${new Date(1_700_000_000_004)}, 'a', 30, 0, 'usage', ${JSON.stringify(others)}), ('x', ${new Date(9)}, 'd', 1, 0, 'crash', null)`
     await migrate(database, released, options)
     t.same(
-      (await new SqlBalanceStore(database).entries('x', { skip: 0, take: 10 })).map(entry => Object.values(entry)),
+      (await new BalanceStore(database).entries('x', { skip: 0, take: 10 })).map(entry => Object.values(entry)),
       [
         ['x', 9, 'd', null, null, null, 1, 0, 'crash'],
         ...others.toReversed().map(entry => ['x', ...entry]),

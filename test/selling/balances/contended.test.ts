@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Entries } from '../../../src/selling/balances/entries.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
-import type { Grab, SliceWrite } from '../../../src/selling/balances/store.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import type { Grab, SliceWrite } from '../../../src/selling/balances/balance.ts'
 import type { Database, Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
@@ -55,7 +55,7 @@ async function isWaiting(database: Database): Promise<void> {
 
 async function setting(database: Database, isDead = false) {
   const clock = new ManualClock()
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   const balance = newBalance(clock)
   const { id } = balance
   await store.open(balance)

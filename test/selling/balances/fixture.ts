@@ -3,8 +3,8 @@ import type { Test as T } from 'tap'
 import type { Use } from '../../../src/selling/balances/entries.ts'
 import { Ledger, type Settled } from '../../../src/selling/balances/ledger.ts'
 import type { Refused, BalanceReservation } from '../../../src/selling/balances/slice.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
-import type { BalanceStore, NewBalance } from '../../../src/selling/balances/store.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import type { NewBalance } from '../../../src/selling/balances/balance.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import type { ManualClock } from '../../support/manual-clock.ts'
@@ -46,7 +46,7 @@ export interface KillableLedger {
 }
 
 export function killableLedger(database: Database, clock: ManualClock, gateway: string): KillableLedger {
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   let isDead = false
   const never = new Promise<never>(() => {})
   const killable = new Proxy(store, {

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { startModelServer, type ModelServer } from '../../fakes/model.ts'
 import {
   challengeOf,
@@ -43,7 +43,7 @@ const TOKENS = `
 interface Shop {
   readonly gateway: TestGateway
   readonly model: ModelServer
-  readonly store: SqlBalanceStore
+  readonly store: BalanceStore
   chat(authorization: string, content?: string, more?: object, headers?: Record<string, string>): Promise<Answer>
 }
 
@@ -53,7 +53,7 @@ async function openShop(t: T, meter = TOKENS): Promise<Shop> {
   return {
     gateway,
     model,
-    store: new SqlBalanceStore(gateway.database),
+    store: new BalanceStore(gateway.database),
     chat: (authorization, content = 'hello', more = {}, headers = {}) =>
       gateway.send('POST', CHAT, {
         headers: { ...(authorization === '' ? {} : { authorization }), ...headers },

@@ -4,8 +4,8 @@ import { Entries } from '../../../src/selling/balances/entries.ts'
 import { EACH_ENTRY } from '../../../src/selling/balances/statements.ts'
 import { Ledger } from '../../../src/selling/balances/ledger.ts'
 import type { BalanceReservation } from '../../../src/selling/balances/slice.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
-import { SLICES, type SliceWrite } from '../../../src/selling/balances/store.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import { SLICES, type SliceWrite } from '../../../src/selling/balances/balance.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { eachDatabase } from '../../support/database.ts'
@@ -14,18 +14,18 @@ import { isReserved, killableLedger, newBalance, passing, reserved, settled, use
 
 interface Setting {
   readonly clock: ManualClock
-  readonly store: SqlBalanceStore
+  readonly store: BalanceStore
   ledger(gateway: string): Ledger
 }
 
 function setting(t: T, database: Database): Setting {
   const clock = new ManualClock()
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   return {
     clock,
     store,
     ledger: gateway => {
-      const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog, gateway })
+      const ledger = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
       t.teardown(() => ledger.close())
       return ledger
     }
@@ -261,8 +261,8 @@ void eachDatabase(t, 'a first grant that outlasts the beat is spent as any other
   const clock = new ManualClock()
   const asked = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
-  class Slow extends SqlBalanceStore {
-    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+  class Slow extends BalanceStore {
+    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
       asked.resolve()
       await free.promise
       return await super.grab(wish)
@@ -290,8 +290,8 @@ void eachDatabase(t, 'a slice that is lost while more is asked for it serves nob
   let isSlow = false
   const asked = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
-  class Slow extends SqlBalanceStore {
-    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+  class Slow extends BalanceStore {
+    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
       if (isSlow) {
         asked.resolve()
         await free.promise
@@ -325,8 +325,8 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
   const asked = Promise.withResolvers<void>()
   const free = Promise.withResolvers<void>()
   let isSlow = false
-  class Slow extends SqlBalanceStore {
-    override async grab(wish: Parameters<SqlBalanceStore['grab']>[0]): ReturnType<SqlBalanceStore['grab']> {
+  class Slow extends BalanceStore {
+    override async grab(wish: Parameters<BalanceStore['grab']>[0]): ReturnType<BalanceStore['grab']> {
       if (!isSlow) return await super.grab(wish)
       asked.resolve()
       await free.promise
@@ -361,7 +361,7 @@ void eachDatabase(t, 'settling: what a lost slice cannot be charged is unpaid', 
 
 void eachDatabase(t, 'a grant: other gateways are asked only for what the balance has', async (t, database) => {
   const clock = new ManualClock()
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   const notified: string[] = []
   const heard: Pick<typeof database, 'listen' | 'notify'> = {
     listen: (channel, take) => database.listen(channel, take),
@@ -476,7 +476,7 @@ void eachDatabase(t, 'a slice that is lost leaves the one that has followed it',
 })
 
 /** Refunds what is left of a closed balance; how much that was. */
-async function refundRest(store: SqlBalanceStore, id: string): Promise<number> {
+async function refundRest(store: BalanceStore, id: string): Promise<number> {
   const found = await store.find(id)
   const left = found === null ? 0 : found.depositedMsat - found.spentMsat - found.refundedMsat
   const done = await Promise.all([store.refunded(id, left), store.refunded(id, left)])
@@ -595,7 +595,7 @@ void eachDatabase(
   'whoever asks what is left waits no longer than a second for a database that takes no writes',
   async (t, database) => {
     const clock = new ManualClock()
-    const store = new SqlBalanceStore(database)
+    const store = new BalanceStore(database)
     const balance = newBalance(clock)
     await store.open(balance)
     const { ledger, kill } = killableLedger(database, clock, 'a')

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type Answer } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
 
@@ -37,7 +37,7 @@ async function openShop(t: T, meter: string, answer: (response: ServerResponse) 
     gateway,
     authorization,
     send,
-    store: new SqlBalanceStore(gateway.database),
+    store: new BalanceStore(gateway.database),
     calls: () => calls,
     reservedMsat
   }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Ledger } from '../../../src/selling/balances/ledger.ts'
 import { Balances, type BalancesParts } from '../../../src/selling/balances/service.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Context } from '../../../src/engine/message/context.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'
 import { openAnyDatabase } from '../../support/database.ts'
@@ -10,7 +10,7 @@ import { ManualClock } from '../../support/manual-clock.ts'
 t.test('a balance: is opened only while the token that bought it is valid', async t => {
   const clock = new ManualClock()
   const database = await openAnyDatabase(t)
-  const store = new SqlBalanceStore(database)
+  const store = new BalanceStore(database)
   const ledger = new Ledger({ store, database, clock, log: silentLog })
   t.teardown(() => ledger.close())
   for (const [paymentHash, expiresIn, status] of [

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t, { type Test as T } from 'tap'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
-import type { Entry } from '../../../src/selling/balances/store.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
+import type { Entry } from '../../../src/selling/balances/balance.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { challengeOf, credentialOf, defaultYaml, startGateway, type TestGateway } from '../../support/gateway.ts'
 import { eventually } from '../../support/gateway-process.ts'
@@ -134,7 +134,7 @@ async function read(
 
 /** The one entry of the one balance, when all of that is spent. */
 async function spent({ gateway }: Shop, msat: number): Promise<Entry> {
-  const store = new SqlBalanceStore(gateway.database)
+  const store = new BalanceStore(gateway.database)
   return await eventually(`${msat} millisatoshis are spent`, async () => {
     const [one] = await store.list({ skip: 0, take: 1 })
     if (one?.spentMsat !== msat) return null
@@ -284,9 +284,9 @@ void eachDatabase(
   'a reservation grows by what another gateway does not need, and no further',
   async (t, database) => {
     const clock = new ManualClock()
-    const store = new SqlBalanceStore(database)
+    const store = new BalanceStore(database)
     const ledger = (gateway: string): Ledger => {
-      const made = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog, gateway })
+      const made = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog, gateway })
       t.teardown(() => made.close())
       return made
     }
@@ -321,7 +321,7 @@ t.test('a client that leaves before its upload has come costs nothing: the upstr
     asked++
     response.end('x')
   })
-  const store = new SqlBalanceStore(shop.gateway.database)
+  const store = new BalanceStore(shop.gateway.database)
   const sent = httpRequest(`${shop.gateway.url}${PATH}`, {
     method: 'POST',
     agent: false,

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t, { type Test as T } from 'tap'
-import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../../src/selling/holding/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
+import type { ClaimedChallenge, NewChallenge, OnPaid, Sale } from '../../../src/selling/holding/challenge.ts'
+import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import { isUniqueViolation, type Database, type Sql } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { MADE_AT as NOW, newChallenge } from './fixture.ts'
@@ -171,7 +171,7 @@ async function told(t: T, work: Promise<string>): Promise<Told> {
   }
 }
 
-function run(store: SqlChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
+function run(store: ChallengeStore, sql: Sql, paymentHash: string, operation: Operation): Promise<string> {
   switch (operation.kind) {
     case 'claim': {
       const condition = { chargeId: operation.charge, tokenId: '0'.repeat(64), price: null, issuedAfter: null }
@@ -214,10 +214,10 @@ for (const share of [0, 0.3]) {
     async (t, database) => {
       const seed = Math.floor(Math.random() * 2 ** 31)
       const random = numbers(seed)
-      const plain = new SqlChallengeStore(database)
+      const plain = new ChallengeStore(database)
       for (let round = 0; round < 25; round++) {
         const watched = lossy(database, random, share)
-        const store = new SqlChallengeStore(watched)
+        const store = new ChallengeStore(watched)
         const rows = Array.from({ length: 12 }, () => challenge(null))
         for (const row of rows) await plain.insert(database.sql, row)
         const work = rows.map(row => {
@@ -259,7 +259,7 @@ await eachDatabase(
   t,
   'a row that the database refuses fails alone, among those written with it',
   async (t, database) => {
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     const rows = Array.from({ length: 40 }, () => challenge('7'))
     for (const row of rows) await store.insert(database.sql, row)
     // PostgreSQL has no text with this character in it.
@@ -320,7 +320,7 @@ await eachDatabase(
         )
       }
     })
-    const store = new SqlChallengeStore(withSql(database, sql))
+    const store = new ChallengeStore(withSql(database, sql))
     for (const [at, row] of rows.entries()) await store.insert(sql, { ...row, clientKey: `client ${at}` })
     const leased = await Promise.allSettled(
       rows.map(({ paymentHash }, at) =>
@@ -340,7 +340,7 @@ await eachDatabase(
   async (t, database) => {
     // The embedded database has one connection: nobody else.
     if (database.kind === 'pglite') return
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     const rows = Array.from({ length: 12 }, () => challenge('7'))
     for (const row of rows) await store.insert(database.sql, row)
     const locked = rows[7]?.paymentHash ?? ''
@@ -377,7 +377,7 @@ await eachDatabase(
         return Reflect.apply(target, self, args) as unknown
       }
     })
-    const store = new SqlChallengeStore(withSql(database, sql))
+    const store = new ChallengeStore(withSql(database, sql))
     const rows = Array.from({ length: 33 }, () => challenge(null))
     for (const row of rows) await store.insert(database.sql, row)
     const lease = ({ paymentHash }: NewChallenge, at: number) =>
@@ -408,7 +408,7 @@ await eachDatabase(
         return Reflect.apply(target, self, args) as unknown
       }
     })
-    const store = new SqlChallengeStore(withSql(database, sql))
+    const store = new ChallengeStore(withSql(database, sql))
     const rows = Array.from({ length: 20 }, (_none, at) => ({
       ...challenge(at % 2 === 0 ? null : '7'),
       ...(at % 3 === 0 ? { payment: null } : {}),
@@ -464,7 +464,7 @@ await eachDatabase(
   async (t, database) => {
     // The embedded database has one connection: nobody else.
     if (database.kind === 'pglite') return
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     const rows = Array.from({ length: 6 }, () => challenge(null))
     for (const row of rows) {
       await store.insert(database.sql, row)

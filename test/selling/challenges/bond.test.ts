@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Bond } from '../../../src/selling/holding/store.ts'
+import type { Bond } from '../../../src/selling/holding/challenge.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
 import { fixtureOn, freshAddress, offer } from './fixture.ts'

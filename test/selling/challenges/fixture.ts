@@ -3,12 +3,11 @@ import tap, { type Test as T } from 'tap'
 import type { ChallengeCounters } from '../../../src/selling/holding/counters.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { ChallengePayee } from '../../../src/selling/minting/payee.ts'
-import type { NewChallenge, OnPaid } from '../../../src/selling/holding/store.ts'
+import type { NewChallenge, OnPaid } from '../../../src/selling/holding/challenge.ts'
 import { openSelling, type Selling, type SellingOptions } from '../../../src/selling/challenges/open.ts'
 import type { Challenges } from '../../../src/selling/challenges/service.ts'
 import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'
-import type { ChallengeStore } from '../../../src/selling/holding/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
+import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import type { RouteConfig } from '../../../src/engine/config/schema.ts'
 import { decodeInvoice, encodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
 import { addCaveat, decodeMacaroonBase64, macaroonToBase64 } from '../../../src/lightning/l402/macaroon.ts'
@@ -98,7 +97,7 @@ export class WatchedStore {
   readonly store: ChallengeStore
 
   constructor(database: Database) {
-    const inner = new SqlChallengeStore(database)
+    const inner = new ChallengeStore(database)
     this.store = new Proxy<ChallengeStore>(inner, {
       get:
         (_target, name) =>

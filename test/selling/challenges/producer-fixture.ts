@@ -1,4 +1,4 @@
-import type { OnPaid } from '../../../src/selling/holding/store.ts'
+import type { OnPaid } from '../../../src/selling/holding/challenge.ts'
 import type { Test as T } from 'tap'
 import { challengeOperations } from '../../../src/selling/challenges/operations.ts'
 import type { ChallengeSettings } from '../../../src/selling/offers/settings.ts'

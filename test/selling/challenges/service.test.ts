@@ -9,7 +9,7 @@ import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { TokenKeyRing } from '../../../src/lightning/l402/root-key.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { fixture, freshAddress, master, offer, route, settings, type Fixture } from './fixture.ts'
-import type { SentChallenge } from '../../../src/selling/holding/store.ts'
+import type { SentChallenge } from '../../../src/selling/holding/challenge.ts'
 
 const minted = async (f: Fixture, changes: Parameters<typeof offer>[0] = {}): Promise<SentChallenge> =>
   (await f.selling.minting.mint(offer(changes), { clientKey: freshAddress(), digest: null })).challenge

@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import t from 'tap'
-import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
-import type { NewChallenge } from '../../../src/selling/holding/store.ts'
+import { ChallengeStore } from '../../../src/selling/holding/store.ts'
+import type { NewChallenge } from '../../../src/selling/holding/challenge.ts'
 import {
   claimRows,
   FIND_CHALLENGES,
@@ -21,7 +21,7 @@ function challenge(changes: Partial<NewChallenge> = {}): NewChallenge {
 }
 
 await eachDatabase(t, 'a row reads as it was written, and its payment hash is unique', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   for (const row of [
     challenge(),
     challenge({ payment: null, merchantId: '7', proxyId: 'p', digest: 'sha-256=:x:', idempotencyKey: 'k' }),
@@ -78,7 +78,7 @@ await eachDatabase(t, 'several are found by their hashes where nobody has gather
 })
 
 await eachDatabase(t, 'a row that is not sound is never written', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   for (const bad of [
     { paymentHash: 'A'.repeat(64) },
     { paymentHash: '0'.repeat(63) },
@@ -100,7 +100,7 @@ await eachDatabase(t, 'a row that is not sound is never written', async (t, data
 })
 
 await eachDatabase(t, 'the database itself refuses a state that no payment can have', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const row = challenge()
   await store.insert(database.sql, row)
   const { sql } = database
@@ -130,7 +130,7 @@ await eachDatabase(
   t,
   "a client's open invoices are found by the client, whatever the database knows of the rows",
   async (t, database) => {
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     for (let client = 0; client < 50; client++)
       await store.insert(database.sql, challenge({ clientKey: `203.0.113.${client}` }))
     const indexes = await database.sql<{ indexname: string; condition: string }[]>`
@@ -152,7 +152,7 @@ await eachDatabase(
   t,
   'of any number of claims and leases at once one scheme wins, and one lease, and one of all is the first',
   async (t, database) => {
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     const row = challenge()
     await store.insert(database.sql, row)
     const attempts = await Promise.all(
@@ -193,7 +193,7 @@ await eachDatabase(t, 'two gateways redeem one credential once', async (t, datab
 })
 
 await eachDatabase(t, 'spending and releasing touch exactly the leases that are named', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const rows = [challenge(), challenge(), challenge()] as const
   for (const [index, row] of rows.entries()) {
     await store.insert(database.sql, row)
@@ -229,7 +229,7 @@ await eachDatabase(t, 'spending and releasing touch exactly the leases that are 
 })
 
 await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const [newest, paid, expired, leased, soon, plain] = [
     challenge({ createdAt: NOW + 1 }),
     challenge({ createdAt: NOW + 2 }),
@@ -283,7 +283,7 @@ await eachDatabase(t, 'only unpaid, unexpired, unclaimed rows count as open', as
 })
 
 await eachDatabase(t, 'revocations are kept and taken back', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   await store.revoke({ kind: 'merchant', id: '7' }, NOW)
   await store.revoke({ kind: 'merchant', id: '7' }, NOW + 5)
   await store.revoke({ kind: 'merchant', id: '7' }, NOW + 1)
@@ -293,7 +293,7 @@ await eachDatabase(t, 'revocations are kept and taken back', async (t, database)
 })
 
 await eachDatabase(t, 'a revoked payment leaves the list with its row, and only then', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const [old, live] = [challenge({ expiresAt: NOW, tokenExpiresAt: NOW }), challenge()]
   for (const row of [old, live]) {
     await store.insert(database.sql, row)
@@ -308,7 +308,7 @@ await eachDatabase(
   t,
   'a purge in several steps leaves nothing, in whatever order the rows lie',
   async (t, database) => {
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     for (const ended of [5, 3, 9, 3, 3, 1, 7]) {
       const at = NOW - ended
       await store.insert(database.sql, challenge({ expiresAt: at, tokenExpiresAt: at }))
@@ -327,7 +327,7 @@ await eachDatabase(
   t,
   'what was paid at its provider is kept as long as what was sold, though nobody has shown it',
   async (t, database) => {
-    const store = new SqlChallengeStore(database)
+    const store = new ChallengeStore(database)
     const [paid, unpaid] = [
       challenge({ expiresAt: NOW, tokenExpiresAt: NOW }),
       challenge({ expiresAt: NOW, tokenExpiresAt: NOW })
@@ -344,7 +344,7 @@ await eachDatabase(
 await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it another time', async (t, database) => {
   // The embedded database has one connection: nobody else.
   if (database.kind === 'pglite') return
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const [held, free] = [
     challenge({ expiresAt: NOW, tokenExpiresAt: NOW }),
     challenge({ expiresAt: NOW, tokenExpiresAt: NOW })
@@ -359,7 +359,7 @@ await eachDatabase(t, 'the purge waits for nobody who holds a row, and takes it 
 })
 
 await eachDatabase(t, 'what may be purged is found by the indexes of the purge', async (t, database) => {
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const plans: string[] = []
   await database.transaction(async tx => {
     // In a small table the planner would read all of it.
@@ -377,7 +377,7 @@ await eachDatabase(t, 'what may be purged is found by the indexes of the purge',
         })
       }
     })
-    await new SqlChallengeStore(withSql(database, sql)).purge(NOW, NOW, 10)
+    await new ChallengeStore(withSql(database, sql)).purge(NOW, NOW, 10)
   })
   t.equal(plans.length, 3)
   for (const plan of plans.slice(0, 2)) t.match(plan, /challenges_purge_unpaid/)

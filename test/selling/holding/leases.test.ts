@@ -1,6 +1,6 @@
 import t, { type Test as T } from 'tap'
 import { Leases, type Lease } from '../../../src/selling/holding/leases.ts'
-import type { Challenge } from '../../../src/selling/holding/store.ts'
+import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import { Unavailable } from '../../../src/engine/operations/errors.ts'
 import type { Clock } from '../../../src/platform/system/clock.ts'
 import { silentLog } from '../../../src/platform/telemetry/log.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { paymentRequired, type DepositChallenge } from '../../../src/selling/minting/replies.ts'
-import type { SentChallenge } from '../../../src/selling/holding/store.ts'
+import type { SentChallenge } from '../../../src/selling/holding/challenge.ts'
 import { HeaderList } from '../../../src/engine/message/headers.ts'
 import { newChallenge, settings } from '../challenges/fixture.ts'
 

@@ -133,8 +133,8 @@ await eachDatabase(
 await eachDatabase(t, 'a sale that is heard of twice, or refunded, is earned once', async (t, database) => {
   await account(database, 1)
   const hash = await sell(database, NOON, { merchantId: '1', scheme: null })
-  const { SqlChallengeStore } = await import('../../../src/selling/holding/store-sql.ts')
-  const store = new SqlChallengeStore(database)
+  const { ChallengeStore } = await import('../../../src/selling/holding/store.ts')
+  const store = new ChallengeStore(database)
   const earnings = new Earnings(database)
   await earnings.roll(NOON + 10 * MINUTE)
   await store.claim(database.sql, hash, 'l402', null, NOON + 20 * MINUTE)

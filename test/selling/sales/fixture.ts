@@ -1,5 +1,5 @@
-import type { NewChallenge } from '../../../src/selling/holding/store.ts'
-import { SqlChallengeStore } from '../../../src/selling/holding/store-sql.ts'
+import type { NewChallenge } from '../../../src/selling/holding/challenge.ts'
+import { ChallengeStore } from '../../../src/selling/holding/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { newChallenge } from '../challenges/fixture.ts'
 
@@ -10,7 +10,7 @@ export async function sell(
   changes: Partial<NewChallenge> & { readonly scheme?: 'l402' | 'payment' | null } = {}
 ): Promise<string> {
   const { scheme = 'l402', ...rest } = changes
-  const store = new SqlChallengeStore(database)
+  const store = new ChallengeStore(database)
   const challenge = newChallenge({ createdAt: at - 1_000, expiresAt: at + 600_000, ...rest })
   await store.insert(database.sql, challenge)
   const { paymentHash } = challenge

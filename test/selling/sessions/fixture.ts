@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test as T } from 'tap'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import { JobTable } from '../../../src/platform/jobs/table.ts'
 import { readChallengeLine } from '../../../src/app/cli/challenge-lines.ts'
 import { encodeInvoice, type InvoiceNetwork } from '../../../src/lightning/codecs/bolt11.ts'
@@ -107,7 +107,7 @@ export interface Shop {
   readonly gateway: TestGateway
   readonly upstream: Upstream
   readonly store: SessionStore
-  readonly balances: SqlBalanceStore
+  readonly balances: BalanceStore
   get(authorization?: string, path?: string, headers?: Record<string, string>): Promise<Answer>
   /** Asks without a credential. */
   ask(path?: string): Promise<SessionOffer>
@@ -177,7 +177,7 @@ export async function openShop(
     gateway,
     upstream,
     store: new SessionStore(gateway.database),
-    balances: new SqlBalanceStore(gateway.database),
+    balances: new BalanceStore(gateway.database),
     get,
     ask,
     deposit,

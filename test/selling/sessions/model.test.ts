@@ -5,7 +5,7 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import t, { type Test as T } from 'tap'
 import type { BalanceReservation } from '../../../src/selling/balances/slice.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import { PayoutUncertain, ProviderRefused, ProviderUnavailable } from '../../../src/lightning/provider-calls/errors.ts'
@@ -136,7 +136,7 @@ interface Sold {
 async function anyOrder(t: T, database: Database, once: boolean, seed: () => number): Promise<void> {
   const clock = new ManualClock()
   const node = new Node(once, seed, clock)
-  const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
+  const [store, balances] = [new SessionStore(database), new BalanceStore(database)]
   let names = 0
   const begin = () => {
     const { ledger, kill } = killableLedger(database, clock, `gateway ${++names} ${seed()}`)

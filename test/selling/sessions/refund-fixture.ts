@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Test as T } from 'tap'
 import { Ledger } from '../../../src/selling/balances/ledger.ts'
-import { SqlBalanceStore } from '../../../src/selling/balances/store-sql.ts'
+import { BalanceStore } from '../../../src/selling/balances/store.ts'
 import type { Database } from '../../../src/platform/database/database.ts'
 import { decodeInvoice } from '../../../src/lightning/codecs/bolt11.ts'
 import type { Payee } from '../../../src/lightning/providers/payees.ts'
@@ -73,9 +73,9 @@ export function setting(t: T, database: Database) {
   /** The refunds that ended, as they are counted. */
   const ended: string[] = []
   const counters = { ...UNCOUNTED, refund: (status: string, sats: number) => ended.push(`${status} ${sats}`) }
-  const [store, balances] = [new SessionStore(database), new SqlBalanceStore(database)]
+  const [store, balances] = [new SessionStore(database), new BalanceStore(database)]
   const gateway = () => {
-    const ledger = new Ledger({ store: new SqlBalanceStore(database), database, clock, log: silentLog })
+    const ledger = new Ledger({ store: new BalanceStore(database), database, clock, log: silentLog })
     t.teardown(() => ledger.close())
     const refunds = new SessionRefunds({
       store,

@@ -5,7 +5,7 @@ import type { Context } from '../../../src/engine/message/context.ts'
 import { contentDigest } from '../../../src/lightning/payment-scheme/content-digest.ts'
 import type { Offer } from '../../../src/selling/offers/offer.ts'
 import type { Revocations } from '../../../src/selling/verifying/revocations.ts'
-import type { Challenge } from '../../../src/selling/holding/store.ts'
+import type { Challenge } from '../../../src/selling/holding/challenge.ts'
 import { fixture, freshAddress, offer } from '../challenges/fixture.ts'
 
 t.test('the key to a balance is good for its place, from its payment on and for as long as a token', async t => {

@@ -2,7 +2,7 @@ import { Batch } from '../../../platform/database/batch.ts'
 import type { Database, Sql } from '../../../platform/database/database.ts'
 import type { OverRows } from '../../../platform/database/given-rows.ts'
 import type { Records, Row } from '../../../platform/database/rows.ts'
-import type { Challenge, ClaimIn, ClaimedChallenge, OnPaid, Sale } from '../store.ts'
+import type { Challenge, ClaimIn, ClaimedChallenge, OnPaid, Sale } from '../challenge.ts'
 import { challengeRows, claimCounts } from './rows.ts'
 
 /** Claims of one kind, answered with the whole row or as much of it as `rows` reads. */

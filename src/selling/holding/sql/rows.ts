@@ -10,7 +10,18 @@ import {
   type Column,
   type Records
 } from '../../../platform/database/rows.ts'
-import type { ChallengeSource, Challenge, ClaimScheme, KeptWording, RemadeWording, Sale, Wording } from '../store.ts'
+import type {
+  AmbiguousLease,
+  Challenge,
+  ChallengeSource,
+  ClaimScheme,
+  KeptWording,
+  Listed,
+  RemadeWording,
+  RevokedKind,
+  Sale,
+  Wording
+} from '../challenge.ts'
 
 const saleColumns = {
   source: text<ChallengeSource>(),
@@ -89,4 +100,24 @@ export const openRows: Records<OpenRow> = records({
   isBound: flag('is_bound'),
   invoices: integer(),
   firstExpiry: moment()
+})
+
+/** Rows of leases whose gateway died. */
+export const ambiguousLeases: Records<AmbiguousLease> = records({
+  paymentHash: text(),
+  source: text<ChallengeSource>(),
+  merchantId: optional(text()),
+  proxyId: optional(text()),
+  method: text(),
+  path: text(),
+  amountSats: amount(),
+  gateway: text('lease_gateway'),
+  lapsedAt: moment()
+})
+
+/** Rows of the revocation list. */
+export const revocationList: Records<Listed> = records({
+  kind: text<RevokedKind>(),
+  id: text(),
+  at: moment('revoked_at')
 })

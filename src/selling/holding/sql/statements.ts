@@ -8,7 +8,7 @@ import type {
   NewChallenge,
   NewLease,
   OutstandingQuery
-} from '../store.ts'
+} from '../challenge.ts'
 
 /** A claim of a payment that does not use it up. Times in milliseconds since the epoch, here and below. */
 export interface ClaimRow {
