@@ -14,7 +14,6 @@ import type {
 } from './challenge.ts'
 import type { ChallengeStore } from './store.ts'
 
-/** What claims are made with. */
 export interface ClaimsOptions {
   readonly database: Database
   readonly store: ChallengeStore
@@ -22,13 +21,13 @@ export interface ClaimsOptions {
   readonly counters: ChallengeCounters
   /** Notes that a client has paid for one of its invoices. */
   readonly strangers: { paid(clientKey: string): void }
-  /** Null while nobody listens, which saves the transaction, as it does for the operator's own. */
+  /** Null without listeners, which saves the transaction; so do the operator's own claims. */
   readonly paid: OnPaid | null
 }
 
 /**
- * Claims payments for credentials that have been verified, and tells about the first claim of each. A fault of the
- * database becomes 503 with Retry-After and claims nothing: never a 402, which would make the payer pay again.
+ * Claims payments for verified credentials, and reports the first claim of each. A database error becomes 503 with
+ * Retry-After and claims nothing: never a 402, which would make the payer pay again.
  */
 export class Claims {
   readonly #database: Database
@@ -47,9 +46,9 @@ export class Claims {
     this.#paid = paid
   }
 
-  /** The challenge, spent also where only this gateway knows that yet; null when there is none. @throws Unavailable */
+  /** The challenge; `spent` also while only this gateway knows. Null when there is none. @throws Unavailable */
   async find(paymentHash: string): Promise<Challenge | null> {
-    // Asked before the row is read: a spend that is durable by now is in the row, one that is not is known here.
+    // Before the row is read: a spend that became durable is in the row, any other is known here.
     const delivered = this.#leases.delivered(paymentHash)
     let challenge: Challenge | null
     try {
@@ -82,7 +81,7 @@ export class Claims {
     return claimed.challenge
   }
 
-  /** The same, for callers that need no more of the challenge than its price. @throws Unavailable */
+  /** The same for an L402 token, without reading the whole row. @throws Unavailable */
   async claimInBrief(
     paymentHash: string,
     condition: ClaimCondition,
@@ -130,8 +129,8 @@ export class Claims {
   }
 
   /**
-   * Consumes a single-use credential here and now, durably: what resolves is spent. Null when it is spent, leased or
-   * another scheme's. When it rejects, whatever may have been taken is given back, so the same call may be repeated.
+   * Spends a single-use credential durably. Null when it is spent, leased or another scheme's. When it rejects, the
+   * payment is given back, so the call may be repeated.
    * @throws Unavailable
    */
   async consume(paymentHash: string, merchantId: string): Promise<Challenge | null> {
@@ -146,7 +145,7 @@ export class Claims {
     if (taken === null) return null
     this.count(taken.claimed, 'payment')
     try {
-      // Spent in the database already; this ends the lease here.
+      // Spent in the database; this ends the lease here.
       await this.#leases.spend(taken.lease)
     } catch (error) {
       await this.#leases.release(taken.lease)
@@ -155,7 +154,7 @@ export class Claims {
     return taken.claimed.challenge
   }
 
-  /** Whether somebody is told of this account's first claims. */
+  /** Whether this account's first claims are reported. */
   #isHeard(merchantId: string | null): boolean {
     return this.#paid !== null && merchantId !== null
   }
@@ -165,7 +164,7 @@ export class Claims {
     return onPaid === null || merchantId === null ? this.#database.sql : { onPaid }
   }
 
-  /** Counts a claim, where it is the first of its payment; whoever claims in a transaction of its own calls it. */
+  /** Counts the first claim of a payment. Callers that claim in their own transaction call it. */
   count(claimed: ClaimedChallenge<Sale>, scheme: ClaimScheme): void {
     if (!claimed.first) return
     this.#counters.payment(claimed.challenge.source, scheme, claimed.challenge.amountSats)

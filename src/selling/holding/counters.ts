@@ -1,38 +1,31 @@
 import type { CounterCell, Metrics } from '../../platform/telemetry/metrics.ts'
 import type { ChallengeSource, ClaimScheme } from './challenge.ts'
 
-/** What was sold: what a challenge is made for, and a merchant's own payment. */
+/** What was sold: by a challenge, or a merchant's own payment. */
 export type SaleSource = ChallengeSource | 'payment'
-/** By a credential, or `invoice`: what is sold without one, whichever way it was learnt that its invoice was paid. */
+/** By a credential, or `invoice` without one. */
 export type SaleScheme = ClaimScheme | 'invoice'
 
-/** What pay-per-request counts. Labels are from fixed lists, never from requests. */
+/** Metrics of pay-per-request. Labels are from fixed lists, never from requests. */
 export interface ChallengeCounters {
-  /** A 402 was sent; `again` when an open invoice was handed out once more. */
+  /** A 402 was sent; `again` when an open invoice was reused. */
   challenge(source: ChallengeSource, again: boolean): void
-  /**
-   * A 402 would have been sent, were it not only observed, for so many satoshis; null where nobody knows how many its
-   * fiat price is worth.
-   */
+  /** A 402 would have been sent in a chain that only observes; null satoshis without a rate for its fiat price. */
   observed(source: ChallengeSource, amountSats: number | null): void
   /** A free call was given. */
   free(source: ChallengeSource): void
-  /** Something was sold: once for each invoice, whichever way it was learnt. */
+  /** A sale, once for each invoice. */
   payment(source: SaleSource, scheme: SaleScheme, amountSats: number): void
-  /** A credential was judged: `ok` or the reason of its refusal. */
+  /** A credential was verified: `ok` or the reason of its refusal. */
   verified(scheme: ClaimScheme, result: string): void
-  /**
-   * A client left before the head of what a single-use credential was to buy, and the credential was given back or
-   * spent.
-   */
+  /** A client with a single-use credential left before the head. */
   clientGone(credential: 'returned' | 'spent'): void
-  /** Requests that an invoice made ahead could have served, and did or not; invoices that were made for nobody. */
+  /** Stock of invoices made ahead. */
   ahead(result: 'hit' | 'miss' | 'unused', count: number): void
-  /** Leases whose gateway died while their requests were under way, now spent (decision 183). */
+  /** Leases of a gateway that died, now spent (decision 183). */
   ambiguous(count: number): void
 }
 
-/** Counts in the gateway's measurements. */
 export function challengeCounters(metrics: Metrics): ChallengeCounters {
   const challenges = metrics.counter(
     'boltgate_challenges_total',
@@ -77,7 +70,7 @@ export function challengeCounters(metrics: Metrics): ChallengeCounters {
     'Single-use credentials that were spent because their gateway died while the request was under way.',
     []
   )
-  // Good ones are counted on every paid request: their cells are looked up once.
+  // Looked up once: they count on every paid request.
   const good: Record<ClaimScheme, CounterCell> = {
     l402: verified.cell({ scheme: 'l402', result: 'ok' }),
     payment: verified.cell({ scheme: 'payment', result: 'ok' }),

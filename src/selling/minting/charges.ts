@@ -2,13 +2,12 @@ import type { Database } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 
-/** The challenge that a provider's charge belongs to. */
 export interface ChallengeOfCharge {
   readonly chargeId: string
   readonly paymentHash: string
   /** Null for the operator's own routes. */
   readonly merchantId: number | null
-  /** Whether it is noted already that its invoice was paid. */
+  /** Its invoice is recorded as paid. */
   readonly isSettled: boolean
 }
 
@@ -17,16 +16,13 @@ export interface OpenChallenges {
   /** Null for the operator. */
   readonly merchantId: number | null
   /**
-   * A time, in milliseconds since the epoch, before which no charge of theirs was made. One that was made ahead is older than
-   * its challenge, but never by more than the challenge had left then.
+   * No charge of theirs is older, in milliseconds since the epoch. One made ahead is older than its challenge, by no more
+   * than the challenge had left then.
    */
   readonly since: number
 }
 
-/**
- * Milliseconds after its invoice has expired for which the news that it was paid is still looked for: as long as of
- * payments, so that they outlast an outage.
- */
+/** Milliseconds after an invoice's expiry in which it is still polled, so that payments survive an outage. */
 const LAST_NEWS = 24 * 3_600_000
 
 /** Challenges by the charges of their providers. Reads only. */
@@ -53,9 +49,9 @@ export class ChallengeCharges {
   }
 
   /**
-   * Accounts with challenges of which it matters that they were paid: of routes and proxies, which could be handed out
-   * again (decision 122), and of orders and plans, which nobody may ever show a credential for; those also for a day
-   * after they can be paid no more. Producers' are handed out by key alone, paid or not. `now` in milliseconds.
+   * Accounts with challenges whose payment matters: of routes and proxies, which could be handed out again, and of orders
+   * and plans, for which no credential may ever come; those also for a day after their expiry. Producers' are handed out
+   * by key alone, paid or not. `now` in milliseconds since the epoch.
    */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenChallenges[]> {
     const rows = await this.#database.sql<Array<{ merchant_id: string | null; since: Date }>>`

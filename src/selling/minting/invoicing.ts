@@ -19,22 +19,21 @@ import type { ChallengePayee, FindPayee, MadeCharge } from './payee.ts'
 import { Stock, type Perishable } from './stock.ts'
 import type { Strangers, Wish } from './strangers.ts'
 
-/** An offer whose price in satoshis is known. */
 export type PricedOffer = Offer & { readonly amountSats: number }
 
 /** An invoice that may be sent. */
 interface Sound {
   readonly charge: MadeCharge
-  /** What the charge's invoice says. */
+  /** The charge's invoice, decoded. */
   readonly invoice: Invoice
 }
 
-/** An invoice that may be sent, with who is paid by it. */
+/** An invoice that may be sent, with its payee. */
 export interface Invoiced extends Sound {
   readonly payee: Pick<ChallengePayee, 'slot' | 'kind'>
 }
 
-/** A provider made an invoice that must not be sent; the log says why. */
+/** A provider made an invoice that must not be sent; the log has the reason. */
 class UnusableInvoice extends Unavailable {
   constructor({ errorMembers }: Offer, cause: unknown) {
     super(PROVIDER_UNAVAILABLE, 'The payment provider gave no usable invoice.', 5, errorMembers, cause)
@@ -50,17 +49,17 @@ export interface InvoicingOptions {
   readonly payee: FindPayee
 }
 
-/** Whose prices stand before anybody asks; the others' invoices are for one cart, month or resource. */
+/** Sources with prices known ahead; invoices of the others are for one cart, month or resource. */
 const FIXED: ReadonlySet<ChallengeSource> = new Set(['route', 'proxy', 'ping'])
 
-// Providers end their calls by themselves; one that does not must not hold its payers for ever.
+// Provider clients have timeouts of their own; this one bounds the wait of a payer if one fails to.
 const PROVIDER_MS = 20_000
-/** After a provider refused to make one ahead, which it may make with a shorter life. */
+/** Back-off after a provider refused an invoice with the longer life of one made ahead. */
 const REFUSED_MS = 600_000
 
 /**
- * Invoices for challenges: checked against the price, from the provider, or from a stock of those that were made ahead.
- * Such a one is nobody's until it is handed out: it has no row, and one that never is was never seen.
+ * Invoices for challenges: checked against the price, from the provider, or from a stock of those made ahead, which have
+ * no row until they are handed out.
  */
 export class Invoicing {
   readonly #options: InvoicingOptions
@@ -77,22 +76,22 @@ export class Invoicing {
     })
   }
 
-  /** How many invoices lie ready. */
+  /** Invoices made ahead that are ready. */
   get ahead(): number {
     return this.#stock.level
   }
 
-  /** Throws away what was made ahead, as before other settings. */
+  /** Discards invoices made ahead. */
   clear(): void {
     this.#stock.clear()
   }
 
-  /** Throws it away for good. */
+  /** The same, and makes no more. */
   close(): void {
     this.#stock.close()
   }
 
-  /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402 (decision 17). */
+  /** One invoice from the payee. Whatever is wrong with it or its provider is 503, never a 402. */
   async invoice(offer: PricedOffer, request: MintRequest): Promise<Invoiced> {
     const { tokenExpires } = request
     const isKeyed = request.keyed === true || request.uncapped === true
@@ -115,16 +114,15 @@ export class Invoicing {
   }
 
   /**
-   * One that was made ahead for this price and description; null where there is none, or none may be handed out. Not
-   * while the provider is left alone: whether its invoices can be paid is not known then, and the response is 503 as
-   * for everybody else.
+   * An invoice made ahead for this price and description; null on a miss. None while the provider's circuit breaker is
+   * open: whether its invoices can be paid is not known then.
    */
   #ready(payee: ChallengePayee, offer: PricedOffer): Sound | null {
     const { ahead = null } = payee
     if (ahead === null || !FIXED.has(offer.source)) return null
     const payable = payableSeconds(offer)
     const { amountSats, tokenValiditySeconds, description } = offer
-    // It is made for twice as long, and must not outlive the token.
+    // It has twice the life, and must not outlive the token.
     if (2 * payable > tokenValiditySeconds || ahead.isLeftAlone()) return null
     return this.#stock.take({
       key: `${ahead.account} ${amountSats} ${payable} ${tokenValiditySeconds} ${description}`,
@@ -136,9 +134,8 @@ export class Invoicing {
   }
 
   /**
-   * An invoice for nobody yet, payable for twice as long as one that is asked for. It may be handed out in the first
-   * half of its life, as long as `payable` seconds of it are left: so a 402 promises no less than it does without a
-   * stock.
+   * Makes an invoice ahead, with twice the usual life. It may be handed out in the first half of it, while `payable`
+   * seconds are left: a 402 promises no less than it does without a stock.
    */
   async #makeAhead(payee: ChallengePayee, offer: PricedOffer, payable: number): Promise<Sound & Perishable> {
     const asked = this.#options.clock.now()
@@ -166,7 +163,7 @@ export class Invoicing {
     )
   }
 
-  /** @throws Unavailable, and says in the log what is wrong with it */
+  /** @throws Unavailable, and logs what is wrong */
   #checked(payee: ChallengePayee, offer: PricedOffer, charge: MadeCharge): Invoice {
     try {
       const invoice = decodeInvoice(charge.invoice, { signature: 'named' })
@@ -189,7 +186,7 @@ export class Invoicing {
     }
   }
 
-  /** What comes later is an invoice that nobody was sent. */
+  /** An invoice that comes after the timeout is dropped. */
   async #inTime<T>(asked: Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
     const timer = this.#options.clock.after(PROVIDER_MS, () => {
@@ -212,7 +209,7 @@ export class Invoicing {
   #providerFault(offer: Offer, error: unknown): Error {
     if (error instanceof ConfigurationMissing) return error
     if (error instanceof ProviderKeyRequired) {
-      // Payers see no account facts (decision 93); the merchant's own calls are told what is missing.
+      // Payers see no account facts; the merchant's own calls get what is missing.
       if (offer.source !== 'proxy') return error
       return new Unavailable(
         PROXY_UNAVAILABLE,
@@ -232,25 +229,24 @@ export class Invoicing {
   }
 }
 
-/** Seconds for which an invoice may be paid: never beyond its token, or a late payer would have paid for nothing. */
+/** Seconds for which an invoice may be paid: never beyond its token, or a late payment would buy nothing. */
 export function payableSeconds(offer: Offer): number {
   return Math.min(offer.invoiceExpirySeconds, offer.tokenValiditySeconds)
 }
 
-/** When an invoice can no longer be paid, by what it says itself and by its provider, in milliseconds since the epoch. */
+/** Expiry by the invoice and by its provider, in milliseconds since the epoch. */
 export function endOf(invoice: Pick<Invoice, 'expiresAt'>, charge: Pick<MadeCharge, 'expiresAt'>): number {
   return Math.min(invoice.expiresAt * 1000, charge.expiresAt)
 }
 
-// The longest that there is, with the packet around it.
+// The longest, with its packet.
 const PRICE_CAVEAT_BYTES = 40
 
-/** Bytes of a description for which there is room beside a path and a price in fiat. */
+/** Bytes left for a description beside a path and a price in fiat. */
 function roomBeside(tokenPath: string, fiat: string | null): number {
   return descriptionRoom(Buffer.byteLength(tokenPath) + (fiat === null ? 0 : PRICE_CAVEAT_BYTES))
 }
 
-/** Seconds to wait after an error. */
 function waitOf(error: unknown): number {
   return error instanceof Unavailable ? Number(error.headers[1] ?? 5) : 5
 }

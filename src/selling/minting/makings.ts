@@ -1,37 +1,35 @@
 import type { OpenInvoice, SentChallenge } from '../holding/challenge.ts'
 
-/** One challenge that is being made. */
+/** A challenge that is being made. */
 export interface Making {
   readonly made: Promise<SentChallenge>
-  /** What requests that may be handed its challenge have in common. */
   readonly binding: string
-  /** When it began, in milliseconds since the epoch: its row is no older. */
+  /** Milliseconds since the epoch; its row is no older. */
   readonly begunAt: number
-  /** Its payment hash, once its invoice is there: from then on it may have a row. */
+  /** Known with its invoice; from then on it may have a row. */
   paymentHash: string | null
 }
 
-/** A count of one client's open rows that is under way. */
+/** A count of one client's open rows in progress. */
 export interface Counting {
-  /** The challenges that were made since it began: its rows may hold them or not. */
+  /** Challenges made since it began, which its rows may hold or not. */
   readonly meanwhile: OpenInvoice[]
 }
 
-/** Challenges that a client holds in a place: all of them, and those of one binding. */
+/** Open challenges of a client in a place, and those of one binding. */
 export interface Held {
   readonly inPlace: number
   readonly ofRequest: number
 }
 
-/** The rows among them: those that are older than everything in the making, as numbers, and the others. */
+/** Rows: counts of those older than everything in the making, and the others one by one. */
 export interface OpenRows extends Held {
   readonly recent: readonly OpenInvoice[]
 }
 
 /**
- * The challenges that this process is making, by client and place. No count of rows can tell how many they are: a row
- * is written a moment before its making ends, so some have one already, and of those that end while rows are being
- * counted some are not among them. With the payment hashes of the rows each is counted exactly once.
+ * Challenges that this process is making, by client and place. A count of rows may or may not include them: a row is
+ * written before its making ends. The payment hashes let each be counted exactly once.
  */
 export class Makings {
   readonly #running = new Map<string, Set<Making>>()
@@ -41,7 +39,7 @@ export class Makings {
     add(this.#running, client, making)
   }
 
-  /** `done`: the challenge was made, and not only tried. */
+  /** `done`: the challenge was made. */
   end(client: string, making: Making, done: boolean): void {
     take(this.#running, client, making)
     const { paymentHash, binding } = making
@@ -51,7 +49,7 @@ export class Makings {
     })
   }
 
-  /** Call it before rows are counted, and `counted` once `held` was asked. */
+  /** Call before rows are counted, and `counted` after `held`. */
   counting(client: string): Counting {
     const counting: Counting = { meanwhile: [] }
     add(this.#countings, client, counting)
@@ -62,14 +60,14 @@ export class Makings {
     take(this.#countings, client, counting)
   }
 
-  /** When the oldest that is being made for the client began, in milliseconds since the epoch; `now` without any. */
+  /** Begin of the client's oldest making, in milliseconds since the epoch; `now` without any. */
   since(client: string, now: number): number {
     let since = now
     for (const { begunAt } of this.#running.get(client) ?? []) since = Math.min(since, begunAt)
     return since
   }
 
-  /** How many challenges the client holds: the rows that were counted, those made meanwhile, and those being made. */
+  /** How many challenges the client holds: rows, those made meanwhile, and those being made. */
   held(client: string, rows: OpenRows, counting: Counting, binding: string): Held {
     const known = new Map<string, string>()
     for (const open of rows.recent) known.set(open.paymentHash, open.binding)
@@ -86,7 +84,7 @@ export class Makings {
     return { inPlace: known.size + nameless, ofRequest }
   }
 
-  /** Those that are still being made for the client, the newest first. */
+  /** The client's, newest first. */
   running(client: string): readonly Making[] {
     return [...(this.#running.get(client) ?? [])].toReversed()
   }

@@ -7,28 +7,26 @@ import type { Charge, ChargeRequest, ChargeState, KindName } from '../../lightni
 import type { Offer } from '../offers/offer.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
-/** What a payee gives for an invoice. */
 export type MadeCharge = Pick<Charge, 'chargeId' | 'invoice' | 'paymentHash' | 'expiresAt' | 'network'>
 
-/** Who is paid for an offer: one provider account, and who is instead of it where that cannot make the invoice. */
+/** Who is paid for an offer: one provider account, and its fallbacks. */
 export interface ChallengePayee extends InOrder<ChallengePayee> {
   readonly slot: string
   readonly kind: string
-  /** Null, or left out, where no invoice is made before somebody asks. */
+  /** Null, or left out, where no invoice is made ahead. */
   readonly ahead?: InvoicesAhead | null
   createInvoice(request: ChargeRequest): Promise<MadeCharge>
-  /** How one that was made before stands; left out where nobody asks. */
+  /** The state of a charge. */
   lookUp?(chargeId: string): Promise<ChargeState | null>
 }
 
-/** Finds who is paid for an offer. Throws `ProviderKeyRequired` or `ConfigurationMissing` when nobody can be. */
+/** Finds who is paid for an offer. @throws ProviderKeyRequired, ConfigurationMissing */
 export type FindPayee = (offer: Offer) => ChallengePayee | Promise<ChallengePayee>
 
-/** Who is asked about accounts, and told of invoices. */
 export interface FindPayeeParts {
   readonly merchants: Pick<Merchants, 'byId'>
   readonly payees: Pick<Payees, 'platform' | 'forMerchant' | 'maker' | 'inOrder'>
-  /** A provider has made an invoice for an account, null for the operator. Answers at once and never throws. */
+  /** Called when a provider has made an invoice for an account, null for the operator. Never throws. */
   charged(account: Merchant | null, slot: ProviderSlot, kind: KindName): void
 }
 
@@ -41,8 +39,7 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
     lookUp: chargeId => payee.lookUp(chargeId),
     createInvoice: async request => {
       const charge = await payee.createInvoice(request)
-      // Not before: where somebody is to be told of a first invoice, a provider that is away would use up the attempt,
-      // and the next one is minutes later.
+      // Not before: a provider that is away would use up the attempt to register for its first invoice.
       charged(account, payee.slot, payee.kind)
       return charge
     },
@@ -57,24 +54,22 @@ export function payeeOf({ merchants, payees, charged }: FindPayeeParts): FindPay
   }
 }
 
-/**
- * Asks how a challenge's charge stands at the account that made it; null where that is not there any more. Throws what `Payee.lookUp` does.
- */
+/** Looks up a challenge's charge at the account that made it; null where that is gone. Throws what `Payee.lookUp` does. */
 export function lookUpOf({ merchants, payees }: Pick<FindPayeeParts, 'merchants' | 'payees'>) {
   return async (challenge: Challenge): Promise<ChargeState | null> => {
     const { merchantId, providerSlot, providerKind, chargeId } = challenge
     const merchant = merchantId === null ? null : await merchants.byId(Number(merchantId))
     if (merchantId !== null && merchant === null) return null
-    // What was written there came from a payee's own slot.
+    // Only slots of payees are written.
     const maker = payees.maker(merchant, providerSlot as ProviderSlot, providerKind)
     return maker === null ? null : await maker.lookUp(chargeId)
   }
 }
 
-/** Names whose calls the provider of a challenge counts: those of one account, or of all that call it. */
+/** Names the rate limit of a challenge's provider: of one account, or of all that call it. */
 export function countedOf({ payees }: Pick<FindPayeeParts, 'payees'>) {
   return ({ merchantId, providerSlot, providerKind }: Challenge): string => {
-    // What was written there came from a payee's own slot.
+    // Only slots of payees are written.
     const seat = payees.inOrder(providerSlot as ProviderSlot).find(({ name }) => name === providerKind)
     return seat?.polling?.isShared === true ? seat.provider.kind : `${providerSlot} ${providerKind} ${merchantId ?? ''}`
   }

@@ -1,86 +1,79 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
-/** What may lie in a stock. */
+/** What a stock holds. */
 export interface Perishable {
-  /** Until when it may be handed out, in milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly handOutUntil: number
 }
 
-/** What is taken from a stock, and how more of it is made. */
+/** What is taken from a stock, and how it is replaced. */
 export interface StockWish<T extends Perishable> {
-  /** Names what is wanted: what has the same key can stand for each other. */
+  /** Items of the same key are interchangeable. */
   readonly key: string
-  /** Who makes it; how many are made at once is counted by it. */
+  /** Whose concurrent calls are limited. */
   readonly maker: string
-  /** How many of this key may lie ready. */
+  /** Maximum of this key that are ready. */
   readonly most: number
-  /** For how long something that is made now can be handed out, in milliseconds. */
+  /** Milliseconds for which a new item can be handed out. */
   readonly keeps: number
   make(): Promise<T>
 }
 
-/** What became of a request: it was served from the stock or was not, or something was made for nobody. */
+/** Whether a request was served from the stock; `unused` items expired or were discarded. */
 export type StockResult = 'hit' | 'miss' | 'unused'
 
-/** What a stock is kept with. */
 export interface StockParts {
   readonly clock: Clock
   counted(result: StockResult, count: number): void
-  /** How long nothing is made of a key after a making of it has failed, in milliseconds. */
+  /** Back-off of a key after a failure, in milliseconds. */
   pauseAfter(error: unknown): number
 }
 
-/** Everything of one key. */
 interface Shelf<T> {
-  /** The oldest first. */
+  /** Oldest first. */
   readonly ready: T[]
   making: number
-  /** How many are to lie ready or be in the making. */
+  /** Target of ready and pending items together. */
   size: number
-  /** When it was asked for last, in the clock's monotonic milliseconds, as the next. */
+  /** Monotonic milliseconds, as `restsUntil`. */
   askedAt: number
   restsUntil: number
-  /** Was thrown away: what is still made for it is too. */
+  /** Was evicted: pending items are discarded too. */
   isGone: boolean
 }
 
-/** Keys that are remembered; the one that was asked for longest ago is let go, with all of it. */
+/** Least recently used keys beyond these are evicted. */
 const MOST_KEYS = 200
-/** Of all keys together, ready or in the making: some 2 KB each. */
+/** Maximum of all keys together, ready or pending: some 2 KB each. */
 const MOST = 2_000
-/** That are made at once: fewer than the connections to one host, so that those who wait are not held up. */
+/** Concurrent calls: fewer than the connections to one host, so that requests that wait are not held up. */
 const AT_ONCE = 24
 const AT_ONCE_OF_MAKER = 16
-/** How long nothing is made of a key of which what came could not be kept: asking again would bring the same. */
+/** Back-off of a key whose items expire too soon to be kept: a retry would bring the same. */
 const LONG_PAUSE = 600_000
-/**
- * Milliseconds between two requests that belong to one burst, and for how long nothing is made in it while more than this
- * part of a shelf lies ready.
- */
+/** Milliseconds between requests of one burst, and for how long a burst postpones refills above this fill level. */
 const BURST_GAP = 50
 const BURST = 1_000
 const BURST_LEAVES = 1 / 4
 
 /**
- * Things that are made before anybody asks for them, and handed out once each: an invoice takes its provider a while.
+ * Items made ahead of demand, each handed out once: creating an invoice takes its provider a while.
  *
- * It follows demand without a forecast. A request that finds nothing makes its shelf larger by one, unless it is the
- * first in as long as a thing keeps; one that nobody took in time, or that could not be made, makes it smaller by one.
- * What was taken is made anew, one for one. So of each key no more is begun than was asked for, whoever asks and
- * however. Nothing is begun but after a request.
+ * Follows demand without a forecast. A miss raises the target of its key by one, unless it is the first within the
+ * lifetime of an item; an item that expired unused, or could not be made, lowers it by one. Each item taken is replaced.
+ * So no key begins more calls than it had requests, and nothing begins but after a request.
  *
- * In a burst nothing is made for a second while enough lies ready: a making takes more of the processor than handing out
- * does, and of its maker's too where that runs beside us. So a burst is served from what lies ready, which is made good
- * behind it.
+ * A burst is served from what is ready: refills wait up to a second, since creating an invoice costs more CPU than
+ * handing one out, also at a provider on the same machine.
  */
 export class Stock<T extends Perishable> {
   readonly #parts: StockParts
-  /** The one that was asked for longest ago first. */
+  /** Least recently used first. */
   readonly #shelves = new Map<string, Shelf<T>>()
   readonly #makers = new Map<string, number>()
   #ready = 0
   #making = 0
-  /** What is to be made once a burst is over or has lasted long enough. */
+  /** Refills that wait for the end of a burst. */
   readonly #postponed = new Map<Shelf<T>, StockWish<T>>()
   #timer: Timer | null = null
   #burstSince = -Infinity
@@ -91,13 +84,13 @@ export class Stock<T extends Perishable> {
     this.#parts = parts
   }
 
-  /** How many lie ready and may still be handed out. */
+  /** Items that are ready. */
   get level(): number {
     this.#sweep()
     return this.#ready
   }
 
-  /** One that is ready, which is the caller's alone from here on; null where there is none. */
+  /** Takes an item that is ready; null on a miss. */
   take(wish: StockWish<T>): T | null {
     if (this.#isClosed) return null
     const { clock, counted } = this.#parts
@@ -111,21 +104,21 @@ export class Stock<T extends Perishable> {
     if (now - this.#takenAt >= BURST_GAP) this.#burstSince = now
     this.#takenAt = now
     counted(taken === null ? 'miss' : 'hit', 1)
-    // Behind what the caller does at once: who waits asks first.
+    // After the caller's own call on a miss: a waiting request goes first.
     queueMicrotask(() => {
       this.#fill(shelf, wish)
     })
     return taken
   }
 
-  /** Throws everything away, what is being made too. */
+  /** Discards everything, pending items too. */
   clear(): void {
     for (const shelf of this.#shelves.values()) this.#throw(shelf)
     this.#shelves.clear()
     this.#postponed.clear()
   }
 
-  /** The same for good. What is being made is not waited for. */
+  /** The same for good. Does not wait for pending items. */
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
@@ -207,7 +200,7 @@ export class Stock<T extends Perishable> {
       void this.#make(shelf, wish)
   }
 
-  /** Milliseconds until it is to be looked again whether a burst is over; 0 where there is none that is waited for. */
+  /** Milliseconds until the burst may be over; 0 without one. */
   #burstLasts(): number {
     if (this.#takenAt === this.#burstSince) return 0
     const now = this.#parts.clock.monotonic()
@@ -226,7 +219,7 @@ export class Stock<T extends Perishable> {
         shelf.size--
         shelf.restsUntil = clock.monotonic() + LONG_PAUSE
       } else {
-        // What took its maker longer is no younger than what lies here.
+        // Calls may end out of order.
         const at = shelf.ready.findLastIndex(({ handOutUntil }) => handOutUntil <= made.handOutUntil) + 1
         shelf.ready.splice(at, 0, made)
         this.#ready++

@@ -1,26 +1,25 @@
 import { StateUnavailable, type Maybe, type State } from '../../platform/state/state.ts'
 import type { Stranger } from '../../lightning/provider-calls/budgets.ts'
 
-/** Half-life of what a client left unpaid: an hour later an eighth of it counts. */
+/** Half-life of unpaid invoices: an hour later an eighth of them counts. */
 const UNPAID_HALF_LIFE = 20 * 60_000
-/** With this half-life a steady place has a tally of what it makes in a minute. */
+/** With this half-life the tally of a steady place is its invoices in a minute. */
 const MINUTE_HALF_LIFE = 60_000 * Math.LN2
-/** How long a client that has paid is known by it. */
+/** How long a payment is remembered. */
 const PAYING_MS = 24 * 3_600_000
-/** What a refused wish still counts as: whoever asks again and again comes behind those who have not asked. */
+/** What a refused wish still counts as, so that a client that retries comes behind those that have not asked. */
 const REFUSED = 0.02
 
-/** One client's wish for an invoice, as it stands among those of all strangers. */
+/** A client's wish for an invoice, ranked among those of all clients without a key. */
 export interface Wish {
   readonly stranger: Stranger
-  /** No invoice was made for it. */
+  /** Call when no invoice was made. */
   refused(): void
 }
 
 /**
- * What is known of clients without a key: how much they left unpaid lately, how busy their place is, and whether they
- * have paid. It decides who comes first where a provider's budget is short, and nothing else; with Redis all processes
- * know the same.
+ * Reputation of clients without a key: recent unpaid invoices, load on the requested place, and whether they have paid.
+ * Decides only who comes first where a provider's budget is short; shared by all processes with Redis.
  */
 export class Strangers {
   readonly #state: State
@@ -29,10 +28,7 @@ export class Strangers {
     this.#state = state
   }
 
-  /**
-   * Counts a wish at once, so that many at the same moment do not each count as the first. `clientKey` is the client's
-   * network.
-   */
+  /** Counts a wish immediately, so that concurrent ones do not each count as the first. `clientKey`: the network. */
   async wish(clientKey: string, place: string): Promise<Wish> {
     try {
       const [unpaid, inPlace, paid] = await Promise.all([
@@ -49,7 +45,7 @@ export class Strangers {
       }
     } catch (error) {
       if (!(error instanceof StateUnavailable)) throw error
-      // Nothing is known of anybody: all are the same.
+      // All clients rank the same.
       return { stranger: { hasPaid: false, unpaid: 0, inPlace: 0 }, refused: () => {} }
     }
   }
@@ -60,7 +56,7 @@ export class Strangers {
     this.#later(() => this.#state.tally(unpaidOf(clientKey), -Number.MAX_SAFE_INTEGER, UNPAID_HALF_LIFE))
   }
 
-  /** Nobody waits for it, and it may be lost. */
+  /** Does not wait; the write may be lost. */
   #later(write: () => Maybe<unknown>): void {
     const written = write()
     if (!(written instanceof Promise)) return

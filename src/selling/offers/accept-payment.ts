@@ -23,8 +23,8 @@ export function paymentPreference(value: string | null): PaymentPreference {
 }
 
 /**
- * Where the line of a session stands in a 402 that has one: after the line of the charge, before all others when the
- * client names `lightning/session` with a higher weight than it gives a charge, or nowhere when it gives it q=0.
+ * Position of a session's line in a 402: after the line of the charge, before all others when the client names
+ * `lightning/session` with a higher weight than a charge, or nowhere when its weight is q=0.
  */
 export type SessionPlace = 'after' | 'first' | 'nowhere'
 
@@ -33,7 +33,7 @@ export function sessionPlace(value: string | null): SessionPlace {
   const session = bestRange(value, 'session')
   if (session === null) return 'after'
   if (session.weight === 0) return 'nowhere'
-  // A range such as lightning/* asks for both alike.
+  // A range such as lightning/* matches both.
   return session.rank === EXACT && session.weight > (bestRange(value, 'charge')?.weight ?? 0) ? 'first' : 'after'
 }
 
@@ -47,7 +47,7 @@ function bestRange(value: string | null, intent: 'charge' | 'session'): Best | n
   let best: Best = { rank: 0, weight: 0 }
   for (const { type, subtype, weight } of (value === null ? null : rangesOf(value)) ?? []) {
     const rank = specificity(type, subtype, intent)
-    // Of two equal ranges the friendlier one counts: a contradiction must not hide a way to pay.
+    // Of equal ranges the higher weight counts: a contradiction must not hide a way to pay.
     if (rank > best.rank || (rank === best.rank && weight > best.weight)) best = { rank, weight }
   }
   return best.rank === 0 ? null : best

@@ -9,40 +9,39 @@ import type { ChallengeCounters } from '../holding/counters.ts'
 import type { Offer } from './offer.ts'
 import { keepPrivate } from '../holding/paid-responses.ts'
 
-/** What free calls are counted with. */
-export interface FreeCallsParts {
+export interface FreeCallsOptions {
   readonly state: State
   readonly log: Log
   readonly counters: ChallengeCounters
 }
 
-/** What became of a request that asked for a free call; null where nothing is known of whoever asks. */
+/** Null for a client that cannot be identified. */
 export type FreeCall = LimitVerdict | null
 
 /**
- * The calls of a route that cost nothing, by whoever asks, in a window that begins with the first. They
+ * The calls of a route that cost nothing, per client, in a window that begins with the first. They
  * are counted on the shared state; without it there are none, and the request is asked to pay.
  */
 export class FreeCalls {
   readonly #config: FreeCallsConfig
   readonly #place: string
-  readonly #parts: FreeCallsParts
+  readonly #options: FreeCallsOptions
   #isAway = false
 
-  constructor(config: FreeCallsConfig, place: string, parts: FreeCallsParts) {
+  constructor(config: FreeCallsConfig, place: string, options: FreeCallsOptions) {
     this.#config = config
     this.#place = place
-    this.#parts = parts
+    this.#options = options
   }
 
   /**
-   * Takes one of a client's free calls for what it would buy; `allowed` where there was one. `observes` counts beside
-   * those that are really given.
+   * Takes one of a client's free calls; `allowed` when there was one left. `observes` counts separately from calls that
+   * are given.
    */
   take(ctx: Context, offer: Offer, observes = false): Maybe<FreeCall> {
     const who = this.#who(ctx)
     if (who === null) return null
-    const { state } = this.#parts
+    const { state } = this.#options
     const { calls, per } = this.#config
     const verdict = state.takeFixed(`free${observes ? ' observed' : ''} ${this.#place} ${who}`, calls, per)
     return verdict instanceof Promise
@@ -53,7 +52,7 @@ export class FreeCalls {
       : this.#counted(verdict, offer, observes)
   }
 
-  /** Tells how many are left. What was given for nothing is that client's alone: a shared cache would give it to all. */
+  /** Reports how many are left. Keeps the response out of shared caches, which would serve it to other clients. */
   tell(call: LimitVerdict, headers: HeaderList): void {
     headers.set('X-Free-Calls-Remaining', String(call.allowed ? call.remaining : 0))
     if (call.allowed) keepPrivate(headers)
@@ -62,15 +61,15 @@ export class FreeCalls {
 
   #counted(verdict: LimitVerdict, offer: Offer, observes: boolean): FreeCall {
     this.#isAway = false
-    if (verdict.allowed && !observes) this.#parts.counters.free(offer.source)
+    if (verdict.allowed && !observes) this.#options.counters.free(offer.source)
     return verdict
   }
 
   #away(error: unknown): null {
     if (!(error instanceof StateUnavailable)) throw error
-    // One line for an outage, not one for each request.
+    // Once per outage.
     if (!this.#isAway)
-      this.#parts.log.warn(
+      this.#options.log.warn(
         { err: error, place: this.#place },
         'Free calls cannot be counted without the shared state; until then there are none, and requests are asked to pay'
       )
@@ -84,7 +83,7 @@ export class FreeCalls {
     if (by === 'network') return widerNetwork(ctx.clientAddress)
     const values = ctx.headers.all(by.header.toLowerCase())
     const [value] = values
-    // It may be a key, which must not lie in a shared state.
+    // It may be a key, which must not be stored.
     return values.length === 1 && value !== undefined && value !== '' ? hash('sha256', value, 'base64url') : null
   }
 }

@@ -26,22 +26,22 @@ export const PROXY_UNAVAILABLE = defineError('BG_PROXY_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`; the merchant checks plan, subscription and provider key.'
 })
 
-/** What gives a single-use credential back to its payer: upstream answers, and a client that left before the head. */
+/** What releases a single-use credential: upstream statuses, and a client that left before the head. */
 export type ReleaseClass = '4xx' | '5xx' | 'client-gone'
 
-/** What becomes of a single-use credential whose gateway died while its request was under way (decision 183). */
+/** What becomes of a single-use credential whose gateway died during its request (decision 183). */
 export type AfterCrash = 'by-method' | 'release' | 'spend'
 
 /**
- * How a classic token is answered that was good once, or elsewhere: with the contract's 400, 401 and 403, or with 402
- * and a fresh challenge, the only response on which clients that keep tokens pay again (decision 177).
+ * The response to a classic token that was good once, or elsewhere: the contract's 400, 401 and 403, or 402 with a fresh
+ * challenge, the only response on which clients that keep tokens pay again (decision 177).
  */
 export type Renewal = 'contract' | 402
 
 declare module '../../engine/message/context.ts' {
   interface RequestOffer {
     readonly source: ChallengeSource
-    /** The most satoshis that fiat may come to; left out where nobody has said. */
+    /** Maximum satoshis that a price in fiat may convert to. */
     readonly mostSats?: number
     /** What a price server was asked, as a digest; null where none was. */
     readonly asked: string | null
@@ -68,46 +68,44 @@ declare module '../../engine/message/context.ts' {
     readonly query: string
     readonly tokenValiditySeconds: number
     readonly invoiceExpirySeconds: number
-    /** Stands on the invoice. */
+    /** On the invoice. */
     readonly description: string
     /** Whose provider key makes the invoice. */
     readonly payee: 'platform' | 'merchant'
-    /** How its route sells sessions too; null where it does not. */
+    /** How its route sells sessions; null where it does not. */
     readonly sessions: SessionsConfig | null
-    /** The challenge is one for a session's deposit, with what its units cost; left out where it is for a charge. */
+    /** Terms of a session whose deposit this is; left out for a charge. */
     readonly deposit?: SessionTerms
     /** Whether a Payment challenge is bound to the request's body (contract, Payment scheme: digest). */
     readonly bindsDigest: boolean
     /**
-     * `sha-256=:…:` of one call among those of a body, to which a Payment challenge is bound in the place of the body
-     * (decision 263); left out where a request buys one thing.
+     * `sha-256=:…:` of one call of a JSON-RPC body, to which a Payment challenge is bound instead of the whole body
+     * (decision 263).
      */
     readonly callDigest?: string
     readonly renewal: Renewal
-    /**
-     * Which line of its 402 stands first for a client without a wish; null for the one that `payment.order` puts there.
-     */
+    /** Which scheme's line of its 402 is first without Accept-Payment; null for `payment.order`. */
     readonly order: SchemeOrder | null
-    /** What else than the very price is taken; null for nothing, as the contract says. */
+    /** Which other prices are accepted; null for none, as in the contract. */
     readonly grace: PriceGrace | null
     readonly releaseOn: readonly ReleaseClass[]
     readonly afterCrash: AfterCrash
-    /** Message of the 503 that replaces challenges while the proxy cannot sell (decision 93); paid requests are served. */
+    /** Message of the 503 that replaces challenges while the proxy cannot sell; paid requests are served. */
     readonly closed: string | null
-    /** Members that this offer's 503 bodies carry besides error and message, such as `proxy_id`. */
+    /** Further members of this offer's 503 bodies, such as `proxy_id`. */
     readonly errorMembers: Readonly<Record<string, unknown>>
   }
 }
 
-/** Whether an offer sells one address, and neither all below a path nor a balance. */
+/** Whether an offer sells one address: neither a wildcard nor a balance. */
 export function isOfOneAddress({ wildcard, meter }: Pick<Offer, 'wildcard' | 'meter'>): boolean {
   return !wildcard && meter === null
 }
 
-/** What a request would buy, and everything that its challenge and its credential are bound to. */
+/** What a request would buy: all that its challenge and its credential are bound to. */
 export type Offer = RequestOffer
 
-/** What an offer has behind which there is no route of the configuration. */
+/** Defaults of an offer without a configured route. */
 export const UNROUTED = {
   meter: null,
   sessions: null,
@@ -126,9 +124,9 @@ export const UNROUTED = {
 /** What routes take from the `payment` part of the configuration. */
 export interface RouteDefaults {
   readonly serviceName: string
-  /** Host, and port where it has one, of the address that clients use; empty where it is not known yet. */
+  /** Host, and port if any, of the public address; empty while unknown. */
   readonly publicHost: string
-  /** Satoshis, for a route that names no price. */
+  /** Satoshis, for routes without a price. */
   readonly defaultPrice: number
   /** Milliseconds. */
   readonly tokenValidity: number
@@ -136,7 +134,7 @@ export interface RouteDefaults {
   readonly invoiceExpiry: number
 }
 
-/** What a route's challenges are counted, and its prices remembered, under. */
+/** Under what a route's challenges are counted and its prices remembered. */
 export function routePlace(route: Pick<RouteConfig, 'name'>): string {
   return `route:${route.name}`
 }

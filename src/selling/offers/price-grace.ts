@@ -1,38 +1,37 @@
 import type { FiatText } from '../../engine/checks/money-text.ts'
 import { isMoreFiat } from '../prices/fiat.ts'
 
-/** What a payment was of. */
+/** The price that was paid. */
 export interface PaidPrice {
   readonly amountSats: number
-  /** What was asked where that was no bitcoin. */
+  /** The price in fiat, if it was one. */
   readonly fiat: string | null
-  /** What a price server was asked for it; null where none was. */
+  /** Digest of the price server's request; null without one. */
   readonly asked: string | null
 }
 
-/** For how long, and from when, an offer still takes what was paid at a price that it no longer asks (decision 176). */
+/** How long an offer accepts payments of a former price (decision 176). */
 export interface PriceGrace {
-  /** Milliseconds after a change for which the price before it is taken. */
+  /** Milliseconds after a change for which the former price is accepted. */
   readonly duration: number
   /**
-   * Until when this price was asked, in milliseconds since the epoch; null when it is not known to have been.
-   * @param issuedAt when it was asked of the payer; -Infinity while only the row knows, which is asked next
+   * Until when this price was offered, in milliseconds since the epoch; null when it is not known.
+   * @param issuedAt of the challenge; -Infinity before its row was read
    */
   until(paid: PaidPrice, issuedAt: number): number | null
 }
 
-/** What a payment is compared with: satoshis, or fiat. */
 export interface AskedPrice {
   readonly amountSats: number | null
   readonly fiat: FiatText | null
-  /** Null where a payment must be of the very price, as the contract says. */
+  /** Null where only the exact price is accepted, as in the contract. */
   readonly grace: PriceGrace | null
 }
 
-// Other processes take a change some seconds later, and sell at the price before it until then.
+// Other processes take a change some seconds later, and sell at the former price until then.
 const SPREAD = 120_000
 
-/** Whether a payment is of the very price. Fiat is compared as fiat, however its worth has moved. */
+/** Whether a payment is of the exact price. Fiat is compared as fiat, whatever its rate. */
 export function isOfPrice(
   asked: Pick<AskedPrice, 'amountSats' | 'fiat'>,
   amountSats: number | null,
@@ -42,9 +41,9 @@ export function isOfPrice(
 }
 
 /**
- * Whether a payment buys what costs `asked` now: at the very price; with a grace also when more was paid, and, for so
- * long after a change, when the price before it was. What was issued after the change for less was bought elsewhere.
- * @param issuedAt when its challenge was made; this and `now` in milliseconds since the epoch
+ * Whether a payment buys what costs `asked` now: of the exact price; with a grace also of more, and of the former price
+ * for so long after a change. A lower price issued after the change was of something else.
+ * @param issuedAt of its challenge; this and `now` in milliseconds since the epoch
  */
 export function buys(asked: AskedPrice, paid: PaidPrice, issuedAt: number, now: number): boolean {
   const { grace } = asked
