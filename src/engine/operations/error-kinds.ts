@@ -6,7 +6,7 @@ export interface ErrorKind {
   readonly status: number
 }
 
-/** The body always has the same `error`. */
+/** One with the `error` of its body. */
 export interface TitledKind extends ErrorKind {
   readonly title: string
 }

@@ -9,7 +9,7 @@ export interface ErrorText {
   readonly fix: string
   /** Status of the response; null where a plugin chooses it, left out where the error only reaches the log. */
   readonly status?: number | null
-  /** `error` or `title` of the body, where it is always the same. */
+  /** `error` or `title` of the body, unless the response says another. */
   readonly title?: string
 }
 
