@@ -18,6 +18,15 @@ export function orNull<T extends TSchema>(schema: T): TCodec<TUnknown, StaticDec
   return Type.Decode(Type.Unknown(), value => readResponse(schema, value))
 }
 
+/** Null for null and for nothing; anything else must fit. */
+export function nullable<T extends TSchema>(schema: T): TCodec<TUnknown, StaticDecode<T> | null> {
+  return Type.Decode(
+    Type.Unknown(),
+    // A mismatch leaves `walk` as one.
+    value => (value === null || value === undefined ? null : walk(schema, value)) as StaticDecode<T> | null
+  )
+}
+
 /** An object that may be missing; of its members each by its own schema. */
 export function part<P extends Record<string, TSchema>>(
   properties: P

@@ -1,6 +1,9 @@
+import { LRUCache } from 'lru-cache'
+import { Type } from 'typebox'
+import { orNull, part, readResponse } from '../../engine/formats/response-schema.ts'
+import type { Secret } from '../../platform/keys/secrets.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { Secret } from '../../platform/keys/secrets.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import {
   graphFault,
@@ -12,9 +15,7 @@ import {
   type ShopifyHttpOptions
 } from './http.ts'
 import type { ShopifyOperation } from './operations.ts'
-import { ShopifyValue } from './reader.ts'
 import { credentialsKey, ShopifyTokens } from './tokens.ts'
-import { LRUCache } from 'lru-cache'
 
 /** Retries of a throttled call. */
 const THROTTLED_RETRIES = 3
@@ -34,6 +35,19 @@ interface Cost {
   readonly requested: number | null
   readonly status: ThrottleStatus | null
 }
+
+const Positive = Type.Number({ exclusiveMinimum: 0 })
+/** Unusable parts of the cost are left out, since only waiting depends on it. */
+const Reply = Type.Object({
+  data: Type.Unknown(),
+  errors: Type.Unknown(),
+  extensions: part({
+    cost: part({
+      requestedQueryCost: orNull(Positive),
+      throttleStatus: part({ maximumAvailable: Positive, currentlyAvailable: Type.Number(), restoreRate: Positive })
+    })
+  })
+})
 
 /** The body is null unless the status is 2xx. */
 interface Sent {
@@ -74,7 +88,7 @@ export class ShopifyCalls {
     store: StoreAccess,
     operation: ShopifyOperation,
     variables: Readonly<Record<string, unknown>> = {}
-  ): Promise<ShopifyValue> {
+  ): Promise<unknown> {
     requireShopHost(store.domain)
     const key = credentialsKey(store)
     const begun = this.#clock.monotonic()
@@ -90,7 +104,7 @@ export class ShopifyCalls {
         continue
       }
       const fault = this.#fault(sent, operation, hiddenOf(store, token))
-      if (fault === null) return new ShopifyValue(sent.data)
+      if (fault === null) return sent.data
       if (fault.fault !== 'throttled' || throttledTimes >= THROTTLED_RETRIES || !mayRepeat) throw fault
       throttledTimes++
       this.#log.debug(
@@ -151,12 +165,13 @@ export class ShopifyCalls {
       headers,
       body
     )
-    const answer = status >= 200 && status < 300 ? jsonOf(bytes) : null
+    const reply = status >= 200 && status < 300 ? readResponse(Reply, jsonOf(bytes)) : null
+    const cost = reply?.extensions?.cost
     return {
       status,
-      data: member(answer, 'data') ?? undefined,
-      errors: member(answer, 'errors') ?? undefined,
-      cost: costOf(member(answer, 'extensions'))
+      data: reply?.data ?? undefined,
+      errors: reply?.errors ?? undefined,
+      cost: { requested: cost?.requestedQueryCost ?? null, status: cost?.throttleStatus ?? null }
     }
   }
 
@@ -169,34 +184,6 @@ export class ShopifyCalls {
 
 function hiddenOf(store: StoreAccess, token: Secret<string>): string[] {
   return [token.reveal(), store.clientSecret?.reveal() ?? '', store.adminApiToken?.reveal() ?? '']
-}
-
-/** The reported cost; unusable parts are left out, since only waiting depends on it. */
-function costOf(extensions: unknown): Cost {
-  const cost = member(extensions, 'cost')
-  const status = member(cost, 'throttleStatus')
-  const maximumAvailable = positive(member(status, 'maximumAvailable'))
-  const currentlyAvailable = member(status, 'currentlyAvailable')
-  const restoreRate = positive(member(status, 'restoreRate'))
-  const isTold =
-    maximumAvailable !== null &&
-    restoreRate !== null &&
-    typeof currentlyAvailable === 'number' &&
-    Number.isFinite(currentlyAvailable)
-  return {
-    requested: positive(member(cost, 'requestedQueryCost')),
-    status: isTold ? { maximumAvailable, currentlyAvailable, restoreRate } : null
-  }
-}
-
-function positive(value: unknown): number | null {
-  return typeof value === 'number' && Number.isFinite(value) && value > 0 ? value : null
-}
-
-function member(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? Reflect.get(value, name)
-    : undefined
 }
 
 /** Stores whose bucket is remembered. */

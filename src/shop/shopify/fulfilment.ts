@@ -1,8 +1,11 @@
-import { type Fulfilment, StorePlatformError, type StoreAccess } from '../platform.ts'
-import { ShopifyValue } from './reader.ts'
-import type { Tracking } from '../schema.ts'
 import { createHmac } from 'node:crypto'
+import { Type, type StaticDecode } from 'typebox'
+import { fitting, mapped, nullable, parseResponse } from '../../engine/formats/response-schema.ts'
 import { equalBytes } from '../../platform/keys/constant-time.ts'
+import { type Fulfilment, StorePlatformError, type StoreAccess } from '../platform.ts'
+import type { Tracking } from '../schema.ts'
+import { jsonOf } from './http.ts'
+import { IsoTime, NumericId, requireShopify } from './responses.ts'
 
 const ORDER_GID = 'gid://shopify/Order/'
 /** Fulfilments that were not abandoned. */
@@ -30,66 +33,92 @@ function orderGid(id: number): string {
   return `${ORDER_GID}${id}`
 }
 
-/** An order of FULFILMENTS; null for a deleted one. */
-export function readFulfilment(node: ShopifyValue): Fulfilment | null {
-  if (node.isNull) return null
-  const parcels = node
-    .member('fulfillments')
-    .list()
-    .filter(given => LIVE.has(given.member('status').text()))
-    .map(given => {
-      const status = given.optional('displayStatus')?.text() ?? ''
-      const [tracking] = given.member('trackingInfo').list()
-      return {
-        tracking: {
-          number: words(tracking?.optional('number')),
-          carrier: words(tracking?.optional('company')),
-          url: link(tracking?.optional('url'))
-        },
-        isUnderWay: UNDER_WAY.has(status),
-        since: given.optional('inTransitAt')?.time() ?? given.member('createdAt').time()
-      }
-    })
-  return summary(
-    node.member('id').text(),
-    node.member('displayFulfillmentStatus').text() === 'FULFILLED',
-    !node.member('cancelledAt').isNull,
-    parcels
+const Word = Type.Decode(nullable(Type.String()), text => text?.trim() || null)
+/** Buyers see it as a link: web addresses only. */
+const Link = Type.Decode(Word, linkOf)
+
+const Fulfilments = Type.Object({
+  nodes: Type.Array(
+    nullable(
+      Type.Object({
+        id: Type.String(),
+        cancelledAt: nullable(Type.Unknown()),
+        displayFulfillmentStatus: Type.String(),
+        fulfillments: Type.Array(
+          Type.Object({
+            status: Type.String(),
+            displayStatus: nullable(Type.String()),
+            createdAt: IsoTime,
+            inTransitAt: nullable(IsoTime),
+            trackingInfo: Type.Array(Type.Object({ number: Word, company: Word, url: Link }))
+          })
+        )
+      })
+    )
   )
+})
+
+/** The orders of FULFILMENTS, without deleted ones. */
+export function readFulfilments(data: unknown): Fulfilment[] {
+  return fitting(requireShopify(Fulfilments, data).nodes).map(order => {
+    const parcels = order.fulfillments
+      .filter(({ status }) => LIVE.has(status))
+      .map(({ displayStatus, createdAt, inTransitAt, trackingInfo: [tracking] }) => ({
+        tracking: {
+          number: tracking?.number ?? null,
+          carrier: tracking?.company ?? null,
+          url: tracking?.url ?? null
+        },
+        isUnderWay: UNDER_WAY.has(displayStatus ?? ''),
+        since: inTransitAt ?? createdAt
+      }))
+    return summary(order.id, order.displayFulfillmentStatus === 'FULFILLED', order.cancelledAt !== null, parcels)
+  })
+}
+
+const NoticedParcel = Type.Object({
+  status: nullable(Type.String()),
+  shipment_status: nullable(Type.String()),
+  tracking_number: Word,
+  tracking_numbers: nullable(Type.Array(Word)),
+  tracking_company: Word,
+  tracking_url: Link,
+  tracking_urls: nullable(Type.Array(Link)),
+  created_at: nullable(IsoTime)
+})
+
+function parcelOf({ status, shipment_status, created_at, ...given }: StaticDecode<typeof NoticedParcel>): Parcel[] {
+  if (!LIVE.has((status ?? '').toUpperCase())) return []
+  const tracking = {
+    number: given.tracking_number ?? given.tracking_numbers?.[0] ?? null,
+    carrier: given.tracking_company,
+    url: given.tracking_url ?? given.tracking_urls?.[0] ?? null
+  }
+  return [{ tracking, isUnderWay: UNDER_WAY.has((shipment_status ?? '').toUpperCase()), since: created_at }]
 }
 
 /** Webhook topics `orders/…`. */
-export function readOrderNotification(order: ShopifyValue): Fulfilment {
-  const parcels = order.member('fulfillments').list().flatMap(parcelOf)
-  const status = order.optional('fulfillment_status')?.text() ?? ''
-  return summary(
-    orderGid(order.member('id').id()),
-    status.toLowerCase() === 'fulfilled',
-    !order.member('cancelled_at').isNull,
-    parcels
-  )
-}
+export const OrderNotification = mapped(
+  Type.Object({
+    id: NumericId,
+    fulfillment_status: nullable(Type.String()),
+    cancelled_at: nullable(Type.Unknown()),
+    fulfillments: Type.Array(NoticedParcel)
+  }),
+  ({ id, fulfillment_status, cancelled_at, fulfillments }) =>
+    summary(
+      orderGid(id),
+      (fulfillment_status ?? '').toLowerCase() === 'fulfilled',
+      cancelled_at !== null,
+      fulfillments.flatMap(parcelOf)
+    )
+)
 
 /** Webhook topics `fulfillments/…`, which do not say whether the rest of the order is fulfilled. */
-export function readFulfilmentNotification(given: ShopifyValue): Fulfilment {
-  return summary(orderGid(given.member('order_id').id()), false, false, parcelOf(given))
-}
-
-function parcelOf(given: ShopifyValue): Parcel[] {
-  if (!LIVE.has((given.optional('status')?.text() ?? '').toUpperCase())) return []
-  const status = given.optional('shipment_status')?.text().toUpperCase() ?? ''
-  return [
-    {
-      tracking: {
-        number: words(given.optional('tracking_number')) ?? words(given.optional('tracking_numbers')?.list()[0]),
-        carrier: words(given.optional('tracking_company')),
-        url: link(given.optional('tracking_url')) ?? link(given.optional('tracking_urls')?.list()[0])
-      },
-      isUnderWay: UNDER_WAY.has(status),
-      since: given.optional('created_at')?.time() ?? null
-    }
-  ]
-}
+export const FulfilmentNotification = mapped(
+  Type.Object({ order_id: NumericId, ...NoticedParcel.properties }),
+  ({ order_id, ...parcel }) => summary(orderGid(order_id), false, false, parcelOf(parcel))
+)
 
 /** Of several parcels the first with tracking is shown. */
 function summary(
@@ -110,14 +139,7 @@ function summary(
   }
 }
 
-function words(given: ShopifyValue | null | undefined): string | null {
-  const text = given?.text().trim() ?? ''
-  return text === '' ? null : text
-}
-
-/** Buyers see it as a link: web addresses only. */
-function link(given: ShopifyValue | null | undefined): string | null {
-  const text = words(given)
+function linkOf(text: string | null): string | null {
   return text !== null && URL.canParse(text) && /^https?:$/.test(new URL(text).protocol) ? text : null
 }
 
@@ -146,18 +168,16 @@ export function readShopifyNotification(
   if (headers.get('x-shopify-shop-domain')?.toLowerCase() !== store.domain)
     throw new StorePlatformError('credentials', 'The notification is one of another store.')
   const topic = headers.get('x-shopify-topic')?.toLowerCase() ?? ''
-  if (topic.startsWith('orders/')) return read(body, readOrderNotification)
-  if (topic.startsWith('fulfillments/')) return read(body, readFulfilmentNotification)
+  if (topic.startsWith('orders/')) return read(body, OrderNotification)
+  if (topic.startsWith('fulfillments/')) return read(body, FulfilmentNotification)
   return null
 }
 
-function read(body: Uint8Array, reading: (answer: ShopifyValue) => Fulfilment): Fulfilment {
-  try {
-    return reading(new ShopifyValue(JSON.parse(Buffer.from(body).toString('utf8')), 'notification'))
-  } catch (error) {
-    if (error instanceof SyntaxError) throw new StorePlatformError('refused', 'The notification is no JSON.')
-    if (error instanceof StorePlatformError)
-      throw new StorePlatformError('refused', 'The notification cannot be read.', { cause: error })
-    throw error
-  }
+function read(body: Uint8Array, schema: typeof OrderNotification | typeof FulfilmentNotification): Fulfilment {
+  const value = jsonOf(body)
+  if (value === null) throw new StorePlatformError('refused', 'The notification is no JSON.')
+  return parseResponse(schema, value, mismatch => {
+    const cause = new Error(mismatch)
+    return new StorePlatformError('refused', 'The notification cannot be read.', { cause })
+  })
 }

@@ -1,6 +1,8 @@
-import type { Clock } from '../../platform/system/clock.ts'
+import { Type } from 'typebox'
+import { orNull, part, readResponse } from '../../engine/formats/response-schema.ts'
 import { AddressRefused } from '../../engine/upstream/guard.ts'
 import type { OutboundResponse, OutboundCall } from '../../engine/upstream/outbound.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import { StorePlatformError } from '../platform.ts'
 
 export interface ShopifySettings {
@@ -181,15 +183,19 @@ export function throttled(status: number | null, wait = DEFAULT_WAIT * 1000): St
   })
 }
 
-interface GraphFault {
-  readonly code: string | null
-  readonly words: string
-  readonly isBadVariable: boolean
-}
+const GraphError = part({
+  message: orNull(Type.String()),
+  extensions: part({ code: orNull(Type.String()), problems: orNull(Type.Array(Type.Unknown())) })
+})
+const GraphErrors = orNull(Type.Array(GraphError))
 
 /** The fault of GraphQL errors: `away` unless they certainly had no effect. */
 export function graphFault(errors: unknown, purpose: string, hidden: readonly string[]): StorePlatformError {
-  const faults = (Array.isArray(errors) ? errors : []).map((error: unknown) => faultOf(error, hidden))
+  const faults = (readResponse(GraphErrors, errors) ?? []).map(error => ({
+    code: error?.extensions?.code ?? null,
+    words: typeof error?.message === 'string' ? plainWords(error.message, hidden) : 'it did not say why',
+    isBadVariable: (error?.extensions?.problems ?? null) !== null
+  }))
   const options = { upstreamStatus: 200 }
   const has = (...codes: string[]): boolean => faults.some(({ code }) => code !== null && codes.includes(code))
   const words = faults[0]?.words ?? 'it did not say why'
@@ -208,21 +214,4 @@ export function graphFault(errors: unknown, purpose: string, hidden: readonly st
   return isRefused
     ? new StorePlatformError('refused', `The store platform refused to ${purpose}: ${words}`, options)
     : new StorePlatformError('away', `The store platform could not ${purpose}: ${words}`, options)
-}
-
-function faultOf(error: unknown, hidden: readonly string[]): GraphFault {
-  const extensions = own(error, 'extensions')
-  const code = own(extensions, 'code')
-  const message = own(error, 'message')
-  return {
-    code: typeof code === 'string' ? code : null,
-    words: typeof message === 'string' ? plainWords(message, hidden) : 'it did not say why',
-    isBadVariable: Array.isArray(own(extensions, 'problems'))
-  }
-}
-
-function own(value: unknown, name: string): unknown {
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
-    ? Reflect.get(value, name)
-    : undefined
 }

@@ -1,7 +1,9 @@
+import { Type, type StaticDecode } from 'typebox'
+import { nullable } from '../../engine/formats/response-schema.ts'
 import { StorePlatformError, type NewPlatformOrder, type PlatformOrder, type HoldRequest } from '../platform.ts'
-import { plainWords } from './http.ts'
 import type { TaxLine } from '../schema.ts'
-import { CURRENCY, type ShopifyValue } from './reader.ts'
+import { plainWords } from './http.ts'
+import { CURRENCY, requireShopify, unusableShopify, IsoTime } from './responses.ts'
 
 /** Name of the payment in the merchant's admin. */
 const GATEWAY = 'Lightning'
@@ -117,42 +119,65 @@ export function taxRate(taxCents: number, onCents: number): string {
   return `${rate / scale}.${String(rate % scale).padStart(RATE_PLACES, '0')}`
 }
 
+const Order = Type.Object({ id: Type.String(), name: Type.String() })
+
 /** @throws StorePlatformError `refused`, `shop`, or `away` for a response without the order */
-export function readCreatedOrder(data: ShopifyValue): PlatformOrder {
-  const payload = data.member('orderCreate')
-  requireDone(payload, 'make the order')
-  return readOrder(payload.member('order'))
+export function readCreatedOrder(data: unknown): PlatformOrder {
+  const { userErrors, order } = mutationPayload(data, 'orderCreate')
+  requireDone(userErrors, 'make the order')
+  return orderOf(requireShopify(Order, order, 'order'))
 }
 
 export function orderQuery(sourceIdentifier: string): string {
   return `source_identifier:"${sourceIdentifier}" OR tag:"${orderTag(sourceIdentifier)}"`
 }
 
-/** Filters the search's inexact results. */
-export function readFoundOrder(data: ShopifyValue, sourceIdentifier: string): PlatformOrder | null {
-  const tag = orderTag(sourceIdentifier)
-  const nodes = [...data.member('found').member('nodes').list(), ...data.member('newest').member('nodes').list()]
-  const ours = nodes.find(
-    node =>
-      node.optional('sourceIdentifier')?.text() === sourceIdentifier ||
-      node
-        .member('tags')
-        .list()
-        .some(given => given.text() === tag)
+const Found = Type.Object({
+  nodes: Type.Array(
+    Type.Object({
+      id: Type.String(),
+      name: Type.String(),
+      sourceIdentifier: nullable(Type.String()),
+      tags: Type.Array(Type.String())
+    })
   )
-  return ours === undefined ? null : readOrder(ours)
+})
+const FoundOrders = Type.Object({ found: Found, newest: Found })
+
+/** Filters the search's inexact results. */
+export function readFoundOrder(data: unknown, wanted: string): PlatformOrder | null {
+  const tag = orderTag(wanted)
+  const { found, newest } = requireShopify(FoundOrders, data)
+  const ours = [...found.nodes, ...newest.nodes].find(
+    ({ sourceIdentifier, tags }) => sourceIdentifier === wanted || tags.includes(tag)
+  )
+  return ours === undefined ? null : orderOf(ours)
 }
 
-function readOrder(node: ShopifyValue): PlatformOrder {
-  return { platformOrderId: node.member('id').text(), orderNumber: node.member('name').text() }
+function orderOf({ id, name }: StaticDecode<typeof Order>): PlatformOrder {
+  return { platformOrderId: id, orderNumber: name }
+}
+
+const UserErrors = Type.Array(Type.Object({ code: nullable(Type.String()), message: Type.String() }))
+/** Payload of any mutation; what it made is null where there are errors. */
+const Payload = Type.Object({
+  userErrors: UserErrors,
+  order: Type.Unknown(),
+  draftOrder: Type.Unknown(),
+  calculatedDraftOrder: Type.Unknown()
+})
+
+export function mutationPayload(data: unknown, field: string): StaticDecode<typeof Payload> {
+  if (typeof data !== 'object' || data === null || !Object.hasOwn(data, field))
+    throw unusableShopify(`data has no ${field}`)
+  return requireShopify(Payload, Reflect.get(data, field), `data.${field}`)
 }
 
 /** Domain errors come with status 200 and mean no effect. */
-export function requireDone(payload: ShopifyValue, purpose: string): void {
-  const errors = payload.member('userErrors').list()
+export function requireDone(errors: StaticDecode<typeof UserErrors>, purpose: string): void {
   if (errors.length === 0) return
-  const codes = errors.map(error => error.optional('code')?.text() ?? '')
-  const words = plainWords(errors.map(error => error.member('message').text()).join(' '))
+  const codes = errors.map(({ code }) => code)
+  const words = plainWords(errors.map(({ message }) => message).join(' '))
   if (codes.includes('SHOP_DORMANT'))
     throw new StorePlatformError('shop', 'The store platform says that this shop is dormant.', { upstreamStatus: 200 })
   if (codes.includes('INVENTORY_CLAIM_FAILED'))
@@ -174,10 +199,18 @@ export function holdInput({ sourceIdentifier, items, until }: HoldRequest): obje
   }
 }
 
+export function readHold(data: unknown): string {
+  const { userErrors, draftOrder } = mutationPayload(data, 'draftOrderCreate')
+  requireDone(userErrors, 'hold the goods')
+  return requireShopify(Type.Object({ id: Type.String() }), draftOrder, 'draftOrder').id
+}
+
+const Held = Type.Object({
+  draftOrder: nullable(Type.Object({ status: Type.String(), reserveInventoryUntil: nullable(IsoTime) }))
+})
+
 /** Whether a draft still reserves its goods: the merchant may have deleted or completed it. */
-export function holds(data: ShopifyValue, now: number): boolean {
-  const draft = data.optional('draftOrder')
-  if (draft === null || draft.member('status').text() !== 'OPEN') return false
-  const until = draft.optional('reserveInventoryUntil')?.time() ?? 0
-  return until > now
+export function holds(data: unknown, now: number): boolean {
+  const { draftOrder } = requireShopify(Held, data)
+  return draftOrder?.status === 'OPEN' && (draftOrder.reserveInventoryUntil ?? 0) > now
 }

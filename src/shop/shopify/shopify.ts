@@ -1,6 +1,7 @@
+import { Type } from 'typebox'
+import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import type { OutboundCall } from '../../engine/upstream/outbound.ts'
 import {
   StorePlatformError,
   type CatalogProduct,
@@ -11,19 +12,17 @@ import {
 } from '../platform.ts'
 import { ShopifyCalls } from './calls.ts'
 import {
-  readPage,
-  readProduct,
+  readCatalogPage,
   readShopInfo,
   readStock,
-  readVariant,
-  requireDollars,
+  readVariants,
   requireScopes,
   type ProductPage,
   cartInput,
   readCalculation
 } from './catalog.ts'
+import { readFulfilments, readShopifyNotification } from './fulfilment.ts'
 import { plainWords, type ShopifySettings } from './http.ts'
-import { readFulfilment, readShopifyNotification } from './fulfilment.ts'
 import {
   CATALOG_PAGE,
   CREATE_ORDER,
@@ -45,13 +44,16 @@ import {
 import {
   holdInput,
   holds,
+  readHold,
   orderInput,
   orderQuery,
+  mutationPayload,
   readCreatedOrder,
   readFoundOrder,
   requireDone,
   variantGid
 } from './orders.ts'
+import { requireShopify } from './responses.ts'
 
 export interface ShopifyOptions {
   /** Guarded: a merchant names the domain. */
@@ -61,6 +63,10 @@ export interface ShopifyOptions {
   /** Section `storefront`. */
   readonly config: ShopifySettings
 }
+
+const Subscriptions = Type.Object({
+  webhookSubscriptions: Type.Object({ nodes: Type.Array(Type.Object({ uri: Type.String(), topic: Type.String() })) })
+})
 
 /** More pages are a loop. */
 const MOST_PAGES = 500
@@ -79,11 +85,9 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
     let after = next
     for (let pages = 0; after !== null; pages++) {
       requirePages(pages)
-      const data = await calls.ask(store, VARIANTS_PAGE, { id, after })
-      const found = data.optional('product')
-      if (found === null) break
-      const page = readPage(found.member('variants'))
-      variants.push(...page.nodes.map(readVariant))
+      const page = readVariants(await calls.ask(store, VARIANTS_PAGE, { id, after }))
+      if (page === null) break
+      variants.push(...page.variants)
       after = page.next
     }
     return { ...product, variants }
@@ -105,15 +109,9 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
       let pages = 0
       do {
         requirePages(pages++)
-        const data = await calls.ask(store, CATALOG_PAGE, { after })
-        const shop = data.member('shop')
-        requireDollars(shop.member('currencyCode').text())
-        storeName = shop.member('name').text()
-        const page = readPage(data.member('products'))
-        for (const node of page.nodes) {
-          const product = readProduct(node)
-          if (product !== null) products.push(await allVariants(store, product))
-        }
+        const page = readCatalogPage(await calls.ask(store, CATALOG_PAGE, { after }))
+        storeName = page.storeName
+        for (const product of page.products) products.push(await allVariants(store, product))
         after = page.next
       } while (after !== null)
       return { storeName, products }
@@ -125,12 +123,7 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
         quantities.set(variantId, (quantities.get(variantId) ?? 0) + quantity)
       if (quantities.size === 0) return new Set()
       const data = await calls.ask(store, STOCK, { ids: [...quantities.keys()].map(variantGid) })
-      return new Set(
-        data
-          .member('nodes')
-          .list()
-          .flatMap(node => readStock(node, id => quantities.get(id) ?? Infinity) ?? [])
-      )
+      return new Set(readStock(data, id => quantities.get(id) ?? Infinity))
     },
 
     async calculate(store, question) {
@@ -138,18 +131,16 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
     },
 
     async hold(store, request) {
-      const payload = (await calls.ask(store, HOLD, { input: holdInput(request) })).member('draftOrderCreate')
-      requireDone(payload, 'hold the goods')
-      return payload.member('draftOrder').member('id').text()
+      return readHold(await calls.ask(store, HOLD, { input: holdInput(request) }))
     },
 
     async release(store, holdId) {
-      const payload = (await calls.ask(store, RELEASE, { input: { id: holdId } })).member('draftOrderDelete')
-      const gone = payload
-        .member('userErrors')
-        .list()
-        .every(error => /not found|does not exist/i.test(error.member('message').text()))
-      if (!gone) requireDone(payload, 'release the goods')
+      const { userErrors } = mutationPayload(
+        await calls.ask(store, RELEASE, { input: { id: holdId } }),
+        'draftOrderDelete'
+      )
+      const isGone = userErrors.every(({ message }) => /not found|does not exist/i.test(message))
+      if (!isGone) requireDone(userErrors, 'release the goods')
     },
 
     async createOrder(store, order) {
@@ -168,35 +159,21 @@ export function openShopify(options: ShopifyOptions): StorePlatform {
     async fulfilments(store, platformOrderIds) {
       const found: Fulfilment[] = []
       for (let from = 0; from < platformOrderIds.length; from += ORDERS_AT_A_TIME) {
-        const data = await calls.ask(store, FULFILMENTS, { ids: platformOrderIds.slice(from, from + ORDERS_AT_A_TIME) })
-        found.push(
-          ...data
-            .member('nodes')
-            .list()
-            .flatMap(node => readFulfilment(node) ?? [])
-        )
+        const ids = platformOrderIds.slice(from, from + ORDERS_AT_A_TIME)
+        found.push(...readFulfilments(await calls.ask(store, FULFILMENTS, { ids })))
       }
       return found
     },
 
     async subscribe(store, address) {
       const data = await calls.ask(store, SUBSCRIPTIONS, { uri: address, topics: TOPICS })
-      const had = new Set(
-        data
-          .member('webhookSubscriptions')
-          .member('nodes')
-          .list()
-          .flatMap(node => (node.member('uri').text() === address ? node.member('topic').text() : []))
-      )
+      const { nodes } = requireShopify(Subscriptions, data).webhookSubscriptions
+      const had = new Set(nodes.filter(({ uri }) => uri === address).map(({ topic }) => topic))
       for (const topic of TOPICS) {
         if (had.has(topic)) continue
-        const payload = (
-          await calls.ask(store, SUBSCRIBE, { topic, webhookSubscription: { uri: address, format: 'JSON' } })
-        ).member('webhookSubscriptionCreate')
-        const words = payload
-          .member('userErrors')
-          .list()
-          .map(error => error.member('message').text())
+        const webhookSubscription = { uri: address, format: 'JSON' }
+        const made = await calls.ask(store, SUBSCRIBE, { topic, webhookSubscription })
+        const words = mutationPayload(made, 'webhookSubscriptionCreate').userErrors.map(({ message }) => message)
         // Another process subscribed meanwhile.
         if (words.every(text => /already been taken/i.test(text))) continue
         throw new StorePlatformError(

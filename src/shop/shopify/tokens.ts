@@ -1,10 +1,12 @@
-import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import type { Clock } from '../../platform/system/clock.ts'
+import { createHash } from 'node:crypto'
+import { Type } from 'typebox'
+import { nullable, SafeInteger } from '../../engine/formats/response-schema.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
+import type { Clock } from '../../platform/system/clock.ts'
 import { StorePlatformError, type StoreAccess } from '../platform.ts'
 import { statusFault, throttled, jsonOf, requireSendable, type ShopifyHttp } from './http.ts'
-import { ShopifyValue } from './reader.ts'
+import { requireShopify } from './responses.ts'
 
 const PATH = '/admin/oauth/access_token'
 const MOST = 10_000
@@ -13,6 +15,8 @@ const MARGIN = 5 * 60_000
 /** Seconds of a token's life without a hint; a 401 fetches another one anyway. */
 const UNSAID = 3600
 const LONGEST = 86_400
+
+const TokenBody = Type.Object({ access_token: Type.String(), expires_in: nullable(SafeInteger) })
 
 interface Held {
   readonly token: Promise<Secret<string>>
@@ -96,10 +100,9 @@ export class ShopifyTokens {
     }
     if (status === 429) throw throttled(status)
     if (status !== 200) throw statusFault(status, 'give a token')
-    const answer = new ShopifyValue(jsonOf(body), 'token')
-    const token = answer.member('access_token').text()
+    const { access_token: token, expires_in } = requireShopify(TokenBody, jsonOf(body), 'token')
     requireSendable(token)
-    const seconds = answer.optional('expires_in')?.integer() ?? UNSAID
+    const seconds = expires_in ?? UNSAID
     return { token: new Secret(token), lifetime: Math.min(Math.max(seconds, 1), LONGEST) * 1000 }
   }
 }

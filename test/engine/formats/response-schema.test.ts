@@ -4,6 +4,7 @@ import {
   fitting,
   fittingItems,
   mapped,
+  nullable,
   orNull,
   parseResponse,
   part,
@@ -39,6 +40,13 @@ t.test('response schemas: what a caller needs makes the whole unusable', async t
   for (const wrong of [null, undefined, 'text', 7, [], {}, { id: '', state: 'open' }, { id: 'a', state: 'lost' }])
     t.equal(readResponse(Payment, wrong), null, JSON.stringify(wrong))
   t.equal(readResponse(Payment, { id: 'void', state: 'open' }), null, 'what the mapping gives null for')
+})
+
+t.test('response schemas: a nullable member may be null or missing, and nothing else', async t => {
+  const Note = Type.Object({ text: nullable(Text) })
+  for (const none of [{}, { text: null }]) t.same(readResponse(Note, none), { text: null })
+  t.same(readResponse(Note, { text: 'hi' }), { text: 'hi' })
+  for (const wrong of [{ text: 7 }, { text: '' }]) t.equal(readResponse(Note, wrong), null)
 })
 
 t.test('response schemas: lists leave out what does not fit, or keep its place', async t => {
