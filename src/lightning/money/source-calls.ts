@@ -3,8 +3,8 @@ import { overInterim } from '../../platform/system/interim-responses.ts'
 import type { AskSource } from './feed.ts'
 import { SourceFault } from './sources.ts'
 
-/** Bytes of an answer that are read; each is less than a thousand. */
-const MAX_ANSWER = 64 * 1024
+/** Bytes of a response that are read; each is less than a thousand. */
+const MAX_RESPONSE_BYTES = 64 * 1024
 
 /**
  * Calls of the price sources over HTTP; `close` ends the connections. Redirects are not followed: a source would send
@@ -14,19 +14,19 @@ export function openSourceCalls(): { readonly ask: AskSource; close(): Promise<v
   const agent = new Agent({
     connections: 4,
     allowH2: false,
-    maxResponseSize: MAX_ANSWER,
+    maxResponseSize: MAX_RESPONSE_BYTES,
     connect: overInterim(buildConnector({ allowH2: false }))
   })
   return {
     async ask(url, headers, signal) {
       // One of them answers nobody without a User-Agent.
-      const answer = await request(url, {
+      const response = await request(url, {
         dispatcher: agent,
         signal,
         headers: { accept: 'application/json', 'user-agent': 'boltgate', ...headers }
       })
-      const body = await answer.body.text()
-      if (answer.statusCode !== 200) throw new SourceFault(`status ${answer.statusCode}`)
+      const body = await response.body.text()
+      if (response.statusCode !== 200) throw new SourceFault(`status ${response.statusCode}`)
       return body
     },
     close: () => agent.destroy()

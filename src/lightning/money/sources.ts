@@ -1,5 +1,7 @@
+import { Type, type StaticDecode, type TSchema } from 'typebox'
 import type { FiatCurrency } from './currencies.ts'
 import { readDecimal, type Decimal } from './decimal.ts'
+import { mapped, parseResponse, readResponse } from '../../engine/formats/response-schema.ts'
 import { defineError } from '../../platform/system/errors.ts'
 
 const PRICE_SOURCE = defineError('BG_PRICE_SOURCE', {
@@ -17,7 +19,7 @@ export interface SourcePrice {
   readonly at: number | null
 }
 
-/** How a source is asked, and how its answer is read. */
+/** How a source is asked, and how its response is read. */
 export interface PriceSource {
   /** Scheme and host of the public API. */
   readonly url: string
@@ -44,7 +46,27 @@ class JsonNumber {
 
 // A hundred million times what a bitcoin has ever cost: beyond lies no price but a mistake.
 const HIGHEST = 10n ** 13n
-const PLAIN = /^\d{1,20}(?:\.\d{1,20})?$/
+
+/** A price as text. */
+const Price = mapped(Type.String({ pattern: '^\\d{1,20}(?:\\.\\d{1,20})?$' }), priceOf)
+/** A price as a number. */
+const NumberPrice = mapped(Type.Unknown(), value => (value instanceof JsonNumber ? priceOf(value.text) : null))
+/** Milliseconds of a number of seconds. */
+const NumberTime = mapped(Type.Unknown(), value =>
+  value instanceof JsonNumber && /^\d{1,11}$/.test(value.text) ? Number(value.text) * 1000 : null
+)
+const TextTime = mapped(
+  Type.String({ pattern: '^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(?:\\.\\d{1,9})?Z$' }),
+  text => {
+    const time = Date.parse(text)
+    return Number.isNaN(time) ? null : time
+  }
+)
+/** Kraken says 200 even when it refuses. Its pair is named XXBTZUSD or XBTUSD; the first of `c` is the last price. */
+const Tickers = Type.Object({ error: Type.Array(Type.Unknown()), result: Type.Unknown() })
+const Pairs = Type.Record(Type.String(), Type.Unknown(), { minProperties: 1, maxProperties: 1 })
+const Last = mapped(Type.Object({ c: Type.Array(Type.Unknown()) }), ({ c: [price] }) => readResponse(Price, price))
+const Ticker = Type.Object({ price: Price, time: TextTime })
 
 /** How each source speaks. */
 export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.freeze({
@@ -52,36 +74,28 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
     url: 'https://api.coinbase.com',
     path: currency => `/v2/prices/BTC-${currency}/spot`,
     read(body, currency) {
-      const data = member(parse(body), 'data')
-      if (member(data, 'base') !== 'BTC' || member(data, 'currency') !== currency)
-        throw new SourceFault('the answer is about another pair')
-      return { price: textPrice(member(data, 'amount')), at: null }
+      const pair = { base: Type.Literal('BTC'), currency: Type.Literal(currency) }
+      const { data } = parse(Type.Object({ data: Type.Object({ ...pair, amount: Price }) }), body)
+      return { price: data.amount, at: null }
     }
   },
   'coinbase-exchange': {
     url: 'https://api.exchange.coinbase.com',
     path: currency => `/products/BTC-${currency}/ticker`,
     read(body) {
-      const answer = parse(body)
-      return { price: textPrice(member(answer, 'price')), at: isoTime(member(answer, 'time')) }
+      const { price, time } = parse(Ticker, body)
+      return { price, at: time }
     }
   },
   kraken: {
     url: 'https://api.kraken.com',
     path: currency => `/0/public/Ticker?pair=XBT${currency}`,
     read(body, currency) {
-      const answer = parse(body)
-      const errors = member(answer, 'error')
-      // It says 200 even when it refuses.
-      if (!Array.isArray(errors) || errors.length > 0) throw new SourceFault('the answer is an error')
-      const pairs = Object.entries(object(member(answer, 'result')))
-      const [pair, ...others] = pairs
-      // Named XXBTZUSD or XBTUSD.
-      if (pair === undefined || others.length > 0 || !pair[0].endsWith(currency))
-        throw new SourceFault('the answer is about another pair')
-      const last = member(pair[1], 'c')
-      if (!Array.isArray(last)) throw new SourceFault('the answer has another form')
-      return { price: textPrice(last[0]), at: null }
+      const { error, result } = parse(Tickers, body)
+      if (error.length > 0) throw new SourceFault('the response is an error')
+      const [[name, ticker] = ['', null]] = Object.entries(requireFit(Pairs, result))
+      if (!name.endsWith(currency)) throw new SourceFault('the response is about another pair')
+      return { price: requireFit(Last, ticker), at: null }
     }
   },
   coingecko: {
@@ -89,62 +103,34 @@ export const PRICE_SOURCES: Readonly<Record<SourceName, PriceSource>> = Object.f
     path: currency =>
       `/api/v3/simple/price?ids=bitcoin&vs_currencies=${currency.toLowerCase()}&include_last_updated_at=true`,
     read(body, currency) {
-      const bitcoin = member(parse(body), 'bitcoin')
-      const price = member(bitcoin, currency.toLowerCase())
-      const updated = member(bitcoin, 'last_updated_at')
-      if (!(price instanceof JsonNumber) || !(updated instanceof JsonNumber) || !/^\d{1,11}$/.test(updated.text))
-        throw new SourceFault('the answer has another form')
-      return { price: positive(readDecimal(price.text)), at: Number(updated.text) * 1000 }
+      const Prices = Type.Object({ price: NumberPrice, at: NumberTime })
+      const { bitcoin } = parse(Type.Object({ bitcoin: Type.Record(Type.String(), Type.Unknown()) }), body)
+      return requireFit(Prices, { price: bitcoin[currency.toLowerCase()], at: bitcoin['last_updated_at'] })
     }
   }
 })
 
-/** JSON with its numbers as texts. */
-function parse(body: string): unknown {
+/** Reads a JSON text whose numbers are kept as they were written. @throws SourceFault */
+function parse<T extends TSchema>(schema: T, body: string): StaticDecode<T> {
+  let value: unknown
   try {
-    return JSON.parse(body, (_name: string, value: unknown, context?: { readonly source: string }) => {
-      return typeof value === 'number' ? new JsonNumber(context?.source ?? String(value)) : value
+    value = JSON.parse(body, (_name: string, given: unknown, context?: { readonly source: string }) => {
+      return typeof given === 'number' ? new JsonNumber(context?.source ?? String(given)) : given
     })
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error
-    throw new SourceFault('the answer is no JSON')
+    throw new SourceFault('the response is no JSON')
   }
+  return requireFit(schema, value)
 }
 
-function object(value: unknown): Readonly<Record<string, unknown>> {
-  if (typeof value !== 'object' || value === null || Array.isArray(value) || value instanceof JsonNumber)
-    throw new SourceFault('the answer has another form')
-  // Just seen to be an object of JSON.
-  return value as Record<string, unknown>
+function requireFit<T extends TSchema>(schema: T, value: unknown): StaticDecode<T> {
+  return parseResponse(schema, value, mismatch => new SourceFault(mismatch))
 }
 
-/** An own member; undefined where there is none. */
-function member(value: unknown, name: string): unknown {
-  const from = object(value)
-  return Object.hasOwn(from, name) ? from[name] : undefined
-}
-
-function textPrice(value: unknown): Decimal {
-  if (typeof value !== 'string' || !PLAIN.test(value)) throw new SourceFault('the answer holds no price')
-  return positive(readDecimal(value))
-}
-
-function positive(value: Decimal | null): Decimal {
-  if (
-    value === null ||
-    value.digits <= 0n ||
-    value.places > 30 ||
-    value.digits >= HIGHEST * 10n ** BigInt(value.places)
-  )
-    throw new SourceFault('the answer holds no price')
-  return value
-}
-
-function isoTime(value: unknown): number {
-  const time =
-    typeof value === 'string' && /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z$/.test(value)
-      ? Date.parse(value)
-      : Number.NaN
-  if (Number.isNaN(time)) throw new SourceFault('the answer holds no time')
-  return time
+function priceOf(text: string): Decimal | null {
+  const value = readDecimal(text)
+  const isPrice =
+    value !== null && value.digits > 0n && value.places <= 30 && value.digits < HIGHEST * 10n ** BigInt(value.places)
+  return isPrice ? value : null
 }
