@@ -18,12 +18,12 @@ import type { Metrics } from '../platform/telemetry/metrics.ts'
 import { BitcoinPlans } from './bitcoin/bitcoin.ts'
 import { PlanInvoices } from './bitcoin/invoices.ts'
 import { bitcoinOperations, billingOperations, sandboxBillingOperations } from './operations.ts'
-import { SqlBitcoinStore } from './bitcoin/store.ts'
+import { BitcoinStore } from './bitcoin/store.ts'
 import { PriceCheck } from './price-check.ts'
 import { Recheck, CardSubscriptions } from './subscriptions.ts'
 import { PlanReminders } from './reminders.ts'
 import { Billing } from './service.ts'
-import { SqlCardSubscriptionStore } from './store.ts'
+import { CardSubscriptionStore } from './store.ts'
 import { Secret } from '../platform/keys/secrets.ts'
 import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
@@ -74,7 +74,7 @@ interface WithPending extends OpenBillingParts {
 async function openCards(parts: WithPending) {
   const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = parts
   const { provider, sandbox } = await openBillingProvider(config(), parts)
-  const store = new SqlCardSubscriptionStore(database)
+  const store = new CardSubscriptionStore(database)
   const subscriptions =
     provider === null ? null : new CardSubscriptions({ provider, database, store, merchants, pending, clock, log })
   const recheck = subscriptions === null ? null : new Recheck({ subscriptions, store, merchants, clock, log })
@@ -101,7 +101,7 @@ async function openCards(parts: WithPending) {
 
 function openBitcoin(parts: WithPending) {
   const { clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } = parts
-  const store = new SqlBitcoinStore(database)
+  const store = new BitcoinStore(database)
   const invoices = new PlanInvoices({ ...parts, store })
   const expiry = (): number => config().payments.expiry[payees.platform().slot]
   const payee = (): string => config().payment.serviceName

@@ -29,29 +29,6 @@ export interface Pended {
   readonly merchantId: number | null
 }
 
-/**
- * Stores card subscriptions. Each lookup at the provider takes a ticket first, and writes only if no later ticket was
- * taken. So every write is newer than the one before it, regardless of latency and process.
- */
-export interface CardSubscriptionStore {
-  /** A ticket for a lookup; invalidates earlier ones. One statement. */
-  ticket(subscriptionId: string): Promise<bigint>
-  /** Locks the subscription for the transaction; null when a later lookup has begun. */
-  lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null>
-  /** Writes the result of a lookup; the transaction holds the lock. */
-  write(tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void>
-  /** The account that shows this subscription. */
-  merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null>
-  /** Null when it never waited for approval. */
-  pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null>
-  /**
-   * Locks an account for the transaction, so that its subscriptions are judged one by one. False for an unknown one.
-   */
-  lockMerchant(tx: TransactionSql, merchantId: number): Promise<boolean>
-  /** Every card subscription of an account, newest first. */
-  ofMerchant(merchantId: number, sql?: Sql): Promise<CardSubscription[]>
-}
-
 const cardRows: Records<CardSubscription> = records({
   subscriptionId: text(),
   customerId: optional(text()),
@@ -66,14 +43,18 @@ const beforeRows: Records<BeforeLook> = records({
 })
 const pendedRows: Records<Pended> = records({ merchantId: optional(integer('linked_merchant_id')) })
 
-/** Subscriptions by card in the database's table `card_subscriptions`. */
-export class SqlCardSubscriptionStore implements CardSubscriptionStore {
+/**
+ * Stores card subscriptions. Each lookup at the provider takes a ticket first, and writes only if no later ticket was
+ * taken. So every write is newer than the one before it, regardless of latency and process.
+ */
+export class CardSubscriptionStore {
   readonly #database: Pick<Database, 'sql'>
 
   constructor(database: Pick<Database, 'sql'>) {
     this.#database = database
   }
 
+  /** A ticket for a lookup; invalidates earlier ones. One statement. */
   async ticket(subscriptionId: string): Promise<bigint> {
     const [row] = await this.#database.sql<{ ticket: bigint }[]>`
       insert into card_subscriptions as held (subscription_id, ticket) values (${subscriptionId}, 1)
@@ -83,11 +64,13 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
     return row!.ticket
   }
 
+  /** Locks the subscription for the transaction; null when a later lookup has begun. */
   async lock(tx: TransactionSql, subscriptionId: string, ticket: bigint): Promise<BeforeLook | null> {
     return await beforeRows.one(tx`
       select plan_tier, merchant_id from card_subscriptions where subscription_id = ${subscriptionId} and ticket = ${ticket} for update`)
   }
 
+  /** Writes the result of a lookup; the transaction holds the lock. */
   async write(tx: TransactionSql, seen: BilledSubscription, merchantId: number | null): Promise<void> {
     await tx`
       update card_subscriptions set
@@ -96,6 +79,7 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
       where subscription_id = ${seen.subscriptionId}`
   }
 
+  /** The account that shows this subscription. */
   async merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null> {
     const [row] = await tx<
       { id: number }[]
@@ -103,16 +87,21 @@ export class SqlCardSubscriptionStore implements CardSubscriptionStore {
     return row?.id ?? null
   }
 
+  /** Null when it never waited for approval. */
   async pended(tx: TransactionSql, subscriptionId: string): Promise<Pended | null> {
     return await pendedRows.one(
       tx`select linked_merchant_id from pending_subscriptions where billing_subscription_id = ${subscriptionId}`
     )
   }
 
+  /**
+   * Locks an account for the transaction, so that its subscriptions are judged one by one. False for an unknown one.
+   */
   async lockMerchant(tx: TransactionSql, merchantId: number): Promise<boolean> {
     return (await tx`select id from merchants where id = ${merchantId} for update`).length === 1
   }
 
+  /** Every card subscription of an account, newest first. */
   async ofMerchant(merchantId: number, sql: Sql = this.#database.sql): Promise<CardSubscription[]> {
     return await cardRows.all(sql`
       select subscription_id, customer_id, plan_tier, status, current_period_end, started_at from card_subscriptions

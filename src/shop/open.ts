@@ -19,16 +19,16 @@ import { isGivenBack } from '../payments/refunds/store.ts'
 import { storefrontAdminOperations, storefrontMerchantOperations } from './merchant-operations.ts'
 import { Catalogs } from './catalogs.ts'
 import { Checkout, type CheckoutParts, type StoreStanding } from './checkout.ts'
-import { SqlClaimStore } from './claims/store.ts'
+import { ClaimStore } from './claims/store.ts'
 import { OrderClaims } from './claims/claims.ts'
 import { ShopCredentials, type ShopCredentialsOptions } from './credentials.ts'
 import { Fulfilments } from './orders/fulfilments.ts'
-import { SqlIntegrationStore } from './stores/integration-store.ts'
+import { IntegrationStore } from './stores/integration-store.ts'
 import { Storefronts } from './stores/integrations.ts'
 import { OrderHolds } from './orders/holds.ts'
 import { OrderSources, RefundRequests } from './orders/refunds.ts'
 import { OrderMaking } from './orders/making.ts'
-import { SqlOrderStore } from './orders/store-sql.ts'
+import { OrderStore } from './orders/store.ts'
 import { Orders } from './orders/orders.ts'
 import { storefrontPageOperations } from './pages/operations.ts'
 import { PaidOrders } from './orders/paid-orders.ts'
@@ -76,7 +76,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
   const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
   const settings = (): GatewayConfig['storefront'] => parts.config().storefront
   const storefronts = new Storefronts({
-    store: new SqlIntegrationStore(database),
+    store: new IntegrationStore(database),
     sealer,
     clock,
     platform,
@@ -99,8 +99,8 @@ export function openStorefront(parts: OpenStorefrontParts) {
     return (await gate.refusal(merchant, null, clock.now())) === null ? 'selling' : 'lapsed'
   }
 
-  const store = new SqlOrderStore(database)
-  const claimStore = new SqlClaimStore(database)
+  const store = new OrderStore(database)
+  const claimStore = new ClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
   const credentials = new ShopCredentials(parts)
   const failures = parts.metrics.counter(
@@ -263,7 +263,7 @@ export async function openFirstStore(
   slug: string
 ): Promise<void> {
   const storefronts = new Storefronts({
-    store: new SqlIntegrationStore(database),
+    store: new IntegrationStore(database),
     sealer,
     clock,
     platform: openSandboxShop({ database, clock }),

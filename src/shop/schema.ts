@@ -175,3 +175,12 @@ export function centsOf(dollars: number): number | null {
   const cents = Number(inUnits(value, 2))
   return Number.isSafeInteger(cents) ? cents : null
 }
+
+/** A text as PostgreSQL returns it: without NUL and unpaired surrogates. */
+export function storable(text: string): string {
+  return text.replaceAll('\0', '').toWellFormed()
+}
+
+export function storableOrNull(text: string | null): string | null {
+  return text === null ? null : storable(text)
+}

@@ -1,7 +1,7 @@
 import tap, { type Test as T } from 'tap'
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
 import { PlanInvoices } from '../../src/plans/bitcoin/invoices.ts'
-import { SqlBitcoinStore } from '../../src/plans/bitcoin/store.ts'
+import { BitcoinStore } from '../../src/plans/bitcoin/store.ts'
 import { BitcoinPlans } from '../../src/plans/bitcoin/bitcoin.ts'
 import type { BitcoinSubscriptionInput, BitcoinSubscriptionView } from '../../src/plans/bitcoin/schema.ts'
 import { PlanReminders } from '../../src/plans/reminders.ts'
@@ -55,7 +55,7 @@ export async function fixture(t: T, start = '2026-11-21T08:30:00.000Z'): Promise
   const clock = new ManualClock(start)
   const { selling, payee } = fixtureOn(t, database, clock)
   const merchants = new Merchants({ store: new SqlMerchantStore(database), sealer, clock, plans: () => caps })
-  const store = new SqlBitcoinStore(database)
+  const store = new BitcoinStore(database)
   const prices = new FixedPrices({ USD: '100000', EUR: '90000', GBP: '80000' }, clock)
   const invoices = new PlanInvoices({ ...selling, store, database, prices, clock, random: systemRandom })
   const pending = new SqlAdminStore(database)

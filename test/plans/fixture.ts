@@ -1,7 +1,7 @@
 import { SqlAdminStore } from '../../src/web/admin/store.ts'
 import type { PendingSubscription } from '../../src/web/admin/schema.ts'
 import type { BilledSubscription } from '../../src/plans/provider.ts'
-import { SqlCardSubscriptionStore } from '../../src/plans/store.ts'
+import { CardSubscriptionStore } from '../../src/plans/store.ts'
 import { CardSubscriptions } from '../../src/plans/subscriptions.ts'
 import type { Merchant } from '../../src/accounts/merchants/schema.ts'
 import { Merchants, type CreateMerchant } from '../../src/accounts/merchants/service.ts'
@@ -34,7 +34,7 @@ export interface Fixture {
   readonly clock: ManualClock
   readonly provider: ToldProvider
   readonly merchants: Merchants
-  readonly store: SqlCardSubscriptionStore
+  readonly store: CardSubscriptionStore
   readonly pending: SqlAdminStore
   readonly cards: CardSubscriptions
   account(more?: Partial<CreateMerchant>): Promise<Merchant>
@@ -62,7 +62,7 @@ export function fixture(database: Database): Fixture {
     plans: () => plans
   })
   const provider = new ToldProvider()
-  const store = new SqlCardSubscriptionStore(database)
+  const store = new CardSubscriptionStore(database)
   const pending = new SqlAdminStore(database)
   const cards = new CardSubscriptions({ provider, database, store, merchants, pending, clock, log: silentLog })
   return {

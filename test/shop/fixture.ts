@@ -14,9 +14,9 @@ import { silentLog } from '../../src/platform/telemetry/log.ts'
 import type { Mail } from '../../src/web/mail/mail.ts'
 import { Metrics } from '../../src/platform/telemetry/metrics.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
-import { SqlClaimStore } from '../../src/shop/claims/store.ts'
-import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
-import { SqlOrderStore } from '../../src/shop/orders/store-sql.ts'
+import { ClaimStore } from '../../src/shop/claims/store.ts'
+import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
+import { OrderStore } from '../../src/shop/orders/store.ts'
 import type { Integration, Order } from '../../src/shop/schema.ts'
 import { fixtureOn, freshAddress, type FakePayee } from '../selling/challenges/fixture.ts'
 import { flaky, type FlakyDatabase } from '../faults/flaky-database.ts'
@@ -84,7 +84,7 @@ export interface Shop {
   readonly selling: Selling
   readonly storefront: Storefront
   readonly integration: Integration
-  readonly orders: SqlOrderStore
+  readonly orders: OrderStore
   readonly prices: { fails: boolean; price: string }
   /** Set to have the database lose what is written of mails. */
   mailFault: Error | null
@@ -165,7 +165,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     webhookSecret: null,
     now: clock.now()
   })
-  const integrations = new SqlIntegrationStore(database)
+  const integrations = new IntegrationStore(database)
   const nothing = (): Promise<void> => Promise.resolve()
   const slug = `corner-${stores}`
   const integration: Integration = {
@@ -271,7 +271,7 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
     base,
     mailFault: null,
     ...here,
-    orders: new SqlOrderStore(database),
+    orders: new OrderStore(database),
     checkout: ({ headers = {}, body = BODY, ...rest } = {}) =>
       here.send('POST', `${base}/checkout`, { headers: { 'x-buyer-location': LOCATION, ...headers }, body, ...rest }),
     unpaid: async (body = BODY) => {
@@ -319,6 +319,6 @@ export async function openShop(t: T, changes: Partial<ChallengeSettings> = {}): 
 }
 
 /** What is kept of claims. */
-export function claimsOf(shop: Shop): SqlClaimStore {
-  return new SqlClaimStore(shop.database)
+export function claimsOf(shop: Shop): ClaimStore {
+  return new ClaimStore(shop.database)
 }

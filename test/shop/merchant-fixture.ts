@@ -3,7 +3,7 @@ import { Merchants } from '../../src/accounts/merchants/service.ts'
 import { SqlMerchantStore } from '../../src/accounts/merchants/store.ts'
 import type { Database } from '../../src/platform/database/database.ts'
 import { KeyRing, Sealer, Secret } from '../../src/platform/keys/secrets.ts'
-import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
+import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import { Storefronts } from '../../src/shop/stores/integrations.ts'
 import { StorePlatformError, type ShopInfo, type StoreAccess, type StorePlatform } from '../../src/shop/platform.ts'
 import { openSandboxShop } from '../../src/shop/sandbox/sandbox.ts'
@@ -74,7 +74,7 @@ export async function openStores(t: T): Promise<StoresFixture> {
   })
   const waiting: object[] = []
   const storefronts = new Storefronts({
-    store: new SqlIntegrationStore(database),
+    store: new IntegrationStore(database),
     sealer,
     clock,
     platform: platform.platform,

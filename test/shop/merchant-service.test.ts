@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { Catalogs } from '../../src/shop/catalogs.ts'
-import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
+import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import { integrationView, type IntegrationInput } from '../../src/shop/stores/integration-schema.ts'
 import { Storefronts } from '../../src/shop/stores/integrations.ts'
 import { openFirstStore } from '../../src/shop/open.ts'
@@ -118,7 +118,7 @@ t.test("merchants' stores", async t => {
     const merchantId = await f.merchant()
     const input = anInput()
     let first: Promise<unknown> | null = null
-    class Overtaken extends SqlIntegrationStore {
+    class Overtaken extends IntegrationStore {
       override async ofMerchant(id: number) {
         const found = await super.ofMerchant(id)
         await (first ??= storefronts.create(merchantId, input))
@@ -510,7 +510,7 @@ function partsOf(
   f: Awaited<ReturnType<typeof openStores>>
 ): Omit<ConstructorParameters<typeof Storefronts>[0], 'platform'> {
   return {
-    store: new SqlIntegrationStore(f.database),
+    store: new IntegrationStore(f.database),
     sealer: f.sealer,
     clock: f.clock,
     jobs: null,

@@ -1,16 +1,16 @@
 /** A claim that begins while the purge is at work. */
 import t from 'tap'
 import type { TransactionSql } from '../../src/platform/database/database.ts'
-import { SqlOrderStore } from '../../src/shop/orders/store-sql.ts'
+import { OrderStore } from '../../src/shop/orders/store.ts'
 import { DAY, openShop, type Shop } from './fixture.ts'
 
 /**
  * A store of orders that has `between` happen once the first statement of a transaction is done, as if somebody had
  * committed it by then.
  */
-function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>): SqlOrderStore {
+function interrupted(shop: Shop, between: (tx: TransactionSql) => Promise<void>): OrderStore {
   const { database } = shop
-  return new SqlOrderStore({
+  return new OrderStore({
     ...database,
     sql: database.sql,
     transaction: (run, options) =>

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import t from 'tap'
-import { SqlIntegrationStore } from '../../src/shop/stores/integration-store.ts'
+import { IntegrationStore } from '../../src/shop/stores/integration-store.ts'
 import type { NewPlatformOrder, StoreAccess } from '../../src/shop/platform.ts'
 import { SANDBOX_CATALOG, sandboxRate, taxOf } from '../../src/shop/sandbox/catalog.ts'
 import { openSandboxShop, SANDBOX_SIGNATURE, signSandboxNotification } from '../../src/shop/sandbox/sandbox.ts'
@@ -300,6 +300,6 @@ t.test('the sandbox shop', async t => {
     await shop.createOrder(store, anOrder('gone'))
     await f.database.sql`delete from storefronts where id = ${store.storefrontId}`
     t.equal(await shop.findOrder(store, 'gone'), null)
-    t.equal(await new SqlIntegrationStore(f.database).byId(store.storefrontId), null)
+    t.equal(await new IntegrationStore(f.database).byId(store.storefrontId), null)
   })
 })

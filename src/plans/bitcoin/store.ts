@@ -23,57 +23,6 @@ export interface EndingSubscription {
   readonly merchant: { readonly id: number; readonly name: string; readonly email: string; readonly isActive: boolean }
 }
 
-/** Stores plans paid in bitcoin. Methods that take a transaction belong to it. */
-export interface BitcoinStore {
-  insertSubscription(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void>
-  /** @throws InvoiceIdTaken, which aborts the transaction */
-  insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void>
-  /**
-   * Serializes changes of paid periods across processes until the transaction ends: concurrent payments for one account
-   * each add a month. Payments of plans are rare, so one lock is enough.
-   */
-  serialize(sql: TransactionSql): Promise<void>
-  byPayToken(payToken: string): Promise<BitcoinInvoice | null>
-  byPaymentHash(
-    sql: Sql,
-    paymentHash: string
-  ): Promise<{ readonly invoice: BitcoinInvoice; readonly subscription: BitcoinSubscription } | null>
-  /** The newest unpaid invoice of a subscription. */
-  openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null>
-  /** An account's invoices, newest first, without those that expired unpaid long ago. */
-  ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]>
-  /** A paid subscription of this address and plan that waits for approval. */
-  waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null>
-  /** Locks the account's row until the transaction ends. */
-  lockMerchant(sql: TransactionSql, merchantId: number): Promise<void>
-  /** Marks it active until the period's end and resets its mails. */
-  activate(sql: TransactionSql, id: string, period: Period, merchantId: number | null): Promise<void>
-  paid(sql: TransactionSql, invoiceId: string, now: number): Promise<void>
-  replace(sql: TransactionSql, id: string): Promise<void>
-  /** Replaces every other subscription of the account. */
-  replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void>
-  byId(sql: TransactionSql, id: string): Promise<BitcoinSubscription | null>
-  /** The account's paid period that ends last, without this subscription; null for none. */
-  paidPeriod(sql: TransactionSql, merchantId: number, id: string): Promise<Period | null>
-  /**
-   * Subscriptions that end soon or have ended, whose account is still on their plan and billed by them; by id, after
-   * `after`.
-   */
-  ending(now: number, after: string, limit: number): Promise<EndingSubscription[]>
-  /**
-   * Records a mail as sent. False when the subscription was extended, reminded or replaced meanwhile: then nothing may
-   * be sent.
-   */
-  remind(sql: TransactionSql, subscription: BitcoinSubscription, step: RenewalStep): Promise<boolean>
-  /** Changes the state, unless state or end changed meanwhile; false then. */
-  move(sql: TransactionSql, subscription: BitcoinSubscription, state: 'past_due' | 'canceled'): Promise<boolean>
-  /**
-   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that were never
-   * paid, in one transaction. Returns how many invoices it deleted, at most `limit`.
-   */
-  purge(before: number, limit: number): Promise<number>
-}
-
 const subscriptionRows: Records<BitcoinSubscription> = records({
   id: text(),
   email: text(),
@@ -113,8 +62,8 @@ const merchantRows: Records<EndingSubscription['merchant']> = records({
 /** Key of the advisory lock, unique in boltgate. */
 const LOCK = 7_301_325_013
 
-/** Plans paid in bitcoin in the SQL database. */
-export class SqlBitcoinStore implements BitcoinStore {
+/** Stores plans paid in bitcoin. Methods that take a transaction belong to it. */
+export class BitcoinStore {
   readonly #database: Pick<Database, 'sql' | 'transaction'>
 
   constructor(database: Pick<Database, 'sql' | 'transaction'>) {
@@ -127,6 +76,7 @@ export class SqlBitcoinStore implements BitcoinStore {
       values (${subscription.id}, ${subscription.email}, ${subscription.customerName}, ${subscription.plan}, ${subscription.merchantId}, ${new Date(subscription.createdAt)})`
   }
 
+  /** @throws InvoiceIdTaken, which aborts the transaction */
   async insertInvoice(sql: TransactionSql, invoice: BitcoinInvoice): Promise<void> {
     try {
       await sql`
@@ -142,6 +92,10 @@ export class SqlBitcoinStore implements BitcoinStore {
     }
   }
 
+  /**
+   * Serializes changes of paid periods across processes until the transaction ends: concurrent payments for one account
+   * each add a month. Payments of plans are rare, so one lock is enough.
+   */
   async serialize(sql: TransactionSql): Promise<void> {
     await sql`select pg_advisory_xact_lock(${LOCK})`
   }
@@ -164,12 +118,14 @@ export class SqlBitcoinStore implements BitcoinStore {
     return { invoice, subscription: subscription! }
   }
 
+  /** The newest unpaid invoice of a subscription. */
   async openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null> {
     const { sql } = this.#database
     return await invoiceRows.one(sql`
       select * from bitcoin_invoices where subscription_id = ${subscriptionId} and paid_at is null order by expires_at desc limit 1`)
   }
 
+  /** An account's invoices, newest first, without those that expired unpaid long ago. */
   async ofMerchant(merchantId: number, limit: number): Promise<readonly BitcoinInvoice[]> {
     const { sql } = this.#database
     return await invoiceRows.all(sql`
@@ -177,6 +133,7 @@ export class SqlBitcoinStore implements BitcoinStore {
       where s.merchant_id = ${merchantId} order by i.created_at desc, i.invoice_id desc limit ${limit}`)
   }
 
+  /** A paid subscription of this address and plan that waits for approval. */
   async waiting(sql: TransactionSql, email: string, plan: SoldPlan): Promise<BitcoinSubscription | null> {
     return await subscriptionRows.one(sql`
       select s.* from bitcoin_subscriptions s join pending_subscriptions p on p.billing_subscription_id = s.id and p.state = 'pending'
@@ -184,10 +141,12 @@ export class SqlBitcoinStore implements BitcoinStore {
       order by s.created_at limit 1`)
   }
 
+  /** Locks the account's row until the transaction ends. */
   async lockMerchant(sql: TransactionSql, merchantId: number): Promise<void> {
     await sql`select 1 from merchants where id = ${merchantId} for update`
   }
 
+  /** Marks it active until the period's end and resets its mails. */
   async activate(
     sql: TransactionSql,
     id: string,
@@ -208,6 +167,7 @@ export class SqlBitcoinStore implements BitcoinStore {
     await sql`update bitcoin_subscriptions set state = 'replaced' where id = ${id}`
   }
 
+  /** Replaces every other subscription of the account. */
   async replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void> {
     await sql`update bitcoin_subscriptions set state = 'replaced' where merchant_id = ${merchantId} and id <> ${id} and state <> 'incomplete'`
   }
@@ -216,12 +176,17 @@ export class SqlBitcoinStore implements BitcoinStore {
     return await subscriptionRows.one(sql`select * from bitcoin_subscriptions where id = ${id}`)
   }
 
+  /** The account's paid period that ends last, without this subscription; null for none. */
   async paidPeriod(sql: TransactionSql, merchantId: number, id: string): Promise<Period | null> {
     return await periodRows.one(sql`
       select current_period_end as end, anchor_day from bitcoin_subscriptions
       where merchant_id = ${merchantId} and id <> ${id} and state = 'active' order by current_period_end desc limit 1`)
   }
 
+  /**
+   * Subscriptions that end soon or have ended, whose account is still on their plan and billed by them; by id, after
+   * `after`.
+   */
   async ending(now: number, after: string, limit: number): Promise<EndingSubscription[]> {
     const { sql } = this.#database
     const rows = await sql`
@@ -233,6 +198,10 @@ export class SqlBitcoinStore implements BitcoinStore {
     return rows.map(row => ({ subscription: subscriptionRows.read(row), merchant: merchantRows.read(row) }))
   }
 
+  /**
+   * Records a mail as sent. False when the subscription was extended, reminded or replaced meanwhile: then nothing may
+   * be sent.
+   */
   async remind(
     sql: TransactionSql,
     { id, currentPeriodEnd, reminded }: BitcoinSubscription,
@@ -244,6 +213,7 @@ export class SqlBitcoinStore implements BitcoinStore {
     return noted.count === 1
   }
 
+  /** Changes the state, unless state or end changed meanwhile; false then. */
   async move(
     sql: TransactionSql,
     { id, currentPeriodEnd, state }: BitcoinSubscription,
@@ -254,6 +224,10 @@ export class SqlBitcoinStore implements BitcoinStore {
     return moved.count === 1
   }
 
+  /**
+   * Deletes unpaid invoices that expired before this time with their challenges, and subscriptions that were never
+   * paid, in one transaction. Returns how many invoices it deleted, at most `limit`.
+   */
   async purge(before: number, limit: number): Promise<number> {
     return await this.#database.transaction(async sql => {
       const gone = await sql<{ payment_hash: string }[]>`

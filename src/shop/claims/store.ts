@@ -1,5 +1,5 @@
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
-import { storable } from '../orders/store.ts'
+import { storable } from '../schema.ts'
 import { hash } from 'node:crypto'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import { Secret, type SealedPlace, type Sealer } from '../../platform/keys/secrets.ts'
@@ -14,52 +14,23 @@ export interface HeldClaim {
   readonly details: string
 }
 
+const NEVER = new Date(0)
+
 /**
  * Who is making the platform's order: one row per order, held by one owner. A claim expires, so that that of a dead
  * process can be taken over.
  */
-export interface ClaimStore {
-  /**
-   * Takes the claim of an order whose row the caller has locked, with new details, or the stored ones for null. Returns
-   * null while another owner holds it, and without stored details. Exactly one of concurrent callers succeeds.
-   */
-  take(
-    sql: TransactionSql,
-    orderId: string,
-    owner: string,
-    until: number,
-    now: number,
-    details: string | null
-  ): Promise<HeldClaim | null>
-  /** Records that the platform is about to be asked. False when the claim was lost. */
-  asking(orderId: string, owner: string, now: number): Promise<boolean>
-  /** Releases the claim and keeps its details; `fault` is the reason. No effect on another owner's claim. */
-  release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void>
-  /** When the platform was asked without a certain answer, while no claim is held; else null. */
-  doubt(orderId: string, now: number): Promise<number | null>
-  /** Records that the request at `askedAt` had no effect. Ignored when it was asked since. */
-  cleared(orderId: string, askedAt: number, now: number): Promise<void>
-  /** The order was made: nothing is uncertain any more. */
-  done(sql: TransactionSql, orderId: string): Promise<void>
-  /** Details stored for an order. */
-  details(orderId: string): Promise<string | null>
-  /**
-   * Takes unclaimed orders that the platform may have made without a response since `since` and that are due, and
-   * postpones them by a quarter of the elapsed time, at least by `pause` milliseconds, in one statement.
-   */
-  takeUnsure(since: number, now: number, pause: number, limit: number): Promise<string[]>
-}
-
-const NEVER = new Date(0)
-
-/** Claims in the SQL database. */
-export class SqlClaimStore implements ClaimStore {
+export class ClaimStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /**
+   * Takes the claim of an order whose row the caller has locked, with new details, or the stored ones for null. Returns
+   * null while another owner holds it, and without stored details. Exactly one of concurrent callers succeeds.
+   */
   async take(
     sql: TransactionSql,
     orderId: string,
@@ -82,18 +53,21 @@ export class SqlClaimStore implements ClaimStore {
     return row === undefined ? null : { owner, until, askedAt: row.asked_at?.getTime() ?? null, details: row.details }
   }
 
+  /** Records that the platform is about to be asked. False when the claim was lost. */
   async asking(orderId: string, owner: string, now: number): Promise<boolean> {
     const changed = await this.#database.sql`
       update storefront_claims set asked_at = ${new Date(now)}, look_at = null where order_id = ${orderId} and owner = ${owner} and lease_until > ${new Date(now)}`
     return changed.count === 1
   }
 
+  /** Releases the claim and keeps its details; `fault` is the reason. No effect on another owner's claim. */
   async release(orderId: string, owner: string, askedAt: number | null, fault: string): Promise<void> {
     await this.#database.sql`
       update storefront_claims set lease_until = ${NEVER}, asked_at = ${askedAt === null ? null : new Date(askedAt)}, fault = ${storable(fault).slice(0, 1000)}
       where order_id = ${orderId} and owner = ${owner}`
   }
 
+  /** When the platform was asked without a certain answer, while no claim is held; else null. */
   async doubt(orderId: string, now: number): Promise<number | null> {
     const [row] = await this.#database.sql<
       Array<{ asked_at: Date | null }>
@@ -101,15 +75,18 @@ export class SqlClaimStore implements ClaimStore {
     return row?.asked_at?.getTime() ?? null
   }
 
+  /** Records that the request at `askedAt` had no effect. Ignored when it was asked since. */
   async cleared(orderId: string, askedAt: number, now: number): Promise<void> {
     await this.#database
       .sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(askedAt)} and lease_until <= ${new Date(now)}`
   }
 
+  /** The order was made: nothing is uncertain any more. */
   async done(sql: TransactionSql, orderId: string): Promise<void> {
     await sql`update storefront_claims set lease_until = ${NEVER}, asked_at = null, fault = null where order_id = ${orderId}`
   }
 
+  /** Details stored for an order. */
   async details(orderId: string): Promise<string | null> {
     const [row] = await this.#database.sql<
       Array<{ details: string }>
@@ -117,6 +94,10 @@ export class SqlClaimStore implements ClaimStore {
     return row?.details ?? null
   }
 
+  /**
+   * Takes unclaimed orders that the platform may have made without a response since `since` and that are due, and
+   * postpones them by a quarter of the elapsed time, at least by `pause` milliseconds, in one statement.
+   */
   async takeUnsure(since: number, now: number, pause: number, limit: number): Promise<string[]> {
     const at = new Date(now)
     const rows = await this.#database.sql<Array<{ order_id: string }>>`

@@ -4,7 +4,7 @@ import type { ReadonlyHeaders } from '../../engine/message/headers.ts'
 import type { Clock } from '../../platform/system/clock.ts'
 import type { Database } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
-import { progressed, type OrderStore, type OrderRecord } from './store.ts'
+import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type Fulfilment, type StoreAccess, type StorePlatform } from '../platform.ts'
 import { FIRST_CHECK } from './making.ts'
 import type { Integration, Order } from '../schema.ts'
@@ -131,4 +131,24 @@ export class Fulfilments {
 function nextCheck(order: Order, now: number): number {
   const age = now - (order.claimedAt ?? order.createdAt)
   return now + Math.min(Math.max(age / 4, FIRST_CHECK), LONGEST_PAUSE)
+}
+
+/** Applies the platform's progress; returns the same order if nothing is new. Never goes back. */
+function progressed(order: Order, seen: Fulfilment, now: number): Order {
+  const tracking = {
+    number: seen.tracking.number ?? order.tracking.number,
+    carrier: seen.tracking.carrier ?? order.tracking.carrier,
+    // It becomes a link on the claim page.
+    url: seen.tracking.url !== null && /^https?:\/\//i.test(seen.tracking.url) ? seen.tracking.url : order.tracking.url
+  }
+  const isShipped = seen.isShipped || order.status === 'Shipped'
+  const isFulfilled = seen.isFulfilled || isShipped || order.status === 'Fulfilled'
+  return {
+    ...order,
+    status: isShipped ? 'Shipped' : isFulfilled ? 'Fulfilled' : order.status,
+    tracking,
+    fulfilledAt: order.fulfilledAt ?? (isFulfilled ? now : null),
+    shippedAt: order.shippedAt ?? (isShipped ? (seen.shippedAt ?? now) : null),
+    canceledAt: order.canceledAt ?? (seen.isCanceled ? now : null)
+  }
 }

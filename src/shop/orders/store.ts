@@ -1,7 +1,34 @@
-import type { Sql, TransactionSql } from '../../platform/database/database.ts'
-import type { Fulfilment } from '../platform.ts'
-import type { Order, OrderFailure, OrderStatus, RefundRequest } from '../schema.ts'
+import type { Sql, TransactionSql, Database } from '../../platform/database/database.ts'
+import {
+  storable,
+  storableOrNull,
+  type Order,
+  type OrderFailure,
+  type OrderStatus,
+  type RefundRequest,
+  type FailureReason,
+  type OrderItem,
+  type TaxLine
+} from '../schema.ts'
 import type { Random } from '../../platform/system/ids.ts'
+import {
+  amount,
+  bytes,
+  dateOrNull,
+  flag,
+  group,
+  integer,
+  json,
+  ofRow,
+  optional,
+  records,
+  text,
+  moment,
+  together,
+  type Records
+} from '../../platform/database/rows.ts'
+import type { SealedValue } from '../../lightning/providers/account.ts'
+import { claimTokenPlace } from '../claims/store.ts'
 
 /** An order with internal fields. */
 export interface OrderRecord extends Order {
@@ -51,86 +78,6 @@ export interface PurgeLimits {
   readonly claimedBefore: number
 }
 
-/**
- * Stores orders. Methods with a transaction need the row locked by `lock`, so that concurrent changes see each other.
- * Methods without a handle are one statement each.
- */
-export interface OrderStore {
-  /** @throws a unique violation for a payment that has an order */
-  insert(sql: Sql, order: Order): Promise<void>
-  /** Locks the row until the transaction ends. */
-  lock(sql: TransactionSql, orderId: string): Promise<OrderRecord | null>
-  get(orderId: string): Promise<OrderRecord | null>
-  byPaymentHash(paymentHash: string): Promise<OrderRecord | null>
-  byClaimDigest(storefrontId: number, digest: Uint8Array): Promise<OrderRecord | null>
-  /** Locks the row until the transaction ends. */
-  lockPlatformOrder(sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<OrderRecord | null>
-  markPaid(sql: TransactionSql, orderId: string, facts: PaidFacts): Promise<void>
-  markMailed(sql: TransactionSql, orderId: string, at: number): Promise<void>
-  markClaimed(sql: TransactionSql, orderId: string, facts: ClaimedFacts): Promise<void>
-  /** Takes paid orders without claim or hold and marks them as asked, in one statement. */
-  takeToHold(now: number, limit: number): Promise<OrderRecord[]>
-  /** Null for no hold any more. */
-  held(orderId: string, holdId: string | null): Promise<void>
-  /** The shop was not reached: it is asked again. */
-  unasked(orderId: string): Promise<void>
-  /** Takes made or refunded orders that still have a hold; again after `again` milliseconds. */
-  takeToRelease(
-    now: number,
-    again: number,
-    limit: number
-  ): Promise<Array<{ readonly order: OrderRecord; readonly holdId: string }>>
-  /** Records why a shop failed a paid order; ignored when it was made meanwhile. */
-  markFailed(sql: TransactionSql, orderId: string, failure: OrderFailure): Promise<void>
-  markRefundRequest(sql: TransactionSql, orderId: string, request: RefundRequest): Promise<void>
-  /** A page of orders that failed or await a refund, of all merchants, longest waiting first. */
-  listTroubled(page: Rows): Promise<Order[]>
-  /** Writes status, tracking, times, and the next poll; null for none. */
-  markProgress(sql: TransactionSql, order: Order, nextCheckAt: number | null): Promise<void>
-  /**
-   * Takes at most `limit` claimed orders that are due and postpones them by `pause` milliseconds, in one statement, so
-   * that each goes to one process.
-   */
-  takeDue(now: number, pause: number, limit: number): Promise<OrderRecord[]>
-  checkAt(orderId: string, nextCheckAt: number): Promise<void>
-  /** A page, newest first, ties by id descending. */
-  list(merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]>
-  sums(merchantId: number): Promise<OrderSums>
-  /**
-   * Deletes at most `limit` orders with their challenges and adds them to the tallies, atomically. Returns how many.
-   */
-  purge(limits: PurgeLimits, limit: number): Promise<number>
-}
-
-/** Applies the platform's progress; returns the same order if nothing is new. Never goes back. */
-export function progressed(order: Order, seen: Fulfilment, now: number): Order {
-  const tracking = {
-    number: seen.tracking.number ?? order.tracking.number,
-    carrier: seen.tracking.carrier ?? order.tracking.carrier,
-    // It becomes a link on the claim page.
-    url: seen.tracking.url !== null && /^https?:\/\//i.test(seen.tracking.url) ? seen.tracking.url : order.tracking.url
-  }
-  const isShipped = seen.isShipped || order.status === 'Shipped'
-  const isFulfilled = seen.isFulfilled || isShipped || order.status === 'Fulfilled'
-  return {
-    ...order,
-    status: isShipped ? 'Shipped' : isFulfilled ? 'Fulfilled' : order.status,
-    tracking,
-    fulfilledAt: order.fulfilledAt ?? (isFulfilled ? now : null),
-    shippedAt: order.shippedAt ?? (isShipped ? (seen.shippedAt ?? now) : null),
-    canceledAt: order.canceledAt ?? (seen.isCanceled ? now : null)
-  }
-}
-
-/** A text as PostgreSQL returns it: without NUL and unpaired surrogates. */
-export function storable(text: string): string {
-  return text.replaceAll('\0', '').toWellFormed()
-}
-
-export function storableOrNull(text: string | null): string | null {
-  return text === null ? null : storable(text)
-}
-
 /** Current and former ids. */
 const ORDER_ID = /^(?:ord_[0-9a-f]{16}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$/
 
@@ -142,4 +89,303 @@ export function newOrderId(random: Random): string {
 /** Guards the database, which cannot read some texts. */
 export function isOrderId(text: string): boolean {
   return ORDER_ID.test(text)
+}
+
+const orderRows: Records<OrderRecord> = records({
+  id: text(),
+  storefrontId: integer(),
+  merchantId: integer(),
+  paymentHash: text(),
+  status: text<OrderStatus>(),
+  // Older orders lack it and were all shipped.
+  items: json(
+    (
+      stored: ReadonlyArray<Omit<OrderItem, 'requiresShipping'> & { readonly requiresShipping?: boolean }>
+    ): readonly OrderItem[] => stored.map(item => ({ ...item, requiresShipping: item.requiresShipping ?? true }))
+  ),
+  location: group({ country: text(), state: text(), zip: text() }),
+  subtotalCents: amount(),
+  shippingCents: amount(),
+  taxCents: amount(),
+  tax: group({ lines: json((stored: readonly TaxLine[]) => stored, 'tax_lines'), isIncluded: flag('taxes_included') }),
+  totalCents: amount(),
+  totalSats: amount(),
+  email: optional(text()),
+  claimToken: ofRow(
+    'claim_token',
+    (ciphertext, id: string): SealedValue => ({ ciphertext, place: claimTokenPlace(id) }),
+    ({ ciphertext }) => ciphertext
+  ),
+  claimExpiresAt: moment(),
+  claimedAt: optional(moment()),
+  platformOrderId: optional(text()),
+  orderNumber: optional(text()),
+  tracking: group({
+    number: optional(text('tracking_number')),
+    carrier: optional(text('tracking_carrier')),
+    url: optional(text('tracking_url'))
+  }),
+  createdAt: moment(),
+  paidAt: optional(moment()),
+  fulfilledAt: optional(moment()),
+  shippedAt: optional(moment()),
+  failure: together({
+    reason: text<FailureReason>('failure_code'),
+    message: text('failure_message'),
+    at: moment('failed_at')
+  }),
+  canceledAt: optional(moment()),
+  refundRequest: together({
+    address: text('refund_address'),
+    type: text<RefundRequest['type']>('refund_type'),
+    at: moment('refund_asked_at')
+  }),
+  refundedAt: optional(moment()),
+  claimDigest: optional(bytes()),
+  holdId: optional(text()),
+  mailedAt: optional(moment())
+})
+
+const sumRows: Records<OrderSums> = records({
+  checkouts: amount(),
+  paidOrders: amount(),
+  paidSats: amount(),
+  paidCents: amount(),
+  fulfilled: amount(),
+  shipped: amount(),
+  firstOrderAt: optional(moment()),
+  lastOrderAt: optional(moment())
+})
+
+/**
+ * Stores orders. Methods with a transaction need the row locked by `lock`, so that concurrent changes see each other.
+ * Methods without a handle are one statement each.
+ */
+export class OrderStore {
+  readonly #database: Database
+
+  constructor(database: Database) {
+    this.#database = database
+  }
+
+  /** @throws a unique violation for a payment that has an order */
+  async insert(sql: Sql, order: Order): Promise<void> {
+    const items = order.items.map(
+      ({ variantId, productTitle, variantTitle, quantity, priceCents, requiresShipping }) => ({
+        variantId,
+        productTitle: storable(productTitle),
+        variantTitle: storable(variantTitle),
+        quantity,
+        priceCents,
+        requiresShipping
+      })
+    )
+    const tax = {
+      ...order.tax,
+      lines: order.tax.lines.map(({ title, rate, cents }) => ({ title: storable(title), rate, cents }))
+    }
+    await sql`insert into storefront_orders ${sql(orderRows.write(sql, { ...order, items, tax }))}`
+  }
+
+  /** Locks the row until the transaction ends. */
+  lock(sql: TransactionSql, orderId: string): Promise<OrderRecord | null> {
+    return orderRows.one(sql`select * from storefront_orders where id = ${orderId} for update`)
+  }
+
+  get(orderId: string): Promise<OrderRecord | null> {
+    return orderRows.one(this.#database.sql`select * from storefront_orders where id = ${orderId}`)
+  }
+
+  byPaymentHash(paymentHash: string): Promise<OrderRecord | null> {
+    return orderRows.one(this.#database.sql`select * from storefront_orders where payment_hash = ${paymentHash}`)
+  }
+
+  byClaimDigest(storefrontId: number, digest: Uint8Array): Promise<OrderRecord | null> {
+    return orderRows.one(
+      this.#database
+        .sql`select * from storefront_orders where claim_digest = ${digest} and storefront_id = ${storefrontId}`
+    )
+  }
+
+  /** Locks the row until the transaction ends. */
+  lockPlatformOrder(sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<OrderRecord | null> {
+    return orderRows.one(
+      sql`select * from storefront_orders where storefront_id = ${storefrontId} and platform_order_id = ${platformOrderId} for update`
+    )
+  }
+
+  async markPaid(sql: TransactionSql, orderId: string, { paidAt, claimDigest, claimToken }: PaidFacts): Promise<void> {
+    await sql`
+      update storefront_orders set status = 'PaidAwaitingDetails', paid_at = ${new Date(paidAt)}, claim_digest = ${claimDigest}, claim_token = ${claimToken}
+      where id = ${orderId} and status = 'PendingPayment'`
+  }
+
+  async markMailed(sql: TransactionSql, orderId: string, at: number): Promise<void> {
+    await sql`update storefront_orders set mailed_at = ${new Date(at)} where id = ${orderId}`
+  }
+
+  async markClaimed(
+    sql: TransactionSql,
+    orderId: string,
+    { claimedAt, platformOrderId, orderNumber, nextCheckAt }: ClaimedFacts
+  ): Promise<void> {
+    await sql`
+      update storefront_orders set status = 'PaidWithDetails', claimed_at = ${new Date(claimedAt)}, platform_order_id = ${storable(platformOrderId)},
+        order_number = ${storable(orderNumber)}, failure_code = null, failure_message = null, failed_at = null,
+        refund_address = null, refund_type = null, refund_asked_at = null, next_check_at = ${new Date(nextCheckAt)}
+      where id = ${orderId} and status = 'PaidAwaitingDetails'`
+  }
+
+  /** Writes status, tracking, times, and the next poll; null for none. */
+  async markProgress(sql: TransactionSql, order: Order, nextCheckAt: number | null): Promise<void> {
+    const { number, carrier, url } = order.tracking
+    await sql`
+      update storefront_orders set status = ${order.status}, tracking_number = ${storableOrNull(number)}, tracking_carrier = ${storableOrNull(carrier)},
+        tracking_url = ${storableOrNull(url)},
+        fulfilled_at = ${dateOrNull(order.fulfilledAt)}, shipped_at = ${dateOrNull(order.shippedAt)}, canceled_at = ${dateOrNull(order.canceledAt)}, next_check_at = ${dateOrNull(nextCheckAt)}
+      where id = ${order.id}`
+  }
+
+  /** Takes paid orders without claim or hold and marks them as asked, in one statement. */
+  async takeToHold(now: number, limit: number): Promise<OrderRecord[]> {
+    return await orderRows.all(this.#database.sql`
+      update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
+        select id from storefront_orders where paid_at is not null and claimed_at is null and hold_asked_at is null and claim_expires_at > ${new Date(now)}
+          and not exists (select 1 from storefront_claims where order_id = storefront_orders.id and lease_until > ${new Date(now)})
+        order by paid_at limit ${limit} for update skip locked)
+      returning *`)
+  }
+
+  /** Null for no hold any more. */
+  async held(orderId: string, holdId: string | null): Promise<void> {
+    await this.#database.sql`update storefront_orders set hold_id = ${holdId} where id = ${orderId}`
+  }
+
+  /** The shop was not reached: it is asked again. */
+  async unasked(orderId: string): Promise<void> {
+    await this.#database
+      .sql`update storefront_orders set hold_asked_at = null where id = ${orderId} and hold_id is null`
+  }
+
+  /** Takes made or refunded orders that still have a hold; again after `again` milliseconds. */
+  async takeToRelease(
+    now: number,
+    again: number,
+    limit: number
+  ): Promise<Array<{ readonly order: OrderRecord; readonly holdId: string }>> {
+    // Postpones the next attempt, so that one that cannot be released does not block the others.
+    const held = await orderRows.all(this.#database.sql`
+      update storefront_orders set hold_asked_at = ${new Date(now)} where id in (
+        select id from storefront_orders where hold_id is not null and (claimed_at is not null or refunded_at is not null)
+          and (hold_asked_at <= ${new Date(now - again)} or hold_asked_at <= coalesce(claimed_at, refunded_at))
+        order by hold_asked_at limit ${limit} for update skip locked)
+      returning *`)
+    return held.flatMap(order => (order.holdId === null ? [] : { order, holdId: order.holdId }))
+  }
+
+  /** Records why a shop failed a paid order; ignored when it was made meanwhile. */
+  async markFailed(sql: TransactionSql, orderId: string, { reason, message, at }: OrderFailure): Promise<void> {
+    await sql`
+      update storefront_orders set failure_code = ${reason}, failure_message = ${storable(message).slice(0, 1000)}, failed_at = ${new Date(at)}
+      where id = ${orderId} and status = 'PaidAwaitingDetails'`
+  }
+
+  async markRefundRequest(sql: TransactionSql, orderId: string, { address, type, at }: RefundRequest): Promise<void> {
+    await sql`update storefront_orders set refund_address = ${address}, refund_type = ${type}, refund_asked_at = ${new Date(at)} where id = ${orderId}`
+  }
+
+  /** A page of orders that failed or await a refund, of all merchants, longest waiting first. */
+  async listTroubled(page: Rows): Promise<Order[]> {
+    return await orderRows.all(this.#database.sql`
+      select * from storefront_orders
+      where refunded_at is null and ((failed_at is not null and claimed_at is null) or refund_asked_at is not null)
+      order by least(failed_at, refund_asked_at), id limit ${page.limit} offset ${page.offset}`)
+  }
+
+  /**
+   * Takes at most `limit` claimed orders that are due and postpones them by `pause` milliseconds, in one statement, so
+   * that each goes to one process.
+   */
+  async takeDue(now: number, pause: number, limit: number): Promise<OrderRecord[]> {
+    return await orderRows.all(this.#database.sql`
+      update storefront_orders set next_check_at = ${new Date(now + pause)} where id in (
+        select id from storefront_orders where next_check_at <= ${new Date(now)} order by next_check_at limit ${limit} for update skip locked)
+      returning *`)
+  }
+
+  async checkAt(orderId: string, nextCheckAt: number): Promise<void> {
+    await this.#database
+      .sql`update storefront_orders set next_check_at = ${new Date(nextCheckAt)} where id = ${orderId} and next_check_at is not null`
+  }
+
+  /** A page, newest first, ties by id descending. */
+  async list(merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]> {
+    const { sql } = this.#database
+    return await orderRows.all(sql`
+      select * from storefront_orders where merchant_id = ${merchantId} ${status === null ? sql`` : sql`and status = ${status}`}
+      order by created_at desc, id desc limit ${page.limit} offset ${page.offset}`)
+  }
+
+  async sums(merchantId: number): Promise<OrderSums> {
+    const sums = await sumRows.one(this.#database.sql`
+      with parts as (
+        select count(*) as checkouts, count(paid_at) as paid_orders, coalesce(sum(total_sats) filter (where paid_at is not null), 0) as paid_sats,
+          coalesce(sum(total_cents) filter (where paid_at is not null), 0) as paid_cents, count(fulfilled_at) as fulfilled, count(shipped_at) as shipped,
+          min(created_at) as first_order_at, max(created_at) as last_order_at
+        from storefront_orders where merchant_id = ${merchantId}
+        union all
+        select checkouts, paid_orders, paid_sats, paid_cents, fulfilled, shipped, first_order_at, last_order_at
+        from storefront_tallies where storefront_id in (select id from storefronts where merchant_id = ${merchantId})
+      )
+      select sum(checkouts)::bigint as checkouts, sum(paid_orders)::bigint as paid_orders, sum(paid_sats)::bigint as paid_sats,
+        sum(paid_cents)::bigint as paid_cents, sum(fulfilled)::bigint as fulfilled, sum(shipped)::bigint as shipped,
+        min(first_order_at) as first_order_at, max(last_order_at) as last_order_at
+      from parts`)
+    // What sums without groups answers one row.
+    return sums!
+  }
+
+  /**
+   * Deletes at most `limit` orders with their challenges and adds them to the tallies, atomically. Returns how many.
+   */
+  async purge(limits: PurgeLimits, limit: number): Promise<number> {
+    return await this.#database.transaction(async tx => {
+      const isOver = tx`
+        (claimed_at is null and claim_expires_at < ${new Date(limits.unclaimedBefore)}
+          and (claim_expires_at < ${new Date(limits.begunBefore)}
+            or refund_asked_at is null and not exists (select 1 from storefront_claims where order_id = old.id))
+        or claimed_at < ${new Date(limits.claimedBefore)})
+        -- how a refund stands is asked with what the order's challenge knows
+        and not exists (select 1 from refunds where invoice_id = old.id and status in ('pending', 'processing'))`
+      // Locked by one statement and checked by the next, which sees what the previous holder of the lock wrote.
+      const locked = await tx<
+        Array<{ id: string }>
+      >`select id from storefront_orders as old where ${isOver} limit ${limit} for update skip locked`
+      if (locked.length === 0) return 0
+      // Claims cascade; orders go before the challenges that they reference.
+      const gone = await tx<Array<{ payment_hash: string }>>`
+        with gone as (
+          delete from storefront_orders as old where id = any(${locked.map(row => row.id)}::text[]) and ${isOver}
+          returning *
+        ), counted as (
+          insert into storefront_tallies (storefront_id, checkouts, paid_orders, paid_sats, paid_cents, fulfilled, shipped, first_order_at, last_order_at)
+          select storefront_id, count(*), count(paid_at), coalesce(sum(total_sats) filter (where paid_at is not null), 0),
+            coalesce(sum(total_cents) filter (where paid_at is not null), 0), count(fulfilled_at), count(shipped_at), min(created_at), max(created_at)
+          from gone group by storefront_id
+          on conflict (storefront_id) do update set
+            checkouts = storefront_tallies.checkouts + excluded.checkouts,
+            paid_orders = storefront_tallies.paid_orders + excluded.paid_orders,
+            paid_sats = storefront_tallies.paid_sats + excluded.paid_sats,
+            paid_cents = storefront_tallies.paid_cents + excluded.paid_cents,
+            fulfilled = storefront_tallies.fulfilled + excluded.fulfilled,
+            shipped = storefront_tallies.shipped + excluded.shipped,
+            first_order_at = least(storefront_tallies.first_order_at, excluded.first_order_at),
+            last_order_at = greatest(storefront_tallies.last_order_at, excluded.last_order_at)
+        )
+        select payment_hash from gone`
+      if (gone.length > 0)
+        await tx`delete from challenges where payment_hash = any(${gone.map(row => row.payment_hash)}::text[])`
+      return gone.length
+    })
+  }
 }

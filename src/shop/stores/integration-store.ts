@@ -29,24 +29,6 @@ export class StoreExists extends Error {
 /** Runs in the transaction that writes a store. */
 export type Also = (tx: TransactionSql, integration: Integration) => Promise<void>
 
-/** Stores integrations, uncached: each process sees changes immediately. An error of `also` undoes the write. */
-export interface IntegrationStore {
-  /** A fresh id, never reused, so that secrets can be sealed for the row before it exists. */
-  nextId(): Promise<number>
-  /** @throws SlugTaken, StoreExists; of concurrent calls exactly one succeeds */
-  insert(integration: Integration, also: Also): Promise<void>
-  bySlug(slug: string): Promise<Integration | null>
-  byId(id: number): Promise<Integration | null>
-  ofMerchant(merchantId: number): Promise<Integration | null>
-  /** Active stores that opted in, oldest first. */
-  listed(limit: number): Promise<Integration[]>
-  /**
-   * Changes the merchant's store under a lock on its row. Returns the new row, null without one; an error of `change`
-   * leaves it unchanged. Slug, merchant and platform never change.
-   */
-  update(merchantId: number, change: (integration: Integration) => Integration, also: Also): Promise<Integration | null>
-}
-
 export type StoreSealedColumn = 'client_secret' | 'admin_api_token'
 
 export function sealedStoreColumn(id: number, column: StoreSealedColumn, ciphertext: string): SealedValue {
@@ -95,13 +77,15 @@ function isRowId(id: number): boolean {
 
 const SLUG = /^[a-z0-9-]{1,63}$/
 
-export class SqlIntegrationStore implements IntegrationStore {
+/** Stores integrations, uncached: each process sees changes immediately. An error of `also` undoes the write. */
+export class IntegrationStore {
   readonly #database: Database
 
   constructor(database: Database) {
     this.#database = database
   }
 
+  /** A fresh id, never reused, so that secrets can be sealed for the row before it exists. */
   async nextId(): Promise<number> {
     const [row] = await this.#database.sql<
       { id: bigint }[]
@@ -110,6 +94,7 @@ export class SqlIntegrationStore implements IntegrationStore {
     return Number(row!.id)
   }
 
+  /** @throws SlugTaken, StoreExists; of concurrent calls exactly one succeeds */
   async insert(integration: Integration, also: Also): Promise<void> {
     try {
       await this.#database.transaction(async tx => {
@@ -141,11 +126,16 @@ export class SqlIntegrationStore implements IntegrationStore {
     return integrationRows.one(ofMerchant(this.#database.sql, merchantId))
   }
 
+  /** Active stores that opted in, oldest first. */
   async listed(limit: number): Promise<Integration[]> {
     return await integrationRows.all(this.#database.sql`
       select * from storefronts where list_in_registry and is_active order by id limit ${limit}`)
   }
 
+  /**
+   * Changes the merchant's store under a lock on its row. Returns the new row, null without one; an error of `change`
+   * leaves it unchanged. Slug, merchant and platform never change.
+   */
   async update(
     merchantId: number,
     change: (integration: Integration) => Integration,

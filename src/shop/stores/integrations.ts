@@ -19,7 +19,7 @@ import { type Integration, type ShippingRules, type StoreCredentials, centsOf } 
 import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
 
 export interface StorefrontsParts {
-  readonly store: IntegrationStore
+  readonly store: Pick<IntegrationStore, keyof IntegrationStore>
   readonly sealer: Sealer
   readonly clock: Clock
   /** Of new and of open stores. */
