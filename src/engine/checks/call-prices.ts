@@ -10,7 +10,7 @@ const pricesOf = (what: string) =>
     })
   )
 
-/** Settings of the plugin `mcp`: what calls cost inside the JSON-RPC messages of a route (decision 263). */
+/** Settings of the plugin `mcp`: prices of calls inside a route's JSON-RPC messages (decision 263). */
 export const CallPricesSchema = Type.Object(
   {
     protocol: Type.Union([Type.Literal('mcp'), Type.Literal('json-rpc')], {
@@ -38,27 +38,26 @@ export const CallPricesSchema = Type.Object(
   { additionalProperties: false, description: 'What calls cost.' }
 )
 
-/** The same, read. Prices in satoshis, or in fiat. */
+/** Prices in satoshis, or in fiat. */
 export type CallPrices = Static<typeof CallPricesSchema>
 
-/** The methods of MCP that have prices: the setting that names them, and the member of `params` that is looked up. */
+/** Priced methods of MCP: their setting, and the member of `params` that selects the price. */
 export const MCP_OPERATIONS = [
   { method: 'tools/call', setting: 'tools', member: 'name' },
   { method: 'resources/read', setting: 'resources', member: 'uri' },
   { method: 'prompts/get', setting: 'prompts', member: 'name' }
 ] as const
 
-/** What one call costs: satoshis, or fiat that is converted when its challenge is made. */
+/** Satoshis, or fiat converted with the challenge. */
 export type CallAmount = number | FiatText
 
-/** One line of a price list. */
 export interface CallPrice {
-  /** As it is written for people: `tools/call get-sum`. */
+  /** For people: `tools/call get-sum`. */
   readonly operation: string
   readonly amount: CallAmount
 }
 
-/** All that costs something, in the order of the file. */
+/** In the order of the file. */
 export function callPriceList(prices: CallPrices): CallPrice[] {
   const named = (method: string, of: Readonly<Record<string, CallAmount>> | undefined): CallPrice[] =>
     Object.entries(of ?? {})
@@ -68,22 +67,19 @@ export function callPriceList(prices: CallPrices): CallPrice[] {
   return MCP_OPERATIONS.flatMap(({ method, setting }) => named(method, prices[setting]))
 }
 
-/**
- * What former prices of a call are remembered under, beside its route: the line of the price list that it stands under,
- * as people read it.
- */
+/** Key of a call's former prices, beside its route: its line in the price list. */
 export function callPlace(place: string, operation: string): string {
   return `${place} ${operation}`
 }
 
-/** What calls on a route cost; null where its chain sells no calls. */
+/** Null where the chain sells no calls. */
 export function routeCallPrices({ chains }: Pick<GatewayConfig, 'chains'>, route: RouteConfig): CallPrice[] | null {
   const entry = chains[route.chain]?.find(({ plugin, disabled }) => plugin === 'mcp' && !disabled)
   // The chain was read with the plugin's own schema, which is the one above.
   return entry === undefined ? null : callPriceList(entry.config as CallPrices)
 }
 
-/** The price of a name: its own, else that of the longest beginning; null for none. `key` is what it stands under. */
+/** A name's own price, else that of its longest prefix; null for none. `key` is the matching entry. */
 export function priceOfName(
   prices: Readonly<Record<string, CallAmount>>,
   name: string

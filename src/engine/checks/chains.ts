@@ -17,7 +17,7 @@ import { readConfig, type FoundReference } from '../config/read.ts'
 import type { ChainEntryConfig, PluginFacts } from '../config/schema.ts'
 import { WhenSchema } from '../sections/when.ts'
 
-/** What may stand beside a plugin's name in an entry; the name itself is any other key. */
+/** Members beside a plugin's name in an entry; any other key is the name. */
 export const entrySiblings = Type.Object(
   {
     when: Type.Optional(WhenSchema),
@@ -32,30 +32,29 @@ export const entrySiblings = Type.Object(
 
 const siblings = Object.keys(entrySiblings.properties)
 
-/** The engine's own end of a chain for internal upstreams; it is no plugin file. */
+/** The engine's terminal plugin for internal upstreams; it has no plugin file. */
 export const internalPlugin: PluginFacts = { name: 'internal', config: Type.Object({}), terminal: true }
 
-/** Plugin files that could not be loaded have their reason here instead of facts. */
+/** Plugin files that failed to load have their reason instead of facts. */
 export type PluginSources = {
-  /** The gateway's own plugins by name; undefined when settings are not to be read. */
+  /** Own plugins by name; undefined to skip their settings. */
   readonly named: ReadonlyMap<string, PluginFacts> | undefined
   /** A user's plugins by absolute path. */
   readonly files: ReadonlyMap<string, PluginFacts | { readonly failure: string }>
 }
 
-/** An entry as read, and the plugin's facts where they are known. */
+/** An entry, and the plugin's facts where known. */
 export interface ReadEntry {
   readonly entry: ChainEntryConfig
   readonly facts: PluginFacts | undefined
   readonly path: Path
 }
 
-/** Whether the name of an entry is the path of a plugin file. */
 function isPluginPath(name: string): boolean {
   return name.startsWith('./') || name.startsWith('../') || isAbsolute(name)
 }
 
-/** The plugin files that chains name, as absolute paths; tolerates anything, since problems are told by `readEntry`. */
+/** Absolute paths of plugin files in chains. Accepts anything, since `readEntry` reports problems. */
 export function pluginFiles(chains: unknown, folder: string): string[] {
   const found = new Set<string>()
   for (const chain of Object.values(typeof chains === 'object' && chains !== null ? chains : {})) {
@@ -68,7 +67,7 @@ export function pluginFiles(chains: unknown, folder: string): string[] {
   return [...found]
 }
 
-/** Reads one entry of a chain: its form, the plugin it names, and the settings by the plugin's own schema. */
+/** Reads one entry of a chain, and its settings by the plugin's own schema. */
 export function readEntry(
   raw: unknown,
   path: Path,

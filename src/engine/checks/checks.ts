@@ -43,7 +43,7 @@ export interface ReadFile {
   readonly internals: readonly string[] | undefined
 }
 
-/** One check. It runs where nothing is wrong in the parts that it `needs`, whose values then have their schema's types. */
+/** Runs where nothing is wrong in the parts it `needs`, whose values then have their schema's types. */
 interface Check {
   readonly needs?: ReadonlyArray<keyof FileConfig>
   run(file: ReadFile, findings: Findings): void | Promise<void>
@@ -85,7 +85,7 @@ const CHECKS: readonly Check[] = [
   {
     run({ chains, internals, routes }, findings) {
       for (const { route, index } of routes) {
-        // A chain with a problem of its own may lack the very entry that a route is judged by.
+        // A chain with a problem may lack the entry that a route is judged by.
         const chain = findings.isSound(['chains', route.chain]) ? chains.get(route.chain) : undefined
         checkRoute(route, index, chain, internals, findings)
       }
@@ -125,7 +125,7 @@ const CHECKS: readonly Check[] = [
   },
   {
     async run({ routes, upstreams }, findings) {
-      // A named upstream is checked where it stands, not again for every route that uses it.
+      // A named upstream is checked once, not for every route that uses it.
       for (const { route, index } of routes)
         if (route.upstream.kind === 'url' && route.upstream.name === undefined)
           await checkFiles(route.upstream, ['routes', index, 'upstream'], findings)
@@ -146,12 +146,12 @@ function simple(needs: Check['needs'] & {}, check: (config: FileConfig, findings
   ]
 }
 
-/** Runs every check whose parts are sound; what is wrong is added to `findings`. */
+/** Runs every check whose parts are sound. */
 export async function runChecks(file: ReadFile, findings: Findings): Promise<void> {
   for (const { needs = [], run } of CHECKS) if (needs.every(key => findings.isSound([key]))) await run(file, findings)
 }
 
-/** The files that an upstream names must be readable, and TLS settings need an https address. */
+/** An upstream's files must be readable, and TLS settings need an https address. */
 async function checkFiles(upstream: UpstreamConfig & { kind: 'url' }, path: Path, findings: Findings): Promise<void> {
   if (upstream.tls === undefined) return
   if (upstream.url.startsWith('http:'))
@@ -167,7 +167,7 @@ async function checkFiles(upstream: UpstreamConfig & { kind: 'url' }, path: Path
     try {
       await access(file)
     } catch {
-      // The reason matters little to the reader: the file is not there for this process.
+      // The reason matters little: this process cannot read the file.
       findings.report(
         'BG_CONFIG_FILE',
         [...path, 'tls', key],

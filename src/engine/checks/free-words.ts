@@ -1,7 +1,7 @@
 import type { FreeCallsConfig } from '../config/schema.ts'
 import { formatDuration } from '../config/units.ts'
 
-/** What of a route is free, as people read it: `The first 20 calls of an address in 1d are free`. */
+/** `The first 20 calls of an address in 1d are free`. */
 export function freeWords({ calls, per, by }: FreeCallsConfig): string {
   const whose =
     typeof by === 'string' ? `${by === 'address' ? 'an' : 'a'} ${by}` : `each value of the header ${by.header}`

@@ -4,10 +4,10 @@ import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price
 import type { FiatText } from './money-text.ts'
 import { FineMoney, formatUnit, Money } from '../config/units.ts'
 
-/** What a unit costs, in millisatoshis or fiat. */
+/** Price of a unit, in millisatoshis or fiat. */
 export type UnitAmount = number | FiatText
 
-/** What units cost: one price for all, or one for what goes in and one for what comes out. */
+/** One price for all units, or separate ones for input and output. */
 export type UnitPrices = UnitAmount | { readonly input: UnitAmount; readonly output: UnitAmount }
 
 const unitPrices = Type.Union([
@@ -21,7 +21,7 @@ const unitPrices = Type.Union([
   )
 ])
 
-/** Where it stands how many units a request used. */
+/** Source of the number of units that a request used. */
 export type UsageConfig =
   | 'openai'
   | 'anthropic'
@@ -54,7 +54,6 @@ const usage = Type.Unsafe<UsageConfig>({
   'x-allowed': 'openai, anthropic, bytes, seconds, requests, events, { json: usage.total } or { header: X-Usage }'
 })
 
-/** `meter` of a route. */
 export const MeterSchema = Type.Object(
   {
     unit: Type.String({
@@ -121,18 +120,17 @@ export const MeterSchema = Type.Object(
   }
 )
 
-/** `meter` of a route, read. */
 export interface MeterConfig extends Omit<Static<typeof MeterSchema>, 'prices' | 'usage' | 'estimate'> {
   readonly prices: UnitPrices | FieldTable<UnitPrices>
   readonly usage: UsageConfig
   readonly estimate: { readonly json?: readonly string[]; readonly else: number; readonly input?: number }
 }
 
-/** Members of a JSON body that limit what comes out. */
+/** Members of a JSON body that limit the output. */
 export interface OutputLimits {
-  /** The request's limit: where it has none of them, `estimate.else` is reserved at least. */
+  /** The request's limit: without any, `estimate.else` is the minimum reservation. */
   readonly limits: readonly string[]
-  /** Limits that some servers follow and others ignore, so that they can only raise a reservation. */
+  /** Limits that only some servers follow, so they can only raise a reservation. */
   readonly others: readonly string[]
 }
 
@@ -142,8 +140,8 @@ const RESPONSES_LIMITS = ['max_output_tokens']
 const SERVERS_LIMITS = ['n_predict', 'max_new_tokens', 'num_predict']
 
 /**
- * The limits of a request: those that the file names, and those of its API. `hasInput`: its body has `input`, and so it
- * is for OpenAI's Responses, which ignore the limits of chats.
+ * The limits in the file and of the request's API. `hasInput`: a body with `input` is for OpenAI's Responses, which
+ * ignore the limits of chats.
  */
 export function outputLimits(
   { usage, estimate }: Pick<MeterConfig, 'usage' | 'estimate'>,
@@ -158,8 +156,8 @@ export function outputLimits(
 }
 
 /**
- * Millisatoshis that no request reserves less than, by the dearest entry of its prices. Fiat counts as nothing, and so
- * does what a request may say of itself.
+ * The minimum reservation in millisatoshis, by the highest price. Fiat counts as 0, and so does what a request states
+ * itself.
  */
 export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig): number {
   const isSaid = outputLimits({ usage, estimate }).limits.length > 0
@@ -175,10 +173,7 @@ export function leastReservedMsat({ prices, per, usage, estimate }: MeterConfig)
   return Math.ceil(Math.max(...costs) / per)
 }
 
-/**
- * What a payment for a metered route buys, as people read it: `a balance, from which each 1000 tokens take 2 msat in and
- * 8 msat out`.
- */
+/** For people: `a balance, from which each 1000 tokens take 2 msat in and 8 msat out`. */
 export function meterWords({ prices, unit, per }: MeterConfig): string {
   const each = per === 1 ? `each ${unit} takes` : `each ${per} of the unit ${unit} take`
   if (!isByField(prices)) return `a balance, from which ${each} ${unitWords(prices)}`

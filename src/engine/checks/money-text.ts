@@ -1,21 +1,21 @@
-/** An amount of money that is worth more or fewer satoshis as time goes: `USD 0.002`, always in this one spelling. */
+/** An amount with a varying exchange rate, in one spelling: `USD 0.002`. */
 export type FiatText = `${'USD' | 'EUR' | 'GBP'} ${string}`
 
-/** What a text names: whole millisatoshis, or fiat. */
+/** Whole millisatoshis, or fiat. */
 export type NamedMoney = { readonly msat: number } | { readonly fiat: FiatText }
 
-/** Largest amount of fiat, in whole units: what a billion satoshis come to. */
+/** Whole units, about a billion satoshis. */
 const LARGEST_FIAT = 1_000_000
 const SIGNS: Readonly<Record<string, string>> = { $: 'USD', '€': 'EUR', '£': 'GBP' }
 
-/** What `readMoney` takes of bitcoin, and of fiat; for the schemas that editors read. */
+/** What `readMoney` accepts, for the editors' schemas. */
 export const SATOSHI_PATTERN = '[0-9]+ ?(sats?|msats?)'
 export const FIAT_PATTERN =
   '([$€£][0-9]+(\\.[0-9]+)?|[0-9]+(\\.[0-9]+)? ?(USD|EUR|GBP)|(USD|EUR|GBP) [0-9]+(\\.[0-9]+)?)'
 
 /**
- * Reads `10 sats`, `1500 msat`, `$0.002` or `0.01 EUR` without rounding anything. Undefined for any other text, for
- * fiat of 0, with more than 12 places or above a million, and for a number too large to be exact.
+ * Parses `10 sats`, `1500 msat`, `$0.002` or `0.01 EUR` without rounding. Undefined for other text, for fiat of 0, with
+ * more than 12 places or above a million, and for inexact large numbers.
  */
 export function readMoney(text: string): NamedMoney | undefined {
   const bitcoin = /^([0-9]{1,16}) ?(sats?|msats?)$/.exec(text)
@@ -40,7 +40,7 @@ function isCurrency(name: string | undefined): name is 'USD' | 'EUR' | 'GBP' {
   return name === 'USD' || name === 'EUR' || name === 'GBP'
 }
 
-/** Whole satoshis of millisatoshis, rounded up: an invoice asks for whole ones, and the seller is never short. */
+/** Rounds up: an invoice has whole satoshis, and the seller is never short. */
 export function satoshisUp(msat: number): number {
   return Math.ceil(msat / 1000)
 }

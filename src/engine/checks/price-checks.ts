@@ -4,10 +4,10 @@ import { formatNames, quote, type Path, type Findings } from '../config/diagnose
 import { isTable, type FieldSelector } from './price.ts'
 import type { RouteConfig } from '../config/schema.ts'
 
-/** Methods whose requests have no body that anything could hang on. */
+/** Requests without a body that a price could depend on. */
 const BODILESS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
-/** Whether what a route's price and free calls hang on can be there. */
+/** Checks that the fields a route's price and free calls depend on can be present. */
 export function checkPrice(route: RouteConfig, index: number, chain: readonly ReadEntry[], findings: Findings): void {
   const at: Path = ['routes', index]
   const { price, free, upstream } = route
@@ -46,7 +46,7 @@ export function checkPrice(route: RouteConfig, index: number, chain: readonly Re
     )
 }
 
-/** A server may serve a resource under names that no list of prices can have. */
+/** A server may serve a resource under names that no price list covers. */
 function checkResources(route: RouteConfig, at: Path, chain: readonly ReadEntry[], findings: Findings): void {
   const seller = chain.find(({ entry }) => entry.plugin === 'mcp' && !entry.disabled)
   // The chain was read with the plugin's own schema; it is not where that found a problem.

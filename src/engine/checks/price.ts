@@ -3,12 +3,12 @@ import type { FiatText } from './money-text.ts'
 import { List, strict } from '../config/fields.ts'
 import { Duration, formatUnit, Money } from '../config/units.ts'
 
-/** Highest price of one request, in satoshis (decision 105). */
+/** Satoshis (decision 105). */
 export const MAX_PRICE_SATS = 1_000_000_000
 
 const FIELD_NAME = { type: 'string', minLength: 1, maxLength: 200 } as const
 
-/** Which field of a request something hangs on: exactly one of the four. */
+/** A field of a request: exactly one of the four. */
 export type FieldSelector =
   | { readonly json: string }
   | { readonly header: string }
@@ -22,7 +22,7 @@ const SELECTORS: Readonly<Record<'json' | 'header' | 'query' | 'path', string>> 
   path: "A parameter of the route's path, without its colon."
 }
 
-/** A field of the request in a configuration schema: `{ json: model }`, `{ header: x-tier }`, `{ query: size }`, … */
+/** `{ json: model }`, `{ header: x-tier }`, `{ query: size }`, … */
 export function RequestField(options: { readonly description?: string } = {}): TUnsafe<FieldSelector> {
   return Type.Unsafe<FieldSelector>({
     anyOf: Object.entries(SELECTORS).map(([kind, description]) =>
@@ -33,19 +33,18 @@ export function RequestField(options: { readonly description?: string } = {}): T
   })
 }
 
-/** What a table says of one request: the entry of its field's value, or what holds for all other values. */
+/** Entries by the value of a request's field, with a default. */
 export interface FieldTable<T> {
   readonly by: FieldSelector
   readonly of: Readonly<Record<string, T>>
   readonly else: T | 'refuse'
 }
 
-/** A table by a field of the request in a configuration schema, with entries of this schema. */
 export function TableBy<const Entry extends TSchema>(
   entry: Entry,
   options: { readonly description?: string } = {}
 ): TUnsafe<FieldTable<Static<Entry>>> {
-  // The type of the schema that is built here, which typebox cannot say of a key such as `else` and a record at once.
+  // typebox cannot type a key such as `else` beside a record.
   return Type.Object(
     {
       by: RequestField({ description: 'The field whose value is looked up.' }),
@@ -63,20 +62,19 @@ export function TableBy<const Entry extends TSchema>(
   ) as unknown as TUnsafe<FieldTable<Static<Entry>>>
 }
 
-/** A price server of the operator's, and what it is told. Times in milliseconds. */
+/** An operator's price server, and the fields sent to it. Times in milliseconds. */
 export interface AskedPriceConfig {
   readonly from: string
   readonly timeout: number
   readonly cache: number
-  /** Names of headers that it is told. */
+  /** Names of headers sent to it. */
   readonly headers: readonly string[]
   readonly fields: readonly FieldSelector[]
 }
 
-/** A price by a field of the request. */
 export type PriceTable = FieldTable<number | FiatText>
 
-/** What a request costs: whole satoshis, fiat, by a field of the request, or as a price server says. */
+/** Whole satoshis, fiat, by a field of the request, or from a price server. */
 export type PriceConfig = number | FiatText | PriceTable | AskedPriceConfig
 
 const AskedPrice = Type.Object(
@@ -105,17 +103,16 @@ const AskedPrice = Type.Object(
   { ...strict, description: 'A price server of your own is asked what each request costs.' }
 )
 
-/** Whether a price hangs on a field of the request. */
 export function isTable(price: PriceConfig): price is PriceTable {
   return typeof price === 'object' && 'by' in price
 }
 
-/** An amount as people read it: `10 sats`, `USD 0.002`. */
+/** For people: `10 sats`, `USD 0.002`. */
 export function amountWords(amount: number | FiatText): string {
   return typeof amount === 'number' ? formatUnit('price', amount) : amount
 }
 
-/** A price as people read it: `10 sats`, `5 to 40 sats, by the JSON member model`. */
+/** For people: `10 sats`, `5 to 40 sats, by the JSON member model`. */
 export function priceWords(price: PriceConfig): string {
   if (typeof price !== 'object') return amountWords(price)
   if (!isTable(price)) return 'asked for each request'
@@ -128,19 +125,18 @@ export function priceWords(price: PriceConfig): string {
   return `${words}, by ${selectorWords(price.by)}`
 }
 
-/** Every amount that a table may ask. */
 export function amountsOf({ of, else: rest }: PriceTable): ReadonlyArray<number | FiatText> {
   return [...Object.values(of), ...(rest === 'refuse' ? [] : [rest])]
 }
 
-/** How a field is called: `the JSON member model`. */
+/** For people: `the JSON member model`. */
 export function selectorWords(field: FieldSelector): string {
   if ('json' in field) return `the JSON member ${field.json}`
   if ('header' in field) return `the header ${field.header}`
   return 'query' in field ? `the query's ${field.query}` : `the path's ${field.path}`
 }
 
-/** Whether a price asks for nothing, whatever the request. */
+/** Whether every request is free. */
 export function isFree(price: PriceConfig): boolean {
   return isTable(price) ? amountsOf(price).every(amount => amount === 0) : price === 0
 }

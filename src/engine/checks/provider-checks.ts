@@ -5,14 +5,14 @@ import { sellsCalls } from './sale.ts'
 import type { FileConfig, RouteConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 
-/** A provider that a slot names, with where it stands in the file: in a list, or alone. */
+/** A provider with its place in the file: in a list, or alone. */
 export interface PlacedProvider {
   readonly slot: 'primary' | 'alternate'
   readonly path: Path
   readonly provider: FileConfig['lightning']['primary'][number]
 }
 
-/** All providers of a file; `given` is the file as it was written. */
+/** `given` is the file as written. */
 export function placedProviders({ lightning }: FileConfig, given: unknown): readonly PlacedProvider[] {
   const written = member(given, 'lightning')
   return (['primary', 'alternate'] as const).flatMap(slot =>
@@ -28,7 +28,7 @@ function member(value: unknown, name: string): unknown {
   return typeof value === 'object' && value !== null ? Object.getOwnPropertyDescriptor(value, name)?.value : undefined
 }
 
-/** Invoices are found again by the name of who made them: within a slot no two have the same, or another kind's. */
+/** Invoices are attributed by provider name: names in a slot must be unique and not another kind's. */
 export function checkNames(placed: readonly PlacedProvider[], kinds: readonly string[], findings: Findings): void {
   const seen = new Set<string>()
   for (const { slot, path, provider } of placed) {
@@ -46,14 +46,13 @@ export function checkNames(placed: readonly PlacedProvider[], kinds: readonly st
   }
 }
 
-/** The facts of a kind that a slot names; undefined where the loader was told of none. */
+/** Undefined for a kind unknown to the loader. */
 export function factsOf(kind: string, providers: readonly ProviderFacts[] | undefined): ProviderFacts | undefined {
   return providers?.find(({ name }) => name === kind)
 }
 
 /**
- * Keys of providers have forms, and a start ends with one that cannot be read. Who sells through a kind that pays
- * nothing out should know it before the first refund.
+ * An unreadable key would end the start. Sellers through a kind that cannot pay should know before the first refund.
  */
 export function checkKeys(
   placed: readonly PlacedProvider[],
@@ -75,8 +74,8 @@ export function checkKeys(
 }
 
 /**
- * Whoever sells needs an account that the money goes to. Only the sandbox can do without a key. In development it is a
- * warning: merchants with keys of their own can be tried beside routes of the operator that answer 503.
+ * Sales need an account to receive the money; only the sandbox needs no key. In development this is a warning:
+ * merchants with their own keys can be tried beside operator routes that answer 503.
  */
 export function checkOperatorKey(
   { mode }: FileConfig,
@@ -101,7 +100,7 @@ export function checkOperatorKey(
   else findings.warn('BG_CONFIG_PROVIDER_KEY', [...first.path, 'key'], message)
 }
 
-/** A call inside a message is paid for by the Payment scheme; where that is left out nothing could be offered there. */
+/** Calls inside messages are paid for by the Payment scheme only. */
 export function checkCallSchemes(
   { payment }: FileConfig,
   routes: readonly { readonly route: RouteConfig; readonly index: number }[],
@@ -119,8 +118,8 @@ export function checkCallSchemes(
 }
 
 /**
- * What is left of a session is paid back, so its provider must be able to; and it is sold by the Payment scheme alone.
- * What is sold for nothing needs no session.
+ * The rest of a session is paid back, so its provider must be able to pay; and sessions need the Payment scheme. Free
+ * routes need no session.
  */
 export function checkSessionProvider(
   { payment }: FileConfig,

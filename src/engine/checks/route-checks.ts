@@ -6,7 +6,7 @@ import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 
-/** Every name that the file uses must be defined in it (or built in, for policies). */
+/** Every name must be defined in the file, or built in for policies. */
 export function checkReferences(
   references: readonly FoundReference[],
   names: Readonly<Record<FoundReference['kind'], readonly string[]>>,
@@ -34,7 +34,7 @@ export function checkReferences(
 
 const targets = ['internal', 'proxy', 'url'] as const
 
-/** A route has exactly one upstream, and the settings of an HTTP upstream stand beside `url` alone. */
+/** Exactly one upstream per route, and HTTP settings only beside `url`. */
 export function checkUpstream(raw: unknown, path: Path, findings: Findings): void {
   if (typeof raw !== 'object' || raw === null) return
   const keys = Object.keys(raw)
@@ -64,7 +64,7 @@ export function checkUpstream(raw: unknown, path: Path, findings: Findings): voi
   }
 }
 
-/** A bundle takes the place of a price. */
+/** A bundle replaces a price. */
 export function checkMeterAlone(
   route: { readonly meter?: unknown; readonly price?: unknown; readonly priceGrace?: number },
   path: Path,
@@ -79,12 +79,12 @@ export function checkMeterAlone(
     )
 }
 
-/** Whether a token can be sold for a whole pattern: its path says one prefix, and no named segment. */
+/** Whether a token's path can cover the pattern: one prefix, and no named segment. */
 export function isCaveatPath(pattern: string): boolean {
   return !/[:*()]/.test(pattern.endsWith('/*') ? pattern.slice(0, -2) : pattern)
 }
 
-/** A token for the whole pattern of a route must be able to say it; else it would be for one path, without a word. */
+/** Otherwise a token for the whole pattern would silently be for one path. */
 export function checkTokenPath(
   { tokenPath, match }: { readonly tokenPath: string; readonly match: { readonly path: readonly string[] } },
   path: Path,
@@ -101,7 +101,7 @@ export function checkTokenPath(
     )
 }
 
-/** Two routes for the same host, method and path; parameters with other names match the same requests. */
+/** Reports routes for the same host, method and path, whatever their parameters' names. */
 export function checkDuplicates(
   routes: readonly { readonly route: RouteConfig; readonly index: number }[],
   findings: Findings
@@ -136,8 +136,8 @@ export function checkDuplicates(
 }
 
 /**
- * Warns of a free `/*` beside a priced literal path of the same upstream: upstreams commonly read another spelling of
- * that path as the same resource, and the free route forwards it.
+ * Warns of a free `/*` beside a priced literal path of the same upstream: upstreams commonly accept other spellings of
+ * that path, which the free route forwards.
  */
 export function checkFreeSiblings(
   routes: readonly { readonly route: RouteConfig; readonly index: number; readonly isSold: boolean }[],
@@ -166,9 +166,7 @@ export function checkFreeSiblings(
   }
 }
 
-/**
- * What only concerns one route: the parameter of a proxy, TLS beside plain HTTP, a price that nothing would ask for.
- */
+/** Checks within one route: the parameter of a proxy, TLS beside plain HTTP, a price that nothing asks for. */
 export function checkRoute(
   route: RouteConfig,
   index: number,
@@ -216,7 +214,7 @@ export function checkRoute(
   if (chain === undefined || chain.some(({ facts }) => facts === undefined)) return
   const provides = (fact: string): boolean =>
     chain.some(({ entry, facts }) => !entry.disabled && facts?.provides?.includes(fact) === true)
-  // A limit that nothing enforces would be believed.
+  // A limit that nothing enforces would be relied on.
   if (route.bodyLimit !== undefined && !provides('body-limit')) {
     findings.report(
       'BG_CONFIG_CONFLICT',
@@ -240,7 +238,7 @@ export function checkRoute(
   checkPrefix(route, index, findings)
 }
 
-/** What a session pays for is judged at every request, or its holders would be asked to pay again. */
+/** A session must be verified at every request, or its holders would be asked to pay again. */
 function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
   const taking = chain.find(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('session') === true)
   const found =
@@ -257,8 +255,8 @@ function checkSessions(route: RouteConfig, path: Path, chain: readonly ReadEntry
 }
 
 /**
- * What is sold as a balance is taken from it at every request, or nothing would reach the upstream (decision 181).
- * Merchants may give any endpoint of a proxy a meter.
+ * A balance must be drawn at every request, or nothing would reach the upstream (decision 181). Merchants may give any
+ * endpoint of a proxy a meter.
  */
 function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[], findings: Findings): void {
   const taking = chain.filter(({ entry, facts }) => !entry.disabled && facts?.provides?.includes('metering') === true)
@@ -268,7 +266,7 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
     idle === undefined
       ? `the chain ${quote(route.chain)} has nothing that takes what was used from a balance; allowed: a chain with the entry meter behind challenge`
       : `${quote(idle.entry.plugin)} (line ${idle.entry.at.line}) of the chain ${quote(route.chain)} ${idle.entry.mode === 'observe' ? 'only observes' : 'takes part only under its "when"'}; allowed: the entry without ${idle.entry.mode === 'observe' ? 'mode' : 'when, or with one that covers every request of the route'}`
-  // A file from before there were meters goes on serving what has none.
+  // A file older than meters continues to serve what has none.
   if (route.upstream.kind === 'proxy')
     findings.warn(
       'BG_CONFIG_CONFLICT',
@@ -278,7 +276,7 @@ function checkMeter(route: RouteConfig, path: Path, chain: readonly ReadEntry[],
   else findings.report('BG_CONFIG_CONFLICT', [...path, 'meter'], `found a meter, but ${found}`, 'key')
 }
 
-/** A bundle bears at least one request at each of its prices, or it would be paid for nothing. */
+/** A bundle must cover at least one request at each of its prices. */
 function checkBundle(meter: MeterConfig, path: Path, findings: Findings): void {
   const least = leastReservedMsat(meter)
   if (typeof meter.bundle !== 'number' || least <= meter.bundle * 1000) return
@@ -289,7 +287,7 @@ function checkBundle(meter: MeterConfig, path: Path, findings: Findings): void {
   )
 }
 
-/** A prefix that a request does not begin with would be left where it is without a word. */
+/** A prefix that requests do not have would silently never be removed. */
 function checkPrefix({ match, upstream }: RouteConfig, index: number, findings: Findings): void {
   if (upstream.kind !== 'url' || upstream.stripPrefix === undefined) return
   const prefix = upstream.stripPrefix.replace(/\/$/, '')
@@ -304,8 +302,8 @@ function checkPrefix({ match, upstream }: RouteConfig, index: number, findings: 
 }
 
 /**
- * The order of a chain by what its plugins say of themselves: a terminal one only at the end, what an entry needs
- * provided before it, and `before` and `after` kept. Disabled entries count for nothing.
+ * Checks the order of a chain by its plugins' declarations: terminal, `needs`, `before` and `after`. Ignores disabled
+ * entries.
  */
 export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWithNeeds>, findings: Findings): void {
   const active = chain.filter(({ entry }) => !entry.disabled)
@@ -327,7 +325,7 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
       )
     for (const need of facts.needs ?? []) {
       if (provided.has(need)) continue
-      // Behind a terminal one nothing stands.
+      // Nothing may follow a terminal plugin.
       const providers = [...known]
         .filter(plugin => plugin.provides?.includes(need) === true && plugin.terminal !== true)
         .map(plugin => plugin.name)
@@ -337,8 +335,7 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
         `found ${quote(entry.plugin)}, which needs the ${need}, without an earlier entry that provides it; allowed: ${entry.plugin} after ${providers.length === 0 ? `a plugin that provides the ${need}` : providers.join(' or ')}`
       )
     }
-    // One report for one wrong pair, whichever of the two plugins says so.
-    // An earlier entry that needs what this one provides has been reported already.
+    // One report per wrong pair, whichever plugin declares it. A missing provider was already reported.
     const wrong = active
       .slice(0, index)
       .find(
@@ -364,5 +361,4 @@ export function checkChain(chain: readonly ReadEntry[], known: Iterable<PluginWi
   }
 }
 
-/** The part of a plugin's facts that order is judged by. */
 export type PluginWithNeeds = Pick<PluginFacts, 'name' | 'provides' | 'terminal'>

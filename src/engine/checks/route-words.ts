@@ -2,7 +2,7 @@ import { routeCallPrices } from './call-prices.ts'
 import { isFree, priceWords } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 
-/** What a request of a route costs, in words; null where it is free. */
+/** The price of a route's request in words; null when free. */
 export function routePriceWords(config: GatewayConfig, route: RouteConfig): string | null {
   if (routeCallPrices(config, route) !== null) return 'by call'
   if (route.upstream.kind === 'proxy') return 'varies'
@@ -10,13 +10,12 @@ export function routePriceWords(config: GatewayConfig, route: RouteConfig): stri
   return `${priceWords(route.price)}${route.meter === undefined ? '' : ' a balance'}`
 }
 
-/** Where a route leads, in words. */
 export function routeUpstreamWords({ upstream }: RouteConfig): string {
   if (upstream.kind === 'internal') return upstream.name
   return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }
 
-/** Where a route stands: a line of the file, or a part of the API that `use` names. */
+/** A line of the file, or a part of the API that `use` names. */
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {
   return route.at.file === config.file ? `line ${route.at.line}` : `use: ${route.at.file}`
 }

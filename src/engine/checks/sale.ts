@@ -4,15 +4,12 @@ import { isFree, type PriceConfig } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 import type { WhenConfig } from '../sections/when.ts'
 
-/**
- * What plugins say of themselves by which a chain can be seen to sell: who asks for money, who takes it, who names the
- * price.
- */
+/** Facts of plugins that sell: one asks for money, takes it, or sets the price. */
 type SaleFact = 'challenge' | 'payment' | 'target'
 
 /**
- * Whether an entry takes part in every request of a route, as far as its `when` alone tells: a header or a caller may
- * always be missing, paths and methods can cover what the route matches.
+ * Whether an entry takes part in every request of a route, by its `when`: headers and callers may be missing, but paths
+ * and methods can cover the route's.
  */
 export function alwaysHolds(
   when: WhenConfig | undefined,
@@ -38,26 +35,20 @@ export function alwaysHolds(
   )
 }
 
-/** As much of a configuration as says what its routes cost. */
 export type Priced = Pick<GatewayConfig, 'payment' | 'routes' | 'chains'>
 
-/**
- * The price of an operator's route, 0 for a free one; null where its chain asks nobody to pay, or merchants set the
- * prices.
- */
+/** An operator's price, 0 when free; null where the chain asks for no payment, or merchants set the prices. */
 export function routePrice(
   { payment, chains }: Pick<Priced, 'payment' | 'chains'>,
   route: RouteConfig
 ): PriceConfig | null {
   if (route.upstream.kind === 'proxy') return null
-  // A route that names no price has the default one, where its chain asks for payment at all.
+  // A route without a price has the default one, where its chain asks for payment at all.
   const asks = chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
   return route.price ?? (asks ? payment.defaultPrice : null)
 }
 
-/**
- * Whether a route takes money for the operator: it has a price, or the default one because its chain asks without any.
- */
+/** Whether a route sells for the operator, at its own price or the default one. */
 export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean {
   if (route.upstream.kind === 'proxy') return false
   return route.price === undefined
@@ -66,8 +57,8 @@ export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean 
 }
 
 /**
- * Whether an endpoint of a merchant's proxy can be sold as a balance: a route that serves proxies takes from balances,
- * or may by a plugin of the operator's own, of which the file says nothing.
+ * Whether a merchant's endpoint can be sold as a balance: a route that serves proxies draws from balances, or may
+ * through an operator's plugin of unknown behavior.
  */
 export function metersProxies({ routes, chains }: Pick<Priced, 'routes' | 'chains'>): boolean {
   const proxied = routes.filter(({ upstream }) => upstream.kind === 'proxy')
@@ -77,14 +68,13 @@ export function metersProxies({ routes, chains }: Pick<Priced, 'routes' | 'chain
   return proxied.length === 0 || proxied.some(meters)
 }
 
-/** Whether a chain sells the calls inside messages. */
 export function sellsCalls(chain: readonly ReadEntry[]): boolean {
   return chain.some(({ entry, facts }) => !entry.disabled && facts?.name === 'mcp' && entry.plugin === 'mcp')
 }
 
 /**
- * Whether a route's chain can be believed (decision 181): what has a price is asked for, what was paid is taken, and
- * nothing else comes to the upstream. Each problem says why it would not be so.
+ * Checks a route's chain (decision 181): priced requests are asked for payment, payments are taken, and nothing else
+ * reaches the upstream. Each problem says why it would not be so.
  */
 export function checkSale(route: RouteConfig, index: number, chain: readonly ReadEntry[], findings: Findings): void {
   const at: Path = ['routes', index]
@@ -181,7 +171,7 @@ export function checkSale(route: RouteConfig, index: number, chain: readonly Rea
     )
     return
   }
-  // Where asking and taking have one condition, they stand aside together.
+  // Asking and taking under one condition are skipped together.
   const missing = asking.find(
     ({ entry: { when } }) =>
       !taking.some(

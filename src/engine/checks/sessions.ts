@@ -2,7 +2,6 @@ import { Type, type Static } from 'typebox'
 import { amountWords, MAX_PRICE_SATS } from './price.ts'
 import { Duration, formatDuration, Money } from '../config/units.ts'
 
-/** `sessions` of a route. */
 export const SessionsSchema = Type.Object(
   {
     deposit: Type.Optional(
@@ -32,10 +31,10 @@ export const SessionsSchema = Type.Object(
   }
 )
 
-/** `sessions` of a route, read: a deposit in satoshis or fiat, times in milliseconds. */
+/** A deposit in satoshis or fiat, times in milliseconds. */
 export type SessionsConfig = Readonly<Static<typeof SessionsSchema>>
 
-/** What a session of the route is, as people read it. */
+/** For people. */
 export function sessionWords({ deposit, idle }: SessionsConfig, isMetered: boolean): string {
   const first = deposit === undefined ? (isMetered ? 'as much' : '20 units') : amountWords(deposit)
   return `Also from a prepaid session (Payment scheme, lightning/session): ${first} as a deposit, and what is left is paid back when it is closed, at the latest after ${formatDuration(idle)} at rest`

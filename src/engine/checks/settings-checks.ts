@@ -5,7 +5,7 @@ import type { FileConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import { formatDuration } from '../config/units.ts'
 
-/** Several processes need stores outside of them, in every mode. */
+/** Several processes need external stores, in every mode. */
 export function checkWorkers(config: FileConfig, findings: Findings): void {
   const { workers } = config.server
   if (workers < 2) return
@@ -23,7 +23,7 @@ export function checkWorkers(config: FileConfig, findings: Findings): void {
     )
 }
 
-/** Whoever is lent sessions cannot listen in them, and the embedded database has but one. */
+/** A pool of lent sessions cannot LISTEN, and the embedded database has only one. */
 export function checkDatabase({ database }: FileConfig, findings: Findings): void {
   const { url, pooler, listenUrl } = database
   for (const [name, text] of Object.entries({ url, listenUrl })) {
@@ -51,8 +51,8 @@ export function checkDatabase({ database }: FileConfig, findings: Findings): voi
 }
 
 /**
- * Warns of 402s that nginx and ingress-nginx refuse with their default buffers of 4 KB: two challenge lines and one for a
- * session do not fit.
+ * Warns of 402s over nginx's and ingress-nginx's default buffers of 4 KB: two challenge lines and one for a session do
+ * not fit.
  */
 export function checkLargeHeads({ server, routes }: FileConfig, findings: Findings): void {
   if (server.trustedProxies.length === 0) return
@@ -66,7 +66,7 @@ export function checkLargeHeads({ server, routes }: FileConfig, findings: Findin
       )
 }
 
-/** Cookies ignore the port, so that another origin of the same host would separate nothing. */
+/** Cookies ignore the port: another origin of the same host is not isolated. */
 export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileConfig, findings: Findings): void {
   if (proxyUrl === '') return
   const url = new URL(proxyUrl)
@@ -84,7 +84,7 @@ export function checkProxyUrl({ mode, server: { proxyUrl, publicUrl } }: FileCon
     )
 }
 
-/** Which server several addresses mean only a cluster can say, and a cluster has no databases by number. */
+/** Only a cluster selects the server among several addresses, and a cluster has no numbered databases. */
 export function checkState({ state: { url, cluster } }: FileConfig, findings: Findings): void {
   const addresses = url.split(/,(?=rediss?:\/\/)/)
   const problem =
@@ -105,10 +105,7 @@ function isPlainAndAway(address: string): boolean {
   )
 }
 
-/**
- * Prices must live longer than they are used, a mail server takes no mail without a sender, and a place is no smaller
- * than a request.
- */
+/** Prices must outlive their use, a mail server needs a sender, and a client's share covers one request. */
 export function checkSettings(config: FileConfig, findings: Findings): void {
   if (findings.isSound(['prices']) && config.prices.maxAge < config.prices.refresh) {
     findings.report(
@@ -136,7 +133,7 @@ export function checkSettings(config: FileConfig, findings: Findings): void {
   }
 }
 
-/** What only stripe needs, and cannot be without. */
+/** Settings that only stripe needs, and requires. */
 export function checkBilling({ billing }: FileConfig, findings: Findings): void {
   if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
   if (billing.key === undefined)
@@ -165,7 +162,7 @@ export function checkBilling({ billing }: FileConfig, findings: Findings): void 
     )
 }
 
-/** What production does not accept: the sandbox, missing secrets, the embedded database, plain HTTP. */
+/** What production refuses: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction(
   config: FileConfig,
   placed: readonly PlacedProvider[],
@@ -182,7 +179,7 @@ export function checkProduction(
         [...path, 'kind'],
         `found the ${kind} in production; allowed: ${forMoney}`
       )
-    // Every call carries a key that can take or send money.
+    // Every call carries a key that can receive or send money.
     if (url !== undefined && isPlainAndAway(url))
       findings.report(
         'BG_CONFIG_PRODUCTION',
@@ -213,7 +210,7 @@ export function checkProduction(
     )
   }
   for (const [source, url] of Object.entries(config.prices.urls)) {
-    // Who can change the responses sets the prices.
+    // Anyone who can change the responses sets the prices.
     if (isPlainAndAway(url))
       findings.report(
         'BG_CONFIG_PRODUCTION',

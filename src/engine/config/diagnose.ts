@@ -2,7 +2,7 @@ import type { Origin } from './document.ts'
 import { defineError, type ErrorCode, type ErrorText } from '../../platform/system/errors.ts'
 import type { Position } from './schema.ts'
 
-/** What can be wrong in `gateway.yaml`. `boltgate check`, a start and a reload report it with file, line and column. */
+/** Errors of `gateway.yaml`, reported by `boltgate check`, a start and a reload with file, line and column. */
 export const configurationErrors = {
   BG_CONFIG_FILE: {
     cause: 'The configuration, or a file that it names such as a certificate, cannot be read.',
@@ -72,15 +72,13 @@ export const configurationErrors = {
   }
 } as const satisfies Record<ErrorCode, ErrorText>
 
-/** Code of an error in the configuration. */
 export type ConfigurationCode = keyof typeof configurationErrors
 
 for (const [code, text] of Object.entries(configurationErrors)) defineError(code as ErrorCode, text) // its keys
 
-/** The way to a value: keys of mappings and indexes of lists, from the top of the file. */
+/** Keys of mappings and indexes of lists, from the top of the file. */
 export type Path = readonly (string | number)[]
 
-/** One thing that is wrong in a configuration file, at one place. */
 export interface Problem extends Position {
   /** Its name in docs/errors.md. */
   readonly code: ConfigurationCode
@@ -90,13 +88,13 @@ export interface Problem extends Position {
   readonly message: string
 }
 
-/** Everything that is wrong in a configuration file. Its message has one line for each problem. */
+/** One line per problem. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[]
-  /** That of the first problem. */
+  /** Of the first problem. */
   readonly code: ConfigurationCode | undefined
 
-  /** Takes at least one problem and puts them into the order of the file. */
+  /** Takes at least one problem and sorts them in file order. */
   constructor(problems: readonly Problem[], options?: ErrorOptions) {
     const sorted = [...problems].sort((a, b) => a.line - b.line || a.column - b.column)
     super(sorted.map(formatProblem).join('\n'), options)
@@ -112,7 +110,7 @@ export function formatProblem(problem: Problem): string {
   return oneLine(`${problem.file}:${problem.line}:${problem.column}: ${path}${problem.message} [${problem.code}]`)
 }
 
-/** A path as people write it: `routes[0].match.path`. Unusual keys are quoted. */
+/** Such as `routes[0].match.path`, with unusual keys quoted. */
 export function formatPath(path: Path): string {
   let text = ''
   for (const step of path) {
@@ -123,7 +121,6 @@ export function formatPath(path: Path): string {
   return text
 }
 
-/** What was found, what is allowed, and the nearest name when one was nearly meant. */
 export function formatMessage(found: string, allowed: string, suggestion?: string): string {
   return `found ${found}; allowed: ${allowed}${didYouMean(suggestion)}`
 }
@@ -133,31 +130,28 @@ export function didYouMean(suggestion: string | undefined): string {
   return suggestion === undefined ? '' : `. Did you mean ${quote(suggestion)}?`
 }
 
-/**
- * The first word of a key that has more of them, as "throttle { policy" has: YAML read the line so because its colon is
- * missing.
- */
+/** The first word of a key such as "throttle { policy", which YAML reads when the colon is missing. */
 export function wordBeforeLostColon(key: string): string | undefined {
   return /^([A-Za-z][A-Za-z0-9_-]*)[ :]+[{["'A-Za-z0-9]/.exec(key)?.[1]
 }
 
-/** Parameters of addresses, and of keys of providers that are addresses, which carry a secret. */
+/** URL parameters, also of provider keys that are URLs, that carry a secret. */
 const secretValues = /([?&](?:password|webhook|rune|macaroon|key|secret|token)=)[^&#\s]*/gi
 
-/** Text in quotes, shortened to 40 characters, with no password of an address in it. */
+/** Quotes a text, shortened to 40 characters, without passwords in URLs. */
 export function quote(text: string): string {
   const safe = text.replace(/\/\/[^/@\s]*@/g, '//[redacted]@').replace(secretValues, '$1[redacted]')
   return oneLine(JSON.stringify(safe.length > 40 ? `${safe.slice(0, 37)}...` : safe))
 }
 
-/** A list of names for "allowed": all of them, or the first twelve. */
+/** All names, or the first twelve. */
 export function formatNames(names: readonly string[]): string {
   if (names.length === 0) return 'none'
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown
 }
 
-/** What sort of value this is, without showing it. */
+/** The kind of a value, without showing it. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (Array.isArray(value)) return 'a list'
@@ -166,21 +160,20 @@ export function kindOf(value: unknown): string {
   return typeof value === 'number' ? 'a number' : `a ${typeof value}`
 }
 
-/** A number, truth value or text as it was found; lists and mappings by their kind alone. */
+/** Scalars as found; lists and mappings by their kind. */
 export function showValue(value: unknown): string {
   if (typeof value === 'string' && value !== '') return quote(value)
   if (typeof value === 'number' || typeof value === 'boolean') return String(value)
   return kindOf(value)
 }
 
-/** The candidate that differs least from `name`, where it differs so little that it was probably meant. */
+/** The candidate within a small edit distance of `name`. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase()
   const most = wanted.length < 4 ? 1 : Math.min(3, Math.floor(wanted.length / 3) + 1)
   let best: string | undefined
   let least = most + 1
-  // A distance is never less than the difference in length; names are short, so the rest of a monstrous key is not
-  // compared.
+  // The distance is at least the difference in length; names are short, so very long keys are skipped.
   for (const candidate of candidates) {
     if (Math.abs(candidate.length - name.length) >= least || candidate === name) continue
     const distance = editDistance(wanted, candidate.toLowerCase())
@@ -192,7 +185,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours between two words. */
+/** Counts insertions, deletions, replacements and transpositions. */
 function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
@@ -219,10 +212,9 @@ function oneLine(text: string): string {
   )
 }
 
-/** Collects what is wrong, each at its place in the file. */
 export class Findings {
   readonly problems: Problem[] = []
-  /** What is allowed and probably not meant. */
+  /** Allowed and probably not intended. */
   readonly warnings: Problem[] = []
   readonly #origin: Origin
 
@@ -230,27 +222,24 @@ export class Findings {
     this.#origin = origin
   }
 
-  /** Notes one problem at a value or its key. */
   report(code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): void {
     this.problems.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
-  /** Notes what is allowed and probably not meant. */
   warn(code: ConfigurationCode, path: Path, message: string, part: 'key' | 'value' = 'value'): void {
     this.warnings.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
-  /** The text as it was written, where a variable was put into it: its value is not for messages. */
+  /** The text as written, where a variable was interpolated: its value must not appear in messages. */
   expression(path: Path): string | undefined {
     return this.#origin.expression(path)
   }
 
-  /** Takes over problems that were found elsewhere. */
   add(problems: readonly Problem[]): void {
     this.problems.push(...problems)
   }
 
-  /** Whether nothing is wrong at, below or above a path, so that its value has the type that the schema says. */
+  /** Whether nothing is wrong at, below or above a path, so that its value has the schema's type. */
   isSound(path: Path): boolean {
     const text = formatPath(path)
     return !this.problems.some(

@@ -16,30 +16,29 @@ import { type ConfigurationCode, formatPath, quote, type Path, type Problem } fr
 import { interpolate, type Environment } from './interpolate.ts'
 import type { Position } from './schema.ts'
 
-/** Where the values of a file stand, and which of them came out of the environment. */
+/** Positions of a file's values, and which of them come from the environment. */
 export interface Origin {
-  /** The place of a value or of its key; of the nearest thing around it where it does not stand in the file. */
+  /** The position of a value or its key, or of the nearest enclosing one. */
   position(path: Path, part?: 'key' | 'value'): Position
-  /** The text as it was written, when a variable or a default was put into it. */
+  /** The text as written, when a variable or a default was interpolated. */
   expression(path: Path): string | undefined
 }
 
-/** A parsed file: plain values with variables put in, and where each stands. */
 export interface ParsedFile {
   readonly value: unknown
   readonly origin: Origin
   readonly problems: readonly Problem[]
 }
 
-/** An origin for values that come from no file: everything stands at line 1, column 1. */
+/** For values that come from no file: line 1, column 1. */
 export function noOrigin(file: string): Origin {
   return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined }
 }
 
-// A configuration of thousands of routes is far below these; an alias bomb or a binary file is above.
+// Far above a configuration of thousands of routes, and below an alias bomb or a binary file.
 const maxCharacters = 1024 * 1024
 const maxNodes = 100_000
-// Finding an alias's anchor reads the document from its start.
+// Resolving an alias reads the document from its start.
 const maxAliases = 1000
 const maxDepth = 64
 
@@ -49,8 +48,8 @@ interface Place {
 }
 
 /**
- * Parses YAML, strictly: one document, no duplicate keys, no tags, no tabs. Only the first syntax error is told,
- * because what follows one is mostly its echo. Never throws for any text.
+ * Parses YAML strictly: one document, no duplicate keys, no tags, no tabs. Reports only the first syntax error, since
+ * later ones usually follow from it. Never throws.
  */
 export function parseFile(file: string, text: string, env: Environment): ParsedFile {
   const lines = new LineCounter()
@@ -120,7 +119,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
         )
     }
   } catch (error) {
-    // The parser is recursive: nesting beyond the stack is the one way in which text can make it throw.
+    // The parser is recursive: text makes it throw only by nesting beyond the stack.
     if (!(error instanceof RangeError)) throw error
     report('BG_CONFIG_SYNTAX', 0, [], `found values nested too deeply; allowed: at most ${maxDepth} levels`)
     return failed()
@@ -209,7 +208,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
     take(items, path, outside, result, first, false)
     return result
   }
-  /** Takes the members of a mapping, then those that its merge keys add. A key that is taken already wins. */
+  /** Takes a mapping's own members, then those of its merge keys. The first of equal keys wins. */
   const take = (
     items: readonly { key: unknown; value: unknown }[],
     path: Path,
@@ -293,7 +292,7 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
       const at: Path = [...path, result.length]
       // As above: the items of a parsed list are nodes.
       const value = walk(item as Node | null, at, undefined, outside)
-      // An optional variable that is empty, as in ["${EXTRA_PROXY:-}"], means one item less.
+      // An empty optional variable, as in ["${EXTRA_PROXY:-}"], drops the item.
       if (value === '' && expressions.delete(JSON.stringify(at))) continue
       result.push(value)
     }
@@ -315,12 +314,12 @@ export function parseFile(file: string, text: string, env: Environment): ParsedF
 
 const NO_COLON = 'found a line without the colon of "key: value"; allowed: a key, a colon and a space, then the value'
 const TAB = 'found a tab in the indentation; allowed: spaces only, such as two in the place of each tab'
-/** Lines before an error that are tried: a lost colon is noticed where its block goes on. */
+/** Lines before an error to try: a missing colon surfaces where its block continues. */
 const LOST_COLON_LINES = 10
 
 /**
- * Where the key of a line stands that lost its colon, if that is what is wrong: with the colon put back the parser
- * comes further. The parser itself takes such a line for a text that goes on, and complains of one of the next.
+ * The key of a line that lost its colon, if putting it back lets the parser continue. The parser reads such a line as a
+ * continued text and reports a later line.
  */
 function missingColon(text: string, offset: number, line: number): number | undefined {
   const rows = text.split('\n')
@@ -339,9 +338,7 @@ function missingColon(text: string, offset: number, line: number): number | unde
   }
 }
 
-/**
- * The parser notices what was never closed only where the file goes on; the reader needs the place where it was opened.
- */
+/** The parser reports an unclosed bracket where the file continues; the reader needs the opening one. */
 function syntaxOffset(error: YAMLError, document: Document.Parsed | undefined): number {
   const quoted = error.code === 'MISSING_CHAR' && /quote/.test(error.message)
   const flow = error.code === 'BAD_INDENT' && error.message.startsWith('Flow')
@@ -351,7 +348,7 @@ function syntaxOffset(error: YAMLError, document: Document.Parsed | undefined): 
     const candidate =
       (quoted && isScalar(node) && (node.type === Scalar.QUOTE_DOUBLE || node.type === Scalar.QUOTE_SINGLE)) ||
       (flow && (isMap(node) || isSeq(node)) && node.flow === true)
-    // The innermost that was open comes last: visiting goes from the outside in.
+    // Visiting goes inwards, so the innermost open one comes last.
     const range = candidate ? node.range : undefined
     if (range !== undefined && range !== null && range[0] < error.pos[0] && range[1] >= error.pos[0] - 1)
       opened = range[0]
@@ -359,11 +356,11 @@ function syntaxOffset(error: YAMLError, document: Document.Parsed | undefined): 
   return opened
 }
 
-/** Our own words for the parser's errors; the parser's can repeat parts of the file, and a secret might be one. */
+/** Own wording: the parser's can repeat parts of the file, perhaps a secret. */
 function syntaxMessage(error: YAMLError, text: string): string {
   const start = text.lastIndexOf('\n', error.pos[0] - 1) + 1
   if (error.code === 'TAB_AS_INDENT' || /^[ ]*\t/.test(text.slice(start, error.pos[1]))) return TAB
-  // Braces begin a mapping of their own inside a list or mapping in brackets.
+  // Braces begin a nested mapping inside brackets.
   if (
     /(?:^|[\s,[\]{}])[^\s,[\]{}/]*\/[^\s,[\]{}]*$/.test(text.slice(start, error.pos[0])) &&
     text[error.pos[0]] === '{'

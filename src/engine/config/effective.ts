@@ -4,20 +4,18 @@ import { fileSchema, type ChainEntryConfig, type GatewayConfig, type PluginFacts
 import { formatUnit } from './units.ts'
 import { entrySiblings } from '../checks/chains.ts'
 
-/** What stands in the place of what nobody may read. */
 export const HIDDEN = '(hidden)'
 
-/** Plugins by the name or absolute path that entries have, as far as their settings must be known. */
+/** By the name or absolute path in entries. */
 export type KnownPlugins = ReadonlyMap<string, Pick<PluginFacts, 'config' | 'terminal'>>
 
-/** One value of the configuration, as it may be shown. */
 interface Leaf {
   readonly shown: string
   /** To be compared and never shown. */
   readonly raw: string
 }
 
-/** What a reload changed at one place; null for what was, or is, not there. */
+/** Null for an absent value. */
 export interface ConfigurationChange {
   /** Such as `routes.GET /v1/*.price`. */
   readonly path: string
@@ -25,7 +23,7 @@ export interface ConfigurationChange {
   readonly after: string | null
 }
 
-/** A configuration as it may be shown: what the schema calls a secret is hidden, and so is whatever it does not know. */
+/** A configuration safe to display: hides secrets and everything unknown to the schema. */
 export interface Effective {
   /** The file with every default spelled out. */
   readonly yaml: string
@@ -33,9 +31,8 @@ export interface Effective {
 }
 
 /**
- * Shows a configuration: the file as it is in effect, with its own chains and routes; those of its API are named by
- * `use`. Values of plugins that are not the gateway's own are shown only where they are numbers, truth values or
- * words that the plugin's schema lists.
+ * The configuration in effect, with its own chains and routes; routes of its API appear by `use`. Values of third-party
+ * plugins are shown only where they are numbers, booleans or enumerated words.
  */
 export function effective(config: GatewayConfig, plugins: KnownPlugins): Effective {
   const leaves = new Map<string, Leaf>()
@@ -66,7 +63,7 @@ export function effective(config: GatewayConfig, plugins: KnownPlugins): Effecti
   return { yaml: stringify(tree, { lineWidth: 0 }), leaves }
 }
 
-/** What differs, in the order of the later one; of secrets only that they do. */
+/** The differences in the order of `after`; of secrets only that they differ. */
 export function changesBetween(before: Effective, after: Effective): ConfigurationChange[] {
   const changes: ConfigurationChange[] = []
   for (const [path, leaf] of after.leaves) {
@@ -78,12 +75,12 @@ export function changesBetween(before: Effective, after: Effective): Configurati
   return changes
 }
 
-/** A route as its file has it. */
+/** A route in the form of the file. */
 function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): object {
   const { kind, ...where } = upstream
   return {
     ...route,
-    // With a meter the price is what the bundle costs, which stands there.
+    // With a meter the price is that of the bundle, shown there.
     ...(price === undefined || meter !== undefined ? {} : { price }),
     ...(meter === undefined ? {} : { meter }),
     upstream:
@@ -100,7 +97,7 @@ function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): 
 function showEntry(masker: Masker, entry: ChainEntryConfig, plugins: KnownPlugins, path: readonly Step[]): unknown {
   const { plugin, config, file, when, disabled, mode } = entry
   const known = plugins.get(file ?? plugin)
-  // A stranger's plugin may call a key a mere text.
+  // A third-party plugin may declare a key as plain text.
   const strict = file !== undefined
   const settings = masker.show(known === undefined ? {} : keywordsOf(known.config), config, [...path, plugin], strict)
   const siblings: Record<string, unknown> = {
@@ -115,7 +112,6 @@ function showEntry(masker: Masker, entry: ChainEntryConfig, plugins: KnownPlugin
 
 type Step = string | number
 
-/** Walks a value with its schema. */
 class Masker {
   readonly #leaves: Map<string, Leaf>
 
@@ -123,7 +119,7 @@ class Masker {
     this.#leaves = leaves
   }
 
-  /** `strict`: of texts only those that the schema lists are shown. */
+  /** `strict`: shows only texts that the schema enumerates. */
   show(schema: Keywords, value: unknown, path: readonly Step[], strict = false): unknown {
     const shown = this.#shown(schema, value, path, strict)
     if (!isObject(shown) && !Array.isArray(shown) && shown !== undefined)
@@ -170,12 +166,12 @@ class Masker {
     for (const [nth, [name, member]] of Object.entries(value).entries()) {
       const inner = schemaOf(schema, name)
       if (hidesNames && name === 'of' && isObject(member)) {
-        // Its keys are what clients send in a header or the query: perhaps the keys that they are known by.
+        // Its keys are values that clients send in a header or the query, perhaps their API keys.
         const entries = Object.values(member).map((entry, at): [string, unknown] => [`(value ${at + 1})`, entry])
         shown[name] = this.show(inner ?? {}, Object.fromEntries(entries), [...path, name], strict)
         continue
       }
-      // A name that no schema knows may be a secret in the wrong place.
+      // A name unknown to the schema may be a misplaced secret.
       const isNamed = schema.properties !== undefined && Object.hasOwn(schema.properties, name)
       const called = isNamed || (inner !== undefined && !strict) ? name : `(name ${nth + 1})`
       shown[called] = inner === undefined ? HIDDEN : this.show(inner, member, [...path, called], strict)
@@ -191,7 +187,6 @@ function schemaOf(schema: Keywords, name: string): Keywords | undefined {
   return typeof schema.additionalProperties === 'object' ? schema.additionalProperties : undefined
 }
 
-/** Whether a value is of an alternative's sort. */
 function fits(schema: Keywords, value: unknown): boolean {
   if (schema.const !== undefined) return schema.const === value
   if (schema.enum !== undefined) return schema.enum.includes(value)
@@ -220,7 +215,7 @@ function isKeywords(items: Keywords['items']): items is Keywords {
   return items !== undefined && !Array.isArray(items)
 }
 
-/** An address without what may be a key in it: user, password, and the values of its query. */
+/** A URL without user, password and query values, which may be keys. */
 function withoutKeys(text: string): string {
   if (!/^[a-z][a-z0-9+.-]*:\/\//i.test(text)) return text
   const url = URL.parse(text)
@@ -231,11 +226,11 @@ function withoutKeys(text: string): string {
   }
   for (const name of new Set(url.searchParams.keys())) url.searchParams.set(name, 'hidden')
   if (url.hash !== '') url.hash = 'hidden'
-  // As it was written, where nothing had to go: an address that is read gets a slash at its end.
+  // Unchanged where nothing was removed: URL adds a trailing slash.
   return url.username === '' && url.search === '' && url.hash === '' ? text : url.href
 }
 
-/** What is decided at start: a reload leaves it as it is. Whole parts, or the settings of one that are. */
+/** Settings fixed at start, which a reload does not change: whole parts, or single settings of one. */
 const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: readonly string[]]> = [
   ['mode'],
   ['server'],
@@ -252,7 +247,7 @@ const FIXED: ReadonlyArray<readonly [part: keyof GatewayConfig, settings?: reado
   ['metrics']
 ]
 
-/** The parts of a configuration that differ from the one before and take effect only after a restart. */
+/** The changed parts that take effect only after a restart. */
 export function needsRestart(before: GatewayConfig, after: GatewayConfig): string[] {
   return FIXED.filter(([part, settings]) => decided(before, part, settings) !== decided(after, part, settings)).map(
     ([part]) => part

@@ -1,6 +1,6 @@
 import { Type, type Static, type TSchema, type TUnsafe } from 'typebox'
 
-/** Every object of the file is strict: a key that is not listed is an error. */
+/** Unknown keys are errors in every object of the file. */
 export const strict = { additionalProperties: false } as const
 
 /** The same, with what the reference page says of the object. */
@@ -8,17 +8,13 @@ export function described(description: string): { additionalProperties: false; d
   return { ...strict, description }
 }
 
-/** The same type with every property read-only, all the way down. */
 export type DeepReadonly<T> = T extends readonly (infer Item)[]
   ? readonly DeepReadonly<Item>[]
   : T extends object
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T
 
-/**
- * What a name in the file may refer to; stands in the schema as the keyword `x-reference` and is checked when the whole
- * file is read.
- */
+/** Kind of name that the keyword `x-reference` marks; checked once the whole file is read. */
 export type ReferenceKind = 'policy' | 'chain' | 'upstream'
 
 /**
@@ -29,10 +25,7 @@ export function SecretText(options: Record<string, unknown> = {}): TUnsafe<strin
   return Type.Unsafe<string>({ type: 'string', 'x-secret': true, ...options })
 }
 
-/**
- * One value or a list of them; loaded as a list always, empty only where the default is. Marks the schema with
- * `x-list`.
- */
+/** One value or a list, always loaded as a list; empty only by default. Marks the schema with `x-list`. */
 export function List<const Item extends TSchema>(
   item: Item,
   options: Record<string, unknown> = {}
@@ -46,7 +39,7 @@ export function List<const Item extends TSchema>(
   })
 }
 
-/** The name of something else in the file, which must exist there. */
+/** The name of something defined elsewhere in the file. */
 export function Reference(kind: ReferenceKind, options: Record<string, unknown> = {}): TUnsafe<string> {
   return Type.Unsafe<string>({
     type: 'string',
@@ -57,7 +50,7 @@ export function Reference(kind: ReferenceKind, options: Record<string, unknown> 
   })
 }
 
-/** The name of a policy under `policies` or of a built-in one; what a throttling plugin has in its configuration. */
+/** A policy under `policies` or a built-in one, for throttling plugins. */
 export function PolicyName(options: Record<string, unknown> = {}): TUnsafe<string> {
   return Reference('policy', options)
 }

@@ -3,38 +3,36 @@ import ipaddr from 'ipaddr.js'
 import { isPostgresUrl } from '../../platform/system/postgres-url.ts'
 import { nearest } from './diagnose.ts'
 
-/** A form of text that a schema asks for by the keyword `x-format`. */
+/** A text form for the keyword `x-format`. */
 export interface TextFormat {
-  /** True when the text has the form. */
   check(text: string): boolean
   /** What is allowed, in words. */
   readonly allowed: string
-  /** What was probably meant. */
   suggest?(text: string): string | undefined
 }
 
-/** Methods a route may name; TRACE and CONNECT never reach one. */
+/** Methods that a route may name; TRACE and CONNECT never reach one. */
 export const METHOD_NAMES: readonly string[] = METHODS.filter(
   method => method !== 'TRACE' && method !== 'CONNECT' && /^[A-Z]+$/.test(method)
 )
 const common = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** An address and a port: `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. Undefined for any other text. */
+/** `127.0.0.1:8080`, `[::1]:8080`, `localhost:0`. Undefined for other text. */
 export function parseListen(text: string): { host: string; port: number } | undefined {
   const match = /^(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+)):([0-9]{1,5})$/.exec(text)
   const host = match?.[1] ?? match?.[2]
   const port = Number(match?.[3])
   if (host === undefined || !(port <= 65535)) return undefined
   if (match?.[1] !== undefined && !ipaddr.IPv6.isValid(host)) return undefined
-  // What ends in a number and is no IPv4 address is no host of any address (WHATWG URL, host parsing), and publicUrl is
-  // made of it.
+  // A host that ends in a number and is no IPv4 address is invalid (WHATWG URL, host parsing), and publicUrl contains
+  // it.
   if (match?.[2] !== undefined && !URL.canParse(`http://${host}`)) return undefined
   return { host, port }
 }
 
 const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
-/** Who mail comes from: `no-reply@example.com` or `Example <no-reply@example.com>`. Undefined for any other text. */
+/** `no-reply@example.com` or `Example <no-reply@example.com>`. Undefined for other text. */
 export function parseSender(text: string): { name: string; address: string } | undefined {
   const match = /^(?:([^\p{Cc}<>"@]{1,100}) <([^<>]+)>|([^<> ]+))$/u.exec(text)
   const address = match?.[2] ?? match?.[3] ?? ''
@@ -42,7 +40,7 @@ export function parseSender(text: string): { name: string; address: string } | u
   return { name: match?.[1]?.trim() ?? '', address }
 }
 
-/** Whether user and password can be read, which a stray "%" prevents. */
+/** A stray "%" prevents decoding. */
 function isDecodable({ username, password }: URL): boolean {
   try {
     decodeURIComponent(username + password)
@@ -132,7 +130,7 @@ const formats: Readonly<Record<string, TextFormat>> = {
     allowed: 'an address, or a name and an address, such as Example <no-reply@example.com>'
   },
   realm: {
-    // Some clients split on commas even inside quotes, and the id of a challenge joins its slots by "|".
+    // Some clients split on commas even inside quotes, and a challenge id joins its slots by "|".
     check: text => /^[\x20-\x7e]{0,128}$/.test(text) && !/[|"\\,]/.test(text),
     allowed: 'printable ASCII without | " \\ and comma, at most 128 characters'
   },
@@ -162,15 +160,13 @@ const formats: Readonly<Record<string, TextFormat>> = {
   }
 }
 
-/**
- * A path of a route: no query, fragment, backslash, control character, empty or dot segment; a star only at the end.
- */
+/** No query, fragment, backslash, control character, empty or dot segment; a star only at the end. */
 function isRoutePath(text: string): boolean {
   if (!/^\/[\x21-\x7e]*$/.test(text) || /[?#\\"<>^`{|}]/.test(text) || text.includes('//')) return false
   const star = text.indexOf('*')
   if (star !== -1 && (star !== text.length - 1 || text[star - 1] !== '/')) return false
   const names = text.match(/:[A-Za-z_][A-Za-z0-9_]*/g) ?? []
-  // Of two of one name the last would count, for prices too.
+  // The last of two equal names would win, for prices too.
   if (new Set(names).size < names.length) return false
   return text
     .split('/')
@@ -182,7 +178,7 @@ function isRoutePath(text: string): boolean {
     )
 }
 
-/** The form of this name. Throws TypeError for a name that no form has: a mistake in a schema, not in a file. */
+/** Throws TypeError for an unknown format, a mistake in a schema. */
 export function textFormat(name: string): TextFormat {
   const format = Object.hasOwn(formats, name) ? formats[name] : undefined
   if (format === undefined) throw new TypeError(`no text format ${JSON.stringify(name)}`)

@@ -1,7 +1,4 @@
-/**
- * Freezes a plain value all the way down and returns it. Requests share the configuration, so that nothing may change
- * in it.
- */
+/** Freezes a plain value recursively and returns it, since requests share the configuration. */
 export function deepFreeze<T>(value: T): T {
   if (typeof value !== 'object' || value === null || Object.isFrozen(value)) return value
   Object.freeze(value)

@@ -1,16 +1,14 @@
 import { readFileSync } from 'node:fs'
 
-/** The environment: names and their values. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
-/** What became of a text: its value, or what is wrong with it. `changed` when a variable or a default stands in it. */
+/** `changed` when a variable or a default was interpolated. */
 export type Interpolated = { readonly value: string; readonly changed: boolean } | { readonly problem: string }
 
 /**
- * Puts environment variables into one text. `${NAME}` must be set and not empty; `${NAME:-default}` takes the default
- * when it is not set or empty; where NAME is neither, but NAME_FILE names a file, its content is taken, without the
- * white space at its end, as container platforms hand out secrets; `$${` is a plain `${`. What a variable holds is not
- * looked at again. A problem never shows a value.
+ * Interpolates environment variables. `${NAME}` must be set and not empty; `${NAME:-default}` has a default. An unset
+ * NAME is read from the file named by NAME_FILE, trailing white space removed, as container platforms provide secrets.
+ * `$${` is a literal `${`. Not recursive. Problems never show a value.
  */
 export function interpolate(text: string, env: Environment): Interpolated {
   let value = ''

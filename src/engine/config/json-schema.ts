@@ -4,15 +4,15 @@ import { fileSchema, type PluginFacts } from './schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import { formatUnit, takesBareNumbers } from './units.ts'
 
-/** A JSON Schema, draft 7: the one that editors' YAML support reads. */
+/** Draft 7, which editors' YAML support reads. */
 export type JsonSchema = { [keyword: string]: unknown }
 
-/** A text with a variable in it is allowed wherever a value is checked after variables were put in. */
+/** Allowed for every value that is checked after interpolation. */
 const variable = { type: 'string', pattern: '\\$\\{' }
 
 /**
- * The JSON Schema of `gateway.yaml` for editors, with the settings of the given plugins and the given kinds of
- * provider. Keys with a default are optional, and a text with `${NAME}` is allowed for every value.
+ * The JSON Schema of `gateway.yaml` for editors, with these plugins' settings and provider kinds. Keys with a default
+ * are optional, and every value accepts a text with `${NAME}`.
  */
 export function jsonSchema(plugins: Iterable<PluginFacts>, providers: readonly ProviderFacts[] = []): JsonSchema {
   const known = [internalPlugin, ...plugins]
@@ -42,7 +42,7 @@ export function jsonSchema(plugins: Iterable<PluginFacts>, providers: readonly P
   }
 }
 
-/** Whether a key may be left out: it is optional, has a default, or is a mapping of such keys. */
+/** A key is optional by declaration, by its default, or as a mapping of such keys. */
 export function isRequired(schema: Keywords, name: string): boolean {
   const property = schema.properties?.[name]
   if (property === undefined || schema.required?.includes(name) !== true || property.default !== undefined) return false
@@ -65,7 +65,7 @@ function convert(schema: Keywords): JsonSchema {
       schema['x-unit'] === undefined ? schema.default : formatUnit(schema['x-unit'], Number(schema.default))
   const unit = schema['x-unit']
   if (unit !== undefined) {
-    // The loaded form of a duration is a number, but in the file a bare number is refused.
+    // A loaded duration is a number, but the file refuses bare numbers.
     const forms = (schema.anyOf ?? []).filter(form => takesBareNumbers(unit) || form.type === 'string')
     const bounds = !takesBareNumbers(unit)
       ? {}
@@ -104,7 +104,7 @@ function convertObject(schema: Keywords): JsonSchema {
       Object.entries(schema.patternProperties).map(([pattern, property]) => [pattern, convert(property)])
     )
   }
-  // The loader refuses unknown keys even where a plugin's schema does not say so.
+  // The loader refuses unknown keys even where a plugin's schema does not.
   result['additionalProperties'] =
     typeof schema.additionalProperties === 'object'
       ? convert(schema.additionalProperties)
@@ -127,7 +127,7 @@ const kept = [
   'multipleOf'
 ] as const
 
-/** The keywords of a schema that mean the same to an editor, without our own. */
+/** Drops our own keywords. */
 function plain(schema: Keywords): JsonSchema {
   const result: JsonSchema = {}
   for (const keyword of kept) if (schema[keyword] !== undefined) result[keyword] = schema[keyword]

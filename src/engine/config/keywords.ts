@@ -2,7 +2,7 @@ import type { TSchema } from 'typebox'
 import type { ReferenceKind } from './fields.ts'
 import type { Unit } from './units.ts'
 
-/** The keywords that the reader knows, as they stand in a schema of typebox. */
+/** The keywords that the reader supports. */
 export interface Keywords {
   readonly type?: string
   readonly description?: string
@@ -36,17 +36,16 @@ export interface Keywords {
   readonly 'x-allowed'?: string
   readonly 'x-form'?: string
   readonly 'x-name'?: string
-  /** Keys that earlier versions had, with the reason why they went and what to write. */
+  /** Removed keys, with the reason and the replacement. */
   readonly 'x-gone'?: Readonly<Record<string, string>>
 }
 
-/** A schema as the plain keywords it consists of. */
 export function keywordsOf(schema: TSchema): Keywords {
-  // A schema of typebox is a JSON Schema object; its type has no index signature.
+  // A typebox schema is a JSON Schema object; its type has no index signature.
   return schema as Keywords
 }
 
-/** The values that a schema of alternatives of constants allows; undefined for any other schema. */
+/** The values of a union of constants; undefined for any other schema. */
 export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
   if (schema.enum !== undefined) return schema.enum
   if (schema.anyOf === undefined || schema.anyOf.length === 0) return undefined
@@ -54,12 +53,10 @@ export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
   return constants.every(constant => constant !== undefined) ? constants : undefined
 }
 
-/** How many items a `List` has at least. */
 export function leastItems(schema: Keywords): number {
   return schema.anyOf?.find(form => form.type === 'array')?.minItems ?? 0
 }
 
-/** Whether the items of a list have a schema each. */
 export function isTuple(items: Keywords | readonly Keywords[]): items is readonly Keywords[] {
   return Array.isArray(items)
 }

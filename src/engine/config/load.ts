@@ -16,36 +16,38 @@ import { builtInPolicies } from '../sections/policy.ts'
 
 /** Built-in chains, in the form of a configuration file. */
 export interface ChainsFile {
-  /** How messages name it. */
+  /** Name in messages. */
   readonly file: string
   readonly text: string
 }
 
-/** What the loader may be told about the rest of the gateway. */
 export interface LoadOptions {
-  /** The gateway's own plugins. Without them chains are read as they are written, and their order is not checked. */
+  /** Own plugins. Without them chains are read as written, and their order is not checked. */
   readonly plugins?: ReadonlyMap<string, PluginFacts>
-  /** Loads a user's plugin file by its absolute path. Without it such entries are read as they are written. */
+  /** Loads a user's plugin file by its absolute path. Without it such entries are read as written. */
   readonly importPlugin?: (file: string) => Promise<PluginFacts>
-  /** Names of the upstreams inside the gateway; unchecked without. */
+  /** Names of internal upstreams; unchecked without. */
   readonly internals?: readonly string[]
-  /** The kinds of provider; without them any is taken, and nothing is checked that hangs on the kind. */
+  /** Without them any kind is accepted and unchecked. */
   readonly providers?: readonly ProviderFacts[]
-  /** YAML of the chains that every file can name; none when left out. */
+  /** YAML of the chains that every file can name; default none. */
   readonly chains?: ChainsFile
-  /** Folder that relative paths in the file start from; the file's own by default. */
+  /** Base of relative paths; default the file's folder. */
   readonly folder?: string
 }
 
 /**
- * Reads, checks and freezes a configuration file. `file` is shown in messages as it is given.
- * @throws ConfigError with every problem of the file; nothing else
+ * Reads, checks and freezes a configuration file, named `file` in messages.
+ * @throws ConfigError with every problem
  */
 export async function loadConfig(file: string, env: Environment, options: LoadOptions = {}): Promise<GatewayConfig> {
   return await loadConfigText(file, await readSource(file), env, options)
 }
 
-/** The same for text that was already read; `file` names it in messages. @throws ConfigError */
+/**
+ * Like `loadConfig` for text; `file` names it in messages.
+ * @throws ConfigError
+ */
 export async function loadConfigText(
   file: string,
   text: string,
@@ -93,7 +95,7 @@ export async function loadConfigText(
   return deepFreeze(assemble({ file, folder, config, chains, upstreams, routes: read, warnings: findings.warnings }))
 }
 
-/** Drops extensions, which hold anchors for the rest of the file, and takes the mode of the environment where the file has none. */
+/** Drops extensions, which hold anchors, and takes the mode from the environment by default. */
 function prepare(value: object, env: Environment): void {
   for (const name of Object.keys(value)) if (name.startsWith('x-')) Reflect.deleteProperty(value, name)
   const mode = env['BOLTGATE_MODE']
@@ -104,7 +106,7 @@ function names(map: unknown): string[] {
   return typeof map === 'object' && map !== null ? Object.keys(map) : []
 }
 
-/** The parts of the API that a file mounts. The sandbox's wallet is not there in production. */
+/** The mounted parts of the API. Production has no sandbox wallet. */
 function usedBy({ use, mode }: Pick<FileConfig, 'use' | 'mode'>): readonly PresetName[] {
   return (use ?? DEFAULT_USE).filter(
     name => PRESET_NAMES.includes(name) && (name !== 'sandbox' || mode !== 'production')
@@ -149,7 +151,7 @@ function assemble({ file, folder, config, chains, upstreams, routes, warnings }:
 /** Decision 21: derived from `listen`. Empty for port 0, whose number is known only once the listener is open. */
 function defaultPublicUrl({ host, port }: { host: string; port: number }): string {
   if (port === 0) return ''
-  // Nobody can connect to the address that means all addresses.
+  // The wildcard address is not connectable.
   const reachable = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host
   return new URL(`http://${reachable}:${port}`).origin
 }

@@ -1,16 +1,12 @@
 import type { RouteConfig } from './schema.ts'
 
-/** Parts of the gateway's own API; `use` names those that a file mounts. */
+/** Parts of the gateway's own API that `use` mounts. */
 export const PRESET_NAMES = ['service', 'sandbox', 'merchant-api', 'operator-api', 'storefront', 'pages'] as const
 export type PresetName = (typeof PRESET_NAMES)[number]
 
-/** What a file has that does not say what it uses. */
 export const DEFAULT_USE: readonly PresetName[] = ['service', 'sandbox']
 
-/**
- * Whether a route takes requests for a path, whatever host it is asked at; a parameter of the path is taken by a
- * parameter or `*`.
- */
+/** Whether a route matches a path on any host; a parameter of the path matches a parameter or `*`. */
 export function takes({ match }: Pick<RouteConfig, 'match'>, method: string, path: string): boolean {
   if (match.host !== undefined) return false
   if (
@@ -27,7 +23,7 @@ export function takes({ match }: Pick<RouteConfig, 'match'>, method: string, pat
   })
 }
 
-/** What a route is called that has no name of its own. */
+/** The default name of a route. */
 export function routeName({ host, method, path }: RouteConfig['match']): string {
   return `${method?.join(',') ?? '*'} ${host ?? ''}${path[0] ?? ''}`
 }

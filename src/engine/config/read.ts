@@ -21,7 +21,7 @@ import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
 import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
-/** A name in the file that must be defined elsewhere in it. */
+/** A name that must be defined elsewhere in the file. */
 export interface FoundReference {
   readonly kind: ReferenceKind
   readonly name: string
@@ -29,8 +29,8 @@ export interface FoundReference {
 }
 
 /**
- * What reading a value by a schema gave. `value` has the schema's type only where there are no problems at or below a
- * path; a part with a problem is undefined.
+ * `value` has the schema's type only where there are no problems at or below a path; a part with a problem is
+ * undefined.
  */
 export interface ReadResult<T> {
   readonly value: T
@@ -39,10 +39,9 @@ export interface ReadResult<T> {
 }
 
 /**
- * Reads a plain value by a schema: strict about keys, fills defaults in, turns durations, sizes and prices into
- * numbers, one value into a list where the schema says `List`, and text out of the environment into numbers and truth
- * values. Collects every problem instead of throwing. Serves the main file and each plugin's settings; `base` is where
- * the value stands.
+ * Reads a plain value by a schema: refuses unknown keys, fills in defaults, converts units, wraps values for `List`,
+ * and parses text from the environment. Collects every problem. Also reads each plugin's settings; `base` is the
+ * value's path.
  */
 export function readConfig<const Schema extends TSchema>(
   schema: Schema,
@@ -52,20 +51,19 @@ export function readConfig<const Schema extends TSchema>(
 ): ReadResult<Static<Schema>> {
   const { reader, result } = readBySchema(schema, value, origin, base)
   if (reader.problems.length === 0 && !reader.hasGaps) {
-    // A stranger's schema may use keywords that the reader does not know: nothing of it may be skipped without a word.
+    // A third-party schema may use keywords that the reader does not know, which must not be skipped silently.
     for (const error of Errors(schema, result)) {
       const path = [...base, ...pointerSteps(error.instancePath, result)]
       reader.report('BG_CONFIG_VALUE', path, `${error.message}; allowed: what the schema of this setting says`)
       break
     }
   }
-  // Where nothing was reported the value has just been checked against the schema; the result's comment says the rest.
+  // Without problems the value has just been checked against the schema; the result's comment covers the rest.
   return { value: result as Static<Schema>, problems: reader.problems, references: reader.references }
 }
 
 /**
- * Reads as `readConfig` does a value that a test has found sound, such as a preset: checking it once more against the
- * schema would take a tenth of the gateway's start.
+ * Reads a value that a test has validated, such as a preset, without the second check, a tenth of the gateway's start.
  */
 export function readSound<const Schema extends TSchema>(
   schema: Schema,
@@ -80,7 +78,7 @@ function readBySchema(schema: TSchema, value: unknown, origin: Origin, base: Pat
   return { reader, result: reader.read(keywordsOf(schema), value, base) }
 }
 
-/** The way that a JSON pointer names in a value: the steps into lists are numbers. */
+/** Converts a JSON pointer; steps into lists are numbers. */
 function pointerSteps(pointer: string, value: unknown): Path {
   let at = value
   return pointer
@@ -95,7 +93,6 @@ function pointerSteps(pointer: string, value: unknown): Path {
     })
 }
 
-/** Whether a value is of the sort that a schema's keyword `type` names. */
 function hasType(type: string, value: unknown): boolean {
   switch (type) {
     case 'object':
@@ -117,7 +114,7 @@ function hasType(type: string, value: unknown): boolean {
 class Reader {
   readonly problems: Problem[] = []
   readonly references: FoundReference[] = []
-  /** Something of the value was missing before it was read, such as an unset variable, and has been reported then. */
+  /** A part was missing before reading, such as an unset variable, and was reported then. */
   hasGaps = false
   readonly #origin: Origin
 
@@ -129,7 +126,7 @@ class Reader {
     this.problems.push({ code, ...this.#origin.position(path, part), path: formatPath(path), message })
   }
 
-  /** Returns the value as the schema means it; undefined, with a problem reported, where it is not allowed. */
+  /** Returns undefined, with a problem reported, for an invalid value. */
   read(schema: Keywords, given: unknown, path: Path): unknown {
     if (given === undefined) {
       this.hasGaps = true
@@ -162,18 +159,18 @@ class Reader {
     )
   }
 
-  /** What was found, without secrets: what the environment held is named by its variable, never shown. */
+  /** Values from the environment appear as their variable, never in the clear. */
   #show(schema: Keywords, value: unknown, path: Path): string {
     const expression = this.#origin.expression(path)
     if (schema['x-secret'] === true) {
       return typeof value === 'string' && value !== '' ? `a secret of ${value.length} characters` : kindOf(value)
     }
     if (expression !== undefined) return `what ${quote(expression)} gives`
-    // A text where a mapping or list belongs may be a secret that was put one level too high.
+    // A text instead of a mapping or list may be a secret one level too high.
     return schema.type === 'object' || schema.type === 'array' ? kindOf(value) : showValue(value)
   }
 
-  /** Variables are text; a schema that wants a number or a truth value gets one. */
+  /** Parses numbers and booleans, since variables are text. */
   #fromEnvironment(type: string | undefined, value: unknown, path: Path): unknown {
     if (
       typeof value !== 'string' ||
@@ -200,9 +197,9 @@ class Reader {
   #readUnit(schema: Keywords, unit: Unit, given: unknown, path: Path): unknown {
     const fromEnvironment = takesBareNumbers(unit) ? this.#fromEnvironment('integer', given, path) : given
     const parsed = typeof fromEnvironment === 'string' ? parseUnit(unit, fromEnvironment) : fromEnvironment
-    // Fiat has been checked with its text; what it is worth is known when something is sold.
+    // Fiat has been checked with its text; it is converted at the sale.
     if (typeof parsed === 'string') return parsed
-    // A bare number has no unit that could be a duration's; 0 is 0 in any.
+    // A bare number needs no unit only when it is 0.
     const bare = typeof given === 'number' && !takesBareNumbers(unit) && given !== 0
     if (bare || !Number.isSafeInteger(parsed) || typeof parsed !== 'number' || !this.#withinBounds(schema, parsed))
       return this.#refuse(schema, given, path)
@@ -232,13 +229,13 @@ class Reader {
     return this.#refuse(schema, given, path, suggestion)
   }
 
-  /** Takes the alternative of the value's own sort, so that its message is about what was meant. */
+  /** Selects the alternative of the value's type, so that its message fits. */
   #readAny(schema: Keywords, alternatives: readonly Keywords[], given: unknown, path: Path): unknown {
     let best: Reader | undefined
     for (const alternative of alternatives) {
       const value = this.#fromEnvironment(alternative.type, given, path)
       if (alternative.type !== undefined && !hasType(alternative.type, value)) continue
-      // What has a unit is a text or a number.
+      // A value with a unit is a text or a number.
       if (alternative['x-unit'] !== undefined && typeof value === 'object') continue
       const attempt = new Reader(this.#origin)
       const result = attempt.read(alternative, given, path)
@@ -250,7 +247,7 @@ class Reader {
       if (best === undefined || attempt.problems.length < best.problems.length) best = attempt
     }
     if (best === undefined) return this.#refuse(schema, given, path)
-    // Nothing in it says which alternative was meant.
+    // Nothing in it indicates which alternative was intended.
     if (hasType('object', given) && Object.keys(given ?? {}).length === 0)
       return this.report('BG_CONFIG_VALUE', path, formatMessage('an empty mapping', describeAllowed(schema)))
     this.problems.push(...best.problems)
@@ -318,7 +315,7 @@ class Reader {
     for (const [name, property] of Object.entries(properties)) {
       const at = [...path, name]
       const value = Object.hasOwn(source, name) ? source[name] : undefined
-      // An empty variable, as in "${PRICE:-}", means that the key is left out.
+      // An empty variable, as in "${PRICE:-}", omits the key.
       const left =
         value === '' &&
         this.#origin.expression(at) !== undefined &&
@@ -343,7 +340,7 @@ class Reader {
       } else if (rest === true) result[name] = value
       else this.#unknownKey(schema, name, at)
     }
-    // With what was filled in, and with what has a problem of its own.
+    // Including defaults, and values with their own problems.
     const { size } = new Set([...Object.keys(source), ...Object.keys(result)])
     if (size < (schema.minProperties ?? 0) || size > (schema.maxProperties ?? Infinity))
       return this.report(
@@ -387,7 +384,7 @@ class Reader {
       return
     }
     const suggestion = nearest(name, names)
-    // In `secrets: { abc… }` the key is the secret itself: beside secrets only what looks like a key is repeated.
+    // In `secrets: { abc… }` the key is the secret itself: among secrets only what looks like a key is repeated.
     const hidden =
       suggestion === undefined &&
       name.length > 16 &&
@@ -403,7 +400,7 @@ class Reader {
     })
   }
 
-  /** The default of a key that is not there; a mapping whose every key has a default is filled from them. */
+  /** The default of an absent key; a mapping with only defaults is filled from them. */
   #missing(
     schema: Keywords,
     property: Keywords,
@@ -411,7 +408,7 @@ class Reader {
     source: Readonly<Record<string, unknown>>,
     path: Path
   ): unknown {
-    // Defaults are the schema author's, already in the loaded form: durations in milliseconds, lists as lists.
+    // A schema's defaults are already in the loaded form: milliseconds, lists.
     if (property.default !== undefined)
       return property.type === 'object' || property['x-list']?.type === 'object'
         ? this.read(property, property.default, [...path, name])

@@ -7,7 +7,6 @@ import type { ProviderFacts } from '../sections/lightning.ts'
 import { builtInPolicies } from '../sections/policy.ts'
 import { formatDuration, formatUnit } from './units.ts'
 
-/** One line of the reference: a key, what it may hold, its default, and what it is for. */
 interface Row {
   readonly key: string
   readonly type: string
@@ -67,7 +66,7 @@ function pluginSection(plugin: PluginFacts): string[] {
 function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
   const inner = objectsOf(schema)
   const rows: Row[] = inner.some(({ object }) => object === schema) ? [] : [rowOf(schema, key, required)]
-  // Alternatives may have keys in common, which are told once.
+  // Alternatives may share keys, which are listed once.
   const told = new Set(rows.map(row => row.key))
   for (const { object, suffix } of inner) {
     const prefix = `${key}${suffix}`
@@ -80,11 +79,11 @@ function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
   return rows
 }
 
-/** The mappings inside a schema that have rows of their own, and how the way to them is written. */
+/** The mappings inside a schema that have their own rows, with the notation of their path. */
 function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords; readonly suffix: string }> {
   if (schema['x-unit'] !== undefined) return []
   const list = schema['x-list']
-  // One mapping or a list of them: its keys are told as those of the one, which is what stands there mostly.
+  // For one mapping or a list, the rows describe the single form, which is more common.
   if (list?.type === 'object' && list.properties !== undefined) return [{ object: list, suffix: '' }]
   if (list !== undefined)
     return list.anyOf?.some(form => form.properties !== undefined) === true ? withSuffix(list, '[]') : []

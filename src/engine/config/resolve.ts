@@ -9,13 +9,12 @@ import { routeName } from './presets.ts'
 import type { FoundReference } from './read.ts'
 import type { FileConfig, PluginFacts, RouteConfig } from './schema.ts'
 
-/** A route of the file with its place there. */
 export interface PlacedRoute {
   readonly route: RouteConfig
   readonly index: number
 }
 
-/** Loads the plugins that chains name, the gateway's own and files. */
+/** Loads the plugins that chains name, built in or from files. */
 export async function resolvePlugins(
   chains: FileConfig['chains'],
   folder: string,
@@ -37,7 +36,7 @@ async function importPlugins(
     try {
       found.set(file, await load(file))
     } catch (error) {
-      // Whatever a stranger's file throws while it loads is a mistake in the configuration that names it.
+      // Any error of a user's file while it loads is a mistake in the configuration that names it.
       const [line] = (error instanceof Error ? error.message : String(error)).split('\n')
       found.set(file, { failure: line ?? '' })
     }
@@ -45,7 +44,6 @@ async function importPlugins(
   return found
 }
 
-/** Reads the built-in chains. */
 export function readBuiltInChains(
   given: ChainsFile | undefined,
   sources: PluginSources
@@ -57,7 +55,7 @@ export function readBuiltInChains(
   return readChains(chains, origin, '', sources, [], new Findings(origin))
 }
 
-/** Reads the chains of a file; what they refer to is added to `references`. */
+/** Adds the chains' references to `references`. */
 export function readChains(
   // Undefined for one with a problem, whatever its type says.
   written: FileConfig['chains'] | undefined,
@@ -81,7 +79,7 @@ export function readChains(
   return chains
 }
 
-/** Reads the named upstreams that have no problem. */
+/** Skips upstreams with problems. */
 export function readUpstreams(
   { upstreams }: FileConfig,
   folder: string,
@@ -94,7 +92,7 @@ export function readUpstreams(
   return read
 }
 
-/** Reads the routes that have no problem. */
+/** Skips routes with problems. */
 export function readRoutes(
   config: FileConfig,
   raw: unknown,
@@ -120,7 +118,6 @@ export function readRoutes(
       index,
       route: {
         ...rest,
-        // What one payment buys.
         ...(meter === undefined ? {} : { meter, price: meter.bundle }),
         name: name ?? routeName(match),
         match,
@@ -136,13 +133,13 @@ function valueAt(value: unknown, path: Path): unknown {
   let inner = value
   for (const step of path) {
     if (typeof inner !== 'object' || inner === null || !Object.hasOwn(inner, step)) return undefined
-    // Just seen to be an own property.
+    // Just checked to be an own property.
     inner = (inner as Record<string | number, unknown>)[step]
   }
   return inner
 }
 
-/** Undefined for a named upstream that has a problem of its own. */
+/** Undefined for a named upstream with a problem of its own. */
 function resolveUpstream(
   given: FileConfig['routes'][number]['upstream'],
   folder: string,
@@ -155,7 +152,7 @@ function resolveUpstream(
   return url === undefined ? undefined : { kind: 'url', ...withFiles({ url, ...rest }, folder) }
 }
 
-/** The files of `tls` as absolute paths. */
+/** Resolves the files of `tls` to absolute paths. */
 function withFiles<const T extends FileConfig['upstreams'][string]>(upstream: T, folder: string): T {
   if (upstream.tls === undefined) return upstream
   const tls = { ...upstream.tls }

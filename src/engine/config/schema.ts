@@ -20,13 +20,13 @@ import { StorefrontSchema } from '../sections/storefront.ts'
 import { NamedUpstreamSchema, type UpstreamConfig, type UrlUpstreamConfig } from '../sections/upstream.ts'
 import type { WhenConfig } from '../sections/when.ts'
 
-/** The keyword by which the editors' schema puts the forms of chain entries in. */
+/** The editors' schema replaces this keyword by the forms of chain entries. */
 const chainEntry = Type.Unsafe<unknown>({
   'x-form': 'chain-entry',
   description: 'A plugin name or path, or `{ name: { settings } }` with `when`, `disabled` and `mode` beside it.'
 })
 
-/** The whole of `gateway.yaml`, as it is written, where `lightning` may name these kinds; any where none are given. */
+/** The schema of `gateway.yaml` with these provider kinds; any kind without. */
 export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
   Type.Object(
     {
@@ -151,10 +151,10 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
     described('The configuration of the gateway.')
   )
 
-/** The file's values after defaults and units, before chains and routes are resolved. */
+/** After defaults and units, before chains and routes are resolved. */
 export type FileConfig = Static<ReturnType<typeof fileSchema>>
 
-/** A place in a configuration file; lines and columns begin at 1. */
+/** Lines and columns start at 1. */
 export interface Position {
   readonly file: string
   readonly line: number
@@ -165,19 +165,18 @@ export interface Position {
 export interface ChainEntryConfig {
   /** Name of the plugin; for a plugin file the path as written. */
   readonly plugin: string
-  /** Absolute path of the plugin file, for an entry that names one. */
+  /** Absolute path of a plugin file. */
   readonly file?: string
-  /** The plugin's settings; as written where the plugin's schema was not given to the loader. */
+  /** As written where the loader had no schema for the plugin. */
   readonly config: unknown
   readonly when?: WhenConfig
   readonly disabled: boolean
   /** `observe` decides and logs but does not act. */
   readonly mode: 'enforce' | 'observe'
-  /** Where the entry stands, for messages about it. */
   readonly at: Position
 }
 
-/** A route, resolved: lists are lists, prices satoshis, times milliseconds, limits bytes. */
+/** A resolved route: lists, satoshis, milliseconds, bytes. */
 export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' | 'match' | 'upstream' | 'meter'>> & {
   readonly name: string
   /** Its `bundle` is the route's price. */
@@ -188,21 +187,18 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
   readonly at: Position
 }
 
-/**
- * The whole configuration, checked and frozen. Times in milliseconds, sizes in bytes, prices in satoshis, `data`
- * absolute.
- */
+/** The whole configuration, checked and frozen. Milliseconds, bytes, satoshis; `data` is absolute. */
 export type GatewayConfig = DeepReadonly<
   Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>
 > & {
-  /** Parts of the gateway's own API that are mounted beside the routes of the file. */
+  /** Mounted parts of the gateway's own API. */
   readonly use: readonly PresetName[]
-  /** The file says itself what it uses. */
+  /** The file has `use`. */
   readonly usesNamed: boolean
-  /** The file it was read from, as it was named. */
+  /** As passed to the loader. */
   readonly file: string
   readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {
-    /** Host without brackets, and port; port 0 takes any free one. */
+    /** Host without brackets; port 0 takes any free one. */
     readonly listen: { readonly host: string; readonly port: number }
   }
   /** Built-in policies (contract, Limits) and the file's own. */
@@ -210,28 +206,27 @@ export type GatewayConfig = DeepReadonly<
   readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>
   readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
   readonly routes: readonly RouteConfig[]
-  /** What is allowed and probably not meant. */
+  /** Allowed and probably not intended. */
   readonly warnings: readonly Problem[]
 }
 
-/** The free calls of a route. Times in milliseconds. */
+/** Times in milliseconds. */
 export type FreeCallsConfig = NonNullable<RouteConfig['free']>
 
-/** What the loader needs to know of a plugin; the plugin itself stays unknown to it. */
+/** A plugin as the loader sees it. */
 export interface PluginFacts {
   readonly name: string
   /** One paragraph for the reference page. */
   readonly description?: string
-  /** Schema of the settings under the plugin's name. */
   readonly config: TSchema
   /** Facts that an earlier entry of the chain must provide. */
   readonly needs?: readonly string[]
-  /** Facts that later entries may count on. */
+  /** Facts for later entries. */
   readonly provides?: readonly string[]
-  /** Answers the request: must stand last. A chain without one ends with the upstream of the route. */
+  /** Answers the request: must be last. A chain without one ends with the route's upstream. */
   readonly terminal?: boolean
-  /** Plugins that must not stand earlier in the chain: `throttle` may have `before: ['challenge']`. */
+  /** Plugins that must not come earlier in the chain: `throttle` may have `before: ['challenge']`. */
   readonly before?: readonly string[]
-  /** Plugins that must not stand later in the chain: `challenge` has `after: ['throttle']`. */
+  /** Plugins that must not come later in the chain: `challenge` has `after: ['throttle']`. */
   readonly after?: readonly string[]
 }

@@ -2,7 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import { readFile } from 'node:fs/promises'
 import { ConfigError } from './diagnose.ts'
 
-/** Reads the text of a configuration file, without a byte order mark. @throws ConfigError for what is no UTF-8 */
+/**
+ * Reads a configuration file without its byte order mark.
+ * @throws ConfigError for invalid UTF-8
+ */
 export async function readSource(file: string): Promise<string> {
   const fail = (code: 'BG_CONFIG_SYNTAX' | 'BG_CONFIG_FILE', message: string, line = 1, column = 1): never => {
     throw new ConfigError([{ code, file, line, column, path: '', message }])

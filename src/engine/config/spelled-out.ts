@@ -3,13 +3,13 @@ import type { ChainsFile } from './load.ts'
 import { routeName } from './presets.ts'
 import type { GatewayConfig, RouteConfig } from './schema.ts'
 
-/** Longest line before a list or mapping in brackets is laid out over several. */
+/** Longest line before a bracketed list or mapping is broken. */
 const WIDTH = 200
 
 /**
- * A configuration file with the chains and routes of `use` put into it, and `use: []`: it loads to the same routes.
- * Comments, variables and the order of what the file says itself stay.
- * @param text - the file, which `config` was loaded from
+ * Adds the chains and routes of `use` to a configuration file, with `use: []`: it loads to the same routes. Comments,
+ * variables and the order of what the file says itself stay.
+ * @param text the file that `config` was loaded from
  */
 export function spelledOut(text: string, config: GatewayConfig, builtIn: ChainsFile): string {
   const document = parseDocument(text)
@@ -33,7 +33,7 @@ export function spelledOut(text: string, config: GatewayConfig, builtIn: ChainsF
   return document.toString({ lineWidth: WIDTH })
 }
 
-/** A part of the file, made where it is not there or empty. */
+/** Adds a part that is missing or empty. */
 function partOf<T extends YAMLMap | YAMLSeq>(
   document: Document,
   name: string,
@@ -51,7 +51,7 @@ function partOf<T extends YAMLMap | YAMLSeq>(
   return made
 }
 
-/** A route of the gateway's own as a file writes it. */
+/** A built-in route in the form of the file. */
 function written({ name, match, price, description, chain, upstream }: RouteConfig): object {
   const one = (list: readonly string[]): string | readonly string[] => (list.length === 1 ? (list[0] ?? '') : list)
   return {

@@ -1,7 +1,7 @@
 import { Type, type TUnsafe } from 'typebox'
 import { FIAT_PATTERN, readMoney, SATOSHI_PATTERN, satoshisUp, type FiatText } from '../checks/money-text.ts'
 
-/** What a value with a unit measures; stands in the schema as the keyword `x-unit`. */
+/** For the keyword `x-unit`. */
 export type Unit = 'duration' | 'size' | 'price' | 'money' | 'fine-money'
 
 const durations: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -49,15 +49,14 @@ export function allowedUnit(unit: Unit): string {
   return forms[unit].allowed
 }
 
-/** Whether a bare number says enough; of a duration or of something that costs parts of a satoshi it would be a guess. */
+/** False for durations and amounts below a satoshi, whose unit would be a guess. */
 export function takesBareNumbers(unit: Unit): boolean {
   return unit !== 'duration' && unit !== 'fine-money'
 }
 
 /**
- * Reads text with a unit. Durations give milliseconds, sizes bytes, prices satoshis; money gives satoshis (millisatoshis
- * are rounded up) or fiat, fine money millisatoshis or fiat.
- * Returns undefined for any other text, and for a number too large to be exact.
+ * Durations give milliseconds, sizes bytes, prices satoshis. Money gives satoshis (rounded up) or fiat, fine money
+ * millisatoshis or fiat. Undefined for other text, and for inexact large numbers.
  */
 export function parseUnit(unit: 'duration' | 'size' | 'price', text: string): number | undefined
 export function parseUnit(unit: Unit, text: string): number | FiatText | undefined
@@ -74,7 +73,7 @@ export function parseUnit(unit: Unit, text: string): number | FiatText | undefin
   return Number.isSafeInteger(value) ? value : undefined
 }
 
-/** Milliseconds as the shortest exact duration: 600000 → `10m`. */
+/** The shortest exact form: 600000 → `10m`. */
 export function formatDuration(ms: number): string {
   for (const name of ['d', 'h', 'm', 's'] as const) {
     const factor = durations[name] ?? 1
@@ -83,7 +82,7 @@ export function formatDuration(ms: number): string {
   return `${ms}ms`
 }
 
-/** Bytes as the shortest exact size: 1048576 → `1MiB`. */
+/** The shortest exact form: 1048576 → `1MiB`. */
 export function formatSize(bytes: number): string {
   for (const name of ['GiB', 'MiB', 'KiB'] as const) {
     const factor = sizes[name] ?? 1
@@ -92,7 +91,7 @@ export function formatSize(bytes: number): string {
   return `${bytes}B`
 }
 
-/** A number as its unit is written in the file: `10m`, `1MiB`, `10 sats`. */
+/** As written in the file: `10m`, `1MiB`, `10 sats`. */
 export function formatUnit(unit: Unit, value: number): string {
   if (unit === 'duration') return formatDuration(value)
   if (unit === 'size') return formatSize(value)
@@ -100,7 +99,7 @@ export function formatUnit(unit: Unit, value: number): string {
   return value === 1 ? '1 sat' : `${value} sats`
 }
 
-/** Options of a value with a unit. Bounds and the default may be written with the unit or as a plain number. */
+/** Bounds and the default may have the unit or be plain numbers. */
 export interface UnitOptions {
   readonly description?: string
   readonly default?: string | number
@@ -127,35 +126,29 @@ function unitSchema<T = number>(unit: Unit, options: UnitOptions): TUnsafe<T> {
   return Type.Unsafe<T>(schema)
 }
 
-/**
- * A duration in a configuration schema (`500ms`, `30s`, `10m`, `1h`, `2d`); loaded as milliseconds. A bare number is
- * refused: its unit would be a guess.
- */
+/** `500ms`, `30s`, `10m`, `1h`, `2d`; loaded as milliseconds. Bare numbers are refused. */
 export function Duration(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('duration', options)
 }
 
-/** A size in a configuration schema (`64KiB`, `1MiB`, `10MB`, or bytes); loaded as bytes. */
+/** `64KiB`, `1MiB`, `10MB`, or bytes; loaded as bytes. */
 export function Size(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('size', options)
 }
 
-/** A price in a configuration schema (`10 sats`, `1 sat`, or satoshis); loaded as satoshis. */
+/** `10 sats`, `1 sat`, or satoshis; loaded as satoshis. */
 export function Price(options: UnitOptions = {}): TUnsafe<number> {
   return unitSchema('price', options)
 }
 
-/**
- * What one request costs in a configuration schema (`10 sats`, `1500 msat`, `$0.002`, `0.01 EUR`, or satoshis); loaded as
- * whole satoshis, rounded up, or as fiat.
- */
+/** `10 sats`, `1500 msat`, `$0.002`, `0.01 EUR`, or satoshis; loaded as whole satoshis, rounded up, or as fiat. */
 export function Money(options: UnitOptions = {}): TUnsafe<number | FiatText> {
   return unitSchema<number | FiatText>('money', options)
 }
 
 /**
- * What costs parts of a satoshi in a configuration schema (`2 msat`, `1 sat`, `$0.000002`); loaded as millisatoshis or
- * as fiat. A bare number is refused. Bounds are in millisatoshis.
+ * Amounts below a satoshi (`2 msat`, `1 sat`, `$0.000002`); loaded as millisatoshis or fiat. Bare numbers are refused.
+ * Bounds are in millisatoshis.
  */
 export function FineMoney(options: UnitOptions = {}): TUnsafe<number | FiatText> {
   return unitSchema<number | FiatText>('fine-money', options)

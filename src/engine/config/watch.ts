@@ -3,42 +3,39 @@ import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
-/** What the watcher needs from outside. */
 export interface WatchOptions {
   readonly file: string
-  /** Other files that the configuration is made of, such as secrets and certificates; asked again after each change. */
+  /** Further files of the configuration, such as secrets and certificates; read again after each change. */
   readonly others?: () => readonly string[]
   readonly clock: Clock
-  /** Called after the text of one of the files has changed (`saved`) or on SIGHUP (`signal`), never twice at once. */
+  /** Called after a file's text has changed (`saved`) or on SIGHUP (`signal`), never concurrently. */
   readonly onChange: (reason: 'saved' | 'signal') => void | Promise<void>
-  /** Told what could not be watched, and what `onChange` threw. Watching goes on. */
+  /** Receives watch errors and those of `onChange`. Watching continues. */
   readonly onError: (error: Error) => void
-  /** Milliseconds of quiet after the last event before the files are looked at. */
+  /** Milliseconds of quiet after the last event before the files are read. */
   readonly quiet?: number
-  /** Where SIGHUP comes from; the process by default. */
+  /** Default: the process. */
   readonly signals?: SignalSource
-  /** Watches a folder; `fs.watch` by default. */
+  /** Default: `fs.watch`. */
   readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
-  /** Reads a file's text; rejects while it is not there. */
+  /** Rejects while the file is missing. */
   readonly read?: (file: string) => Promise<string>
 }
 
-/** The part of `process` that signals come from. */
 export interface SignalSource {
   on(name: 'SIGHUP', run: () => void): unknown
   off(name: 'SIGHUP', run: () => void): unknown
 }
 
-/** A running watch. `close` may be called twice. */
+/** `close` may be called twice. */
 export interface ConfigWatch {
   close(): void
 }
 
 /**
- * Watches the files of a configuration for saves and the process for SIGHUP. The folder is watched, not the file: editors write
- * a new file and rename it over the old one, and mounted configurations swap a symbolic link beside it. Whether the
- * file changed is judged by its text, so that touching it or a neighbour reloads nothing. Where the path leads over
- * links, the folders of each link and of the file itself are watched too.
+ * Watches the files of a configuration, and the process for SIGHUP. Watches folders: editors rename a new file over the
+ * old one, and mounted configurations swap a symbolic link. Compares texts, so that touching a file or a neighbor
+ * reloads nothing. Follows links, and watches the folders of each link and of its target.
  */
 export async function watchConfig(options: WatchOptions): Promise<ConfigWatch> {
   const watcher = new Watcher(options)
@@ -82,7 +79,7 @@ class Watcher implements ConfigWatch {
     signals.off('SIGHUP', this.#onSignal)
   }
 
-  /** Watches the folders that the path leads over now; those that it left are no longer watched. */
+  /** Updates the watched folders after links have changed. */
   #follow(): void {
     const { watch = systemWatch, onError } = this.#options
     const folders = new Set(this.#files().flatMap(file => [...foldersOf(file)]))
@@ -103,13 +100,13 @@ class Watcher implements ConfigWatch {
         )
         this.#folders.set(folder, watched)
       } catch (error) {
-        // A system without watches, or out of them, still has SIGHUP.
+        // SIGHUP still works on a system without watches, or out of them.
         onError(new Error(`${folder} is not watched for changes; use SIGHUP`, { cause: error }))
       }
     }
   }
 
-  /** One save is several events; the file is looked at when they have ended. */
+  /** One save is several events; reads the file after the last. */
   #settle(): void {
     if (this.#closed) return
     this.#timer?.cancel()
@@ -149,7 +146,6 @@ class Watcher implements ConfigWatch {
     return [this.#file, ...(this.#options.others?.() ?? []).map(file => resolve(file))]
   }
 
-  /** Whether a file has another text than when it was last read. */
   async #changed(): Promise<boolean> {
     let changed = false
     for (const file of this.#files()) {
@@ -157,7 +153,7 @@ class Watcher implements ConfigWatch {
       try {
         text = await this.#read(file)
       } catch {
-        // Between the two halves of a rename; the second half is an event of its own.
+        // Between the two halves of a rename; the second triggers its own event.
         continue
       }
       const known = this.#known.get(file)
@@ -174,7 +170,7 @@ function systemWatch(folder: string, onEvent: () => void, onError: (error: Error
   return watcher
 }
 
-/** The folder of the file, of each link on the way to it, and of the file that the links lead to. */
+/** The folders of the file, of each link to it, and of its target. */
 function foldersOf(file: string): Set<string> {
   const folders = new Set([dirname(file)])
   let steps = file.split(sep).slice(1)
@@ -201,7 +197,7 @@ function targetOf(path: string): string | null {
   try {
     return readlinkSync(path)
   } catch {
-    // No link, or nothing that is there now.
+    // No link, or a missing file.
     return null
   }
 }
