@@ -2,71 +2,68 @@ import { systemClock, type Clock, type Timer } from '../system/clock.ts'
 import { isCertainlyUndone, isConnectionFault, isLockedOut } from './errors.ts'
 import { refuseInside } from './scope.ts'
 
-/** How items are written together. `I` is what one caller brings, `V` what it is told. */
+/** How items are batched. `I` is a caller's item, `V` its verdict. */
 export interface BatchOptions<I, V> {
   /**
-   * Runs items in one statement, or one transaction, and answers a verdict for each, in their order. They come sorted by
-   * key, which is the order in which rows are to be locked, and no two have the same key.
+   * Writes items in one statement or transaction and returns a verdict for each, in order. Items are sorted by key, the
+   * order of row locks, and their keys differ.
    */
   readonly write: (items: readonly I[]) => Promise<readonly V[]>
   /**
-   * What an item changes. Of one key one item at a time is under way, in the order in which they came. Null for one that
-   * changes nothing: it waits for no other.
+   * What an item changes. Items of one key are written one at a time, in order of arrival. Null for an item without a
+   * conflict.
    */
   readonly key: (item: I) => string | null
-  /** Bytes of an item, where they differ much; one unless said, which leaves them unbounded. */
+  /** Bytes of an item; default 1, which leaves them unbounded. */
   readonly size?: (item: I) => number
   /** For `PATIENCE`. */
   readonly clock?: Clock
 }
 
-/** Most items, and most bytes, of one statement; a single item may have more. */
+/** Most items, and most bytes, of one statement; a single item may exceed the bytes. */
 const ITEMS = 256
 const BYTES = 1_048_576
 /**
- * Milliseconds that an item waits for a statement of others: one that stands, behind a lock or a network that says
- * nothing, must not hold up whoever came after it.
+ * Milliseconds that items wait for the current statement: one blocked by a lock or a silent network must not hold up
+ * later ones.
  */
 const PATIENCE = 100
 /**
- * Milliseconds after which an item that has not been sent goes down with a statement that the database did not answer.
- * By itself it would by then have waited about as long as that one; behind it, each of a key would wait anew.
+ * Milliseconds after which an unsent item fails with a statement that got no answer. Alone it would have waited about
+ * as long; otherwise each item of a key would wait in turn.
  */
 const HOPE = 5_000
 
-/** One caller's item on its way. */
 interface Entry<I, V> {
   readonly item: I
   readonly key: string | null
   readonly resolve: (verdict: V) => void
   readonly reject: (error: unknown) => void
-  /** When it came, in monotonic milliseconds. */
+  /** Arrival in monotonic milliseconds. */
   readonly since: number
-  /** Of the same key, the one that came next. */
+  /** The next one of the same key. */
   behind: Entry<I, V> | null
 }
 
 /**
- * Writes what comes at the same time with one statement. What comes in one turn of the loop while nothing is under way
- * is written at the end of this turn; what comes until its answer is there goes together, and so on: nobody waits for
- * company, and with one caller at a time each statement has one item.
+ * Batches concurrent writes. Items of one turn of the loop form a statement at its end; those that arrive while it runs
+ * form the next. Without concurrency each statement has one item, and none is delayed.
  *
- * Each caller gets the verdict of its own item. When the database refuses a statement of several, its halves are tried
- * by themselves, down to the item that is at fault, so that this one fails alone. When the answer is lost every item of
- * the statement is, as it would be by itself: nothing is repeated here.
+ * Each caller gets its own item's verdict. When the database refuses a statement, its halves are retried, down to the
+ * faulty item, which fails alone. A lost answer fails every item of the statement: nothing is retried here.
  */
 export class Batch<I, V> {
   readonly #write: BatchOptions<I, V>['write']
   readonly #keyOf: (item: I) => string | null
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
-  /** What may go with the next statement. */
+  /** Ready for the next statement. */
   #ready: Entry<I, V>[] = []
-  /** Of each key that is ready or under way, the entry that came last. */
+  /** The newest entry of each key that is ready or in progress. */
   readonly #last = new Map<string, Entry<I, V>>()
   /** Items without a verdict. */
   #open = 0
-  /** The statement for which the others wait; null for none, also when it has outlasted their patience. */
+  /** The statement that others wait for; null for none, or when it exceeds `PATIENCE`. */
   #current: { isAnswered: boolean } | null = null
   #patience: Timer | null = null
   #idle: PromiseWithResolvers<void> | null = null
@@ -79,10 +76,10 @@ export class Batch<I, V> {
   }
 
   /**
-   * Writes an item, together with those that come while it must wait.
-   * @returns its own verdict; rejects with what its statement was refused with, or lost by
-   * @throws OutsideTransaction inside a transaction, also while others' items are under way: the embedded database
-   *   would come to the statement after the transaction that waits for it
+   * Batches an item.
+   * @returns its verdict; rejects with its statement's error
+   * @throws OutsideTransaction inside a transaction, also while others' items are in progress: on the embedded database
+   * it would deadlock
    */
   add(item: I): Promise<V> {
     refuseInside('A shared statement')
@@ -97,7 +94,6 @@ export class Batch<I, V> {
     return promise
   }
 
-  /** Resolves when nothing waits and nothing is under way. */
   drained(): Promise<void> {
     if (this.#open === 0) return Promise.resolve()
     this.#idle ??= Promise.withResolvers()
@@ -111,9 +107,8 @@ export class Batch<I, V> {
   }
 
   /**
-   * Sends what is ready with what comes yet in this turn of the loop: those who are told just now may come again at once,
-   * and those whom a statement of another kind has just told come one after the other. Else the first of them would go
-   * by itself, and all others behind it.
+   * Sends at the end of the turn, so that callers whose verdicts just arrived can join with their next items. Otherwise
+   * the first would go alone and all others behind it.
    */
   #sendAtTurnsEnd(last: { isAnswered: boolean }): void {
     this.#current = last
@@ -129,7 +124,7 @@ export class Batch<I, V> {
     })
   }
 
-  /** Sends what is ready, as much of it as one statement takes. */
+  /** Sends as much as one statement takes. */
   #send(): void {
     this.#patience?.cancel()
     this.#patience = null
@@ -161,10 +156,10 @@ export class Batch<I, V> {
     this.#idle = null
   }
 
-  /** Rejects what has waited for long, ready or behind `entries`. */
+  /** Rejects items that have waited too long, ready or behind `entries`. */
   #giveUp(entries: readonly Entry<I, V>[], error: unknown): void {
     const hopeless = this.#clock.monotonic() - HOPE
-    /** Of those of a key that have not been sent the first that is left, as the older ones come first. */
+    /** The first recent entry of a key's unsent ones; older ones come first. */
     const left = (first: Entry<I, V> | null): Entry<I, V> | null => {
       let entry = first
       for (; entry !== null && entry.since <= hopeless; entry = entry.behind) {
@@ -192,14 +187,14 @@ export class Batch<I, V> {
     return taken.sort(({ key: one }, { key: other }) => (one === null || other === null ? 0 : one < other ? -1 : 1))
   }
 
-  /** Tells each its verdict. @returns by what answers were lost, as far as any were */
+  /** Resolves each entry. @returns the error by which answers were lost, if any */
   async #settle(entries: readonly Entry<I, V>[]): Promise<{ readonly by: unknown } | null> {
     let verdicts: readonly V[]
     try {
       verdicts = await this.#write(entries.map(({ item }) => item))
     } catch (error) {
       if (entries.length > 1 && isLockedOut(error)) {
-        // Only the one whose row is held must wait for it.
+        // Only the one whose row is locked must wait for it.
         const all = await Promise.all(entries.map(entry => this.#settle([entry])))
         return all.find(lost => lost !== null) ?? null
       }
@@ -211,7 +206,7 @@ export class Batch<I, V> {
       for (const entry of entries) entry.reject(error)
       return isConnectionFault(error) ? { by: error } : null
     }
-    // `write` promises one for each.
+    // `write` returns one for each.
     for (const [at, entry] of entries.entries()) entry.resolve(verdicts[at] as V)
     return null
   }

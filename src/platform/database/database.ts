@@ -21,97 +21,92 @@ import { CodedError } from '../system/errors.ts'
 export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolation } from './errors.ts'
 
 /**
- * A handle that runs SQL: the database's own or a transaction's. Tagged templates only; values become parameters.
+ * Runs SQL on the database or in a transaction. Tagged templates only; values become parameters.
  *
- * How values travel, the same on PostgreSQL and on the embedded database:
+ * Types, the same on PostgreSQL and on the embedded database:
  * - `bigint` columns and `count(*)` arrive as BigInt (write `count(*)::int` for a number); both BigInt and number may
- *   be sent.
- * - `integer`, `smallint`, floats: number. `numeric`: string, never a float that was computed with (decision 8).
- * - `timestamptz`: Date, in milliseconds. Send Dates that come from the Clock; never write `now()`, which has
- *   microseconds and is nobody's injected clock (decision 9: what is written must compare equal when read).
- * - `jsonb`: send with `sql.json(value)`, an object; a string would be stored as a JSON string. Arrives parsed.
+ * be sent.
+ * - `integer`, `smallint`, floats: number. `numeric`: string, never a computed float (decision 8).
+ * - `timestamptz`: Date, in milliseconds. Send Dates from the Clock; never write `now()`, which has microseconds and
+ * ignores the injected clock (decision 9: what is written must compare equal when read).
+ * - `jsonb`: send with `sql.json(value)`, an object; a string would become a JSON string. Arrives parsed.
  * - `bytea`: Buffer. Arrays: `sql.array([...])` or `= any(${list})`.
- * - `undefined` as a value is an error; say null.
+ * - `undefined` as a value is an error; use null.
  */
 export type Sql = postgres.ISql<{ bigint: bigint }>
 
-/** A transaction's handle; `savepoint(fn)` nests. */
+/** `savepoint(fn)` nests. */
 export type TransactionSql = postgres.TransactionSql<{ bigint: bigint }>
 
-/** What a health check found (decision 22). */
+/** Result of a health check (decision 22). */
 export interface Health {
   status: 'healthy' | 'degraded' | 'unhealthy'
-  /** Milliseconds that the check took. */
   ms: number
-  /** Why it is unhealthy, without address or secrets; null else. */
+  /** Without address or secrets; null when healthy. */
   error: string | null
 }
 
-/** One SQL database: PostgreSQL, or the embedded one behind the same client. */
+/** PostgreSQL, or the embedded database behind the same client. */
 export interface Database {
   readonly kind: 'postgres' | 'pglite'
   /**
-   * The outer handle: each statement is its own transaction. Inside `transaction` it throws OutsideTransaction, on both
-   * kinds, because on the embedded one it would wait for itself for ever.
+   * Each statement is its own transaction. Throws OutsideTransaction inside `transaction`, on both kinds, because the
+   * embedded one would deadlock.
    */
   readonly sql: Sql
   /**
-   * Runs `run` in a transaction: committed when it returns, rolled back when it throws. Use only the handle passed in,
-   * and make no network call inside: reserve the row, call, then write. `run` is called again when a migration of a newer
-   * version made a prepared statement stale; the attempt before was rolled back.
-   * `slow`: its statements may take longer than a request would wait, as those of migrations do.
-   * @throws OutsideTransaction when called inside another one (use `tx.savepoint`).
+   * Commits when `run` returns, rolls back when it throws. Use only the handle passed in, and make no network call
+   * inside: reserve the row, call, then write. `run` is repeated, after a rollback, when a newer version's migration
+   * invalidated a prepared statement. `slow`: statements may exceed a request's limits, as in migrations.
+   * @throws OutsideTransaction when nested (use `tx.savepoint`).
    */
   transaction<T>(run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
   /**
-   * Calls `heard` with the payload of every notification on `channel`, from this process or another. While the
-   * connection is away notifications are lost, so a listener must re-read now and then as well; when it is back they
-   * come again.
+   * Calls `heard` with every notification on `channel`, from any process. Notifications are lost while the connection
+   * is down, so listeners must also poll.
    * @returns a function that stops it.
    */
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
-  /** Sends `payload` (at most 7,999 bytes) to the listeners of `channel`; with `tx`, when that transaction commits. */
+  /** Notifies `channel` with `payload` (at most 7,999 bytes); with `tx`, when that transaction commits. */
   notify(channel: string, payload: string, tx?: Sql): Promise<void>
   /**
-   * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22), as it is when it cannot be written; that is
-   * looked at every half minute. Never throws, never waits longer than 3 s.
+   * `select 1`: healthy within 1 s, degraded within 3 s, else unhealthy (decision 22). Also unhealthy when unwritable,
+   * checked every 30 s. Never throws, never waits longer than 3 s.
    */
   health(): Promise<Health>
   /**
-   * Looks whether the sessions have what is needed of them (postgres/session.ts); before the first use, once.
-   * @throws CodedError; what the database throws when it is away
+   * Verifies the sessions once before the first use (postgres/session.ts).
+   * @throws CodedError; the database's error when it is unavailable
    */
   verify(): Promise<void>
-  /** Ends all connections after their running statements, waiting at most 5 s, and gives up the folder. */
+  /** Closes all connections after their running statements, waiting at most 5 s, and unlocks the folder. */
   close(): Promise<void>
 }
 
-/** How a database is opened. */
 export interface DatabaseOptions {
   /**
-   * `postgres://…` and its like (platform/system/postgres-url.ts); `pglite:` for the embedded one in `<dataDir>/database`, `pglite:<name>` in another
-   * folder below the data folder, `pglite:memory` for one that is gone with the process.
+   * `postgres://…` and similar (platform/system/postgres-url.ts); `pglite:` for the embedded one in
+   * `<dataDir>/database`, `pglite:<name>` in another folder below the data folder, `pglite:memory` for a transient one.
    */
   url: string
   dataDir: string
   log: Log
   clock: Clock
-  /** Most connections to PostgreSQL; 10 unless said. The embedded one always has one. */
+  /** Most connections to PostgreSQL; default 10. The embedded one always has one. */
   connections?: number
-  /** Whose PostgreSQL's sessions are; `none` unless said. */
+  /** Default `none`. */
   pooler?: Pooler
-  /** Where PostgreSQL is listened to: an address with sessions of its own; `url` unless said, or empty. */
+  /** Address for LISTEN, with sessions of its own; default `url`. */
   listenUrl?: string
   /**
-   * Milliseconds that the database may be silent where an answer is due, and that a statement may wait for a
-   * connection; 10,000 unless said. Then the statement fails as if the connection had been lost. PostgreSQL ends one
-   * that runs after four fifths; the embedded one has one connection, and what waits for it waits as long as it answers
-   * others.
+   * Milliseconds of silence where an answer is due, and of waiting for a connection; default 10,000. Then the statement
+   * fails as if the connection had been lost. PostgreSQL cancels one after four fifths. Statements of the embedded one
+   * wait for its one connection as long as it answers others.
    */
   silence?: number
   /**
-   * File of the image that a new embedded database begins with (pglite/image.ts), which saves most of the seconds that
-   * making one takes. It must be where nobody else can write. Null, or a database that exists: not used.
+   * Image file for a new embedded database (pglite/image.ts), which saves most of the seconds of its creation. Must be
+   * in a folder that only trusted users can write. Ignored when null, or for an existing database.
    */
   image?: string | null
   /** Called when the embedded database exits unexpectedly. Every later statement fails. */
@@ -122,8 +117,8 @@ const healthyMs = 1_000
 const unhealthyMs = 3_000
 
 /**
- * Opens the database. PostgreSQL is not contacted yet, so that a gateway can start and say 503 while it is away; the
- * embedded one is locked, made when it is not there, and started.
+ * Opens the database. Does not contact PostgreSQL, so that a gateway can start and answer 503 while it is unavailable;
+ * locks, creates and starts the embedded one.
  * @throws CodedError, FolderInUse, DatabaseOpenError, DatabaseStopped
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {
@@ -148,7 +143,7 @@ function openPostgres(options: DatabaseOptions): Database {
     options.url,
     {
       silence,
-      // Sessions that are lent have had their limits from the pooler.
+      // A pooler sets the limits of its sessions.
       settings: { application_name: 'boltgate', TimeZone: 'UTC', ...(pooler === 'none' ? limits : {}) }
     },
     { max: options.connections ?? 10 }
@@ -211,7 +206,7 @@ async function openPglite(options: DatabaseOptions): Promise<Database> {
   )
 }
 
-/** @throws DatabaseOpenError where the folder or what it holds is the reason, FolderInUse, DatabaseStopped */
+/** @throws DatabaseOpenError for a fault of the folder or its content, FolderInUse, DatabaseStopped */
 async function startIn(folder: string | null, { image = null, log, clock }: DatabaseOptions): Promise<PgliteServer> {
   const isThere = folder !== null && existsSync(folder)
   if (isThere && !existsSync(join(folder, 'PG_VERSION')))
@@ -237,17 +232,13 @@ async function startIn(folder: string | null, { image = null, log, clock }: Data
   }
 }
 
-/** A running embedded database, as its client needs it. */
 export interface EmbeddedServer {
   readonly stopped: boolean
   connect(): Duplex
   close(): Promise<void>
 }
 
-/**
- * The client of a running embedded database, which may have no other; closing it closes the server. `folder` as the
- * server has it.
- */
+/** The only client of a running embedded database; closing it closes the server. `folder` as the server has it. */
 export function databaseOn(
   server: EmbeddedServer,
   options: Pick<DatabaseOptions, 'clock' | 'silence'>,
@@ -271,7 +262,7 @@ export function databaseOn(
     }
   })
   return new Client('pglite', client, options.clock, silence, {
-    // Its own tables would grow with each probe, since nothing vacuums them; a folder in memory has no disk.
+    // Its own tables would grow with each probe without vacuum; a database in memory has no disk.
     probe: folder === null ? { fault: async () => null } : folderProbe(folder, options.clock),
     listen: async (channel, heard) => {
       const hearers = channels.get(channel) ?? new Set()
@@ -285,7 +276,7 @@ export function databaseOn(
       }
     },
     close: async () => {
-      // Nothing can be answered any more once its process is gone.
+      // Nothing is answered after its process has exited.
       await client.end({ timeout: server.stopped ? 0 : 5 })
       await server.close()
     }
@@ -305,10 +296,10 @@ function folderBelow(dataDir: string, name: string): string {
 }
 
 interface Ways {
-  /** How it is seen whether it can be written; by a table unless said. */
+  /** Checks that it is writable; default by a table. */
   readonly probe?: WriteProbe
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
-  /** Looks at the sessions; nothing is to be seen of the embedded one's. */
+  /** Verifies the sessions; PostgreSQL only. */
   verify?(): Promise<void>
   close(): Promise<void>
 }
@@ -373,7 +364,7 @@ class Client implements Database {
 
   async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
     refuseInside('listen()')
-    // The callback runs in the context of whatever happened to open the connection, perhaps a transaction: leave it.
+    // The callback runs in the context that opened the connection, perhaps a transaction: leave it.
     return this.#ways.listen(channel, payload => {
       outsideScopes(heard, payload)
     })
@@ -412,8 +403,7 @@ class Client implements Database {
       const ms = elapsed()
       if (first === 'late' || ms > unhealthyMs)
         return { status: 'unhealthy', ms, error: `The database did not answer within ${unhealthyMs} ms` }
-      // A database that answers and cannot write can sell nothing. One that takes long over it is looked at again with
-      // the next check.
+      // A read-only database can sell nothing. A slow probe is repeated with the next check.
       const fault = await Promise.race([this.#probe.fault(), late.promise])
       if (fault !== null && fault !== 'late') return { status: 'unhealthy', ms, error: fault }
       return { status: ms <= healthyMs ? 'healthy' : 'degraded', ms, error: null }
@@ -452,7 +442,7 @@ class Client implements Database {
   }
 }
 
-/** The error's code or SQLSTATE in words that carry neither address nor statement. */
+/** Code or SQLSTATE in words, without address and statement. */
 function describeFault(error: unknown): string {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : null
   if (error instanceof postgres.PostgresError) return `The database refused the check (${error.code})`

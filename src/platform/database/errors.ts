@@ -24,7 +24,7 @@ export class DatabaseStopped extends Error {
   }
 }
 
-/** The embedded database cannot be opened; the message says where, why, and what would be right. */
+/** The embedded database cannot be opened; the message says where, why, and how to fix it. */
 export class DatabaseOpenError extends Error {
   override name = 'DatabaseOpenError'
   readonly code = DATABASE_OPEN.code
@@ -34,7 +34,7 @@ export class DatabaseOpenError extends Error {
   }
 }
 
-/** The outer handle was used where only the transaction's may be. A mistake in our code, never a user's. */
+/** The outer handle was used inside a transaction. Always a bug, never a user's fault. */
 export class OutsideTransaction extends Error {
   override name = 'OutsideTransaction'
 
@@ -73,10 +73,7 @@ function codeOf(error: unknown): string | null {
   return typeof error.code === 'string' ? error.code : null
 }
 
-/**
- * Whether a unique index refused the row (SQLSTATE 23505) or an exclusion constraint that makes something unique
- * (23P01), or, with `constraint`, that one did.
- */
+/** A unique index (SQLSTATE 23505) or exclusion constraint (23P01) refused the row; with `constraint`, that one. */
 export function isUniqueViolation(error: unknown, constraint?: string): boolean {
   const code = codeOf(error)
   if (code !== '23505' && code !== '23P01') return false
@@ -86,14 +83,14 @@ export function isUniqueViolation(error: unknown, constraint?: string): boolean 
   )
 }
 
-/** Whether a row was held by somebody else for longer than the statement would wait (SQLSTATE 55P03). */
+/** A row was locked for longer than the statement's timeout (SQLSTATE 55P03). */
 export function isLockedOut(error: unknown): boolean {
   return codeOf(error) === '55P03'
 }
 
 /**
- * Whether it is certain that nothing of what failed was written: the database refused it, or our own code broke off its
- * transaction. After a fault of the connection nobody knows.
+ * Whether the failed statement certainly wrote nothing: the database refused it, or our code aborted its transaction.
+ * Unknown after a connection fault.
  */
 export function isCertainlyUndone(error: unknown): boolean {
   if (isConnectionFault(error)) return false
@@ -103,23 +100,20 @@ export function isCertainlyUndone(error: unknown): boolean {
 // invalid_password, invalid_authorization_specification, invalid_catalog_name, insufficient_privilege
 const refusals = new Set(['28P01', '28000', '3D000', '42501'])
 
-/**
- * Whether PostgreSQL does not let us do what a gateway must, which its operator can change: the user, the password, the
- * name of the database, or the rights in it.
- */
+/** PostgreSQL refuses user, password, database name or privileges, which the operator must fix. */
 export function isRefused(error: unknown): boolean {
   return error instanceof postgres.PostgresError && refusals.has(error.code)
 }
 
 /**
- * Whether the database is unavailable or out of resources, so that a retry may succeed: the response is 503
+ * The database is unavailable or out of resources, so a retry may succeed: the response is 503
  * (engine/operations/errors.ts), never 500 or 4xx.
  */
 export function isConnectionFault(error: unknown): boolean {
   const code = codeOf(error)
   if (code === null) return false
-  // A Unix socket that is not there; a file that is not there is something else.
+  // A missing Unix socket, and no other missing file.
   if (code === 'ENOENT') return error instanceof Error && 'syscall' in error && error.syscall === 'connect'
-  // Class 08: connection exceptions. Class 53: no disk, memory or connection is left, until its operator acts.
+  // Class 08: connection exceptions. Class 53: out of disk, memory or connections.
   return faultCodes.has(code) || /^(08|53)...$/.test(code)
 }

@@ -9,12 +9,12 @@ const DATABASE_IN_USE = defineError('BG_DATABASE_IN_USE', {
   fix: 'Stop that gateway, or set another `data` folder; several gateways on one database need PostgreSQL.'
 })
 
-/** Another process, or another part of this one, holds the folder. */
+/** Another process, or another part of this one, has locked the folder. */
 export class FolderInUse extends Error {
   override name = 'FolderInUse'
   readonly code = DATABASE_IN_USE.code
   readonly folder: string
-  /** The holder's process id, or null when it could not be read. */
+  /** The holder's process id; null when unreadable. */
   readonly pid: number | null
 
   constructor(folder: string, pid: number | null) {
@@ -31,7 +31,7 @@ export class FolderInUse extends Error {
 /** SQLITE_BUSY. */
 const BUSY = 5
 
-/** A held lock. Releasing twice is harmless; the system releases it when the process ends in any way. */
+/** Releasing twice is harmless; the system releases it when the process ends in any way. */
 export interface FolderLock {
   release(): void
 }
@@ -39,12 +39,12 @@ export interface FolderLock {
 /**
  * Locks `folder` (which need not exist) for this process, by a file beside it.
  *
- * The lock is the operating system's own lock on that file, which Node reaches only through SQLite: it dies with its
- * process, SIGKILL included, so there are no stale locks and no guessing from process ids, which are reused and which
- * differ between containers. The process id beside it serves the message alone.
+ * An operating system lock, which Node reaches only through SQLite, ends with its process, SIGKILL included. So there
+ * are no stale locks and no checks of process ids, which are reused and differ between containers. The process id
+ * beside it only serves the message.
  *
- * @param waitMs how long, in milliseconds, this thread waits for a holder to go.
- * @throws FolderInUse when someone holds it, DatabaseOpenError when this user may not.
+ * @param waitMs milliseconds that this thread waits for the holder.
+ * @throws FolderInUse when it is locked, DatabaseOpenError without permission.
  */
 export function lockFolder(folder: string, waitMs = 0): FolderLock {
   mkdirSync(dirname(folder), { recursive: true })
@@ -81,7 +81,7 @@ function readPid(file: string): number | null {
     const pid = Number(readFileSync(file, 'utf8'))
     return Number.isInteger(pid) && pid > 0 ? pid : null
   } catch (error) {
-    // The holder writes the file just after it took the lock, so for a moment there is none.
+    // The holder writes the file just after it took the lock, so it may be missing for a moment.
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return null
     throw error
   }

@@ -1,10 +1,10 @@
 import type { Sql } from './database.ts'
 import type { Row } from './rows.ts'
 
-/** A value of a row that is given to a statement; moments in milliseconds since the epoch. */
+/** A value of an input row; moments in milliseconds since the epoch. */
 type Given = string | number | null
 
-/** One column of the rows that are given: its type in PostgreSQL, and where its value comes from. */
+/** A column of the input rows: its PostgreSQL type, and the source of its value. */
 export type GivenColumn<R> = readonly [
   // No boolean: the client takes a list of them for one.
   type: 'text' | 'integer' | 'bigint' | 'numeric' | 'timestamptz' | 'uuid',
@@ -12,34 +12,31 @@ export type GivenColumn<R> = readonly [
 ]
 
 /**
- * Milliseconds that a statement over several rows waits for a lock of somebody else's: the other rows' callers wait with
- * it. Shorter than the second after which PostgreSQL looks for a deadlock, which a plan that reads the table in its own
- * order can bring about. A single row waits as long as any statement.
+ * Milliseconds that a statement over several rows waits for a lock, since all rows' callers wait with it. Shorter than
+ * PostgreSQL's deadlock check after a second; a plan in table order can deadlock. A single row has the usual limit.
  */
 const LOCK_TIMEOUT = 250
-// Local to the transaction that the statement is or is a part of; evaluated before the first row is locked.
+// Local to the transaction; evaluated before the first row is locked.
 const UNTIL_LOCKED = ` cross join (select set_config('lock_timeout', '${LOCK_TIMEOUT}', true)) as patience`
 
-/** Runs a statement with rows. */
 export interface OverRows<R> {
-  /** Answers what it returned, in whatever order. */
+  /** Returned rows in any order. */
   run(sql: Sql, rows: readonly R[]): Promise<readonly Row[]>
-  /** Answers the row that it returned for each of them, in their order; null for none. */
+  /** One returned row for each input row, in order; null for none. */
   one(sql: Sql, rows: readonly R[]): Promise<Array<Row | null>>
-  /** Answers all rows that it returned for each of them. */
+  /** All returned rows for each input row. */
   all(sql: Sql, rows: readonly R[]): Promise<Row[][]>
 }
 
 /**
- * A statement over any number of rows. `text` gets what stands in it for the rows, to be said once after `from`, and the
- * columns' names. The rows are a table `given` with the columns and `nth`, the row's number, which `one` and `all` want
- * returned as `nth`.
+ * A statement over any number of rows. `text` receives the source of the rows, to be used once after `from`, and the
+ * columns' names. The rows are a table `given` with the columns and `nth`, the row's number, which `one` and `all` need
+ * returned.
  *
- * Several rows travel as one list for each column; after five times PostgreSQL may keep a plan that supposes ten. A single
- * one travels as values: they dissolve into a statement whose plan is kept, as if it had been written for one row.
+ * Several rows travel as one array per column; after five runs PostgreSQL may keep a plan that assumes ten rows. A
+ * single row travels as plain values, with a plan as if written for one row.
  *
- * `locks`: for one that changes rows that others may hold. Over several it fails soon with `isLockedOut`, and nothing is
- * done.
+ * `locks`: for updates of contended rows. Over several rows it fails fast with `isLockedOut` and changes nothing.
  */
 export function overRows<R>(
   columns: Readonly<Record<string, GivenColumn<R>>>,
@@ -52,7 +49,7 @@ export function overRows<R>(
   const parts = (open: string, suffix: string, close: string, beside = ''): TemplateStringsArray => {
     const strings = given.map((_column, at) => (at === 0 ? `${before}${open}` : `::${given[at - 1]?.[0]}${suffix}, `))
     strings.push(`::${given.at(-1)?.[0]}${suffix}${close} ${names}${beside}${after}`)
-    // What a tagged template passes: the client tells one by `raw`.
+    // What a tagged template passes: the client checks `raw`.
     return Object.assign(strings, { raw: strings })
   }
   const one = parts('(values (', '', '))')

@@ -4,12 +4,12 @@ import type { Database } from './database.ts'
 import { isConnectionFault } from './errors.ts'
 import { LOOK_AT_GROWN } from './look-at-grown.ts'
 
-/** Milliseconds between two looks, each of which takes PostgreSQL 0.8 ms where nothing has grown. */
+/** Milliseconds between two checks, each of which takes PostgreSQL 0.8 ms where nothing has grown. */
 const EACH = 3_000
 
 /**
- * Looks at tables that grew, for as long as a gateway runs: PostgreSQL's own autovacuum comes once a minute, in which a
- * busy gateway writes ten thousands of rows. The embedded database sees to it by itself.
+ * Analyzes tables that grew: autovacuum runs once a minute, in which a busy gateway writes ten thousands of rows. The
+ * embedded database does its own upkeep.
  */
 export class GrowthWatch {
   readonly #database: Pick<Database, 'sql'>
@@ -26,14 +26,14 @@ export class GrowthWatch {
     this.#wait()
   }
 
-  /** Resolves when nothing is asked any more. */
+  /** Resolves when no statement is in progress. */
   async close(): Promise<void> {
     this.#isClosed = true
     this.#timer?.cancel()
     await this.#looking
   }
 
-  /** The look that is under way, or the last. */
+  /** The current or last check. */
   get looking(): Promise<void> {
     return this.#looking
   }
@@ -49,7 +49,7 @@ export class GrowthWatch {
     try {
       await this.#database.sql.unsafe(LOOK_AT_GROWN)
     } catch (error) {
-      // While the database is away the gateway's health says so; anything else would fail the next time too.
+      // Health reports an unavailable database; any other error would repeat.
       if (!isConnectionFault(error)) {
         this.#log.warn(
           { err: error },

@@ -1,10 +1,10 @@
-/** Number of the advisory lock of whoever looks; any that no other lock of ours has. */
+/** Number of the advisory lock for this check; unique among ours. */
 const LOCK = 7_301_325_067
 
 /**
- * Has the planner look at our tables that are twice as large as when it looked last, and at none of a few pages;
- * `relpages` is what it saw. Plans that are kept were made for tables as they were then: those of a gateway's first
- * moments read whole what was one page. One session looks at a time, and at nothing that somebody else holds.
+ * Analyzes our tables that doubled in size since the last ANALYZE (`relpages`), except those of a few pages. Cached
+ * plans were made for the tables as they were then: a gateway's first plans scan whole tables. One session at a time,
+ * skipping locked tables.
  */
 export const LOOK_AT_GROWN = `
   do $$ declare grown regclass; begin

@@ -11,28 +11,27 @@ const DATABASE_MIGRATION = defineError('BG_DATABASE_MIGRATION', {
 })
 
 /**
- * One step of the database's shape. Steps are never changed once released: a later one corrects them. Each must work on
- * PostgreSQL 15 and on the embedded database, inside a transaction.
+ * A step of the schema. Never changed once released: a later one corrects it. Must work on PostgreSQL 15 and on the
+ * embedded database, inside a transaction.
  */
 export type Migration = {
   /** `NNNN-what-it-makes`, unique; steps run in the order of their names. */
   readonly name: string
 } & (
-  | { /** The statements as one text. */ readonly sql: string }
+  | { readonly sql: string }
   | {
-      /** The statements, run one after the other, as literal templates: they are what the checksum covers. */ up(
+      /** The statements, one after the other, as literal templates: the checksum covers them. */ up(
         sql: TransactionSql
       ): Promise<void>
     }
 )
 
-/** What running the migrations takes. */
 export interface MigrateOptions {
   clock: Clock
   log: Log
 }
 
-// Any number serves as long as all gateways agree on it and nothing else uses it: "boltgate" in a telephone's letters.
+// Shared by all gateways and unused otherwise: "boltgate" in telephone letters.
 const lockNumber = 26_584_283
 
 /** Milliseconds that a migration waits for a lock, and between two attempts. */
@@ -47,15 +46,15 @@ interface Applied {
 }
 
 /**
- * Brings the database to the newest shape: runs the missing migrations in the order of their names. Several gateways may
- * start at once: one works, the others wait and find nothing to do.
+ * Runs the missing migrations in the order of their names. Several gateways may start together: one works, the others
+ * wait.
  *
- * On a PostgreSQL in use each migration is a transaction of its own, and waits at most `LOCK_TIMEOUT` for a lock before
- * it starts over: a statement that waits for an exclusive lock holds up every request that comes after it. A new
- * database, and an embedded one, which serves nobody yet, get all of them in one transaction.
+ * On a PostgreSQL in use each migration is its own transaction, and waits at most `LOCK_TIMEOUT` for a lock before it
+ * starts over: a pending exclusive lock blocks every later request. A new or embedded database, not yet in use, gets
+ * all of them in one transaction.
  * @returns the names that were run.
- * @throws MigrationError when the database is newer than this program, or a migration failed or was changed after it had
- *   been applied. Those that ran before a failed one stay.
+ * @throws MigrationError when the database is newer than this program, or a migration failed or was changed after it
+ * had been applied. Earlier ones stay applied.
  */
 export async function migrate(
   database: Database,
@@ -76,7 +75,7 @@ export async function migrate(
   }
 }
 
-/** Runs the next missing migration, or all of them where nobody else uses the database; true when none is left. */
+/** Runs the next missing migration, or all of them in an unused database; true when none is left. */
 async function step(
   kind: Database['kind'],
   tx: TransactionSql,
@@ -84,7 +83,7 @@ async function step(
   progress: Progress
 ): Promise<boolean> {
   if (kind === 'postgres') await tx`set local statement_timeout = 0`
-  // Released by the end of the transaction, in whatever way it ends.
+  // Released at the end of the transaction.
   const [lock] = await tx`select pg_try_advisory_xact_lock(${lockNumber}) as taken`
   if (lock?.['taken'] !== true) {
     progress.waits()
@@ -100,7 +99,7 @@ async function step(
   const next = isShared ? missing.slice(0, 1) : missing
   for (const [at, migration] of next.entries()) {
     if (applied.length > 0) progress.begins(migration.name, at, missing.length)
-    // First, so that the migration's locks are held for no round trip more than its own.
+    // First, so that the migration's locks are held for no further round trip.
     await tx`insert into schema_migrations (name, checksum, applied_at) values (${migration.name}, ${checksumOf(migration)}, ${progress.now()})`
     await run(migration, tx)
   }
@@ -108,7 +107,7 @@ async function step(
   return next.length === missing.length
 }
 
-/** Tells the operator how far the migrations are: on large tables some take minutes, in which nothing is served. */
+/** Logs progress: on large tables some migrations take minutes of downtime. */
 class Progress {
   readonly #clock: Clock
   readonly #log: Log
@@ -129,7 +128,7 @@ class Progress {
     this.#log.info('Another gateway is migrating the database; waiting for it')
   }
 
-  /** `at`: its place among the `missing` ones of this transaction. */
+  /** `at`: its index among the `missing` ones of this transaction. */
   begins(migration: string, at: number, missing: number): void {
     const before = this.#ran.length
     this.#log.info(
@@ -213,14 +212,14 @@ function checkApplied(migrations: readonly Migration[], applied: readonly Applie
   }
 }
 
-/** A text that differs whenever the migrations would make other tables. */
+/** A text that changes whenever the migrations would make other tables. */
 export function shapeOf(migrations: readonly Migration[]): string {
   return migrations.map(migration => `${migration.name} ${checksumOf(migration)}`).join('\n')
 }
 
 /**
- * A digest of the statements alone. The text of `up` differs between the sources and the built package (types,
- * semicolons), but its template literals are the same in both; their white space does not count.
+ * A digest of the statements alone. The source of `up` differs between the sources and the built package, but its
+ * template literals are equal except for white space.
  */
 function checksumOf(migration: Migration): string {
   const text =

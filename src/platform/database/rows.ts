@@ -1,57 +1,49 @@
 import type { Sql } from './database.ts'
 
-/** A row as the client gives it. */
 export type Row = Readonly<Record<string, unknown>>
 
-/** A statement whose rows are read. */
 type Rows = PromiseLike<readonly Row[]>
 
-/** A value as it is sent: the client's own kinds, and what `sql.json` makes. */
+/** A value as sent: the client's own kinds, and what `sql.json` makes. */
 type Sent = Parameters<Sql['unsafe']>[1] extends Array<infer P> | undefined ? P : never
 
 /**
- * What the program has in one member, and the column or columns that keep it. `T` is claimed, not checked: what is read
- * was written by the same store, or is held to it by the table.
+ * Maps a member to its column or columns. `T` is claimed, not checked: the same store wrote it, or the table constrains
+ * it.
  */
 export interface Column<T> {
-  /** The column's name; null for the member's own in snake case. */
+  /** Null for the member's name in snake case. */
   readonly name: string | null
   /** Where there are several, or none. */
   readonly names?: readonly string[]
   read(row: Row, name: string): T
-  /** Sets what is sent for `value` in `sent`. */
   write(sql: Sql, value: T, name: string, sent: Record<string, Sent>): void
 }
 
 type Columns = Readonly<Record<string, Column<unknown>>>
 
-/** What a record of columns holds. */
 type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
 
-/** Rows of a table, or of a statement, as records of the program: the one place that maps between the two. */
+/** Maps rows to records: the only place that does. */
 export interface Records<T> {
-  /** Its columns. */
   readonly names: readonly string[]
   read(row: Row): T
-  /** The first row of a statement, read; null when there is none. */
+  /** Null when there is no row. */
   one(statement: Rows): Promise<T | null>
   all(statement: Rows): Promise<T[]>
-  /**
-   * The columns of the members that are given, for `sql(…)` in an insert or a `set`; those that are undefined are left
-   * out.
-   */
+  /** The columns of the given members, for `sql(…)` in an insert or a `set`; omits undefined ones. */
   write(sql: Sql, record: { readonly [K in keyof T]?: T[K] | undefined }): Record<string, Sent>
 }
 
-/** Describes records by their members; a member's column has its name in snake case unless the column says another. */
+/** A member's column has its name in snake case by default. */
 export function records<C extends Columns>(columns: C): Records<RecordOf<C>> {
   const members = Object.entries(columns).map(([member, column]) => ({
     member,
     column,
     name: column.name ?? snakeCase(member)
   }))
-  // A copy of an object that has its members keeps them as fields; one that is given so many by name becomes a table
-  // that V8 searches, which takes three times as long, here and for whoever reads it.
+  // A copy of an object with all members keeps them as fields; adding so many by name makes a dictionary, three times
+  // as slow for every reader.
   const blank = JSON.parse(JSON.stringify(Object.fromEntries(members.map(({ member }) => [member, null])))) as Record<
     string,
     null
@@ -85,7 +77,6 @@ function snakeCase(member: string): string {
   return member.replace(/[A-Z]/g, letter => `_${letter.toLowerCase()}`)
 }
 
-/** A column by what it is read as and what is sent for it. */
 export function column<S, T>(
   name: string | null,
   read: (stored: S) => T,
@@ -93,7 +84,7 @@ export function column<S, T>(
 ): Column<T> {
   return {
     name,
-    // The client gives what the column's type is read as (database.ts, Sql), which `S` says.
+    // The client parses the column's type (database.ts, Sql), which `S` names.
     read: (row, own) => read(row[own] as S),
     write: (sql, value, own, sent) => {
       sent[own] = send(value, sql)
@@ -101,7 +92,7 @@ export function column<S, T>(
   }
 }
 
-/** A column that travels as it is: what text, whole numbers below 2^31, truth values and bytes do. */
+/** For text, whole numbers below 2^31, booleans and bytes, which need no conversion. */
 function plain<T extends string | number | boolean | Uint8Array>(name: string | null): Column<T> {
   return column(
     name,
@@ -110,14 +101,14 @@ function plain<T extends string | number | boolean | Uint8Array>(name: string | 
   )
 }
 
-/** `text` or a like, perhaps of a few known words; `numeric` too. */
+/** `text` and similar, perhaps of a few known words; `numeric` too. */
 export const text = <T extends string = string>(name: string | null = null): Column<T> => plain(name)
 /** `integer`, `smallint` or a float. */
 export const integer = <T extends number = number>(name: string | null = null): Column<T> => plain(name)
 export const flag = (name: string | null = null): Column<boolean> => plain(name)
 /** `bytea`. */
 export const bytes = (name: string | null = null): Column<Uint8Array> => plain(name)
-/** `bigint` that is far below 2^53 by what may be written, such as satoshis and cents. */
+/** `bigint` that stays far below 2^53, such as satoshis and cents. */
 export const amount = (name: string | null = null): Column<number> =>
   column(
     name,
@@ -143,12 +134,11 @@ export const json = <T, S = T>(read: (stored: S) => T, name: string | null = nul
   // The client's type of JSON wants index signatures, which interfaces do not have.
   column(name, read, (value, sql) => sql.json(value as never))
 
-/** A moment for a statement that spells its columns; null for none. `at` in milliseconds since the epoch. */
+/** A moment in milliseconds since the epoch, for hand-written columns. */
 export function dateOrNull(at: number | null): Date | null {
   return at === null ? null : new Date(at)
 }
 
-/** A column that may be null. */
 export function optional<T>(inner: Column<T>): Column<T | null> {
   return {
     name: inner.name,
@@ -160,10 +150,7 @@ export function optional<T>(inner: Column<T>): Column<T | null> {
   }
 }
 
-/**
- * A column whose text means something only together with the `id` of its row, such as a ciphertext that is sealed for
- * it; may be null.
- */
+/** A nullable column whose text depends on its row's `id`, such as a ciphertext sealed for it. */
 export function ofRow<I extends string | number, T>(
   name: string,
   read: (stored: string, id: I) => T,
@@ -171,7 +158,7 @@ export function ofRow<I extends string | number, T>(
 ): Column<T | null> {
   return optional({
     name,
-    // `I` says what the table's id is read as.
+    // `I` is the type of the table's id.
     read: (row, own) => read(row[own] as string, row['id'] as I),
     write: (_sql, value, own, sent) => {
       sent[own] = send(value)
@@ -192,7 +179,7 @@ export function group<C extends Columns>(columns: C): Column<RecordOf<C>> {
   }
 }
 
-/** The same of columns that are null together, or hold something together. */
+/** The same for columns that are null together. */
 export function together<C extends Columns>(columns: C): Column<RecordOf<C> | null> {
   const whole = group(columns)
   const names = whole.names ?? []

@@ -1,17 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { OutsideTransaction } from './errors.ts'
 
-/** A transaction of this process, as whatever runs within it sees it. */
+/** A transaction of this process, as the code within it sees it. */
 interface Scope {
   open: boolean
 }
 
 const scopes = new AsyncLocalStorage<Scope>()
 
-/**
- * Runs `run` as a part of a transaction. What it leaves running belongs to it no more once `end` was called, and may
- * use the database's own handle from then on.
- */
+/** Runs `run` as part of a transaction. Work that outlives `end` may use the database's own handle again. */
 export function openScope(): { run<A, T>(run: (argument: A) => T, argument: A): T; end(): void } {
   const scope: Scope = { open: true }
   return {
@@ -22,15 +19,12 @@ export function openScope(): { run<A, T>(run: (argument: A) => T, argument: A): 
   }
 }
 
-/** Runs `run` outside of whatever transaction its caller is in. */
+/** Runs `run` outside its caller's transaction. */
 export function outsideScopes<A>(run: (argument: A) => void, argument: A): void {
   scopes.exit(run, argument)
 }
 
-/**
- * Refuses what must not be used inside a transaction, named `what`.
- * @throws OutsideTransaction
- */
+/** @throws OutsideTransaction inside a transaction, naming `what` */
 export function refuseInside(what: string): void {
   if (scopes.getStore()?.open === true) throw new OutsideTransaction(what)
 }

@@ -1,17 +1,15 @@
 import { Batch } from './batch.ts'
 
-/** What is looked for, and how. */
 export interface SharedLookOptions<Q, V> {
-  /** Equal for questions that have the same answer. */
+  /** Equal for questions with the same answer. */
   readonly key: (question: Q) => string
-  /** Answers questions in one statement, in their order; no two of them are equal. */
+  /** Answers distinct questions in one statement, in order. */
   readonly find: (questions: readonly Q[]) => Promise<readonly V[]>
 }
 
 /**
- * Looks for what several want at the same time with one statement (batch.ts), and for what several of them want alike
- * once: its answer is one object for all of them. No answer is kept: each is of a statement that was sent after its
- * question came. As a batch, never inside a transaction of somebody else's handle.
+ * Batches concurrent look-ups (batch.ts) and shares the answer of equal ones, as one object. Caches nothing: each
+ * answer's statement was sent after its question. Like a batch, never inside a transaction.
  */
 export function sharedLook<Q, V>({ key, find }: SharedLookOptions<Q, V>): (question: Q) => Promise<V> {
   const batch = new Batch<Q, V>({
@@ -27,7 +25,7 @@ export function sharedLook<Q, V>({ key, find }: SharedLookOptions<Q, V>): (quest
         return place
       })
       const answers = await find(distinct)
-      // `find` promises one for each.
+      // `find` returns one for each.
       return placed.map(place => answers[place] as V)
     }
   })

@@ -4,21 +4,19 @@ import postgres from 'postgres'
 import type { Clock } from '../system/clock.ts'
 import type { TransactionSql } from './database.ts'
 
-/** Whether the database can be written; asked for by every health check, so it answers from memory most of the time. */
+/** Called by every health check, so it answers from memory most of the time. */
 export interface WriteProbe {
-  /**
-   * Why nothing can be written, in words without address or path; null while it can be, or is not known. Never rejects.
-   */
+  /** Why the database is read-only, without address or path; null when writable or unknown. Never rejects. */
   fault(): Promise<string | null>
 }
 
-/** Milliseconds for which a good answer is believed, and a bad one. */
+/** Milliseconds for which a good result is cached, and a bad one. */
 const BELIEVED = { good: 30_000, bad: 5_000 }
-/** Bytes that must be free where the embedded database lies: below that its next writes fail. */
+/** Free bytes that the embedded database needs: below that its next writes fail. */
 const LEAST_FREE = 16 * 1024 * 1024
 /**
- * What a server answers that cannot write: disk full, a fault of its disk, and read-only. Others, such as a missing
- * right, say nothing of that.
+ * Errors of an unwritable server: disk full, I/O error, read-only. Others, such as a missing privilege, do not prove
+ * it.
  */
 const UNWRITABLE: Readonly<Record<string, string>> = Object.freeze({
   53100: 'its disk is full',
@@ -27,8 +25,8 @@ const UNWRITABLE: Readonly<Record<string, string>> = Object.freeze({
 })
 
 /**
- * The probe for a server: a table that is filled with four pages and rolled back, since rows that fit into free space
- * would be written on a full disk too. `transaction` runs one.
+ * The probe for a server: fills four pages of a table and rolls back, since rows that fit into free space would be
+ * written on a full disk too. `transaction` runs one.
  */
 export function tableProbe(
   transaction: (run: (tx: TransactionSql) => Promise<void>) => Promise<void>,
@@ -51,14 +49,14 @@ export function tableProbe(
   })
 }
 
-/** The probe for a database in a folder: what is left on its disk. `free` answers bytes. */
+/** The probe for a database in a folder: free disk space. `free` returns bytes. */
 export function folderProbe(
   folder: string,
   clock: Clock,
   free: (folder: string) => Promise<number> = freeBytes
 ): WriteProbe {
   return new Remembered(clock, async () => {
-    // A folder that cannot be looked at says nothing of its disk; the database's own answer tells.
+    // A folder that cannot be checked says nothing about its disk; the database's own answer does.
     const bytes = await free(folder).catch(() => Infinity)
     return bytes < LEAST_FREE
       ? `The database cannot be written: ${Math.floor(bytes / 1024 / 1024)} MiB are left on its disk`
@@ -71,7 +69,7 @@ async function freeBytes(folder: string): Promise<number> {
   return bavail * bsize
 }
 
-/** Ends the probe's transaction, so that it leaves nothing. */
+/** Rolls back the probe's transaction. */
 class Undone extends Error {}
 
 class Remembered implements WriteProbe {

@@ -4,11 +4,10 @@ import type { Database } from '../database/database.ts'
 const MOVED = 1_000
 
 /**
- * Moves jobs from the tables of pg-boss, which kept them before migration 0085. Gateways of the version before may run
- * beside us and go on using those tables, so this is repeated until none has been seen for a day; then the schema is
- * dropped. A job is in one of the two tables at any time, and what another gateway is running stays there until it has
- * ended or is lost.
- * @returns whether there may be more to come.
+ * Moves jobs from pg-boss's tables, used before migration 0085. Gateways of the version before may still use them, so
+ * this repeats until none was seen for a day; then drops the schema. A job is in one of the two tables at any time, and
+ * one that another gateway runs stays there until it has ended or is lost.
+ * @returns whether more may come.
  */
 export async function adoptFormerJobs({ kind, sql }: Database): Promise<boolean> {
   const [schema] = await sql`select to_regclass('boltgate_jobs.job') is not null as exists`
@@ -38,7 +37,7 @@ export async function adoptFormerJobs({ kind, sql }: Database): Promise<boolean>
       select from moved`
     if (count < MOVED) break
   }
-  // A periodic job that another gateway is running comes here when that run is over at the latest.
+  // A periodic job that another gateway runs is added here once that run is over.
   await sql`
     insert into jobs (queue, key, due_at, next_at)
     select name, '', at, at from boltgate_jobs.job, lateral (select started_on + expire_seconds * interval '1 s' as at) due

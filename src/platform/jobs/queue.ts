@@ -7,19 +7,18 @@ import type { EnqueueOptions, JobDeclaration, JobPage, JobQuery, Jobs, JsonObjec
 import { CHANNEL, JobTable, PERIODIC } from './table.ts'
 import { JobWorker } from './worker.ts'
 
-/** What jobs are kept and run with. */
 export interface JobsOptions {
   readonly database: Database
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
-  /** Milliseconds that `close` waits for runs; 10,000 by default. */
+  /** Milliseconds that `close` waits for runs; default 10,000. */
   readonly patience?: number
 }
 
-/** Milliseconds within which jobs are found that another process added and that are due later. */
+/** Milliseconds within which delayed jobs of other processes are found. */
 const POLL = 2_000
-/** The same for the embedded database, which no other process has. */
+/** For the embedded database, which no other process has. */
 const POLL_EMBEDDED = 5_000
 const TEND_EVERY = 10_000
 /** A purge reads the whole table. */
@@ -64,7 +63,7 @@ export class DatabaseJobs implements Jobs {
     data: JsonObject,
     { startAfter, ...options }: EnqueueOptions = {}
   ): Promise<void> {
-    // As a delay: the clocks of the gateway and the database need not agree.
+    // As a delay: the clocks of the gateway and the database may differ.
     const delay = startAfter === undefined ? 0 : Math.max(startAfter - this.#options.clock.now(), 0)
     await this.#table.add(sql, [{ queue: this.#known(name), data, delay, ...options }])
     if (delay > 0) this.#worker?.soon(delay)
@@ -113,7 +112,7 @@ export class DatabaseJobs implements Jobs {
 
   async retry(queue: string, id: string): Promise<boolean> {
     const declared = this.#declared.get(queue)
-    // Of another version's queue this process could run nothing.
+    // This process cannot run another version's queue.
     if (declared === undefined || !(await this.#table.retry(queue, id, declared.every !== null))) return false
     this.#worker?.wake(queue)
     return true

@@ -1,12 +1,12 @@
 import type { Database, Sql } from '../database/database.ts'
 import type { EnqueueOptions, JobPage, JobQuery, JobState, JsonObject, Pace, QueueView } from './jobs.ts'
 
-/** A job that this process has claimed: it runs nowhere else until it is settled, or its lease lapses. */
+/** Runs nowhere else until it is settled, or its lease lapses. */
 export interface ClaimedJob {
   readonly id: string
   readonly queue: string
   readonly data: object
-  /** With the id it names this claim: what a lost one would settle is left alone. */
+  /** With the id it identifies this claim: a lost one settles nothing. */
   readonly runs: number
   readonly pace: Pace
 }
@@ -17,18 +17,18 @@ export interface Want {
   readonly most: number
   /** The slowest pace to claim. */
   readonly slowest: Pace
-  /** Jobs of one group at once, of quick groups and of others; unlimited if null. */
+  /** Concurrent jobs per group, quick or other; null for unlimited. */
   readonly perGroup: { readonly quick: number; readonly others: number } | null
 }
 
-/** A job to add. Milliseconds until it is due. */
+/** Milliseconds until it is due. */
 export type NewJob = Pick<EnqueueOptions, 'group' | 'pace' | 'key'> & {
   readonly queue: string
   readonly data: JsonObject
   readonly delay?: number
 }
 
-/** How a run ended: with a reason, perhaps to be tried again in so many milliseconds, or well. */
+/** Success, or a failure with its reason and perhaps milliseconds until a retry. */
 export type RunOutcome =
   | { readonly state: 'done' }
   | { readonly state: 'failed'; readonly reason: string }
@@ -48,17 +48,17 @@ interface JobRow {
   ended_at: Date | null
 }
 
-/** Notified with the name of a queue to which a job was added that is due. */
+/** Notified with the name of a queue when a due job was added. */
 export const CHANNEL = 'boltgate_jobs'
-/** Key of a periodic job, which keeps it while it runs: there is one, waiting or running. */
+/** Key of a periodic job, kept while it runs: there is one, waiting or running. */
 export const PERIODIC = ''
 /** Jobs deleted in one statement. */
 const PURGED = 5_000
 const RANK: Readonly<Record<Pace, number>> = { quick: 1, unproven: 0, slow: -1 }
 
 /**
- * The table `jobs`. `next_at` is when something is to be done with a row: a waiting job is due, the lease of a running
- * one lapses and anyone may claim it, an ended one is deleted. Times are the database's.
+ * The table `jobs`. `next_at` is when a waiting job is due, a running one's lease lapses, or an ended one is deleted.
+ * Times are the database's.
  */
 export class JobTable {
   readonly #database: Database
@@ -71,7 +71,7 @@ export class JobTable {
     return this.#database.sql
   }
 
-  /** Adds jobs, but none whose key one has that waits. */
+  /** Skips jobs whose key a waiting one has. */
   async add(sql: Sql, jobs: readonly NewJob[]): Promise<void> {
     const rows = jobs.map(({ pace = 'unproven', delay = 0, ...job }) => ({ ...job, pace: RANK[pace], delay }))
     await sql`
@@ -85,7 +85,7 @@ export class JobTable {
       select pg_notify(${CHANNEL}, queue) from added where next_at <= now() group by queue`
   }
 
-  /** Claims what is due, and returns it with the milliseconds until something is, null if nothing waits. */
+  /** Claims due jobs, and returns them with the milliseconds until the next is due, null for none. */
   async claim(wants: readonly Want[]): Promise<{ readonly jobs: readonly ClaimedJob[]; readonly inMs: number | null }> {
     const rows = await this.#sql<
       Array<{ id: string | null; queue: string; data: object; runs: number; pace: number; inMs: number | null }>
@@ -124,7 +124,7 @@ export class JobTable {
     return { jobs, inMs: rows[0]?.inMs ?? null }
   }
 
-  /** Renews the leases of claimed jobs, which lapse 12 s after the claim or the last renewal. */
+  /** Leases lapse 12 s after the claim or the last renewal. */
   async renew(jobs: readonly ClaimedJob[]): Promise<void> {
     await this.#sql`
       update jobs set next_at = now() + interval '12 s'
@@ -133,8 +133,8 @@ export class JobTable {
   }
 
   /**
-   * Ends a run; adds the next one of a periodic job in the same statement, so that it never ends without one. Leaves the
-   * job alone if another claim has it.
+   * Ends a run; adds a periodic job's next one in the same statement, so that it never stops. Does nothing if another
+   * claim has the job.
    */
   async settle({ id, runs }: ClaimedJob, outcome: RunOutcome, every: number | null): Promise<void> {
     const again = outcome.state === 'waiting' ? outcome.delay : null
@@ -153,21 +153,19 @@ export class JobTable {
       on conflict do nothing`
   }
 
-  /** Changes the pace of a group's waiting jobs. */
   async setPace(sql: Sql, queue: string, group: string, pace: Pace): Promise<void> {
     await sql`
       update jobs set pace = ${RANK[pace]}
       where queue = ${queue} and group_id = ${group} and ended_at is null and state = 'waiting' and pace <> ${RANK[pace]}`
   }
 
-  /** Makes what waits in a queue due now. */
   async bringForward(queue: string): Promise<void> {
     await this.#sql`
       update jobs set due_at = now(), next_at = now()
       where queue = ${queue} and ended_at is null and state = 'waiting' and next_at > now()`
   }
 
-  /** Lets a failed job wait for another run, or brings the next run of a periodic one forward; false if there is none. */
+  /** Requeues a failed job, or brings the next run of a periodic one forward; false if there is none. */
   async retry(queue: string, id: string, isPeriodic: boolean): Promise<boolean> {
     const found = await this.#sql`
       with failed as (select id from jobs where queue = ${queue} and id = ${id} and state = 'failed'),
@@ -179,7 +177,7 @@ export class JobTable {
     return found.length === 1
   }
 
-  /** Deletes what ended a day ago, periodic runs an hour and failures 14 days ago. */
+  /** Deletes what ended a day ago, periodic runs after an hour and failures after 14 days. */
   async purge(): Promise<void> {
     for (;;) {
       const { count } = await this.#sql`
@@ -189,7 +187,6 @@ export class JobTable {
     }
   }
 
-  /** Of every queue that has jobs. */
   async counts(): Promise<Array<Omit<QueueView, 'title' | 'every'>>> {
     return await this.#sql<Array<Omit<QueueView, 'title' | 'every'>>>`
       select queue as name,

@@ -4,13 +4,12 @@ import type { Counter } from '../telemetry/metrics.ts'
 import type { JobDeclaration } from './jobs.ts'
 import type { ClaimedJob, JobTable, RunOutcome, Want } from './table.ts'
 
-/** What jobs are run with. */
 export interface WorkerOptions {
   readonly table: Pick<JobTable, 'claim' | 'renew' | 'settle'>
   readonly declared: ReadonlyMap<string, JobDeclaration>
   readonly log: Log
   readonly runs: Counter<'queue' | 'result'>
-  /** Milliseconds within which it looks for due jobs, whatever it was notified of. */
+  /** Milliseconds between checks for due jobs without notification. */
   readonly poll: number
 }
 
@@ -25,27 +24,27 @@ const LOSSES = 50
 /** First pause before a retry, which doubles each time. */
 const RETRY_DELAY = 5_000
 const RENEW_EVERY = 3_000
-/** How often, and after how many milliseconds each, an outcome that could not be written is tried again. */
+/** Retries of an outcome that could not be written, and milliseconds between them. */
 const SETTLE_TRIES = 5
 const SETTLE_REST = 1_000
 /** Milliseconds between claims while the database is unavailable. */
 const AWAY_REST = 2_000
 /** Timers fire a little early, and a claim that comes too soon costs another. */
 const LEAST = 5
-/** Milliseconds that runs get to end once they are aborted. */
+/** Milliseconds for aborted runs to end. */
 const ABORT_REST = 500
 
 /**
- * Runs the jobs of all queues in this process. One statement claims what is due in every queue that may have some: after
- * a notification, when a place becomes free, and when the next job is due. Its timers are the machine's, because the
+ * Runs the jobs of all queues in this process. One statement claims the due jobs of every queue that may have some:
+ * after a notification, when a place becomes free, and when the next job is due. Uses machine timers, because the
  * database's clock decides what is due.
  */
 export class JobWorker {
   readonly #options: WorkerOptions
   readonly #running = new Map<string, Running>()
-  /** Queues that may have jobs that are due. */
+  /** Queues that may have due jobs. */
   readonly #woken = new Set<string>()
-  /** Queues that may have due jobs for which there was no place. */
+  /** Queues that may have due jobs without a free place. */
   readonly #behind = new Set<string>()
   #claiming: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
@@ -67,7 +66,7 @@ export class JobWorker {
     this.wake()
   }
 
-  /** Claims what is due in a queue, or in all of them. */
+  /** Claims due jobs of a queue, or of all. */
   wake(queue?: string): void {
     for (const name of queue === undefined ? this.#options.declared.keys() : [queue]) this.#woken.add(name)
     this.#next()
@@ -87,7 +86,7 @@ export class JobWorker {
     this.#timer.unref()
   }
 
-  /** Claims nothing more, waits at most `ms` for the runs under way, and gives back what did not end. */
+  /** Stops claiming, waits at most `ms` for running jobs, and releases the unfinished ones. */
   async close(ms: number): Promise<void> {
     this.#isStopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)
@@ -162,7 +161,7 @@ export class JobWorker {
       this.#behind.add(queue)
       return []
     }
-    // One at a time where groups are limited: of several claimed together too many might be of one.
+    // One at a time where groups are limited: several claimed together might exceed one group's limit.
     if (perGroup === undefined) return [{ queue, most: free, slowest: 'slow', perGroup: null }]
     if (paced === undefined)
       return [{ queue, most: 1, slowest: 'slow', perGroup: { quick: perGroup, others: perGroup } }]
@@ -175,7 +174,7 @@ export class JobWorker {
   #begin(job: ClaimedJob, declared: JobDeclaration): void {
     const controller = new AbortController()
     const done = this.#run(job, declared, controller).finally(() => {
-      // Its lease may have lapsed, and this process have claimed it anew.
+      // Its lease may have lapsed, and this process may have claimed it again.
       if (this.#running.get(job.id)?.controller === controller) this.#running.delete(job.id)
       if (this.#behind.delete(job.queue)) this.wake(job.queue)
     })
@@ -195,7 +194,7 @@ export class JobWorker {
       controller.abort(error)
       late.reject(error)
     }, expiry)
-    // A run that ignores its signal, and was given back, keeps no process alive.
+    // A run that ignores its signal, and was released, does not keep the process alive.
     timer.unref()
     let outcome: RunOutcome = { state: 'done' }
     try {
@@ -239,7 +238,7 @@ export class JobWorker {
     }
   }
 
-  /** Lets another process run a job that was not finished. */
+  /** Releases an unfinished job for another process. */
   async #giveBack(job: ClaimedJob): Promise<void> {
     const { log, table } = this.#options
     const outcome = { state: 'waiting', reason: 'the gateway stopped before it was finished', delay: 0 } as const

@@ -3,16 +3,15 @@ import { equalBytes } from './constant-time.ts'
 import { randomToken, systemRandom, type Random } from '../system/ids.ts'
 import { Secret } from './secrets.ts'
 
-/** A new API key with what is kept of it. The key itself is shown once and never stored. */
+/** A new API key with its stored parts. The key itself is shown once and never stored. */
 export interface NewApiKey {
   key: Secret<string>
-  /** The part it is looked up by: 10 characters, no secret. */
+  /** Look-up part of 10 characters, not secret. */
   id: string
   /** SHA-256 of the whole key, 32 bytes. A slow hash would add nothing: the key holds 256 random bits. */
   digest: Buffer
 }
 
-/** An API key as a client sent it, taken apart. */
 export interface ParsedApiKey {
   id: string
   digest: Buffer
@@ -21,21 +20,21 @@ export interface ParsedApiKey {
 const letters = '0123456789abcdefghijklmnopqrstuvwxyz'
 const form = /^bg_([0-9a-z]{10})_[A-Za-z0-9_-]{43}$/
 
-/** Makes an API key: `bg_<10 id>_<43 random>` (decision 37), the random part being 32 bytes in base64url. */
+/** `bg_<10 id>_<43 random>` (decision 37), the random part being 32 bytes in base64url. */
 export function generateApiKey(random: Random = systemRandom): NewApiKey {
   const id = randomLetters(10, random)
   const key = `bg_${id}_${randomToken(32, random)}`
   return { key: new Secret(key), id, digest: hash('sha256', key, 'buffer') }
 }
 
-/** Takes apart what a client sent; null when it cannot be one of ours, which is then answered like a wrong key. */
+/** Null for what cannot be a key of ours, answered like a wrong key. */
 export function parseApiKey(text: string): ParsedApiKey | null {
   const match = form.exec(text)
   const id = match?.[1]
   return id === undefined ? null : { id, digest: hash('sha256', text, 'buffer') }
 }
 
-/** Whether the digest of a sent key is the stored one, in constant time. */
+/** Compares digests in constant time. */
 export function matchesApiKey(parsed: ParsedApiKey, stored: Uint8Array): boolean {
   return equalBytes(parsed.digest, stored)
 }

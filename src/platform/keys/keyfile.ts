@@ -23,24 +23,24 @@ export const KEY_FILE = defineError('BG_KEY_FILE', {
   fix: 'Run `chmod 600` on it or restore it from a backup, as the message says. A new sandbox node key is created if you delete the old one.'
 })
 
-/** What `keys.json` in the data folder tells the operator after the first start. */
+/** `keys.json` in the data folder, for the operator after the first start. */
 export interface Keys {
   adminKey: Secret<string>
-  /** The first merchant, or null where none was made. */
+  /** Null where no merchant was made. */
   merchant: { id: number; apiKey: Secret<string> } | null
 }
 
 const keysName = 'keys.json'
 const masterName = 'master.key'
 
-/** The path of the keys file in the data folder, for messages. */
+/** For messages. */
 export function keysPath(dataDir: string): string {
   return join(dataDir, keysName)
 }
 
 /**
- * Reads `keys.json`; null when there is none.
- * @throws CodedError when others could read it, or its content is not what `writeKeys` writes.
+ * Null when there is none.
+ * @throws CodedError when others could read it, or for invalid content
  */
 export function readKeys(dataDir: string): Keys | null {
   const file = keysPath(dataDir)
@@ -64,7 +64,7 @@ export function readKeys(dataDir: string): Keys | null {
   }
 }
 
-/** Writes `keys.json`, readable by its owner alone, whole or not at all. */
+/** Writes `keys.json` atomically, readable by its owner alone. */
 export function writeKeys(dataDir: string, keys: Keys): void {
   const { merchant } = keys
   const content = {
@@ -74,15 +74,15 @@ export function writeKeys(dataDir: string, keys: Keys): void {
   writePrivate(keysPath(dataDir), `${JSON.stringify(content, null, 2)}\n`, 'replace')
 }
 
-/** The master secrets of a gateway that was given none: the current one, and those before it, newest first. */
+/** Master secrets of a gateway without configured ones: the current one, and earlier ones, newest first. */
 export interface Masters {
   readonly current: Secret<string>
   readonly previous: ReadonlyArray<Secret<string>>
 }
 
 /**
- * Reads the master secrets of a gateway that was given none from `master.key` in the data folder, one per line, current
- * first. The first start makes the file (48 random bytes in base64url).
+ * Reads `master.key` in the data folder, one secret per line, current first. The first start creates it (48 random
+ * bytes in base64url).
  * @throws CodedError when others could read it, a line is too short, or the file is missing from a folder in use
  */
 export function loadMasters(dataDir: string, random: Random = systemRandom): Masters {
@@ -109,13 +109,13 @@ export function loadMasters(dataDir: string, random: Random = systemRandom): Mas
   return { current: new Secret(current), previous: previous.map(line => new Secret(line)) }
 }
 
-/** Makes `master.key` unless it exists. */
+/** Creates `master.key` unless it exists. */
 export function makeMaster(dataDir: string, random: Random = systemRandom): void {
-  // Two processes that start at once must end with the same secret: the first to place its file wins, both read it.
+  // Of two processes that start together the first to place its file wins, and both read it.
   writePrivate(join(dataDir, masterName), `${randomToken(48, random)}\n`, 'keep')
 }
 
-/** Whether a gateway has started with this data folder: it has keys or an embedded database. */
+/** Whether a gateway has used this data folder: it has keys or an embedded database. */
 function isInUse(dataDir: string): boolean {
   if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true) return false
   return (
@@ -124,7 +124,7 @@ function isInUse(dataDir: string): boolean {
 }
 
 /**
- * Puts a new master secret in front of those in `master.key` and answers the file. Running gateways keep theirs.
+ * Prepends a new master secret to `master.key` and returns the file. Running gateways keep theirs.
  * @throws CodedError like `loadMasters`
  */
 export function rotateMaster(dataDir: string, random: Random = systemRandom): string {
@@ -150,7 +150,7 @@ function writePrivate(file: string, text: string, present: 'replace' | 'keep'): 
   const unfinished = `${file}.${process.pid}.${randomToken(6)}`
   const handle = openSync(unfinished, 'wx', 0o600)
   try {
-    // The umask may have taken bits away from the mode.
+    // The umask may have removed bits of the mode.
     chmodSync(unfinished, 0o600)
     writeSync(handle, text)
     fsyncSync(handle)
@@ -161,7 +161,7 @@ function writePrivate(file: string, text: string, present: 'replace' | 'keep'): 
   else placeUnlessPresent(unfinished, file)
   const parent = openSync(folder, 'r')
   try {
-    // The name is in the folder, which has to reach the disk as well.
+    // The file's name is in the folder, which has to reach the disk as well.
     fsyncSync(parent)
   } finally {
     closeSync(parent)

@@ -15,7 +15,7 @@ export const MASTER_SECRET = defineError('BG_MASTER_SECRET', {
 
 const redacted = '[redacted]'
 
-/** A value that must not be printed: JSON, logs, template strings and inspection all show `[redacted]`. */
+/** A value that must not be printed: JSON, logs, template strings and inspection show `[redacted]`. */
 export class Secret<T> {
   readonly #value: T
 
@@ -23,7 +23,7 @@ export class Secret<T> {
     this.#value = value
   }
 
-  /** The value itself. Every call is a place to look at when a secret has leaked. */
+  /** Every call is a place to check when a secret has leaked. */
   reveal(): T {
     return this.#value
   }
@@ -46,17 +46,16 @@ export class Secret<T> {
 }
 
 /**
- * Where a ciphertext lives. It is authenticated, so a ciphertext that was moved to another row, column or table does
- * not open.
+ * Where a ciphertext is stored. It is authenticated, so a ciphertext moved to another row, column or table does not
+ * open.
  */
 export interface SealedPlace {
   table: string
   column: string
-  /** The row's id, as text. */
   row: string
 }
 
-/** A ciphertext that cannot be opened. The message says which step failed, never what was inside. */
+/** A ciphertext that cannot be opened. The message names the failed step, never the content. */
 export class UnsealError extends Error {
   override name = 'UnsealError'
   readonly code = UNSEAL.code
@@ -64,15 +63,12 @@ export class UnsealError extends Error {
 
 const leastMasterBytes = 32
 
-/**
- * The master secrets, current first, and the keys derived from them: one key for each purpose, so that none serves two.
- * Purposes in use: `macaroon`, `payment-id`, `seal`.
- */
+/** The master secrets, current first, and keys derived from them, one per purpose: `macaroon`, `payment-id`, `seal`. */
 export class KeyRing {
   readonly #masters: readonly [Secret<Buffer>, ...Secret<Buffer>[]]
 
   /**
-   * `master` and `previous` are texts of at least 32 bytes, used as they stand.
+   * `master` and `previous` are texts of at least 32 bytes, used as they are.
    * @throws CodedError
    */
   constructor(master: Secret<string>, previous: readonly Secret<string>[] = []) {
@@ -82,15 +78,12 @@ export class KeyRing {
     ]
   }
 
-  /** The key for `purpose`, from the current master: HKDF-SHA-256 (RFC 5869), `length` bytes. */
+  /** From the current master: HKDF-SHA-256 (RFC 5869), `length` bytes. */
   derive(purpose: string, length = 32): Buffer {
     return deriveKey(this.#masters[0], purpose, length)
   }
 
-  /**
-   * The keys for `purpose` from the current master and all previous ones, current first: what was made before a
-   * rotation still verifies.
-   */
+  /** From all masters, current first: what was made before a rotation still verifies. */
   deriveAll(purpose: string, length = 32): [Buffer, ...Buffer[]] {
     const [current, ...previous] = this.#masters
     return [deriveKey(current, purpose, length), ...previous.map(master => deriveKey(master, purpose, length))]
@@ -121,8 +114,8 @@ const nonceBytes = 12
 const tagBytes = 16
 
 /**
- * Encrypts what rows keep secret: AES-256-GCM, `v1.<key id>.<nonce>.<ciphertext>.<tag>`, the parts in base64url. The
- * key id says which master sealed it, so that masters rotate; table, column and row id are authenticated with it.
+ * Encrypts secret columns: AES-256-GCM, `v1.<key id>.<nonce>.<ciphertext>.<tag>`, the parts in base64url. The key id
+ * names the master, so that masters rotate; table, column and row id are authenticated.
  */
 export class Sealer {
   readonly #current: SealKey
@@ -138,7 +131,7 @@ export class Sealer {
     this.#random = random
   }
 
-  /** Encrypts `plaintext` for one place. The nonce is random: two calls never give the same text. */
+  /** Encrypts `plaintext` for one place with a random nonce. */
   seal(plaintext: string, place: SealedPlace): string {
     const nonce = this.#random(nonceBytes)
     const cipher = createCipheriv('aes-256-gcm', this.#current.key, nonce)
@@ -147,7 +140,7 @@ export class Sealer {
     return `v1.${this.#current.id}.${Buffer.from(nonce).toString('base64url')}.${sealed.toString('base64url')}.${cipher.getAuthTag().toString('base64url')}`
   }
 
-  /** @throws UnsealError when the text is malformed, its key unknown, or it was changed or belongs elsewhere. */
+  /** @throws UnsealError when the text is malformed, its key unknown, or it was changed or moved */
   open(ciphertext: string, place: SealedPlace): Secret<string> {
     const [version, id, nonceText, sealedText, tagText, ...more] = ciphertext.split('.')
     if (
@@ -181,12 +174,12 @@ export class Sealer {
         Buffer.concat([decipher.update(Buffer.from(sealedText, 'base64url')), decipher.final()]).toString('utf8')
       )
     } catch {
-      // Node's own text says nothing more, and which of the reasons it was cannot be known.
+      // Node's own text says nothing more, and the actual reason is unknown.
       throw new UnsealError(`${place.table}.${place.column}: the ciphertext was changed, or it belongs to another row`)
     }
   }
 
-  /** The ids of the current and previous keys, current first: the second part of each ciphertext they open. */
+  /** Current first: the second part of each ciphertext they open. */
   get keyIds(): readonly string[] {
     return [...this.#keys.keys()]
   }
@@ -197,7 +190,7 @@ export class Sealer {
   }
 }
 
-// JSON keeps the parts apart: no two places give the same bytes.
+// JSON separates the parts: no two places give the same bytes.
 function placeBytes(place: SealedPlace): Buffer {
   return Buffer.from(JSON.stringify([place.table, place.column, place.row]), 'utf8')
 }

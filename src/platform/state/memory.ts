@@ -8,7 +8,7 @@ interface FixedWindow {
 }
 
 interface SlidingWindow {
-  /** The number of the newest segment since the epoch. */
+  /** Number of the newest segment since the epoch. */
   newest: number
   /** Counts of the segments, newest at `newest % counts.length`. */
   counts: number[]
@@ -43,32 +43,25 @@ interface Cached {
   until: number
 }
 
-/** Bounds of the state in memory. What is used least goes first. */
+/** Bounds of the state in memory, by LRU eviction. */
 export interface MemoryStateLimits {
-  /**
-   * Most keys of each kind of counter. A key that is dropped begins a new window, so keep this above the clients of a
-   * window.
-   */
+  /** Most keys per kind of counter. Eviction starts a new window, so keep this above the clients of a window. */
   counters?: number
   /** Most bytes of kept responses. */
   replayBytes?: number
-  /** Most cached texts. */
   cached?: number
 }
 
 const passed = 0
-// Of a kept response beside its body: keys, headers, objects. A guess that keeps many tiny ones bounded too.
+// Estimated overhead of a kept response: keys, headers, objects. Bounds many tiny ones too.
 const recordOverhead = 512
 
-/**
- * At most `most` entries. With `max` the cache makes room for all of them at once: 100 ms of every start and 20 MB for
- * these.
- */
+/** At most `most` entries. With `max` the cache would preallocate: 100 ms of every start and 20 MB. */
 function growing(most: number): { readonly maxSize: number; sizeCalculation(): number } {
   return { maxSize: most, sizeCalculation: () => 1 }
 }
 
-/** The state of one process, in its memory; every answer but `waitFor` is there at once. Time is the Clock's. */
+/** In-process state; everything but `waitFor` is synchronous. Time is the Clock's. */
 export class MemoryState implements State {
   readonly kind = 'memory'
   readonly #clock: Clock
@@ -79,7 +72,7 @@ export class MemoryState implements State {
   readonly #tallies: LRUCache<string, Tally>
   readonly #kept: LRUCache<string, Kept>
   readonly #cached: LRUCache<string, Cached>
-  /** Not bounded by itself: each entry is a request that runs, and those are. */
+  /** Unbounded itself: each entry is a running request, and those are bounded. */
   readonly #running = new Map<string, Running>()
   #claims = 0
 
@@ -188,7 +181,7 @@ export class MemoryState implements State {
       return running.fingerprint === fingerprint ? { kind: 'running' } : { kind: 'conflict' }
     }
     const token = String(++this.#claims)
-    // Those who waited for a claim that fell go on waiting, for the one who has it now.
+    // Waiters of a lapsed claim continue to wait for the new one.
     this.#running.set(key, { fingerprint, token, until: now + lockMs, waiters: running?.waiters ?? new Set() })
     return { kind: 'run', token }
   }
@@ -272,6 +265,6 @@ function filled({ left, at }: Tokens, { burst, perMinute }: Bucket, now: number)
 
 /** Milliseconds until so many more tokens are there. */
 function msUntil(missing: number, { perMinute }: Bucket): number {
-  // Parts of tokens add up with an error of their last bits, for which nobody should wait.
+  // Ignores floating-point error of fractional tokens.
   return missing < 1e-6 ? 0 : Math.ceil((missing * 60_000) / perMinute)
 }

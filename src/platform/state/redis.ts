@@ -14,63 +14,61 @@ import {
   type Waited
 } from './state.ts'
 
-/** How the Redis state is opened. */
 export interface RedisStateOptions {
   clock: Clock
   log: Log
-  /** Whether the addresses are those of nodes of a Redis Cluster. */
+  /** Addresses are nodes of a Redis Cluster. */
   cluster?: boolean
-  /** In front of every key; `bg:` unless said. */
+  /** Prefix of every key; default `bg:`. */
   prefix?: string
   /**
-   * Whose time windows follow: Redis' own (`server`, the default), so that nodes whose clocks differ agree; or the
-   * Clock's (`clock`), for tests.
+   * Time source of windows: Redis (`server`, the default), so that nodes with different clocks agree; or the Clock, for
+   * tests.
    */
   time?: 'server' | 'clock'
 }
 
-/** What this worker holds of one fixed window. */
+/** Permits of one fixed window held by this worker. */
 interface Permits {
-  /** Taken from Redis and not used. */
+  /** Taken from Redis and unused. */
   left: number
-  /** What Redis said remained beyond them. */
+  /** What remained in Redis beyond them. */
   beyond: number
-  /** Monotonic milliseconds after which all of this is void. */
+  /** Expiry in monotonic milliseconds. */
   until: number
-  /** Redis has none left in this window, and nobody can give any back. */
+  /** Redis has none left in this window, and none can be returned. */
   spent: boolean
   limit: number
-  /** How many were taken at a time. */
+  /** Batch size. */
   size: number
-  /** Monotonic milliseconds from which what is left is no longer ours. */
+  /** Monotonic milliseconds when unused permits expire. */
   holdUntil: number
-  /** The end of the window as Redis has it, by which it is told from the next one. */
+  /** The window's end in Redis, which identifies it. */
   window: string
 }
 
 // At most a tenth of the limit at a time.
 const batches = 10
-// Permits that are not used within this time are given back, and a key that uses its own up within it is given twice as
-// many.
+// Unused permits are returned after this time; a key that uses its own up within it gets twice as many.
 const holdMs = 250
-// Redis expects them back this much later at most.
+// Latest return in Redis, after this many further milliseconds.
 const givingBackMs = 100
 const commandTimeoutMs = 1_000
 const connectTimeoutMs = 2_000
-// Finished windows are swept now and then, so that one-time clients do not stay for ever.
+// Interval of removing finished windows of one-time clients.
 const sweepEvery = 10_000
 
 const retryAfter = (times: number): number => Math.min(100 * 2 ** Math.min(times, 6), 3_000)
 
-/** The addresses in the text of `state.url`: one, or those of a cluster's nodes with commas between them. */
+/** One address, or those of a cluster's nodes, separated by commas. */
 export function redisAddresses(url: string): string[] {
-  // A password may have a comma of its own.
+  // A password may contain a comma.
   return url.split(/,(?=rediss?:\/\/)/)
 }
 
 /**
- * The client of one Redis, or of a cluster by some of its nodes, from which the others are learnt. Each fails at once while
- * Redis is away: a request must not wait in a queue for it.
+ * The client of one Redis, or of a cluster by some of its nodes. Fails fast while Redis is down: a request must not
+ * queue for it.
  */
 function clientOf(url: string, cluster: boolean): Redis | Cluster {
   if (!cluster)
@@ -93,13 +91,13 @@ function clientOf(url: string, cluster: boolean): Redis | Cluster {
       enableAutoPipelining: true,
       clusterRetryStrategy: retryAfter,
       slotsRefreshTimeout: connectTimeoutMs,
-      // A command that was lost with its node is not sent again: it may have been done.
+      // A command lost with its node is not resent: it may have run.
       retryDelayOnFailover: 0,
       retryDelayOnClusterDown: 0,
       redisOptions: {
         connectTimeout: connectTimeoutMs,
         maxRetriesPerRequest: 0,
-        // All nodes have the same user, as in a cluster they must for `MIGRATE`.
+        // All nodes have the same user, as a cluster needs for `MIGRATE`.
         ...(first?.username ? { username: decodeURIComponent(first.username) } : {}),
         ...(first?.password ? { password: decodeURIComponent(first.password) } : {}),
         ...(first?.protocol === 'rediss:' ? { tls: {} } : {})
@@ -110,14 +108,14 @@ function clientOf(url: string, cluster: boolean): Redis | Cluster {
 }
 
 /**
- * Opens the state on Redis. Waits up to 2 s for the connection, then goes on trying behind the scenes: until it is
- * there every operation rejects with StateUnavailable.
+ * Waits up to 2 s for the connection, then retries in the background: until then every operation rejects with
+ * StateUnavailable.
  */
 export async function openRedisState(url: string, options: RedisStateOptions): Promise<RedisState> {
   const redis = clientOf(url, options.cluster ?? false)
   let away = false
   const gone = (reason: string): void => {
-    // One line when it goes away, not one for each attempt.
+    // One line per outage, not one per attempt.
     if (!away) options.log.error({ reason }, 'The state (Redis) is away; trying again')
     away = true
   }
@@ -129,12 +127,12 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
     gone(error.message)
   })
   redis.on('ready', back)
-  // A cluster's client stays ready while nodes come and go. While it connects it trades names for addresses.
+  // A cluster's client stays ready while nodes come and go. While it connects it resolves names.
   redis.on('-node', () => {
     if (redis.status === 'ready') gone('a node of the cluster has left')
   })
   redis.on('+node', (node: Redis) => {
-    // One that is still away is tried again with each look at the cluster.
+    // One that is still down is retried with each refresh of the cluster.
     node.once('ready', back)
   })
   const failed = redis.connect().then(
@@ -151,8 +149,8 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
 }
 
 /**
- * The state that workers and nodes share. One Lua script for each operation makes it atomic; commands of one turn of
- * the event loop travel together. No script has more than one key, so that a cluster can put each key where it likes.
+ * State shared by workers and nodes. One Lua script per operation makes it atomic; commands of one turn of the event
+ * loop are pipelined. Scripts have one key, so that a cluster can place keys freely.
  */
 export class RedisState implements State {
   readonly kind = 'redis'
@@ -246,7 +244,7 @@ export class RedisState implements State {
     return given === 1
   }
 
-  /** Looks again every 50 to 250 ms: waiting is rare, and a subscription for each would cost a second connection. */
+  /** Polls every 50 to 250 ms: waiting is rare, and subscriptions would need a second connection. */
   async waitFor(key: string, timeoutMs: number): Promise<Waited> {
     const end = this.#clock.monotonic() + timeoutMs
     for (let pause = 50; ; pause = Math.min(pause * 2, 250)) {
@@ -280,7 +278,7 @@ export class RedisState implements State {
     try {
       const redis = this.#redis
       if (!(redis instanceof Cluster)) await this.#inTime(redis.ping())
-      // A node that is alive answers a ping while the cluster serves nobody.
+      // A live node answers a ping while the cluster is down.
       else if (!String(await this.#inTime(redis.cluster('INFO'))).includes('cluster_state:ok')) return false
       return true
     } catch {
@@ -298,12 +296,12 @@ export class RedisState implements State {
     else this.#redis.disconnect()
   }
 
-  /** The verdict from the permits that this worker holds, or null when Redis must be asked. */
+  /** The verdict from held permits, or null to query Redis. */
   #takeHeld(key: string, limit: number): LimitVerdict | null {
     const held = this.#permits.get(key)
     if (held === undefined) return null
     const now = this.#clock.monotonic()
-    // Another limit means that the policy was changed by a reload: what is held was cut for the old one.
+    // Another limit means that a reload changed the policy: held permits were cut for the old one.
     if (now >= held.until || held.limit !== limit) {
       void this.#giveBack(key, held)
       this.#permits.delete(key)
@@ -322,7 +320,7 @@ export class RedisState implements State {
 
   async #takeAsking(key: string, limit: number, windowMs: number): Promise<LimitVerdict> {
     for (;;) {
-      // Those who come while a batch is on its way share it; who finds it used up asks for the next.
+      // Requests share a pending batch, and query again when it is used up.
       const asking = this.#asking.get(key) ?? this.#ask(key, limit, windowMs)
       await asking
       const verdict = this.#takeHeld(key, limit)
@@ -343,7 +341,7 @@ export class RedisState implements State {
     const isBusy = last !== undefined && last.limit === limit && this.#clock.monotonic() < last.holdUntil
     const want = isBusy ? Math.max(1, Math.min(last.size * 2, Math.ceil(limit / batches))) : 1
     for (;;) {
-      // Counted from before the question, so that permits here end before their window does there.
+      // Measured before the query, so that permits end before their window in Redis.
       const asked = this.#clock.monotonic()
       const answer = await this.#run(
         'bgFixed',
@@ -378,12 +376,12 @@ export class RedisState implements State {
     }
   }
 
-  /** Lets others have what was not used. When that is lost, the end of the window gives it back. */
+  /** Returns unused permits. If that is lost, the window's end returns them. */
   async #giveBack(key: string, held: Permits): Promise<void> {
     const { left, window } = held
     if (left === 0) return
     held.left = 0
-    // Of a key that is not busy the next one is asked for by itself.
+    // A key that is not busy queries singly next.
     if (this.#permits.get(key) === held) this.#permits.delete(key)
     try {
       await this.#run('bgGiveBack', [`f:${key}`], [window, left])
@@ -401,9 +399,8 @@ export class RedisState implements State {
   }
 
   /**
-   * The reply, if it comes in time. ioredis' own `commandTimeout` fires before the socket is read: after this process
-   * has stood still, replies that are there already would be taken for a Redis that is away. One turn more lets them
-   * in.
+   * The reply, if in time. ioredis' own `commandTimeout` fires before the socket is read: after a blocked event loop,
+   * buffered replies would look like an outage. One more turn reads them.
    */
   #inTime<R>(reply: Promise<R>): Promise<R> {
     return new Promise((resolve, reject) => {

@@ -1,6 +1,6 @@
 /*
- * The Lua scripts of the Redis state, one for each operation. ARGV[1] is the time in milliseconds, or empty for Redis'
- * own. Ends of windows are stored beside the counts and compared here; Redis' own expiry only cleans up behind them.
+ * Lua scripts of the Redis state, one per operation. ARGV[1] is the time in milliseconds, or empty for Redis' own. Ends
+ * of windows are stored beside the counts and compared here; Redis' own expiry only cleans up.
  */
 const now = `
 local now = tonumber(ARGV[1])
@@ -20,12 +20,12 @@ local function window (key)
 end
 `
 
-/** Scripts by the name that the client gives them. Each has one key. */
+/** Each has one key. */
 export const scripts = {
   /**
    * limit, windowMs, want, worker, holdMs: gives granted, what remains, ms to the end, ms for which other workers may
-   * still give some back, end. Beside the window stand h, until when permits may be held unused, and w, the one worker
-   * that may hold some, or `*`. Never more than a quarter of what is left: the last ones are asked for one by one.
+   * still return some, end. Fields besides the window: h, until when unused permits may be held, and w, the one worker
+   * that may hold some, or `*`. Never more than a quarter of what is left: the last ones are taken singly.
    */
   bgFixed: {
     numberOfKeys: 1,
@@ -51,7 +51,7 @@ elseif granted == 0 and held > now and holder ~= worker then
 end
 return {granted, math.max(0, limit - n - granted), u - now, back, string.format('%.0f', u)}`
   },
-  /** end, count: permits of the window that ends then, which were not used. */
+  /** end, count: unused permits of the window that ends then. */
   bgGiveBack: {
     numberOfKeys: 1,
     lua: `local w = redis.call('HMGET', KEYS[1], 'n', 'u')
@@ -171,7 +171,7 @@ redis.call('HSET', KEYS[1], 'r', ARGV[3], 'u', now + tonumber(ARGV[4]))
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return {1}`
   },
-  /** token alone */
+  /** token */
   bgAbandon: {
     numberOfKeys: 1,
     lua: `if redis.call('HGET', KEYS[1], 't') ~= ARGV[1] then return {0} end

@@ -6,20 +6,19 @@ import type { State } from './state.ts'
 
 export type { State } from './state.ts'
 
-/** How a state is opened. */
 export interface StateOptions {
   clock: Clock
   log: Log
-  /** Whether the addresses are those of nodes of a Redis Cluster. */
+  /** Addresses are nodes of a Redis Cluster. */
   cluster?: boolean
-  /** In front of every Redis key; `bg:` unless said. */
+  /** Prefix of every Redis key; default `bg:`. */
   prefix?: string
 }
 
 /**
- * Opens the state: `memory:`, or `redis://…` (`rediss://` with TLS), several with commas between them for a cluster. Redis that is away is no error here: it is logged,
- * tried again, and until then operations reject with StateUnavailable.
- * @throws RangeError when the url has another scheme.
+ * `memory:`, or `redis://…` (`rediss://` with TLS), comma-separated for a cluster. An unavailable Redis is logged and
+ * retried; until then operations reject with StateUnavailable.
+ * @throws RangeError for another scheme.
  */
 export async function openState(url: string, options: StateOptions): Promise<State> {
   if (url === 'memory:') return new MemoryState(options.clock)

@@ -2,24 +2,21 @@ import v8 from 'node:v8'
 import vm from 'node:vm'
 import type { Clock, Timer } from './clock.ts'
 
-/** Bytes of buffers that may gather before they are collected. */
+/** Bytes of buffers that may accumulate before a collection. */
 const GATHERED = 8 * 1024 * 1024
 const LOOK_MS = 5
-/**
- * Looks without any request under way after which nothing is looked at until one begins: starting a timer for each
- * costs more.
- */
+/** Idle checks after which the timer stops until the next request: starting one per request costs more. */
 const IDLE_LOOKS = 20
 
-/** Collects what has become garbage lately; a few hundred microseconds where little is alive. */
+/** A minor collection takes a few hundred microseconds where little is alive. */
 export type CollectYoung = () => void
 
 /**
- * V8's own collector of the young, made reachable while the process runs. V8 counts a buffer as the few bytes of its
- * handle: a stream of 64 KiB pieces fills a hundred megabytes with dead buffers before it finds a reason to look.
+ * V8's minor collector, exposed at runtime. V8 counts a buffer as its small handle: a stream of 64 KiB pieces
+ * accumulates 100 MB of dead buffers before a collection.
  *
- * The V8 of Node 24 makes a collection of the young into one of everything, at once, where it is asked for while the
- * heap is being marked: 40 to 60 ms in the place of one. The second flag lets both go on together, as in Node 20.
+ * The V8 of Node 24 turns a minor collection requested during marking into a full one of 40 to 60 ms instead of one.
+ * The second flag allows both together, as in Node 20.
  */
 export function youngCollector(): CollectYoung {
   v8.setFlagsFromString('--expose-gc')
@@ -32,38 +29,32 @@ export function youngCollector(): CollectYoung {
 }
 
 /**
- * What a gateway sets in V8 before its first request, for the whole process.
+ * V8 flags of a gateway, set before its first request, for the whole process.
  *
- * - Every object is made among the young. V8 learns which literals outlive collections and then makes them old from the
- *   start. While a gateway warms up, requests under way make up most of what is young, so it learns that of headers and
- *   offers; and whatever such a dead literal points to, such as the bytes of a head, is kept and copied until the next
- *   full collection. With this a minor collection under load takes 1.4 ms in the place of 10, and copies next to
- *   nothing.
- * - Compiled code is kept while the process rests. Some seconds after the last request V8 collects twice
- *   to make the process small, and with the garbage goes code: the next 20,000 requests take two to three times as
- *   long. It still collects then, but keeps the code, and the pages that it will need again.
+ * - Allocates every object in the young generation. V8 otherwise pretenures literals that survive collections. During
+ * warm-up it learns that of headers and offers in flight; what such a dead literal references, such as the bytes of a
+ * head, is kept and copied until the next full collection. With this flag a minor collection under load takes 1.4 ms
+ * instead of 10.
+ * - Keeps compiled code while idle. Some seconds after the last request V8 collects twice to shrink the process and
+ * drops code: the next 20,000 requests take two to three times as long. It still collects then, but keeps the code and
+ * the pages it will need again.
  */
 export function collectorFlags(): readonly string[] {
   return ['--no-allocation-site-pretenuring', '--no-memory-reducer-favors-memory']
 }
 
-/** Sets them. */
 export function setCollectorFlags(): void {
   for (const flag of collectorFlags()) v8.setFlagsFromString(flag)
 }
 
-/**
- * `process.memoryUsage` gives the same, and asks the kernel for the resident set as well: in a busy process 2 % of its
- * time.
- */
+/** `process.memoryUsage` also queries the kernel for the resident set: 2% of a busy process's time. */
 function bufferBytes(): number {
   return v8.getHeapStatistics().external_memory
 }
 
 /**
- * Keeps dead buffers of streams from gathering: whenever 8 MiB more of them are there than after the last collection,
- * the young are collected. It looks while requests are under way and a moment longer, so a gateway at rest costs
- * nothing.
+ * Collects dead buffers of streams: runs a minor collection after every 8 MiB of growth since the last. Checks only
+ * while requests are running and shortly after, so an idle gateway costs nothing.
  */
 export class BufferCollector {
   readonly #clock: Clock
@@ -74,7 +65,7 @@ export class BufferCollector {
   #idle = 0
   #timer: Timer | null = null
 
-  /** `active` gives the requests under way, `used` the bytes of all buffers. */
+  /** `active` returns running requests, `used` the bytes of all buffers. */
   constructor(clock: Clock, collect: CollectYoung, active: () => number, used: () => number = bufferBytes) {
     this.#clock = clock
     this.#collect = collect
@@ -83,14 +74,13 @@ export class BufferCollector {
     this.#kept = used()
   }
 
-  /** A request begins. */
   begun(): void {
     this.#timer ??= this.#clock.every(LOOK_MS, () => {
       this.#look()
     })
   }
 
-  /** Looks no more until the next request. */
+  /** Stops checking until the next request. */
   cancel(): void {
     this.#timer?.cancel()
     this.#timer = null

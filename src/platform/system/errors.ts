@@ -1,13 +1,11 @@
-/** Name of an error, such as `BG_CONFIG_SYNTAX`. It is printed by commands and written to the log. */
+/** Name of an error, such as `BG_CONFIG_SYNTAX`, printed by commands and logged. */
 export type ErrorCode = `BG_${string}`
 
-/** What docs/errors.md says of a code. */
+/** The entry of a code in docs/errors.md. */
 export interface ErrorText {
-  /** What went wrong. */
   readonly cause: string
-  /** What to do. */
   readonly fix: string
-  /** Status of the response; null where a plugin chooses it, left out where the error only reaches the log. */
+  /** Status of the response; null where a plugin chooses it, omitted where the error only reaches the log. */
   readonly status?: number | null
   /** `error` or `title` of the body, unless the response says another. */
   readonly title?: string
@@ -15,12 +13,12 @@ export interface ErrorText {
 
 const defined = new Map<string, ErrorText>()
 
-/** Every error that the loaded modules define, by code. */
+/** Errors of the loaded modules, by code. */
 export const definedErrors: ReadonlyMap<string, ErrorText> = defined
 
 /**
- * Defines an error beside the code that throws it. A code is defined once and never changes its meaning.
- * @throws TypeError for a code that is defined already
+ * Defines an error beside the code that throws it. A code never changes its meaning.
+ * @throws TypeError for a duplicate code
  */
 export function defineError<const T extends ErrorText>(code: ErrorCode, text: T): T & { readonly code: ErrorCode } {
   if (defined.has(code)) throw new TypeError(`the error code ${code} is defined already`)
@@ -28,7 +26,7 @@ export function defineError<const T extends ErrorText>(code: ErrorCode, text: T)
   return { code, ...text }
 }
 
-/** An error for operators that nothing but its code and message tells apart: printed without a stack. */
+/** An operator's error that only code and message distinguish: printed without a stack. */
 export class CodedError extends Error {
   override name = 'CodedError'
   readonly code: ErrorCode
@@ -39,7 +37,6 @@ export class CodedError extends Error {
   }
 }
 
-/** The code that an error carries; null for one without. */
 export function codeOf(error: unknown): ErrorCode | null {
   const code = error instanceof Error && 'code' in error ? error.code : null
   return typeof code === 'string' && isErrorCode(code) ? code : null

@@ -1,15 +1,15 @@
 import type { buildConnector } from 'undici'
 
-/** Bytes of interim responses that are passed over before one response. */
+/** Bytes of interim responses skipped before one response. */
 const MOST = 64 * 1024
 const START = /^HTTP\/1\.[01] 1(?!01)\d\d\b/
-/** The longest beginning that START needs. */
+/** The longest prefix that START needs. */
 const START_BYTES = 'HTTP/1.1 100 '.length
 const END = '\r\n\r\n'
 
 /**
- * Lets undici pass over interim responses: it takes a 100 that it did not ask for as a fault, and a client must not
- * (RFC 9110 15.2). Only what follows a write is looked at, since that is where a response begins.
+ * Makes undici skip interim responses: it treats an unsolicited 100 as a fault, which RFC 9110 15.2 forbids. Checks
+ * only after a write, where a response begins.
  */
 export function overInterim(connect: buildConnector.connector): buildConnector.connector {
   return (options, callback) => {
@@ -45,7 +45,7 @@ function watch(socket: Stream): void {
       }
     }
   }
-  /** What is held from its first other byte on; null when more must come to tell. */
+  /** The first other byte and what follows; null when more must come to tell. */
   const withoutInterim = (): Buffer | null => {
     for (;;) {
       const start = held.toString('latin1', 0, START_BYTES)

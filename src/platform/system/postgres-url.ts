@@ -1,37 +1,37 @@
-/** The address of a PostgreSQL server, as libpq, Prisma and JDBC write it. */
+/** A PostgreSQL URL of libpq, Prisma or JDBC. */
 export interface PostgresUrl {
   readonly hosts: ReadonlyArray<{ readonly host: string; readonly port: number }>
-  /** Directory of a Unix socket instead of hosts; null for TCP. */
+  /** Directory of a Unix socket; null for TCP. */
   readonly socketFolder: string | null
-  /** Undefined leaves it to the environment (`PGUSER`, `PGPASSWORD`, `PGDATABASE`), as libpq does. */
+  /** Undefined uses the environment (`PGUSER`, `PGPASSWORD`, `PGDATABASE`), like libpq. */
   readonly user: string | undefined
   readonly password: string | undefined
   readonly database: string | undefined
   readonly tls: PostgresTls
   /** Which of several hosts serves. */
   readonly target: 'read-write' | 'primary' | undefined
-  /** Milliseconds for making a connection; null for the default. */
+  /** Milliseconds; null for the default. */
   readonly connectTimeout: number | null
   /** Seconds of silence before TCP keep-alive probes; null for the default. */
   readonly keepAlive: number | null
-  /** Settings of the session, by PostgreSQL's names. */
+  /** Session settings, by PostgreSQL's names. */
   readonly settings: Readonly<Record<string, string>>
-  /** Parameters without effect here, each with what to do instead. */
+  /** Parameters without effect, each with an alternative. */
   readonly ignored: readonly string[]
 }
 
-/** How connections are secured. Files are read when a connection is made. */
+/** Files are read when a connection is made. */
 export interface PostgresTls {
   readonly mode: (typeof MODES)[number]
   readonly rootCert: string | null
   readonly cert: string | null
   readonly key: string | null
   readonly passphrase: string | null
-  /** TLS from the first byte, without asking (`sslnegotiation=direct`). */
+  /** TLS from the first byte (`sslnegotiation=direct`). */
   readonly direct: boolean
 }
 
-/** The address cannot be used; the message names the parameter, never its secrets. */
+/** The message names the parameter, never its secrets. */
 export class PostgresUrlError extends Error {
   override name = 'PostgresUrlError'
 }
@@ -61,7 +61,7 @@ const MODE_ALIASES: Readonly<Record<string, PostgresTls['mode']>> = {
   '': 'verify-full'
 }
 
-/** Parameters that are satisfied without doing anything, unless their value asks for more. */
+/** Parameters that need no action, unless their value requires more. */
 const SATISFIED: Readonly<Record<string, RegExp>> = {
   channel_binding: /^(disable|prefer)$/,
   client_encoding: /^(auto|utf-?8)$/i,
@@ -81,16 +81,15 @@ const HINTS: Readonly<Record<string, string>> = {
   connection_limit: 'is set by database.connections',
   pgbouncer: 'is set by database.pooler: transaction, with database.listenUrl'
 }
-/** Settings that a session may be given. What the gateway sets itself (time zone, encoding, date style) is not among them. */
+/** Allowed session settings, without those the gateway sets itself (time zone, encoding, date style). */
 const SETTING =
   /^(application_name|client_min_messages|default_transaction_\w+|idle_in_transaction_session_timeout|idle_session_timeout|jit|lock_timeout|log_\w+|options|plan_cache_mode|role|search_path|statement_timeout|synchronous_commit|tcp_keepalives_\w+|transaction_timeout|work_mem|[a-z_]\w*\.\w+)$/
 
-/** Whether the text begins like the address of a PostgreSQL server. */
 export function isPostgresUrl(text: string): boolean {
   return /^(jdbc:)?postgres(ql)?:\/\//.test(text)
 }
 
-/** Reads an address. @throws PostgresUrlError */
+/** @throws PostgresUrlError */
 export function readPostgresUrl(text: string): PostgresUrl {
   const match = /^(?:jdbc:)?postgres(?:ql)?:\/\/([^/?#\s\\]*)(?:\/([^?#\s]*))?(?:\?([^#\s]*))?$/.exec(text)
   if (match === null)
@@ -125,7 +124,7 @@ export function readPostgresUrl(text: string): PostgresUrl {
     password: take('password') ?? some(decode(secret.join(':'))),
     database: take('database') ?? some(decode(path)),
     tls,
-    // Of one host nothing is to choose; a standby is refused by what it answers.
+    // One host leaves no choice; a standby is refused by its answer.
     target: hosts.length > 1 && target !== 'any' ? targetOf(target) : undefined,
     connectTimeout: timeout > 0 ? timeout * 1_000 : null,
     keepAlive: /^(0|false)$/.test(keepalives) ? 0 : idle === undefined ? null : Number(idle)
@@ -148,7 +147,7 @@ function tlsOf(take: (key: string) => string | undefined): PostgresTls {
   if (written !== undefined && mode === undefined)
     throw new PostgresUrlError(`has sslmode=${written}; allowed: ${MODES.join(', ')}`)
   if (root === 'system') mode ??= 'verify-full'
-  // As libpq does: who names the authority wants it checked.
+  // As in libpq: naming the authority requires its verification.
   else if (root !== null && mode === 'require') mode = 'verify-ca'
   if (accept === 'strict' && mode !== 'disable') mode = 'verify-full'
   return {

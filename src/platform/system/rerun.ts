@@ -1,6 +1,5 @@
 /**
- * Runs a task one at a time. Asked for while it runs, it runs once more afterwards: the run under way may have read
- * before the change that it is asked for.
+ * Runs a task one at a time. A request during a run triggers one more: the current run may have read before the change.
  */
 export class Rerun {
   readonly #task: () => Promise<void>
@@ -17,7 +16,7 @@ export class Rerun {
     return (this.#running ??= this.#run())
   }
 
-  /** Resolves when nothing is under way. */
+  /** Resolves when nothing is running. */
   async ended(): Promise<void> {
     await this.#running
   }
@@ -29,7 +28,7 @@ export class Rerun {
         await this.#task()
       } while (this.#again)
     } finally {
-      // In one step with the last look at what was asked for: what is asked for in between would never be run.
+      // In the same step as the last check: a request in between would otherwise never run.
       this.#running = null
     }
   }

@@ -1,4 +1,4 @@
-/** A way in which requests of a route failed, and how often. Times in milliseconds since the epoch. */
+/** A kind of failure of a route's requests, and its count. Times in milliseconds since the epoch. */
 export interface FaultSum {
   readonly route: string
   readonly status: number
@@ -6,16 +6,16 @@ export interface FaultSum {
   readonly times: number
   readonly firstAt: number
   readonly lastAt: number
-  /** Of the last request that failed so; its line in the log has more. */
+  /** Of the last such request, for its line in the log. */
   readonly correlationId: string
 }
 
-/** Ways to fail that are kept until somebody takes them; of others only that there were some. */
+/** Kinds kept until taken; further ones only count. */
 const MOST = 100
-/** Characters of a message that are kept. */
+/** Characters kept of a message. */
 const LONGEST = 300
 
-/** How requests failed since somebody last asked. Bounded, whatever fails and however often. */
+/** Failures since the last `take`, bounded. */
 export class Faults {
   #sums = new Map<string, FaultSum>()
 
@@ -43,7 +43,7 @@ export class Faults {
     })
   }
 
-  /** All there are; from here on they are the caller's. */
+  /** Returns and clears all. */
   take(): FaultSum[] {
     const sums = [...this.#sums.values()]
     this.#sums = new Map()

@@ -1,17 +1,17 @@
-/** Upper bounds of latencies as Prometheus is told them, in seconds: from a cached response to a long poll. */
+/** Prometheus buckets of latencies in seconds: from a cached response to a long poll. */
 export const LATENCY_BOUNDS: readonly number[] = Object.freeze([
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
 ])
 
 /**
- * Parts of each of these that are counted apart, so that a percentile is known to about a sixth. Prometheus is not told
- * them: it would keep four times as many series.
+ * Parts counted per bucket, for percentiles within about a sixth. Hidden from Prometheus, which would keep four times
+ * as many series.
  */
 export const LATENCY_PARTS = 4
 
 /**
- * Upper bounds of the parts of buckets, ascending: each bucket is cut into `parts` that grow alike, the first one into
- * equal ones. The last bound of each bucket's parts is its own.
+ * Ascending upper bounds of the parts: each bucket is cut into `parts` of geometric growth, the first into equal ones.
+ * Each bucket's last part ends at its bound.
  */
 export function boundsOfParts(bounds: readonly number[], parts: number): number[] {
   return bounds.flatMap((upper, at) => {
@@ -24,19 +24,18 @@ export function boundsOfParts(bounds: readonly number[], parts: number): number[
   })
 }
 
-/** Upper bounds of buckets, ascending, and of the parts that each is counted in. */
+/** Ascending upper bounds of buckets and of their parts. */
 export interface Split {
   readonly whole: readonly number[]
   readonly parts: number
   readonly ofParts: readonly number[]
 }
 
-/** Each bucket of `bounds` in so many parts. */
 export function splitOf(bounds: readonly number[], parts: number): Split {
   return { whole: [...bounds], parts, ofParts: boundsOfParts(bounds, parts) }
 }
 
-/** Number of the part that a value falls into; the last one, of which there is one more than bounds, is above them all. */
+/** Index of a value's part; the last, one more than bounds, is above them all. */
 export function partOf({ whole, parts, ofParts }: Split, value: number): number {
   let bucket = 0
   while (bucket < whole.length && value > (whole[bucket] as number) /* below its length */) bucket++
@@ -48,18 +47,17 @@ export function partOf({ whole, parts, ofParts }: Split, value: number): number 
   return at
 }
 
-/** How latencies are counted. */
 export const LATENCY_SPLIT: Split = Object.freeze(splitOf(LATENCY_BOUNDS, LATENCY_PARTS))
 
-/** Upper bounds in seconds of what a latency's `counts` counts; one more count is above them all. */
+/** Upper bounds in seconds of a latency's `counts`, which has one more for values above them all. */
 export const LATENCY_PART_BOUNDS: readonly number[] = LATENCY_SPLIT.ofParts
 
-/** Observations by the number of their bucket among those of `LATENCY_PART_BOUNDS`; buckets without any are left out. */
+/** Non-zero counts by index in `LATENCY_PART_BOUNDS`. */
 export type LatencyCounts = ReadonlyMap<number, number>
 
 /**
- * The latency that a share of requests (0.5 for the median) did not exceed, in seconds, as if those of a bucket lay
- * evenly in it; null for no requests. What is above every bound counts as the highest.
+ * The quantile `share` (0.5 for the median) in seconds, interpolated within a bucket; null without requests. Values
+ * above every bound count as the highest.
  */
 export function percentile(counts: LatencyCounts, share: number): number | null {
   let all = 0

@@ -2,10 +2,7 @@ import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino'
 
 export type { Logger } from 'pino'
 
-/**
- * Where lines of log go: the four levels, each with `(message)` or `(fields, message)`. pino's logger is one; tests
- * pass their own.
- */
+/** Four levels, each with `(message)` or `(fields, message)`. pino's logger is one; tests pass their own. */
 export interface Log {
   debug(message: string): void
   debug(fields: object, message: string): void
@@ -16,21 +13,19 @@ export interface Log {
   error(message: string): void
   error(fields: object, message: string): void
   /**
-   * The quick way for the one line of each request: the same line, but the names of `fields` are not searched for
-   * secrets, so the caller vouches for them. `fields` may also be the members themselves as JSON text
-   * (`"a":1,"b":"c"`), in ASCII alone. Left out by logs that have no quicker way.
+   * Fast path for the line of each request: does not search the names of `fields` for secrets, so the caller vouches
+   * for them. `fields` may also be the members as ASCII JSON text (`"a":1,"b":"c"`). Optional.
    */
   known?(level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void
 }
 
-/** How the log is made. */
 export interface LogOptions {
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** Where the lines go; standard output unless said. */
+  /** Default standard output. */
   destination?: DestinationStream
 }
 
-// Lower-case; compared without regard to case, since header names come in any.
+// Lower case; compared case-insensitively, since header names come in any.
 const hiddenNames = new Set([
   'authorization',
   'cookie',
@@ -61,9 +56,8 @@ function isPlain(value: object): value is Record<string, unknown> {
 }
 
 /**
- * The same fields, or a copy where something had to be hidden. This stands in for pino's own `redact`: with its paths
- * for one and two levels a line took 43 microseconds, more than a whole verified request may; a flat line takes less
- * than one this way.
+ * The same fields, or a copy where something was hidden. Replaces pino's `redact`: with paths of two levels a line took
+ * 43 µs, more than a whole verified request may; a flat line takes less than one this way.
  */
 function hide(fields: Record<string, unknown>, depth = 1): Record<string, unknown> {
   let copy: Record<string, unknown> | null = null
@@ -96,9 +90,9 @@ function hideList(list: unknown[], depth: number): unknown[] {
 }
 
 /**
- * The gateway's log: one JSON object a line. The first guard of secrets is their type (`Secret` prints itself
- * redacted); names that are known to carry them are hidden as well, in plain objects and lists down to the fourth
- * level. Not covered by name: what is bound with `child`, which pino does not format.
+ * One JSON object per line. Secrets are guarded first by their type (`Secret` prints itself redacted), then by known
+ * names, in plain objects and lists down to the fourth level. Not covered by name: what is bound with `child`, which
+ * pino does not format.
  */
 export function createLog(options: LogOptions): Logger & Required<Pick<Log, 'known'>> {
   const settings = {
@@ -111,8 +105,7 @@ export function createLog(options: LogOptions): Logger & Required<Pick<Log, 'kno
   const destination: Destination = options.destination ?? gatheredOutput()
   const log = pino(settings, destination)
   return Object.assign(log, {
-    // pino asks of every member whether it has a serializer and a formatter of its own: a twentieth of a verified
-    // request.
+    // pino checks every member for a serializer and a formatter: a twentieth of a verified request.
     known(level: 'debug' | 'info' | 'warn' | 'error', fields: object | string, message: string): void {
       if (!log.isLevelEnabled(level)) return
       const members = typeof fields === 'string' ? fields : JSON.stringify(fields).slice(1, -1)
@@ -125,7 +118,7 @@ export function createLog(options: LogOptions): Logger & Required<Pick<Log, 'kno
   })
 }
 
-/** An error as pino shows it, with its code: a getter, which pino does not look at. */
+/** pino's form of an error, with its code: a getter, which pino skips. */
 function shownError(error: unknown): unknown {
   const shown: unknown = error instanceof Error ? stdSerializers.err(error) : error
   if (error instanceof Error && 'code' in error && typeof error.code === 'string' && typeof shown === 'object')
@@ -138,21 +131,17 @@ const REQUEST = 'request'
 const REQUEST_END = `,"msg":"${REQUEST}"}\n`
 
 interface Destination extends DestinationStream {
-  /** `write` for lines that have no character beyond ASCII. */
+  /** `write` for ASCII lines. */
   writeAscii?(line: string): void
 }
 
-/**
- * Lines are gathered up to this many characters, and for at most this many milliseconds: a write for each cost a tenth
- * of a request.
- */
+/** Lines are buffered up to this many characters and milliseconds: a write for each cost a tenth of a request. */
 const GATHERED_CHARS = 32_768
 const GATHERED_MS = 100
 
 /**
- * Standard output, written in pieces of several lines. What is gathered is written when the process ends; SIGKILL loses
- * it. Gathered here and not by the destination itself, which counts the bytes of each line as it comes: that flattens
- * the text once more and took a twentieth of a verified request.
+ * Standard output, written in batches of lines. Flushed on exit; SIGKILL loses the buffer. The destination's own
+ * buffering counts each line's bytes, which flattens the text and took a twentieth of a verified request.
  */
 function gatheredOutput(): Destination {
   const output = pino.destination({ fd: 1, sync: false, maxWrite: 2 * GATHERED_CHARS, contentMode: 'buffer' })
@@ -174,7 +163,7 @@ function gatheredOutput(): Destination {
     try {
       output.flushSync()
     } catch (error) {
-      // Nobody is left to read it, and the process is ending.
+      // The reader is gone, and the process is ending.
       if (!(error instanceof Error && 'code' in error && error.code === 'EPIPE')) throw error
     }
   })
@@ -210,10 +199,10 @@ function timeOfLine(): string {
 const secretParameters =
   /([?&](?:adminKey|(?:x-)?api[_-]?key|key|claimToken|(?:(?:access|refresh|id)_)?token|preimage|password|rune|macaroon|(?:client_)?secret|sig(?:nature)?)=)[^&#]*/gi
 
-/** A request target as it may be logged: the values of query parameters that carry keys are replaced (decision 38). */
+/** A request target for the log: replaces values of query parameters that carry keys (decision 38). */
 export function cleanTarget(target: string): string {
   return target.includes('?') ? target.replace(secretParameters, '$1[redacted]') : target
 }
 
-/** A log that keeps nothing, for tests and for commands that print results only. */
+/** For tests and for commands that print results only. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

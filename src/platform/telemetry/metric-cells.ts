@@ -1,28 +1,22 @@
 import type { Metric } from 'prom-client'
 import { partOf, splitOf, type Split } from './latency.ts'
 
-/** A number that only grows. */
 export interface CounterCell {
   add(by: number): void
 }
 
-/** A number that goes up and down. */
 export interface GaugeCell {
   add(by: number): void
 }
 
-/** How values are distributed. */
 export interface HistogramCell {
-  /** Throws TypeError on what is no finite number. */
+  /** Throws TypeError for a non-finite number. */
   observe(value: number): void
 }
 
-/** A measurement that consists of cells, one for each combination of labels. */
+/** A metric of cells, one per combination of labels. */
 export interface Cells<L extends string, C> {
-  /**
-   * The cell of these labels, always the same one; labels are written in the order of the object. Keep it: this looks
-   * it up.
-   */
+  /** Always the same cell; labels are written in the order of the object. Keep it: this is a look-up. */
   cell(labels: Readonly<Record<L, string>>): C
 }
 
@@ -35,8 +29,8 @@ interface Value {
 }
 
 /**
- * A measurement whose numbers are added to without prom-client, which works out a cell from its labels at every change
- * and took a twentieth of a verified request. The registry asks for the numbers when somebody reads them.
+ * A metric updated without prom-client, which resolves labels at every change and took a twentieth of a verified
+ * request. The registry reads the numbers on a scrape.
  */
 abstract class CellMetric<C extends { readonly touched: boolean; values(name: string): Value[] }> {
   readonly name: string
@@ -44,7 +38,7 @@ abstract class CellMetric<C extends { readonly touched: boolean; values(name: st
   abstract readonly type: 'counter' | 'gauge' | 'histogram'
   readonly aggregator = 'sum'
   readonly #byLabels = new Map<string, C>()
-  /** In the order of their first change, which is that of prom-client. */
+  /** In the order of their first change, like prom-client. */
   readonly changed: C[] = []
 
   constructor(name: string, help: string) {
@@ -54,7 +48,7 @@ abstract class CellMetric<C extends { readonly touched: boolean; values(name: st
 
   protected abstract make(labels: CellLabels): C
 
-  /** The cell of these labels, always the same one. It is not shown before its first change. */
+  /** Hidden before its first change. */
   cell(labels: CellLabels): C {
     const key = JSON.stringify(labels)
     let cell = this.#byLabels.get(key)
@@ -62,13 +56,12 @@ abstract class CellMetric<C extends { readonly touched: boolean; values(name: st
     return cell
   }
 
-  /** As the registry asks for it. */
   async get(): Promise<{ name: string; help: string; type: string; aggregator: string; values: Value[] }> {
     const { name, help, type, aggregator } = this
     return { name, help, type, aggregator, values: this.changed.flatMap(cell => cell.values(name)) }
   }
 
-  /** This metric for `Registry.registerMetric`, whose type names classes; it asks for the name and calls `get`. */
+  /** For `Registry.registerMetric`, whose type names classes; it only uses the name and `get`. */
   forRegistry(): Metric {
     return this as unknown as Metric
   }
@@ -98,7 +91,6 @@ class NumberCell implements CounterCell, GaugeCell {
   }
 }
 
-/** Counters and gauges with cells. */
 export class NumberMetric extends CellMetric<NumberCell> {
   readonly type: 'counter' | 'gauge'
 
@@ -115,7 +107,7 @@ export class NumberMetric extends CellMetric<NumberCell> {
 class HistogramValue implements HistogramCell {
   touched = false
   readonly labels: CellLabels
-  /** How many fell into each part of a bucket; the last takes what is above every bound. */
+  /** Counts per part of a bucket; the last is above every bound. */
   readonly counts: Float64Array
   readonly #bounds: Split
   readonly #changed: HistogramValue[]
@@ -159,7 +151,7 @@ class HistogramValue implements HistogramCell {
   }
 }
 
-/** Histograms with cells. `bounds` are upper bounds, ascending, each counted in so many `parts`. */
+/** `bounds` are ascending upper bounds, each counted in so many `parts`. */
 export class HistogramMetric extends CellMetric<HistogramValue> {
   readonly type = 'histogram'
   readonly #bounds: Split

@@ -18,18 +18,17 @@ export type { Cells, CounterCell, GaugeCell, HistogramCell } from './metric-cell
 type MetricLabels = Readonly<Record<string, string | number | undefined>>
 
 /**
- * The gateway's measurements, in Prometheus' text form. Each is made once by its name: a second plugin that asks for
- * the same one gets the same one, so that a reload does not fail.
+ * The gateway's metrics in Prometheus' text form. Each name is registered once: a second request returns the same
+ * metric, so that a reload does not fail.
  */
 export class Metrics {
-  /** How requests failed lately. */
   readonly faults = new Faults()
-  /** Requests by what of a route they were for. */
+  /** Requests by a key within a route. */
   readonly tallies = new Tallies()
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()
 
-  /** What `render` gives, for the Content-Type header. */
+  /** For the Content-Type header. */
   get contentType(): string {
     return this.#registry.contentType
   }
@@ -70,9 +69,8 @@ export class Metrics {
   }
 
   /**
-   * A counter for what every request changes: rendered like a `counter`, and by far cheaper to change. It is of cells
-   * alone;
-   * `counter` does not give it. @throws TypeError like `counter`.
+   * A `counter` for the hot path, much cheaper to change. `counter` does not return it. @throws TypeError like
+   * `counter`.
    */
   counterCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, CounterCell> {
     return this.#cells('counter', name, labels, () => new NumberMetric(name, help, 'counter'))
@@ -83,7 +81,7 @@ export class Metrics {
     return this.#cells('gauge', name, labels, () => new NumberMetric(name, help, 'gauge'))
   }
 
-  /** A histogram like `counterCells`; `buckets` are upper bounds, ascending. @throws TypeError like `counter`. */
+  /** A histogram like `counterCells`; `buckets` are ascending upper bounds. @throws TypeError like `counter`. */
   histogramCells<L extends string>(
     name: string,
     help: string,
@@ -93,19 +91,19 @@ export class Metrics {
     return this.#cells('histogram', name, labels, () => new HistogramMetric(name, help, buckets))
   }
 
-  /** A histogram of seconds like `histogramCells`, with the bounds that latencies have. @throws TypeError like `counter`. */
+  /** A histogram of seconds like `histogramCells`, with the latency bounds. @throws TypeError like `counter`. */
   latencyCells<L extends string>(name: string, help: string, labels: readonly L[]): Cells<L, HistogramCell> {
     return this.#cells('latency', name, labels, () => new HistogramMetric(name, help, LATENCY_BOUNDS, LATENCY_PARTS))
   }
 
-  /** What a counter or gauge stands at, by labels; nothing where nobody has made it. */
+  /** A counter's or gauge's values by labels; empty when unregistered. */
   async numbers(name: string): Promise<ReadonlyArray<{ readonly labels: MetricLabels; readonly value: number }>> {
     return (await this.#registry.getSingleMetric(name)?.get())?.values ?? []
   }
 
   /**
-   * What a `latencyCells` has counted, by labels: one count for each bound of `LATENCY_PART_BOUNDS`, and one more; nothing
-   * where nobody has made it.
+   * Counts of a `latencyCells` by labels: one per bound of `LATENCY_PART_BOUNDS`, and one more; empty when
+   * unregistered.
    */
   latencies(name: string): ReadonlyArray<{ readonly labels: MetricLabels; readonly counts: ArrayLike<number> }> {
     const metric: unknown = this.#registry.getSingleMetric(name)
@@ -113,8 +111,8 @@ export class Metrics {
   }
 
   /**
-   * A gauge whose values are asked for when the measurements are rendered; it has none where `sample` rejects, since
-   * the others must be seen all the same. @throws TypeError like `counter`.
+   * A gauge sampled on render; without values where `sample` rejects, so that the others are still shown. @throws
+   * TypeError like `counter`.
    */
   sampled<L extends string>(
     name: string,
@@ -138,12 +136,11 @@ export class Metrics {
     })
   }
 
-  /** Adds the process's own measurements (CPU, memory, event loop, garbage collection). Call at most once. */
+  /** Adds process metrics (CPU, memory, event loop, garbage collection). Call at most once. */
   measureProcess(): void {
     collectDefaultMetrics({ register: this.#registry })
   }
 
-  /** Everything measured so far, as text. */
   render(): Promise<string> {
     return this.#registry.metrics()
   }

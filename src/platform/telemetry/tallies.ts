@@ -1,6 +1,6 @@
 import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
 
-/** What a tally counted since it was last taken. */
+/** Counts since the last `take`. */
 export interface Tallied {
   readonly key: string
   readonly requests: number
@@ -14,13 +14,13 @@ export interface Tallied {
 }
 
 /**
- * Counts requests of one of many things that a route serves, such as a merchant's proxy; Prometheus is not told, as it
- * would keep series of each. Whoever serves it keeps it, and it costs next to nothing until something is counted.
+ * Counts requests of one of many things within a route, such as a merchant's proxy. Hidden from Prometheus, which would
+ * keep series of each. Costs almost nothing until something is counted.
  */
 export class Tally {
   readonly key: string
   readonly #touch: (tally: Tally) => boolean
-  /** By part of a bucket; null while nothing has been counted. */
+  /** By part of a bucket; null while nothing was counted. */
   #latencies: Uint32Array | null = null
   #requests = 0
   #asked = 0
@@ -35,7 +35,7 @@ export class Tally {
     this.#touch = touch
   }
 
-  /** A request is over; `status` as it was answered. To be told before the rest of the same request. */
+  /** `status` as answered. Call before the other methods of the same request. */
   over(status: number, seconds: number): void {
     if (this.#latencies === null) {
       if (!this.#touch(this)) return
@@ -54,17 +54,17 @@ export class Tally {
     if (this.#latencies !== null) this.#paidRequests++
   }
 
-  /** Its upstream could not be reached, was late, or broke off. */
+  /** Its upstream was unreachable, late, or broke off. */
   upstreamFailed(): void {
     if (this.#latencies !== null) this.#upstreamFailures++
   }
 
-  /** Its response did not reach the client completely. */
+  /** The client did not receive the complete response. */
   brokenOff(): void {
     if (this.#latencies !== null) this.#unfinished++
   }
 
-  /** What was counted, which begins anew. */
+  /** Returns and resets the counts. */
   take(): Tallied {
     const latencies = new Map<number, number>()
     this.#latencies?.forEach((count, part) => {
@@ -88,23 +88,20 @@ export class Tally {
   }
 }
 
-/**
- * Tallies that count something at once, at most: what more is served in the same minute is not counted, so that memory
- * is bounded (about 600 bytes each) whatever is asked for.
- */
+/** Most tallies in use; further ones of the same minute are not counted, which bounds memory (about 600 bytes each). */
 const MOST = 20_000
 
-/** Tallies that have counted something since somebody last asked. */
+/** Tallies with counts since the last `take`. */
 export class Tallies {
   #touched: Tally[] = []
   readonly #touch = (tally: Tally): boolean => this.#touched.length < MOST && this.#touched.push(tally) > 0
 
-  /** A new tally; several of one key are several. */
+  /** A new tally; one key may have several. */
   of(key: string): Tally {
     return new Tally(key, this.#touch)
   }
 
-  /** What was counted of each, which begins anew. */
+  /** Returns and resets the counts. */
   take(): Tallied[] {
     const touched = this.#touched
     this.#touched = []

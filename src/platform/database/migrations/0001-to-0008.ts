@@ -1,8 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Merchants' accounts. `plan_tier` and `subscription_status` are kept as they came, so neither is checked here;
- * provider keys and the webhook secret are ciphertexts that belong to their row and column.
+ * `plan_tier` and `subscription_status` are stored as received, without a check; provider keys and the webhook secret
+ * are ciphertexts bound to their row and column.
  */
 export const merchants: Migration = {
   name: '0001-merchants',
@@ -39,12 +39,11 @@ export const merchants: Migration = {
 }
 
 /**
- * Pay-per-request challenges: one row for each payment hash, with everything that a credential is checked against and
- * the state of its single use; the list of what is revoked; and the producers' idempotency keys and resources, used or
- * retired (decisions 85 and 110).
+ * Challenges: one row per payment hash, with everything a credential is verified against and the state of its single
+ * use; revocations; and the producers' idempotency keys and resources, used or retired (decisions 85 and 110).
  *
- * The two partial indexes serve the counts before each mint. They hold only rows that nobody has claimed, so they stay
- * small where many requests are paid.
+ * The two partial indexes serve the counts before each mint. They hold only unclaimed rows, so they stay small where
+ * many requests are paid.
  */
 export const challenges: Migration = {
   name: '0002-challenges',
@@ -123,7 +122,7 @@ export const challenges: Migration = {
   }
 }
 
-/** Merchants' reverse proxies and their prices. Deleted ones keep their row, so that an id is never given out again. */
+/** Deleted proxies keep their row, so that an id is never reused. */
 export const proxies: Migration = {
   name: '0003-proxies',
   async up(sql) {
@@ -152,7 +151,7 @@ export const proxies: Migration = {
   }
 }
 
-/** Invoices of the sandbox provider, with their preimages in the clear: no money hangs on them. */
+/** Invoices of the sandbox provider, with plaintext preimages, since they are worth no money. */
 export const sandboxInvoices: Migration = {
   name: '0004-sandbox-invoices',
   async up(sql) {
@@ -173,10 +172,9 @@ export const sandboxInvoices: Migration = {
 }
 
 /**
- * Merchants' payments. A row stands only once its invoice does: until then an order id is held by a row of
- * `payment_reservations`, which a create that failed gives back (decision 45). Amounts are what the merchant asked for, in
- * its currency; satoshis are what the invoice asks for and what came. Metadata is the compact JSON that webhooks carry,
- * as text, because jsonb would sort its members.
+ * Merchants' payments. A row exists only once its invoice does: until then `payment_reservations` holds the order id,
+ * which a failed create releases (decision 45). Amounts are in the merchant's currency; satoshis are those invoiced and
+ * received. Metadata is text, because jsonb would reorder the compact JSON of webhooks.
  */
 export const payments: Migration = {
   name: '0005-payments',
@@ -230,9 +228,8 @@ export const payments: Migration = {
 }
 
 /**
- * Refunds, reserved before the provider is asked, and what the sandbox paid out. `provider_refund_id` is null while it
- * is not known whether the provider took the request. A Lightning invoice can be paid once, so two refunds that may
- * have paid cannot share one.
+ * Refunds, reserved before the provider call, and payouts of the sandbox. `provider_refund_id` is null until the
+ * provider is known to have accepted the request. Two refunds that may have paid cannot share an invoice.
  */
 export const refunds: Migration = {
   name: '0006-refunds',
@@ -282,7 +279,7 @@ export const refunds: Migration = {
   }
 }
 
-/** Subscriptions that were bought without an account and wait for an administrator (contract, Pending subscription). */
+/** Subscriptions bought without an account, pending an administrator (contract, Pending subscription). */
 export const pendingSubscriptions: Migration = {
   name: '0007-pending-subscriptions',
   async up(sql) {
@@ -310,8 +307,8 @@ export const pendingSubscriptions: Migration = {
 }
 
 /**
- * Webhooks to merchants. A row is written in the transaction that changed what it tells of, with the bytes that every
- * attempt sends; at most one for a payment and status, and one for a challenge.
+ * Webhooks to merchants. A row is written in the transaction of its change, with the bytes that every attempt sends; at
+ * most one per payment and status, and one per challenge.
  */
 export const webhooks: Migration = {
   name: '0008-webhooks',

@@ -1,9 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Before each mint the open invoices of one client in one place are counted (decision 175), and nobody else's: one
- * index serves, in the place of two. The expiry stands last in it, so that those which nobody can pay any more are not
- * read.
+ * Before each mint the open invoices of one client in one place are counted (decision 175): one index replaces two. The
+ * expiry is last in it, so that expired ones are not read.
  */
 export const openOfClient: Migration = {
   name: '0017-open-of-client',
@@ -15,8 +14,8 @@ export const openOfClient: Migration = {
 }
 
 /**
- * Refunds that an administrator settled by hand, with who did it and why. And a refund may give back what was paid for
- * a store's order, so its `invoice_id` is a payment's or an order's.
+ * Refunds that an administrator settled by hand, with who and why. A refund may also be for a store's order, so its
+ * `invoice_id` is a payment's or an order's.
  */
 export const refundSettlements: Migration = {
   name: '0020-refund-settlements',
@@ -36,8 +35,8 @@ export const refundSettlements: Migration = {
 }
 
 /**
- * What an order of a store needs beyond its happy path: the taxes as the shop worked them out, the goods that the shop
- * holds for it, why the shop refused it, that the shop has called it off, and what its buyer wants given back.
+ * Store orders beyond the happy path: the shop's taxes, held goods, refusal reason and cancellation, and the buyer's
+ * return request.
  */
 export const storefrontTroubles: Migration = {
   name: '0021-storefront-troubles',
@@ -68,10 +67,7 @@ export const storefrontTroubles: Migration = {
   }
 }
 
-/**
- * How a proxy answers a classic token that is no longer good: as its route does, as the contract says, or with 402
- * (decision 177).
- */
+/** How a proxy answers an invalid classic token: as its route does, by the contract, or with 402 (decision 177). */
 export const proxyRenewal: Migration = {
   name: '0022-proxy-renewal',
   async up(sql) {
@@ -80,8 +76,8 @@ export const proxyRenewal: Migration = {
 }
 
 /**
- * What was asked before the price of now, so that what was paid at it can be served for a while (decision 176): of
- * operators' routes by their place, of proxies beside their prices.
+ * Former prices, so that payments at them are served for a while (decision 176): of operators' routes by place, of
+ * proxies beside their prices.
  */
 export const priceGrace: Migration = {
   name: '0023-price-grace',
@@ -99,9 +95,9 @@ export const priceGrace: Migration = {
 }
 
 /**
- * The idempotency key under which a refund or a payment was made stands in its row, with the SHA-256 of the request's
- * body (decision 185): a repetition finds it after any restart. A payment's belongs to one of the operations that make
- * payments, and is known from the moment on in which its order id is held.
+ * A refund's or payment's row has its idempotency key with the SHA-256 of the request's body (decision 185): a
+ * repetition finds it after any restart. A payment's key belongs to one operation, and is recorded once its order id is
+ * held.
  */
 export const idempotencyKeys: Migration = {
   name: '0024-idempotency-keys',
@@ -130,9 +126,9 @@ export const idempotencyKeys: Migration = {
 }
 
 /**
- * What becomes of a lease whose gateway died: `lease_final` ones count as spent once they have lapsed (decision 183),
- * and are kept for the operator in `ambiguous_leases`, since challenges are purged. `client_gone` counts how often a
- * payment came back for a client that had left (decision 184). No index has these columns, as migration 0016 asks.
+ * Leases of crashed gateways: `lease_final` ones count as spent once they have lapsed (decision 183), and stay in
+ * `ambiguous_leases` for the operator, since challenges are purged. `client_gone` counts restored payments of clients
+ * that left (decision 184). No index has these columns, as migration 0016 requires.
  */
 export const leasesAfterACrash: Migration = {
   name: '0025-leases-after-a-crash',
@@ -158,9 +154,7 @@ export const leasesAfterACrash: Migration = {
   }
 }
 
-/**
- * What somebody who tries things out had an invoice of the sandbox become, besides paid and expired; null for nothing.
- */
+/** A sandbox invoice's simulated state besides paid and expired; null for none. */
 export const sandboxStates: Migration = {
   name: '0027-sandbox-states',
   async up(sql) {
@@ -171,9 +165,7 @@ export const sandboxStates: Migration = {
   }
 }
 
-/**
- * Orders whose goods are held are looked for every 20 seconds, among all that strangers have left unpaid for 30 days.
- */
+/** Orders with held goods are looked up every 20 seconds, among 30 days of unpaid ones. */
 export const heldOrders: Migration = {
   name: '0029-held-orders',
   async up(sql) {
@@ -182,10 +174,9 @@ export const heldOrders: Migration = {
 }
 
 /**
- * Macaroon and `request` of a challenge, more than half of its row, are made again from the rest of it and the keys, so
- * most rows leave them empty and have the two columns that the macaroon needs besides. Empty and not null: workers of
- * the version before take a row without a `request` for one that has no Payment challenge, and refuse what was paid for
- * it. They never hand such a row out, since `binding` is another text now.
+ * Macaroon and `request`, more than half of a challenge's row, can be derived again, so most rows leave them empty and
+ * store the two columns that the macaroon needs besides. Empty and not null: workers of the version before read a null
+ * `request` as no Payment challenge and refuse its payment. They never reuse such a row, since `binding` differs now.
  */
 export const remadeWording: Migration = {
   name: '0030-remade-wording',
@@ -196,10 +187,9 @@ export const remadeWording: Migration = {
 }
 
 /**
- * The purge must find what may go without reading what stays: paid challenges are kept a month longer than unpaid ones,
- * and stood before them in the one index, so each of its statements read them all again. What may go is told by the
- * later end of invoice and token alone. And each challenge that goes is looked for among the idempotency keys that name
- * challenges, which had no index for it.
+ * The purge must find expired rows without reading others: paid challenges, kept a month longer, preceded them in the
+ * one index and were read each time. Expiry is the later end of invoice and token. Each purged challenge is also looked
+ * up among the idempotency keys, which had no index for it.
  */
 export const purgeIndexes: Migration = {
   name: '0031-purge-indexes',
@@ -216,8 +206,8 @@ export const purgeIndexes: Migration = {
 }
 
 /**
- * A page of a merchant's challenges is read in its order, ties too: with the time alone in the index, PostgreSQL read and
- * sorted all that the merchant has for each page, as soon as the table was large.
+ * A merchant's challenges are paged in index order, ties too: with the time alone in the index, PostgreSQL sorted all
+ * of a merchant's rows for each page of a large table.
  */
 export const challengePages: Migration = {
   name: '0032-challenge-pages',
@@ -228,13 +218,12 @@ export const challengePages: Migration = {
 }
 
 /**
- * What was paid beforehand and is used bit by bit, in millisatoshis. What is left of a balance is
- * `deposited - spent - refunded`; `held` is the part of it that gateways have in their slices, out of which they serve
- * without asking. A deposit is counted once, by its payment hash. An entry stands for each request that was settled, and
- * is purged by age: what it took is in `spent`.
+ * Prepaid balances in millisatoshis. The rest is `deposited - spent - refunded`; `held` is the part in the gateways'
+ * slices, from which they serve without a query. A deposit is counted once, by its payment hash. An entry per settled
+ * request is purged by age: its amount is in `spent`.
  *
- * The one check says all that money hangs on. Rows that change with every settling leave room in their pages, and no
- * index names what changes, as migration 0016 has it.
+ * The one check covers everything that money depends on. Rows that change with every settling leave room in their
+ * pages, and no index names what changes, as in migration 0016.
  */
 export const balances: Migration = {
   name: '0033-balances',
@@ -299,8 +288,8 @@ export const balances: Migration = {
 }
 
 /**
- * Prices that are no satoshis: what a challenge's price was named as, what was asked of a price server for
- * it, and former prices by their text, so that `10` and `USD 0.002` stand beside each other.
+ * Prices other than satoshis: the text of a challenge's price, requests to price servers, and former prices as text, so
+ * that `10` and `USD 0.002` can coexist.
  */
 export const prices: Migration = {
   name: '0038-prices',
@@ -315,9 +304,9 @@ export const prices: Migration = {
 }
 
 /**
- * Prepaid sessions of the Payment scheme, each beside its balance, whose id is the payment hash of the first deposit.
- * The refund stands in the row from before its provider is asked, as one of a payment does: of a session there is one,
- * which is sent anew, under another reference, only when it is known to have failed. An invoice takes one refund.
+ * Prepaid sessions of the Payment scheme, each beside its balance, whose id is the first deposit's payment hash. The
+ * refund is recorded before the provider call, like a payment's: one per session, resent under another reference only
+ * after a known failure. An invoice takes one refund.
  */
 export const sessions: Migration = {
   name: '0039-sessions',

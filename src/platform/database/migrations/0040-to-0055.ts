@@ -1,8 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Invoices of Lightning addresses, with where their servers say whether they were paid. Two addresses may
- * hand out one invoice: each is asked of its own.
+ * Invoices of Lightning addresses, with their servers' verify URLs. Two addresses may issue the same invoice: each is
+ * checked at its own.
  */
 export const lnurlCharges: Migration = {
   name: '0040-lnurl-charges',
@@ -21,8 +21,8 @@ export const lnurlCharges: Migration = {
 }
 
 /**
- * A slot may have several providers: each has a row of its own for where its poller stands, and for where
- * an account's notifications were registered, under the name that invoices are kept under.
+ * A slot may have several providers: each has a row for its poller position, and for its account's notification
+ * registration, by the name in invoices.
  */
 export const providersOfASlot: Migration = {
   name: '0041-providers-of-a-slot',
@@ -39,14 +39,13 @@ export const providersOfASlot: Migration = {
 }
 
 /**
- * What was sold, as a list and as sums. A challenge is sold when it is first known to be paid, by its provider or by a
- * credential; a payment when its status is written as paid, which may be later than the provider's own moment. Payments
- * of versions before have that moment alone.
+ * Sales, as a list and as sums. A challenge is sold when first known to be paid, by its provider or a credential; a
+ * payment when its status is written as paid, perhaps later than the provider's time. Payments of earlier versions have
+ * only the provider's.
  *
- * `earnings` has the sums of what was sold before `earnings_until`: of each owner (a merchant's id, nothing for the
- * gateway itself, `*` for all of them) by hour, day and month, for each thing that sums are asked by; the index has all of them,
- * so that a year is read from it alone. None of the columns
- * that the indexes name changes with a spend, a release or a heartbeat, as migration 0016 asks.
+ * `earnings` has the sums of sales before `earnings_until`: per owner (a merchant's id, empty for the gateway, `*` for
+ * all) by hour, day and month, for each dimension; the covering index serves a year alone. None of the indexed columns
+ * changes with a spend, a release or a heartbeat, as migration 0016 requires.
  */
 export const soldRows: Migration = {
   name: '0042-sales',
@@ -80,9 +79,9 @@ export const soldRows: Migration = {
 }
 
 /**
- * API keys of an account beside its first one, which stays in its own row (contract, Authentication): named ones, ones
- * that only read, and ones that are good for a while after they were replaced. And when each key was last used, of the
- * first ones too: in rows of their own, since payments lock those of accounts.
+ * API keys of an account besides its first one, which stays in its own row (contract, Authentication): named,
+ * read-only, and replaced ones in their grace period. Also each key's last use, in separate rows, since payments lock
+ * those of accounts.
  */
 export const apiKeys: Migration = {
   name: '0043-api-keys',
@@ -104,8 +103,8 @@ export const apiKeys: Migration = {
 }
 
 /**
- * Webhook endpoints of an account beside its first one, which stays in its own row. What was written for
- * one keeps its id when the endpoint is gone, so there is no reference; null is the first.
+ * Webhook endpoints besides an account's first one, which stays in its own row. Webhooks keep their endpoint's id after
+ * its deletion, so there is no foreign key; null is the first.
  */
 export const webhookEndpoints: Migration = {
   name: '0046-webhook-endpoints',
@@ -127,7 +126,7 @@ export const webhookEndpoints: Migration = {
   }
 }
 
-/** The colour of the pages on which people pay a merchant, such as `#c2410c`; null for the usual one. */
+/** The color of a merchant's payment pages, such as `#c2410c`; null for the default. */
 export const merchantColour: Migration = {
   name: '0047-merchant-colour',
   async up(sql) {
@@ -136,17 +135,16 @@ export const merchantColour: Migration = {
 }
 
 /**
- * Indexes whose keys are random are what grows with a table: each new row touches another page of each of them, which
- * the log has whole once between two checkpoints, and which is read again where the memory does not hold them all. A hash index
- * keeps four bytes of a key in the place of up to 64 characters: a third of the pages, or less.
+ * Indexes with random keys grow with a table: each new row dirties another page of each of them, written whole to the
+ * log once per checkpoint, and read again once memory is full. A hash index stores four bytes instead of up to 64
+ * characters: a third of the pages, or less.
  *
- * Payment hashes stay unique by an exclusion constraint, which a hash index can bear and a unique one it cannot be. Such a key is
- * nothing that others can refer to, so two foreign keys go; what they referred to is deleted by nobody but those who
- * delete the orders, and each purged challenge was looked for by both. And the planner does not take it for unique, so it
- * is told how many values there are; that counts from the first ANALYZE with a row in the table on, which must not wait
- * until the table is large.
+ * Payment hashes stay unique by an exclusion constraint, which a hash index supports. Foreign keys cannot reference it,
+ * so two are dropped; only the deletion of orders removes their targets, and both slowed each purge. The planner does
+ * not consider it unique, so it is given the number of values. That takes effect from the first ANALYZE with a row on,
+ * which must not wait until the table is large.
  *
- * Pay tokens are 256 random bits of ours: no index needs to hold them apart.
+ * Pay tokens are 256 random bits and need no unique index.
  */
 export const smallIndexes: Migration = {
   name: '0048-small-indexes',
@@ -182,11 +180,11 @@ export const smallIndexes: Migration = {
 }
 
 /**
- * People, what they are in which account, and sessions that belong to a person, to an API key, or to the admin key
- * (decision 322). Who is signed in while this runs signs in anew: sessions had no person.
+ * People, their roles in accounts, and sessions of a person, an API key, or the admin key (decision 322). Ends existing
+ * sessions, which had no person.
  *
- * Each account has its address's person as an owner, however the account was made or readdressed, so the database itself
- * sees to it. With a membership its sessions and links end.
+ * A trigger makes the person of each account's address an owner, however the account was made or readdressed. A
+ * membership's end also ends its sessions and links.
  */
 export const members: Migration = {
   name: '0050-members',
@@ -266,8 +264,8 @@ export const members: Migration = {
 }
 
 /**
- * Who changed what. A row is written before the change and gets its status afterwards, so that no change
- * is without one; it outlives its account.
+ * Audit log. A row is written before the change and gets its status afterwards, so that no change lacks one; it
+ * outlives its account.
  */
 export const audit: Migration = {
   name: '0051-audit',
@@ -289,7 +287,7 @@ export const audit: Migration = {
   }
 }
 
-/** Accounts that were made for a subscription, and whose owner has not fetched the first API key. */
+/** Accounts made for a subscription whose owner has not fetched the first API key. */
 export const firstKeys: Migration = {
   name: '0052-first-keys',
   async up(sql) {
@@ -302,8 +300,8 @@ export const firstKeys: Migration = {
 }
 
 /**
- * When a provider was last asked to send the refund of a session: one that it knows nothing of is asked for again where
- * that cannot pay twice. Null in rows that were written before, and by gateways that do not know the column, which ask once.
+ * The last request to send a session's refund: one unknown to the provider is resent where that cannot pay twice. Null
+ * in older rows, and from gateways without the column, which send once.
  */
 export const refundsAskedAgain: Migration = {
   name: '0053-refunds-asked-again',
@@ -312,7 +310,7 @@ export const refundsAskedAgain: Migration = {
   }
 }
 
-/** What a request to a proxy costs where its satoshis do not say it: an amount of money, or a table. */
+/** Prices of proxies that are not fixed satoshis: fiat, or a table. */
 export const proxyPrices: Migration = {
   name: '0054-proxy-prices',
   async up(sql) {
@@ -321,9 +319,9 @@ export const proxyPrices: Migration = {
 }
 
 /**
- * An order id that has a payment is reserved for no other. A statement that reserves sees the payments of the moment in
- * which it began, and then may wait for a reservation that is dropped as its payment is written: it would take the order
- * id, and a provider would be asked for a second invoice that nobody gets. A trigger looks anew when the row stands.
+ * An order id with a payment cannot be reserved again. A reserving statement sees the payments at its start, and may
+ * wait for a reservation that is dropped as its payment is written: it would take the order id and request a second,
+ * unused invoice. A trigger checks again after the insert.
  */
 export const reservedOrders: Migration = {
   name: '0055-reserved-orders',

@@ -1,18 +1,16 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * What went through the gateway: by minute, and the sums of longer times, which are written with each
- * minute. The empty route is all of them together. Processes add to the same rows; `traffic_processes` says up to which
- * of its writes each has, so that one whose answer was lost is sent again and counted once.
+ * Traffic by minute, with sums of longer periods written along. The empty route is the total. Processes add to the same
+ * rows; `traffic_processes` records each one's last write, so that a repetition after a lost answer counts once.
  *
- * `buckets` are numbers of parts of latencies (platform/telemetry/latency.ts) and `counts` what fell into each, so that
- * percentiles of any time, route and number of processes are those of the sums. A release with other bounds has to
- * delete what was counted with these.
+ * `buckets` are latency buckets (platform/telemetry/latency.ts) and `counts` their counts, so that percentiles of any
+ * period, route and number of processes can be summed. A release with other bounds must delete these rows.
  */
 export const traffic: Migration = {
   name: '0057-traffic',
   async up(sql) {
-    // A month of minutes is the most of it: narrow columns. Of sums a day may hold more.
+    // A month of minutes is most of the data: narrow columns. Sums of a day may be larger.
     for (const [table, count, grain, key] of [
       ['traffic_minutes', 'integer', '', 'at, route'],
       ['traffic_sums', 'bigint', "grain text not null check (grain in ('quarter', 'hour', 'day')),", 'grain, route, at']
@@ -62,14 +60,11 @@ export const traffic: Migration = {
   }
 }
 
-/**
- * Passkeys of people, the ceremonies that were begun and not ended, and which passkey opened a session.
- * With a passkey the sessions end that it opened.
- */
+/** Passkeys, pending ceremonies, and the passkey of each session. Deleting a passkey ends its sessions. */
 export const passkeys: Migration = {
   name: '0060-passkeys',
   async up(sql) {
-    // What authenticators know a person by: says nothing of the address, and is the same for all passkeys of one.
+    // The authenticators' user handle: reveals no address, and is shared by all passkeys of a person.
     await sql`alter table people add column handle uuid not null default gen_random_uuid()`
     await sql`
       create table passkeys (
@@ -98,8 +93,8 @@ export const passkeys: Migration = {
 }
 
 /**
- * What requests of each merchant's proxy came to, by hour and by day, written and read like `traffic_sums`. The moment has
- * an index of its own for what is deleted by age; all rows of an hour have the same.
+ * Requests of each merchant's proxy, by hour and by day, written and read like `traffic_sums`. The moment has its own
+ * index for deletion by age; all rows of an hour share it.
  */
 export const proxyTraffic: Migration = {
   name: '0061-proxy-traffic',
@@ -125,9 +120,9 @@ export const proxyTraffic: Migration = {
 }
 
 /**
- * A row for each write of a slice in the place of one for each request: the first request's entry stands in the columns,
- * and those of the others behind it in `more`, as JSON, or null. One row with its indexes costs as much as serving a
- * request does. A gateway of before writes and reads rows with one entry.
+ * One row per write of a slice instead of one per request: the first entry is in the columns, the others in `more` as
+ * JSON, or null. A row with its indexes costs as much as serving a request. Earlier gateways write and read rows with
+ * one entry.
  */
 export const entriesTogether: Migration = {
   name: '0062-entries-together',
@@ -137,8 +132,8 @@ export const entriesTogether: Migration = {
 }
 
 /**
- * `balance_entries.more` column by column in the place of a list for each entry: half as long, and not compressed, for
- * ids of requests do not become shorter and trying cost more than storing them. `after` is in milliseconds.
+ * `balance_entries.more` by column instead of a list per entry: half as long, and uncompressed, since random ids do not
+ * compress and trying costs more than storing them. `after` is in milliseconds.
  */
 export const entriesByColumn: Migration = {
   name: '0063-entries-by-column',
@@ -157,10 +152,9 @@ export const entriesByColumn: Migration = {
 }
 
 /**
- * Migration 0048 has the planner look at `challenges` while it is as good as empty. From then on it takes the table for
- * one page, which is cheapest read whole, and keeps the plans that it makes in a gateway's first moments: some thousand
- * challenges later each 402 read all of them. Of a table that it has never seen the planner supposes ten pages, which
- * is enough for it to choose an index. What it was told of payment hashes stays.
+ * Migration 0048 analyzes `challenges` while almost empty. The planner then assumes one page, prefers a full scan, and
+ * keeps the plans of a gateway's first moments: some thousand challenges later each 402 scanned all. For a table never
+ * analyzed it assumes ten pages, enough to choose an index. The statistics of payment hashes stay.
  */
 export const unknownSize: Migration = {
   name: '0067-unknown-size',
@@ -178,9 +172,9 @@ export const unknownSize: Migration = {
 }
 
 /**
- * The indexes of sales held each payment hash a second and a third time, for the order of what was sold in the same
- * moment: 270 bytes for each sale, and a place of its own among those of its moment. Writing them was an eighth of what a
- * redemption cost PostgreSQL, a sixth of a claim. A page of a list sorts the few of one moment itself.
+ * The indexes of sales repeated each payment hash twice as a tiebreaker: 270 bytes per sale, and a random place within
+ * its moment. Writing them was an eighth of a redemption's cost in PostgreSQL, a sixth of a claim's. A page of a list
+ * sorts ties itself.
  */
 export const salesByTime: Migration = {
   name: '0068-sales-by-time',
@@ -197,8 +191,8 @@ export const salesByTime: Migration = {
 }
 
 /**
- * How often a provider has refused to send the refund of a session. One that was certainly not sent has no status and a
- * `refund_check_at`, before which it is not sent again.
+ * Number of refused attempts to send a session's refund. One certainly not sent has no status and a `refund_check_at`,
+ * the earliest next attempt.
  */
 export const sessionRetries: Migration = {
   name: '0070-session-retries',
@@ -208,8 +202,8 @@ export const sessionRetries: Migration = {
 }
 
 /**
- * When an endpoint last answered a webhook quickly and when it last was slow or silent, by its group of jobs: the
- * merchant's id for the first endpoint, the endpoint's own id for the others.
+ * When an endpoint was last quick, and last slow or silent, by its group of jobs: the merchant's id for the first
+ * endpoint, the endpoint's id for others.
  */
 export const webhookPaces: Migration = {
   name: '0076-webhook-paces',
@@ -218,7 +212,7 @@ export const webhookPaces: Migration = {
   }
 }
 
-/** Whether saving a provider key made the account's choice of a provider; such a choice goes with the key. */
+/** Whether saving a provider key selected the account's provider; deleting the key then reverts the choice. */
 export const choiceByKey: Migration = {
   name: '0077-choice-by-key',
   async up(sql) {
@@ -226,7 +220,7 @@ export const choiceByKey: Migration = {
   }
 }
 
-/** Which process holds the stream of an account's provider: one over all processes. */
+/** The process that holds an account's provider stream: one over all processes. */
 export const providerStreams: Migration = {
   name: '0078-provider-streams',
   async up(sql) {
@@ -256,8 +250,8 @@ export const failedSignIns: Migration = {
 }
 
 /**
- * Background jobs (`platform/jobs/table.ts`), which pg-boss kept in the schema `boltgate_jobs`. Gateways of the version
- * before go on using that schema beside us, so its jobs are moved by `platform/jobs/former-jobs.ts` and not here.
+ * Background jobs (`platform/jobs/table.ts`), formerly in pg-boss's schema `boltgate_jobs`. Gateways of the version
+ * before continue to use that schema, so `platform/jobs/former-jobs.ts` moves its jobs, not this migration.
  */
 export const jobs: Migration = {
   name: '0085-jobs',

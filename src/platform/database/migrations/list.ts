@@ -68,10 +68,7 @@ import {
   jobs
 } from './0057-to-0085.ts'
 
-/**
- * All migrations in the order in which they run. They are imported by name, not read from the folder, so that the built
- * package has them too.
- */
+/** In the order in which they run. Imported by name, so that the built package has them too. */
 export const migrations: readonly Migration[] = [
   merchants,
   challenges,

@@ -1,33 +1,30 @@
 /**
- * What the gateway and the process of its embedded database say to each other over their one pipe: frames of a kind, a
- * length and that many bytes. Answers are PostgreSQL's own stream, so their bytes are passed on as they come, uncopied.
+ * Protocol of the gateway and its embedded database's process over one pipe: frames of a kind, a length and that many
+ * bytes. Answers are PostgreSQL's own stream and are passed on uncopied.
  */
 import { readSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
 
-/**
- * The kinds of frames. To the database: `request`, `close`. From it: the others; their bytes are JSON or UTF-8 text.
- */
+/** To the database: `request`, `close`. From it: the others; their bytes are JSON or UTF-8 text. */
 export const frame = {
-  /** Messages of the wire protocol, whole. */
+  /** Whole messages of the wire protocol. */
   request: 1,
-  /** Nothing: close the database and end. */
+  /** Empty: close the database and exit. */
   close: 2,
-  /** Nothing: the database answers now. */
+  /** Empty: the database is ready. */
   ready: 3,
   /** Text for the log. */
   warning: 4,
   /** Text: why it could not start. */
   failed: 5,
-  /** Text: another process, with this id (or empty), has the folder. */
+  /** Text: the id (or empty) of another process that has the folder. */
   inUse: 6,
   /** Bytes of the wire protocol. */
   answer: 7,
-  /** Text: why nothing it says may be trusted from here on. */
+  /** Text: why its further output is invalid. */
   broken: 8
 } as const
 
-/** The number of a kind of frame. */
 export type FrameKind = (typeof frame)[keyof typeof frame]
 
 const headLength = 5
@@ -39,7 +36,7 @@ function headOf(kind: FrameKind, length: number): Buffer {
   return head
 }
 
-/** The gateway's side: sends one frame; `bytes` must not change afterwards. */
+/** The gateway's side; `bytes` must not change afterwards. */
 export function sendFrame(to: Socket, kind: FrameKind, bytes: Uint8Array): void {
   // Corked, both go out in one system call.
   to.cork()
@@ -49,7 +46,7 @@ export function sendFrame(to: Socket, kind: FrameKind, bytes: Uint8Array): void 
 }
 
 /**
- * The database's side: sends one frame and waits until it is written.
+ * The database's side: sends a frame synchronously.
  * @throws EPIPE and the like when the gateway is gone.
  */
 export function sendFrameSync(fd: number, kind: FrameKind, bytes: Uint8Array): void {
@@ -77,7 +74,7 @@ function readSyncWhole(fd: number, length: number): Buffer | null {
   return bytes
 }
 
-/** The gateway's side: takes what comes from the database apart. */
+/** The gateway's side. */
 export class FrameReader {
   readonly #whole: (kind: number, bytes: Buffer) => void
   readonly #answer: (bytes: Buffer, whole: boolean) => void
@@ -87,8 +84,7 @@ export class FrameReader {
   #parts: Buffer[] = []
 
   /**
-   * @param answer called with the bytes of answers as they come, in any pieces; `whole` with the last piece of each,
-   *   which may be empty.
+   * @param answer called with the bytes of answers in pieces; `whole` with the last piece of each, which may be empty.
    * @param whole called with each frame of another kind.
    */
   constructor(answer: (bytes: Buffer, whole: boolean) => void, whole: (kind: number, bytes: Buffer) => void) {
@@ -96,7 +92,7 @@ export class FrameReader {
     this.#whole = whole
   }
 
-  /** Takes the next bytes of the stream. They are kept, or handed on, uncopied. */
+  /** Keeps the bytes, or passes them on, uncopied. */
   read(bytes: Buffer): void {
     let at = 0
     while (at < bytes.length) {

@@ -5,16 +5,12 @@ import zlib from 'node:zlib'
 import { packFolder } from './tar.ts'
 
 /**
- * An image: the folder of an embedded database that was made, brought up to date and closed, as one compressed file. A
- * first start unpacks it in the place of making a database, which takes seconds. It holds tables and no rows of
- * anybody.
+ * An image: the folder of a new, migrated and closed embedded database, as one compressed file. A first start unpacks
+ * it instead of creating a database, which takes seconds. It has tables and no rows.
  */
 const FORMAT = 2
 
-/**
- * The name of the image for what `shape` digests (the migrations) and for the installed PGlite: another version may not
- * read it.
- */
+/** Named by the migrations' digest (`shape`) and PGlite's version: another version may not read it. */
 export function imageName(shape: string): string {
   return `pglite-${pgliteVersion()}-${hash('sha256', `${FORMAT} ${shape}`).slice(0, 16)}.tar.zst`
 }
@@ -30,7 +26,7 @@ export function readImage(file: string): Buffer {
   return zlib.zstdDecompressSync(readFileSync(file))
 }
 
-/** Writes the closed database in `folder` as an image: at once, so that nobody reads half of it. */
+/** Writes the closed database in `folder` as an image, atomically. */
 export function writeImage(file: string, folder: string): void {
   const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 12 } })
   mkdirSync(dirname(file), { recursive: true })

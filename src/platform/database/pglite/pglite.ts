@@ -9,14 +9,13 @@ import type { Log } from '../../telemetry/log.ts'
 import { frame, FrameReader, sendFrame } from './frames.ts'
 import type { PgliteInput } from './process.ts'
 
-// Type stripping runs this file as .ts, the built package as .js; the process's file stands beside it either way.
+// This file runs as .ts or, built, as .js; the process's file is beside it either way.
 const processFile = fileURLToPath(
   new URL(`./process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
 )
 
-// V8's optimising compiler takes 700 MB and more for PostgreSQL's largest functions, some seconds after the start, and
-// what it makes of them is hardly faster for a gateway's short queries. A small young generation suits one query at a
-// time.
+// V8's optimizing compiler takes over 700 MB for PostgreSQL's largest functions soon after the start, with little gain
+// for a gateway's short queries. A small young generation suits one query at a time.
 const flags = [
   '--disable-sigusr1',
   '--liftoff-only',
@@ -24,16 +23,14 @@ const flags = [
   '--disable-warning=ExperimentalWarning'
 ]
 
-/** Milliseconds in which the process must have closed the database and ended. It takes less than one second. */
+/** Milliseconds for the process to close the database and exit. It takes less than one second. */
 const closingMs = 10_000
 
 const cancelRequest = 80877102
 const terminateMessage = 0x58
 const nothing = Buffer.alloc(0)
 
-/**
- * Ends what a connection has left unfinished in the session: Sync, for an error within a statement, and then a Query.
- */
+/** Resets the session after a connection: Sync, for an error within a statement, and then a Query. */
 const leave = ((): Buffer => {
   const statement = Buffer.from('rollback; deallocate all\0')
   const head = Buffer.from([0x53, 0, 0, 0, 4, 0x51, 0, 0, 0, 0])
@@ -42,8 +39,8 @@ const leave = ((): Buffer => {
 })()
 
 /**
- * The embedded database as a server of postgres.js: it owns the process and gives out sockets to it. There is one
- * session behind all sockets, so only one may be open at a time (`max: 1`).
+ * The embedded database as a server of postgres.js: owns the process and gives out sockets to it. All sockets share one
+ * session, so only one may be open at a time (`max: 1`).
  */
 export class PgliteServer {
   readonly #process: ChildProcess
@@ -56,9 +53,9 @@ export class PgliteServer {
   readonly #ended = Promise.withResolvers<void>()
   readonly #stop = Promise.withResolvers<DatabaseStopped>()
   #reader: PgliteSocket | null = null
-  /** Requests that the process has not answered. */
+  /** Unanswered requests. */
   #owed = 0
-  /** A connection that waits until what was asked by the one before is answered, which nobody wants any more. */
+  /** A connection that waits for the previous one's abandoned answers. */
   #next: { readonly socket: PgliteSocket; readonly requests: Buffer[] } | null = null
   #stopped: DatabaseStopped | null = null
 
@@ -79,11 +76,11 @@ export class PgliteServer {
     pipe.on('data', bytes => {
       frames.read(bytes)
     })
-    // The process has closed its side: its end, which is told next, has the reason.
+    // The process has closed its side: its exit, reported next, has the reason.
     pipe.on('error', () => {
       pipe.destroy()
     })
-    // A process that cannot be heard any more is of no use, and would keep the folder.
+    // Without the pipe the process is useless, and would keep the folder locked.
     pipe.on('close', () => {
       child.kill('SIGKILL')
     })
@@ -97,16 +94,14 @@ export class PgliteServer {
 
   /**
    * Starts the process and waits until the database answers.
-   * @throws DatabaseStopped when it cannot start, FolderInUse when another process of its kind does not leave the
-   *   folder.
+   * @throws DatabaseStopped when it cannot start, FolderInUse when another process keeps the folder locked.
    */
   static async start(input: PgliteInput, log: Log, clock: Clock): Promise<PgliteServer> {
     const child = spawn(process.execPath, [...flags, processFile, JSON.stringify(input)], {
-      // Nothing may come between the lines of the gateway's output. What the process cannot say over the pipe, such as
-      // why V8 gave up, goes to the errors.
+      // Nothing may come between the lines of the gateway's output. Other output of the process, such as why V8
+      // crashed, goes to stderr.
       stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
-      // It reads nothing from the environment, and must not take the gateway's NODE_OPTIONS: they are about the
-      // gateway.
+      // It needs no environment, and must not inherit the gateway's NODE_OPTIONS.
       env: {},
       windowsHide: true
     })
@@ -116,32 +111,28 @@ export class PgliteServer {
     try {
       await server.#started.promise
     } catch (error) {
-      // Only when it has ended has it left the folder.
+      // It unlocks the folder only when it exits.
       await server.#ended.promise
       throw error
     }
     return server
   }
 
-  /** Whether the database has ended, in whatever way. */
   get stopped(): boolean {
     return this.#stopped !== null
   }
 
-  /** Resolves when the database has ended, in whatever way. */
+  /** Resolves when the database has stopped for any reason. */
   get stop(): Promise<DatabaseStopped> {
     return this.#stop.promise
   }
 
-  /** The id of the database's process, for tests and measurements. */
+  /** For tests and measurements. */
   get pid(): number | undefined {
     return this.#process.pid
   }
 
-  /**
-   * A fresh connection. Never throws: when the database has stopped, the connection itself fails with the reason, as a
-   * network one would.
-   */
+  /** A fresh connection. Never throws: after a stop the connection itself fails with the reason, like a network one. */
   connect(): Duplex {
     const socket = new PgliteSocket(this)
     this.#sockets.add(socket)
@@ -155,9 +146,8 @@ export class PgliteServer {
   }
 
   /**
-   * Closes the database and waits for its process to end; pending queries before it are answered first. A process that
-   * has not ended in ten seconds is ended: what was acknowledged is written, and whoever stops the gateway must not
-   * wait for ever.
+   * Closes the database and waits for its process to exit, after pending queries. Kills it after ten seconds:
+   * acknowledged data is written, and shutdown must end.
    */
   async close(): Promise<void> {
     if (this.#stopped === null) sendFrame(this.#pipe, frame.close, nothing)
@@ -169,22 +159,19 @@ export class PgliteServer {
     late.cancel()
   }
 
-  /**
-   * For tests: whether this process stays while nothing else keeps it but the database. It does unless said; without it
-   * the database ends too.
-   */
+  /** For tests: whether the database keeps this process alive, as it does by default; otherwise it exits too. */
   keepsAlive(keeps: boolean): void {
     this.#process[keeps ? 'ref' : 'unref']()
     this.#pipe[keeps ? 'ref' : 'unref']()
   }
 
-  /** For tests: ends the process at once, as a crash would. */
+  /** For tests: kills the process, like a crash. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL')
     await this.#ended.promise
   }
 
-  /** Hands bytes of the wire protocol to the database; the answer goes to the socket that asked. */
+  /** Sends bytes of the wire protocol; the answer goes to the same socket. */
   send(socket: PgliteSocket, bytes: Buffer): void {
     if (this.#reader !== socket && this.#owed > 0) {
       if (this.#next?.socket !== socket) this.#next = { socket, requests: [] }
@@ -204,7 +191,7 @@ export class PgliteServer {
   }
 
   #request(bytes: Buffer): void {
-    // Without its pipe the process is about to end, which fails what was asked.
+    // Without its pipe the process is about to exit, which fails the request.
     if (!this.#pipe.writable) return
     this.#owed++
     sendFrame(this.#pipe, frame.request, bytes)
@@ -257,9 +244,9 @@ export class PgliteServer {
   }
 }
 
-/** A connection to the database's process, shaped as much like `net.Socket` as postgres.js asks. */
+/** A connection to the database's process, as similar to `net.Socket` as postgres.js needs. */
 class PgliteSocket extends Duplex {
-  /** postgres.js says goodbye only to a socket that reads `open`. */
+  /** postgres.js sends Terminate only to a socket that reads `open`. */
   get readyState(): string {
     return this.destroyed ? 'closed' : 'open'
   }
@@ -274,8 +261,8 @@ class PgliteSocket extends Duplex {
   override _read(): void {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    // A cancel request opens a connection of its own; there is no second session that could take it, and as a start-up
-    // message it would upset the first. A goodbye would end the one session that the next connection needs.
+    // Drops cancel requests, which open their own connection and would disturb the only session as a start-up message.
+    // Drops Terminate, which would end the session that the next connection needs.
     const isCancel = chunk.length === 16 && chunk.readInt32BE(4) === cancelRequest
     if (isCancel)
       setImmediate(() => {

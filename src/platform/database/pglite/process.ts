@@ -1,9 +1,8 @@
 /**
- * The process in which the embedded database lives: PostgreSQL compiled to WebAssembly takes several hundred megabytes,
- * and its queries would stop the gateway's event loop. It speaks PostgreSQL's wire protocol over one pipe: bytes in,
- * bytes out, one message at a time and in order. It waits for each synchronously, which saves the event loop's part of
- * every query. The pipe's end is its own end, so it dies with the gateway however that dies: at once, or after the
- * query that it is in.
+ * The embedded database's process: PostgreSQL as WebAssembly takes several hundred megabytes, and its queries would
+ * block the gateway's event loop. Speaks PostgreSQL's wire protocol over one pipe, one message at a time and in order.
+ * Waits for each synchronously, which saves the event loop's overhead per query. Exits when the pipe closes, so it dies
+ * with the gateway, perhaps after its current query.
  */
 import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -14,22 +13,22 @@ import { frame, receiveFrameSync, sendFrameSync, type FrameKind } from './frames
 import { readImage } from './image.ts'
 import { unpackInto } from './tar.ts'
 
-/** What the process is started with, as JSON in its only argument. */
+/** JSON in the process's only argument. */
 export interface PgliteInput {
-  /** Folder of the database, or null for one that lives in memory. */
+  /** Null for a database in memory. */
   folder: string | null
-  /** File of the image that a new database begins with; null makes one from nothing, which takes seconds. */
+  /** Image file for a new database; null creates one from scratch, which takes seconds. */
   image: string | null
 }
 
-// PGlite asks for files that everybody may read and write.
+// PGlite makes files that every user may read and write.
 process.umask(0o077)
 
 // Signals to the process group reach the database too. The gateway still needs it while it drains, and closes it last.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGQUIT', 'SIGHUP', 'SIGUSR1', 'SIGUSR2'] as const)
   process.on(signal, () => {})
 
-// The one who starts this process passes exactly this shape (pglite.ts).
+// The parent passes exactly this shape (pglite.ts).
 const input = JSON.parse(process.argv[2] ?? '') as PgliteInput
 const pipe = 3
 
@@ -37,7 +36,7 @@ function say(kind: FrameKind, bytes: Uint8Array | string): void {
   try {
     sendFrameSync(pipe, kind, typeof bytes === 'string' ? Buffer.from(bytes) : bytes)
   } catch {
-    // The gateway is gone, and with it everyone who could be told.
+    // The gateway is gone.
     process.exit(0)
   }
 }
@@ -52,23 +51,22 @@ function nextFrame(): ReturnType<typeof receiveFrameSync> {
 }
 
 /**
- * How long the process of a gateway that was killed is given to end. Making a database takes it longest, a quarter of a
- * minute on a slow machine.
+ * How long the process of a killed gateway may take to exit. Creating a database takes longest, 15 seconds on a slow
+ * machine.
  */
 const orphanMs = 60_000
 
-// The server's own default of 128 MB of buffers is more than all else here; a gateway's rows need a fraction of it.
-// A look of the planner at a hundred thousand challenges takes 70 ms by a sample of a tenth, in which nothing is
-// answered, and a second by the usual one.
+// The default of 128 MB of buffers exceeds everything else here; a gateway's rows need a fraction. ANALYZE of a hundred
+// thousand challenges takes 70 ms with a tenth of the sample, a second with the usual one.
 const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB', '-c', 'default_statistics_target=10']
-// Of the log that a new database has from the start. The usual 16 MB would be two thirds of it.
+// WAL segments of a new database. The usual 16 MB would be two thirds of it.
 const initDbStartParams = ['--wal-segsize=1']
 
 function reason(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-// Held until the process ends: a lock that nothing refers to would be collected, and given up.
+// Held until the process exits: an unreferenced lock would be collected and released.
 const locks: FolderLock[] = []
 
 async function start(): Promise<PGlite> {
@@ -77,11 +75,10 @@ async function start(): Promise<PGlite> {
     if (image === null) return PGlite.create('memory://', { startParams, initDbStartParams })
     return PGlite.create('memory://', { startParams, loadDataDir: new Blob([new Uint8Array(readImage(image))]) })
   }
-  // The gateway has locked the folder for itself, but another that was killed just now may have left its process, which
-  // ends after the query that it is in.
+  // The gateway holds its own lock, but the process of one just killed may still be in its last query.
   locks.push(lockFolder(`${folder}.process`, orphanMs))
-  // PG_VERSION is written early, so it says only that someone began; a folder under its real name is always whole,
-  // because it is made beside it and renamed when done: a crash while making leaves nothing that would be opened.
+  // PG_VERSION is written early, so it only proves a start. A folder under its real name is always complete, because it
+  // is renamed when done: a crash meanwhile leaves nothing to open.
   if (existsSync(folder)) {
     await readFile(`${folder}/PG_VERSION`)
     closeToOthers(folder)
@@ -110,8 +107,7 @@ function unpacked(folder: string, image: string): boolean {
 }
 
 /**
- * PGlite makes files that everybody may read and write, and the data folder may have been made by others: this one is
- * ours.
+ * PGlite makes files that every user may read and write, and others may have made the data folder: this one is ours.
  */
 function closeToOthers(folder: string): void {
   if ((statSync(folder).mode & 0o077) === 0) return
@@ -134,8 +130,8 @@ const upkeep = new Upkeep()
 say(frame.ready, '')
 for (;;) {
   const asked = nextFrame()
-  // Without its gateway the database is left as it stands, as the gateway's own death would leave it: what was
-  // acknowledged is written, and a transaction that was not finished never was.
+  // Without its gateway the database stops as in the gateway's own crash: acknowledged data is written, unfinished
+  // transactions are not.
   if (asked === null) break
   if (asked.kind === frame.close) {
     await database.close()

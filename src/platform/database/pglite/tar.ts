@@ -7,9 +7,8 @@ const FILE = '0'
 const NAME_LENGTH = 100
 
 /**
- * A folder's files and folders as a tar (POSIX ustar), names relative to it. Only what an image of a database needs:
- * names of at most 100 bytes, no links; owners, times and modes are not kept, so that the same files give the same
- * bytes.
+ * Packs a folder as a tar (POSIX ustar) with relative names. Only what an image needs: names of at most 100 bytes, no
+ * links. Drops owners, times and modes, so that the same files give the same bytes.
  */
 export function packFolder(folder: string): Buffer {
   const parts: Buffer[] = []
@@ -32,7 +31,7 @@ export function packFolder(folder: string): Buffer {
 }
 
 /**
- * Writes the files of `tar` below `folder`, which is made: for the owner alone, whatever the umask.
+ * Unpacks into a new `folder`, for the owner alone, whatever the umask.
  * @throws Error when it is no tar of `packFolder`, or a file cannot be written.
  */
 export function unpackInto(folder: string, tar: Buffer): void {

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { LOOK_AT_GROWN } from '../look-at-grown.ts'
 
-/** What is asked of PGlite: PostgreSQL's wire protocol. */
+/** PGlite's interface to PostgreSQL's wire protocol. */
 export interface ProtocolExecutor {
   execProtocolRaw(message: Uint8Array): Promise<Uint8Array>
   execProtocolRawStream(message: Uint8Array, options: { onRawData(bytes: Uint8Array): void }): Promise<void>
@@ -11,9 +11,8 @@ export interface ProtocolExecutor {
 const STARTUP = 0
 
 /**
- * What the database answers to messages. Not by `execProtocolRaw`: PGlite 0.5 parses every answer of that and keeps
- * what it read for ever, half a kilobyte for each statement; only what it answers to a start-up message comes no other
- * way.
+ * Not by `execProtocolRaw`: PGlite 0.5 parses every answer of it and leaks half a kilobyte per statement. Only the
+ * answer to a start-up message needs it.
  */
 export async function answerTo(database: ProtocolExecutor, message: Uint8Array): Promise<Uint8Array> {
   if (message[0] === STARTUP) return await database.execProtocolRaw(message)
@@ -28,31 +27,25 @@ export async function answerTo(database: ProtocolExecutor, message: Uint8Array):
   return parts.length === 1 && first !== undefined ? first : Buffer.concat(parts)
 }
 
-/**
- * Messages after which V8 gets a turn, the log is cut, and tables are cleaned: 20,000 messages write some 3 MB of log.
- */
+/** Messages between turns for V8, checkpoints and vacuums: 20,000 messages write some 3 MB of WAL. */
 const TURN = 1_000
 const CHECKPOINT = 20_000
 const VACUUM = 200_000
-/** After a third more messages tables that grew are looked at: after so many at least, and so many at most. */
+/** Grown tables are analyzed after a third more messages, within these bounds. */
 const LOOK_FROM = 200
 const LOOK_AT_LEAST_EACH = 2_000
 /**
- * And after so many bytes of messages: one that writes for many requests at once brings a table hundreds of rows. A plan
- * that was made for an empty one may read all rows of a merchant for each of them. A look at nothing takes 2.6 ms.
+ * Also after so many bytes of messages: one for many requests adds hundreds of rows to a table. A plan made for an
+ * empty table may read all rows of a merchant for each. A check without growth takes 2.6 ms.
  */
 const LOOK_EACH_BYTES = 1024 * 1024
-/**
- * From 300 rows, 5 ms for each table, in which nobody is served: what it is for, the size of a table, they tell as well
- * as 3,000, which take 40 to 85 ms. The cleaning takes more.
- */
+/** 300 rows, 5 ms of blocking per table: they estimate a table's size as well as 3,000, which take 40 to 85 ms. */
 const LOOK = `set local default_statistics_target = 1; ${LOOK_AT_GROWN}`
 
 /**
- * What a server's other processes would do. The embedded database is PostgreSQL with a single process: nobody else cuts
- * its log, which would grow for as long as it runs and be read again after a kill, and nobody clears away what updates
- * leave, or sees that tables have grown. And a process that only waits for messages never comes back to its event loop,
- * in which V8 gives memory back.
+ * Work of a server's other processes. PostgreSQL with a single process has no checkpointer, so the WAL would grow and
+ * be replayed after a kill, and no autovacuum. And a process that only waits for messages never reaches its event loop,
+ * in which V8 frees memory.
  */
 export class Upkeep {
   #messages = 0
@@ -62,7 +55,7 @@ export class Upkeep {
   #cut = 0
   #vacuumed = 0
 
-  /** Counts one message of so many bytes; true when something is to be done as soon as no transaction is open. */
+  /** Counts one message; true when upkeep is due once no transaction is open. */
   due(bytes: number): boolean {
     this.#messages++
     this.#bytesSinceLook += bytes
@@ -74,7 +67,7 @@ export class Upkeep {
     return this.#messages - this.#looked >= each || this.#bytesSinceLook >= LOOK_EACH_BYTES
   }
 
-  /** Does it; the session must be idle. What it asks of the database is no part of what was asked from outside. */
+  /** The session must be idle. Its statements are not counted as messages. */
   async run(database: ProtocolExecutor): Promise<void> {
     if (this.#isLookDue()) {
       this.#looked = this.#messages

@@ -1,8 +1,6 @@
 import postgres from 'postgres'
 
-/**
- * Element types and their array types, by OID. They are PostgreSQL's own (pg_type.dat) and the same on every server.
- */
+/** Element types and their array types, by OID: PostgreSQL's own (pg_type.dat), the same on every server. */
 const ARRAY_TYPES: ReadonlyArray<readonly [element: number, array: number]> = [
   [16, 1000], // boolean
   [17, 1001], // bytea
@@ -27,21 +25,20 @@ type Parse = (text: string) => unknown
 type Serialize = (value: unknown) => unknown
 
 const elements = { bigint: postgres.BigInt }
-// Connects to nothing; it tells how values of one element travel.
+// Connects to nothing; provides the serializers of elements.
 const plain = postgres({ types: elements })
-// What sql.json and the like make is of a class that postgres.js does not export.
+// The class of sql.json's results, which postgres.js does not export.
 const Parameter = plain.json(null).constructor
 
 /**
- * The option `types` of every client: how BigInt travels, and the arrays of PostgreSQL's own types; of others, such as
- * enumerations, it knows none. Goes with `fetch_types: false`: postgres.js 3.4 else asks for the types of arrays on every
- * new connection and handles no failure of that, so a server that goes away at this moment ends the whole process by an
- * unhandled rejection (porsager/postgres, issue 1192).
+ * The option `types` of every client: BigInt, and arrays of PostgreSQL's own types, not of others such as enumerations.
+ * For `fetch_types: false`: otherwise postgres.js 3.4 queries array types on every new connection without handling
+ * failures, so a server that goes down then ends the process by an unhandled rejection (porsager/postgres, issue 1192).
  */
 export const types: typeof elements = { ...elements, ...Object.fromEntries(ARRAY_TYPES.map(arrayType)) }
 
 function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, postgres.PostgresType] {
-  // Of types that are text to it the package has neither.
+  // The package has no parsers for types it treats as text.
   const { [element]: parse = String as Parse } = plain.options.parsers
   const { [element]: serialize = String as Serialize } = plain.options.serializers
   const unwrapped: Serialize = value =>
@@ -61,12 +58,12 @@ function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, pos
   ]
 }
 
-/** The same for `sql.array`: the array type of each element's. */
+/** For `sql.array`: the array type of each element's. */
 export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
 /**
- * An array's text (PostgreSQL, Array Input and Output Syntax); null and lists inside are kept. In a list that is a column
- * of rows many items are like the one before, which then is not written anew.
+ * An array's text (PostgreSQL, Array Input and Output Syntax), with nulls and nested lists. A column of rows often
+ * repeats an item, which is then not serialized again.
  */
 export function writeArray(list: readonly unknown[], serialize: Serialize): string {
   let text = '{'
@@ -90,7 +87,7 @@ function writeItem(item: unknown, serialize: Serialize): string {
   return value.includes('"') || value.includes('\\') ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
 }
 
-/** The values in an array's text, as PostgreSQL writes it. */
+/** Parses an array's text. */
 export function readArray(text: string, parse: Parse): unknown[] {
   // Bounds come before an array that does not begin at 1.
   let at = text.indexOf('{')

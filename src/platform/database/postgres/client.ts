@@ -1,28 +1,29 @@
 /**
- * The database client: postgres.js 3.4.9, and what of its faults would cost a gateway money or its life mended. Each
- * mend has its test in `test/platform/database/postgres/postgres-mends.test.ts`, which shows the fault in the bare package too: one that
- * fails there after an upgrade can go, or must be made anew.
+ * The database client: postgres.js 3.4.9 with fixes for its faults that would cost a gateway money or its life. Each
+ * fix has a test in `test/platform/database/postgres/postgres-mends.test.ts`, which reproduces the fault in the bare
+ * package. A test that fails after an upgrade means that the fix can go, or must be redone.
  *
  * | fault of the package | mended in |
  * | --- | --- |
  * | a server that goes away while array types are fetched ends the process | arrays.ts |
- * | `sql.array` sends a list in the type of its element when array types are not fetched | arrays.ts |
- * | a statement waits for ever for a server that says nothing, or for a connection | silence.ts |
- * | a goodbye that is not answered keeps the connection's place in the pool | silence.ts |
- * | a connection whose first statement was cancelled while it was made is lost to the pool | silence.ts |
- * | a statement between a connection's error and its close is forgotten, and later resolved though it never ran | socket.ts |
- * | a statement that was not yet written at the close leaves the connection unable to write | socket.ts |
- * | a server that accepts and closes without a word is tried again for ever | socket.ts |
- * | a `socket` option that rejects costs the connection its place in the pool | socket.ts |
+ * | `sql.array` sends a list in its element's type when array types are not fetched | arrays.ts |
+ * | a statement waits forever for a silent server, or for a connection | silence.ts |
+ * | an unanswered Terminate message leaks the pool slot | silence.ts |
+ * | a connection whose first statement was canceled while connecting leaks the pool slot | silence.ts |
+ * | a statement between a connection's error and its close is forgotten, and later resolved though it never ran |
+ * socket.ts |
+ * | an unwritten statement at the close leaves the connection unable to write | socket.ts |
+ * | a server that accepts and closes without a byte is retried forever | socket.ts |
+ * | a `socket` option that rejects leaks the pool slot | socket.ts |
  * | a `begin` whose write fills the socket does not get its connection: others run in its transaction | socket.ts |
- * | the same of a `begin` that is the last statement that fits the pipeline | here |
- * | a connection that was lost is tried again after seconds that count all lost ones of the pool | here |
- * | a transaction writes to the connection that it lost: outside of any transaction, or ending the process | transaction.ts |
+ * | the same of a `begin` that is the last statement to fit the pipeline | here |
+ * | the reconnect delay grows with the number of lost connections in the pool | here |
+ * | a transaction writes to its lost connection: outside of any transaction, or ending the process | transaction.ts |
  * | a prepared statement whose tables have changed hangs its connection, or fails its transaction | stale-plans.ts |
- * | a value that cannot be sent fails another statement, and then hangs the connection | unsendable.ts |
+ * | an unsendable value fails another statement, and then hangs the connection | unsendable.ts |
  * | a `listen` that the server refuses, as a standby does, is not repeated | listener.ts |
  *
- * What of this needs members of the package that it does not document goes through `inside.ts`, and nothing else does.
+ * Only `inside.ts` uses undocumented members of the package.
  */
 import postgres from 'postgres'
 import { readPostgresUrl } from '../../system/postgres-url.ts'
@@ -32,17 +33,16 @@ import type { Silence } from './silence.ts'
 import { postgresSocket } from './socket.ts'
 import { guardSerializers, UNDEFINED } from './unsendable.ts'
 
-/** A client with its faults mended but those of its socket, which is given as the option `socket`. */
+/** A client with all fixes except those of its socket, the option `socket`. */
 export type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
-/** What a client may be told of its connections beyond its address. */
 export interface SessionOptions {
   readonly silence: Silence
   /** Settings of its sessions, which those of the address do not replace. */
   readonly settings: Readonly<Record<string, string | number>>
 }
 
-/** A client of the server at `url` that has connected to nothing yet. @throws PostgresUrlError */
+/** A client of the server at `url`, not yet connected. @throws PostgresUrlError */
 export function openServer(
   url: string,
   { silence, settings }: SessionOptions,
@@ -52,7 +52,7 @@ export function openServer(
   const { hosts, socketFolder, user, password, database, tls, target, connectTimeout, keepAlive } = address
   const timeout = connectTimeout ?? 5_000
   return openClient({
-    // The package takes lists of them, and its types do not know it.
+    // The package accepts lists; its types do not.
     host: hosts.map(({ host }) => host) as unknown as string,
     port: hosts.map(({ port }) => port) as unknown as number,
     ...(socketFolder === null ? {} : { path: `${socketFolder}/.s.PGSQL.${hosts[0]?.port ?? 5432}` }),
@@ -62,7 +62,7 @@ export function openServer(
     ...(target === undefined ? {} : { target_session_attrs: target }),
     ...(keepAlive === null ? {} : { keep_alive: keepAlive }),
     connect_timeout: timeout / 1_000,
-    // TLS is made by the socket.
+    // The socket handles TLS.
     ssl: false,
     socket: postgresSocket(tls.mode === 'disable' ? null : tls, timeout, silence),
     connection: merged(settings, address.settings),
@@ -70,7 +70,7 @@ export function openServer(
   })
 }
 
-/** Time limits of the address count where they are stricter than ours. */
+/** Time limits of the address apply where they are stricter than ours. */
 function merged(
   own: SessionOptions['settings'],
   asked: Readonly<Record<string, string>>
@@ -84,16 +84,15 @@ function merged(
   return all
 }
 
-/** A client that has connected to nothing yet. */
 export function openClient(options: Options<typeof types>): PostgresClient {
   const all: Options<typeof types> = {
     types,
     fetch_types: false,
-    // Its own back-off counts every connection of the pool: when ten are lost at once the next statement waits 20
+    // Its own back-off counts every connection of the pool: when ten are lost together the next statement waits 20
     // seconds.
     backoff: () => 0.05,
-    // Behind so many statements on their way over one connection, a hundred unless said, a `begin` is the last one that
-    // fits; so there is no last one.
+    // A `begin` that is the last statement to fit a connection's pipeline, 100 by default, is broken; so there is no
+    // last one.
     max_pipeline: 1_000_000_000,
     // PostgreSQL's notices ("relation already exists, skipping") would go to the console.
     onnotice: () => {},

@@ -1,71 +1,69 @@
 /**
- * Everything that is used of postgres.js beyond its README and its types: read in the source of 3.4.9, to be read again
- * there before another version is taken. `test/platform/database/postgres/postgres-mends.test.ts` shows for each use which fault of the
- * bare package it mends.
+ * Everything used of postgres.js beyond its README and its types, from the source of 3.4.9. Check it again before an
+ * upgrade. `test/platform/database/postgres/postgres-mends.test.ts` shows which fault each use fixes.
  */
 import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import { unsendable } from './unsendable.ts'
 
-/** What is asked here of a statement as the package gives it, a `PendingQuery`. */
+/** A statement of the package, a `PendingQuery`. */
 export interface Statement extends PromiseLike<unknown> {
   cancel(): void
 }
 
-/** Options that the package takes and its types do not know. */
+/** Options missing in the package's types. */
 interface UntypedOptions {
-  /** Makes a connection; the README has it. It gets the options as parsed. */
+  /** Makes a connection, as in the README. Receives the parsed options. */
   readonly socket?: (options: PostgresAddress) => Duplex | Promise<Duplex>
-  /** Hears every notification of every connection, on whichever channel. */
+  /** Receives every notification of every connection and channel. */
   readonly onnotify?: (channel: string, payload: string) => void
-  /** Statements that may be on their way over one connection. */
+  /** Statements in flight per connection. */
   readonly max_pipeline?: number
 }
 
-/** Where postgres.js wants to go: the members of its parsed options that a socket is made from. */
+/** The members of postgres.js's parsed options that a socket is made from. */
 export interface PostgresAddress {
   readonly host: readonly string[]
   readonly port: readonly number[]
-  /** A Unix socket in the place of host and port. */
+  /** A Unix socket instead of host and port. */
   readonly path?: string | false
 }
 
 type Types = Record<string, postgres.PostgresType>
 
-/** All options of a client. */
 export type Options<T extends Types> = postgres.Options<T> & UntypedOptions
 
-/** Members of a client and of its statements that are nobody's but the package's. */
+/** Private members of a client and its statements. */
 interface InnerClient {
   readonly options: { readonly shared: { readonly typeArrayMap: Record<number, number> } }
 }
 interface InnerStatement {
   /** The connection that has taken it. */
   readonly state: unknown
-  /** Called once, when it is executed; parts of other statements never are. */
+  /** Called once on execution; never for parts of other statements. */
   handler: (statement: unknown) => unknown
   resolve: (rows: unknown) => void
   reject: (error: unknown) => void
-  /** Its values as they were sent; not there before. */
+  /** Its values as sent; unset before. */
   readonly parameters?: readonly unknown[]
 }
 
 const inner = (statement: Statement): InnerStatement => statement as unknown as InnerStatement
 
-/** Tells `sql.array` which array each type of element goes by, by OID. */
+/** Array type by element type for `sql.array`, by OID. */
 export function setArrayTypes(client: object, arrayOf: Readonly<Record<number, number>>): void {
   Object.assign((client as InnerClient).options.shared.typeArrayMap, arrayOf)
 }
 
-/** Calls `run` in the place of the statement's execution, with what executes it. */
+/** Calls `run` instead of executing the statement, with a function that does. */
 export function onExecution(statement: Statement, run: (execute: () => unknown) => unknown): void {
   const { handler } = inner(statement)
   inner(statement).handler = given => run(() => handler(given))
 }
 
 /**
- * Calls `heard` when the statement fails, before anyone who waits for it hears; true keeps it pending. One with a value
- * that cannot be sent fails with a TypeError.
+ * Calls `heard` before other handlers when the statement fails; true keeps it pending. An unsendable value fails with a
+ * TypeError.
  */
 export function onFailure(statement: Statement, heard: (error: unknown) => boolean): void {
   const { reject } = inner(statement)
@@ -76,7 +74,7 @@ export function onFailure(statement: Statement, heard: (error: unknown) => boole
   }
 }
 
-/** Gives the statement the outcome of another one. */
+/** Settles the statement like another one. */
 export function settle(statement: Statement, other: PromiseLike<unknown>): void {
   other.then(inner(statement).resolve, (error: unknown) => {
     inner(statement).reject(error)
@@ -87,8 +85,8 @@ export function settle(statement: Statement, other: PromiseLike<unknown>): void 
 const STALE = 'RevalidateCachedQuery'
 const staleRoutine = Symbol('stale routine')
 
-// The package knows that routine too, and sends the statement again over the same connection. Where others are on
-// their way behind it the answers get mixed up and the connection hangs, and in a transaction it only repeats the error.
+// The package checks that routine too, and resends the statement over the same connection. With others in flight behind
+// it the answers get mixed up and the connection hangs, and in a transaction it only repeats the error.
 Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
   set(this: object, routine: string) {
     const name = routine === STALE ? staleRoutine : 'routine'
@@ -96,7 +94,7 @@ Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
   }
 })
 
-/** Whether a prepared statement was refused because the tables have changed. It did not run. */
+/** A prepared statement was refused, without running, because the tables have changed. */
 export function isStalePlan(error: unknown): boolean {
   return error instanceof postgres.PostgresError && staleRoutine in error
 }
@@ -105,7 +103,7 @@ export function fail(statement: Statement, error: unknown): void {
   inner(statement).reject(error)
 }
 
-/** Whether a connection has taken the statement; while none has, `cancel()` takes it out of the line. */
+/** Whether a connection has taken the statement; before that `cancel()` dequeues it. */
 export function isTaken(statement: Statement): boolean {
   return inner(statement).state !== null
 }

@@ -7,9 +7,9 @@ import type { Silence } from './silence.ts'
 const retryMs = 1_000
 
 /**
- * Listens on PostgreSQL over one connection of its own, and listens again whenever that was lost. postgres.js has
- * `listen` too, but repeats it silently and only when the connection is lost: a server that keeps the connection and
- * refuses, as a standby does before it is promoted, would leave us deaf for good.
+ * Listens over its own connection, and again after every loss. postgres.js's `listen` repeats silently and only after a
+ * lost connection: a server that keeps the connection and refuses, as a standby does before promotion, would never
+ * notify.
  */
 export class PostgresListener {
   readonly #client: PostgresClient
@@ -20,7 +20,7 @@ export class PostgresListener {
   #retry: Timer | null = null
   #closed = false
 
-  /** Connects with the first `listen`, not before. `silence` limits what it asks for, not how long nothing is told. */
+  /** Connects with the first `listen`. `silence` limits its statements, not the time between notifications. */
   constructor(url: string, { clock, log, silence }: { clock: Clock; log: Log; silence: Silence }) {
     this.#clock = clock
     this.#log = log
@@ -43,7 +43,7 @@ export class PostgresListener {
   }
 
   /**
-   * Hears a channel. While PostgreSQL is away this waits for nothing: it is tried again every second.
+   * Does not wait for an unavailable PostgreSQL: retries every second.
    * @returns a function that stops it.
    */
   async listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>> {
@@ -66,7 +66,7 @@ export class PostgresListener {
 
   async #begin(channel: string): Promise<void> {
     try {
-      // Repeating it is harmless to PostgreSQL.
+      // PostgreSQL ignores a repetition.
       await this.#silence.limit(this.#client`listen ${this.#client(channel)}`)
     } catch (error) {
       if (!isConnectionFault(error)) throw error
@@ -87,7 +87,7 @@ export class PostgresListener {
   }
 }
 
-// The connection is gone, and with it what was to be ended.
+// The connection is gone, and the subscription with it.
 function ignoreFault(error: unknown): void {
   if (!isConnectionFault(error)) throw error
 }

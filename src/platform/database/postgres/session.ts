@@ -10,30 +10,28 @@ const DATABASE_SESSION = defineError('BG_DATABASE_SESSION', {
 })
 
 /**
- * Whose the sessions are that statements run in: `none`, each connection has one of its own; `transaction`, a pooler such
- * as PgBouncer in its mode `transaction` lends one for each transaction, and what is set in it is not ours any more
- * afterwards.
+ * Owner of the sessions: with `none` each connection has its own; with `transaction` a pooler such as PgBouncer in its
+ * mode `transaction` lends one per transaction, and settings do not persist.
  *
- * All that is asked of a session beyond one transaction stands here: its two time limits, the statements that are
- * prepared in it, and `listen`. `test/platform/database/postgres/session.test.ts` looks that nothing else is.
+ * Everything used of a session beyond one transaction is here: two time limits, prepared statements, and `listen`.
+ * `test/platform/database/postgres/session.test.ts` checks that nothing else is.
  */
 export type Pooler = 'none' | 'transaction'
 
 /**
- * What ends a statement or a forgotten transaction on a server that stalls, by the names of PostgreSQL's settings, in
- * milliseconds: without them it would hold its connection for ever.
+ * Ends a statement or an idle transaction on a stalled server, by PostgreSQL's setting names, in milliseconds: without
+ * them it would hold its connection forever.
  */
 export interface SessionLimits {
   readonly statement_timeout: number
   readonly idle_in_transaction_session_timeout: number
 }
 
-/** For a database that may be silent for so many milliseconds: one that is only slow has spoken before. */
+/** Limits for `silence` milliseconds: a server that is only slow answers earlier. */
 export function sessionLimits(silence: number): SessionLimits {
   return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
 }
 
-/** What is looked at, and over what. */
 export interface SessionParts {
   readonly client: PostgresClient
   readonly clock: Clock
@@ -43,13 +41,12 @@ export interface SessionParts {
 }
 
 const CHANNEL = 'boltgate_hears'
-/** Milliseconds in which a notification must have come. */
+/** Milliseconds in which a notification must arrive. */
 const HEARD_WITHIN = 5_000
 
 /**
- * Looks whether the sessions have what is needed of them, so that a pooler that is not set up for it ends the start and
- * costs no request.
- * @throws CodedError; what the database throws when it is away
+ * Checks the sessions, so that a misconfigured pooler fails the start and no request.
+ * @throws CodedError; the database's error when it is unavailable
  */
 export async function verifySessions(parts: SessionParts): Promise<void> {
   await verifyLimits(parts)
@@ -97,12 +94,12 @@ function settings(limits: SessionLimits): string {
 }
 
 /**
- * PgBouncer before 1.21 does not only lose prepared statements. It lends a session on while the description of a next
- * statement is on its way over it, and drops the answer: so doing without prepared ones would lose writes' answers.
+ * PgBouncer before 1.21 does more than lose prepared statements. It lends a session on while a statement's description
+ * is in flight and drops the answer: even without prepared statements writes would lose theirs.
  */
 async function verifyPrepared(client: PostgresClient): Promise<void> {
   const found = await client<{ name: string }[]>`select name from pg_prepared_statements`
-  // A pooler that keeps count of prepared statements gives them names of its own.
+  // A pooler that tracks prepared statements renames them.
   if (!found.some(({ name }) => name === found.statement.name)) return
   throw new CodedError(
     DATABASE_SESSION,

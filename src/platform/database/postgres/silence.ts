@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream'
 import { fail, isTaken, onExecution, type Statement } from './inside.ts'
 
-/** The database did not answer, or did not take a statement, in the time that it is given. */
+/** The database did not answer, or did not take a statement, in time. */
 class DatabaseSilent extends Error {
   override name = 'DatabaseSilent'
   readonly code = 'ETIMEDOUT'
@@ -16,26 +16,24 @@ const QUERY = 0x51
 const FLUSH = 0x48
 const READY = 0x5a
 
-/** What `Silence` may be told besides its time. */
 export interface SilenceOptions {
   /**
-   * All statements share one session, so the wait for it says nothing of whether the database lives: what waits gives
-   * up only when nothing at all has come for the time that is given.
+   * All statements share one session, so waiting for it does not mean the database is down: a waiting statement fails
+   * only when nothing at all was received in time.
    */
   readonly oneSession?: boolean
 }
 
 /**
- * Ends what waits for a database that says nothing: behind a network that drops packets a connection stays open for a
- * quarter of an hour, and with it every statement on it. A server's own statement_timeout is shorter, so one that is
- * only slow has spoken before.
+ * Fails queries on a silent connection. Without it, a network that drops packets keeps a dead connection open for 15
+ * minutes. A server's own statement_timeout is shorter, so one that is only slow answers earlier.
  */
 export class Silence {
-  /** Milliseconds for which nothing may come where an answer is due. */
+  /** Milliseconds of silence allowed where an answer is due. */
   readonly ms: number
   readonly #oneSession: boolean
   #patient = 0
-  /** When the database last said anything, on whichever connection. */
+  /** When the database was last heard, on any connection. */
   #heardAt = performance.now()
 
   constructor(ms: number, { oneSession = false }: SilenceOptions = {}) {
@@ -43,7 +41,7 @@ export class Silence {
     this.#oneSession = oneSession
   }
 
-  /** While this runs silence is borne: migrations may take long, and wait for those of another process. */
+  /** Suspends the limit while this runs: migrations may take long, and wait for another process's. */
   async bear<T>(run: () => Promise<T>): Promise<T> {
     this.#patient++
     try {
@@ -54,11 +52,10 @@ export class Silence {
   }
 
   /**
-   * Destroys the socket with `DatabaseSilent` when an answer is due on it and nothing comes; and when its pool has
-   * forgotten it.
+   * Destroys the socket with `DatabaseSilent` when a due answer does not come, or when its pool has forgotten it.
    *
-   * postgres.js 3.4 makes a connection for a statement, and counts it as being made until that statement has run: where
-   * the statement was cancelled meanwhile nothing runs, and the connection is of no use to anybody for good.
+   * postgres.js 3.4 makes a connection for a statement, and counts it as connecting until that statement has run: when
+   * it was canceled meanwhile, the connection is leaked.
    */
   watch(socket: Duplex): void {
     const answers = new AnswersDue()
@@ -74,7 +71,7 @@ export class Silence {
         again()
         return
       }
-      // It may have been us who stood still: what has come meanwhile is read before this.
+      // This process may have been blocked: buffered input is read before this.
       setImmediate(() => {
         if (!answers.due) return
         if (left() > 0) again()
@@ -101,17 +98,17 @@ export class Silence {
       answers.heard(bytes)
       if (ready || !answers.begun) return
       ready = true
-      // One of a kilobyte or more was written while we heard of the readiness.
+      // One of a kilobyte or more was written during the ready event.
       if (answers.due) return
       const before = writes
-      // A statement that is given with the readiness is written in this turn or the next.
+      // A statement started on readiness is written in this turn or the next.
       setImmediate(() => {
         setImmediate(() => {
           if (writes === before) socket.destroy()
         })
       })
     }
-    // A goodbye that is not answered would keep the connection's place in its pool.
+    // An unanswered Terminate message leaks the pool slot.
     socket.once('finish', () => {
       setTimeout(() => {
         socket.destroy()
@@ -120,14 +117,14 @@ export class Silence {
   }
 
   /**
-   * Rejects a statement that no connection has taken in time, and then never runs it; one that was sent is given as
-   * long again, for its connection to end. Call it before the statement is awaited.
+   * Rejects a statement that no connection has taken in time, and never runs it; one that was sent gets as long again,
+   * for its connection to end. Call it before the statement is awaited.
    */
   limit<Q extends Statement>(statement: Q): Q {
     onExecution(statement, execute => {
       const late = (): void => {
         fail(statement, new DatabaseSilent())
-        // Of one for which a connection is being made this costs the connection (see `watch`).
+        // For a statement whose connection is being made this costs the connection (see `watch`).
         if (!isTaken(statement)) statement.cancel()
       }
       let timer: NodeJS.Timeout
@@ -152,8 +149,8 @@ export class Silence {
   }
 
   /**
-   * Runs `begin` with what tells that its connection was had; rejects when that takes too long, and then undoes what
-   * comes of it.
+   * Runs `begin` with a callback for having a connection; rejects when that takes too long, and then rolls back a late
+   * one.
    */
   async begun<T>(begin: (had: () => void) => Promise<T>): Promise<T> {
     const late = Promise.withResolvers<never>()
@@ -188,10 +185,10 @@ export class Silence {
   }
 }
 
-/** Counts the answers that are due on one connection, by the messages of both sides (PostgreSQL, Message Flow). */
+/** Counts due answers on one connection, by the messages of both sides (PostgreSQL, Message Flow). */
 class AnswersDue {
   #ready = 0
-  /** A description was asked for, after all that is counted; nothing follows it before it is answered. */
+  /** A description was requested last; nothing may follow before its answer. */
   #described = false
   /** The start-up is over: statements can be sent. */
   begun = false

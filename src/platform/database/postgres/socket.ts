@@ -14,14 +14,14 @@ class ConnectionClosed extends Error {
 }
 
 /**
- * Lets the sockets of one pool end the way that postgres.js handles: error and close in one moment, a close that says
- * nothing of an error, and all that are lost at once together.
+ * Ends the sockets of one pool as postgres.js can handle: error and close in one turn, a close without the error flag,
+ * and all lost ones together.
  *
- * postgres.js 3.4 gives a statement that arrives between a socket's error and its close to that dead connection and
- * then forgets it, because the close says that there had been an error. Once the connection has been made anew the
- * forgotten statement is *resolved*, with no rows: an INSERT that never ran would count as done. A statement whose
- * bytes were not yet written at the close leaves the connection unable to write. And a server that accepts and closes
- * without a word, as a load balancer without a backend does, is tried again for ever while the statement waits.
+ * postgres.js 3.4 gives a statement between a socket's error and its close to that dead connection and then forgets it,
+ * because the close reports an error. After a reconnect the forgotten statement is *resolved*, with no rows: an INSERT
+ * that never ran would count as done. A statement with unwritten bytes at the close leaves the connection unable to
+ * write. And a server that accepts and closes without a byte, as a load balancer without a backend does, is retried
+ * forever.
  */
 class PlainEndings {
   readonly #dying = new Map<net.Socket, () => void>()
@@ -47,8 +47,7 @@ class PlainEndings {
       if (event === 'end') this.#dying.set(socket, finish)
       if (event !== 'close') return emit(event, ...args)
       this.#dying.set(socket, finish)
-      // In one go: what is rejected here is repeated by its callers only afterwards, and must not meet another dead
-      // socket.
+      // In one turn: rejected callers retry only afterwards, and must not meet another dead socket.
       this.#dying.forEach(end => {
         end()
       })
@@ -59,9 +58,9 @@ class PlainEndings {
 }
 
 /**
- * The `socket` option of postgres.js: opens its connections, plain or with TLS, so that they end as `PlainEndings`
- * says; `secure` is null for plain. When the server cannot be reached in `timeout` milliseconds, or does not speak TLS where it must, the socket
- * that is answered fails soon: a rejection would cost postgres.js the connection's place in its pool, for good.
+ * The `socket` option of postgres.js: opens connections, plain or with TLS, that end as `PlainEndings` describes;
+ * `secure` is null for plain. When the server is unreachable in `timeout` milliseconds, or lacks required TLS, returns
+ * a socket that fails soon: a rejection would leak the pool slot.
  */
 export function postgresSocket(
   secure: PostgresTls | null,
@@ -91,7 +90,7 @@ export function postgresSocket(
       if (secure === null || typeof address.path === 'string') return ready(raw)
       if (!secure.direct && !(await speaksTls(raw))) {
         if (secure.mode === 'prefer' || secure.mode === 'allow') {
-          // `happened` had it read, and asking paused it.
+          // `happened` had it read, and the SSL request paused it.
           raw.resume()
           return ready(raw)
         }
@@ -116,7 +115,7 @@ export function postgresSocket(
   }
 }
 
-/** What `tls.connect` needs. Files are read anew each time, so that renewed ones are used. Throws what reading does. */
+/** Options for `tls.connect`. Reads files each time, so that renewed ones are used. Throws read errors. */
 function tlsOptions({ mode, rootCert, cert, key, passphrase }: PostgresTls): ConnectionOptions {
   return {
     rejectUnauthorized: mode === 'verify-ca' || mode === 'verify-full',
@@ -129,8 +128,8 @@ function tlsOptions({ mode, rootCert, cert, key, passphrase }: PostgresTls): Con
 }
 
 /**
- * Lets every write say that more may follow. postgres.js 3.4 forgets to give a transaction its connection when the
- * write that holds its `begin` says otherwise; and what it keeps back then it keeps in memory all the same.
+ * Makes every write report free space. postgres.js 3.4 otherwise does not give a transaction its connection when the
+ * write with its `begin` reports back-pressure; it buffers in memory anyway.
  */
 function neverFull<S extends net.Socket>(socket: S): S {
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean /* it has two forms */
@@ -141,7 +140,10 @@ function neverFull<S extends net.Socket>(socket: S): S {
   return socket
 }
 
-/** Ends the socket soon: not before postgres.js has written to it, which would leave the connection unable to write. */
+/**
+ * Fails the socket only after postgres.js has written to it, which would otherwise leave the connection unable to
+ * write.
+ */
 function failing(socket: net.Socket, error: Error): net.Socket {
   setImmediate(() => {
     setImmediate(() => {
@@ -153,11 +155,11 @@ function failing(socket: net.Socket, error: Error): net.Socket {
 }
 
 async function speaksTls(raw: net.Socket): Promise<boolean> {
-  // SSLRequest: its length, and the number that stands for it (PostgreSQL, Message Formats).
+  // SSLRequest: its length and code (PostgreSQL, Message Formats).
   raw.write(Buffer.from([0, 0, 0, 8, 4, 210, 22, 47]))
   const [answer] = await happened(raw, 'data')
   raw.pause()
-  // Nothing may follow the one byte before TLS has begun: it would not be protected (CVE-2021-23222).
+  // Nothing may follow the one byte before TLS has begun: it would be unprotected (CVE-2021-23222).
   return Buffer.isBuffer(answer) && answer.length === 1 && answer[0] === 0x53
 }
 

@@ -4,16 +4,16 @@ import { isStalePlan, onFailure, settle, type Statement } from './inside.ts'
 export const RUNS = 5
 
 /**
- * Runs statements again whose prepared form no longer fits the tables ("cached plan must not change result type"), as
- * happens to running gateways when a newer version migrates the database. PostgreSQL refuses such a statement before it
- * runs. It is then sent under another text, which every connection prepares anew.
+ * Reruns statements whose prepared form no longer fits the tables ("cached plan must not change result type"), as after
+ * a newer version's migration. PostgreSQL refuses such a statement before it runs. It is resent under another text,
+ * which every connection prepares again.
  */
 export class StalePlans {
-  /** Counts the changes of tables that this process has noticed. */
+  /** Number of table changes noticed by this process. */
   generation = 0
   #respelled = new WeakMap<TemplateStringsArray, TemplateStringsArray>()
 
-  /** The template as the present generation spells it. */
+  /** The template in the current generation's spelling. */
   spell(strings: TemplateStringsArray): TemplateStringsArray {
     if (this.generation === 0) return strings
     let respelled = this.#respelled.get(strings)
@@ -26,7 +26,7 @@ export class StalePlans {
     return respelled
   }
 
-  /** Begins a new generation after a failure of a statement of `generation`; false when the error is another one. */
+  /** Starts a new generation after a stale statement of `generation`; false for other errors. */
   renew(error: unknown, generation: number): boolean {
     if (!isStalePlan(error)) return false
     if (generation === this.generation) {
@@ -36,7 +36,7 @@ export class StalePlans {
     return true
   }
 
-  /** The statement that `run` makes, run again while its plan is stale. For statements outside transactions. */
+  /** Reruns `run`'s statement while its plan is stale. For statements outside transactions. */
   retried<Q extends Statement>(run: () => Q, runs = RUNS): Q {
     const { generation } = this
     const statement = run()
@@ -49,7 +49,7 @@ export class StalePlans {
   }
 }
 
-/** Whether the first argument of a handle is a template, which makes a statement; others make a part of one. */
+/** Whether a handle was called as a template, which makes a statement; other calls make a part of one. */
 export function isTemplate(value: unknown): value is TemplateStringsArray {
   return Array.isArray(value) && 'raw' in value
 }

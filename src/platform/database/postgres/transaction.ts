@@ -7,10 +7,10 @@ import { isTemplate, StalePlans } from './stale-plans.ts'
 type Handle = postgres.TransactionSql<{ bigint: bigint }>
 
 /**
- * `client.begin`, whose handle dies with its connection. postgres.js 3.4 writes to a connection that was lost, be it only the
- * `rollback`: without a socket that is an uncaught error, which ends the process; and when another statement has meanwhile
- * connected it anew, the rest of the transaction runs outside of any.
- * @throws what `run` throws, or the fault by which the connection was lost
+ * `client.begin`, whose handle dies with its connection. postgres.js 3.4 writes to a lost connection, if only the
+ * `rollback`: without a socket that is an uncaught error, which ends the process. After another statement's reconnect
+ * the rest of the transaction runs outside of any.
+ * @throws what `run` throws, or the connection's error
  */
 export function beginOn<T>(
   client: PostgresClient,
@@ -20,7 +20,7 @@ export function beginOn<T>(
   const held = new Held(plans)
   // postgres.js types its result for callbacks that return arrays of queries; ours return one promise.
   const begun = client.begin(tx => held.unlessLost(run(held.guard(tx)))) as Promise<T>
-  // It rejects too when the connection is lost while no statement is under way.
+  // It rejects too when the connection is lost while no statement is in flight.
   begun.catch((error: unknown) => {
     held.lose(error)
   })
@@ -35,7 +35,7 @@ class Held {
 
   constructor(plans: StalePlans) {
     this.#plans = plans
-    // Those who wait for something race it; if nobody does, nobody needs to know.
+    // Waiters race it; without any, the rejection is irrelevant.
     this.#loss.promise.catch(() => {})
   }
 
@@ -44,12 +44,12 @@ class Held {
     this.#loss.reject(error)
   }
 
-  /** What `work` comes to, or the loss: after it postgres.js has no more answer. */
+  /** `work`, or the loss, after which postgres.js settles nothing. */
   orLost<T>(work: Promise<T>): Promise<T> {
     return Promise.race([work, this.#loss.promise])
   }
 
-  /** For postgres.js, which commits or rolls back when it hears: after a loss it hears nothing. */
+  /** For postgres.js, which commits or rolls back on settlement: after a loss it stays pending. */
   unlessLost<T>(work: Promise<T>): Promise<T> {
     const never = new Promise<never>(() => {})
     return work.then(
@@ -90,7 +90,7 @@ class Held {
   }
 
   #watched<Q extends Statement>(statement: Q): Q {
-    // Before anyone hears of it: what they would do next must already find the connection lost.
+    // Before other handlers: their next statement must already find the connection lost.
     onFailure(statement, error => {
       if (isConnectionFault(error) && !(error instanceof postgres.PostgresError)) this.lose(error)
       return false

@@ -1,13 +1,13 @@
-/** Begins the text of a value that cannot be sent, before the reason. PostgreSQL accepts a NUL in no value of any type. */
+/** Prefix of an unsendable value's text, before the reason. PostgreSQL accepts a NUL in no value of any type. */
 const MARK = '\0cannot be sent: '
 
-/** What is sent for undefined. */
+/** Sent for undefined. */
 export const UNDEFINED = `${MARK}undefined; say null`
 
 /**
  * Makes serializers send a value that they fail on as one that PostgreSQL refuses. postgres.js 3.4 reports an error
- * while it writes a statement to the statement whose answer is due, and keeps the unwritten one in its queue: answers
- * then reach the wrong statements, and the connection hangs.
+ * while writing a statement to the one whose answer is due, and keeps the unwritten one queued: answers then reach the
+ * wrong statements, and the connection hangs.
  */
 export function guardSerializers(serializers: Record<string, (value: unknown) => unknown>): void {
   for (const [type, serialize] of Object.entries(serializers)) serializers[type] = value => sendable(value, serialize)
@@ -23,7 +23,7 @@ function sendable(value: unknown, serialize: (value: unknown) => unknown): strin
   }
 }
 
-/** Why a statement with these values was refused; null where all of them could be sent. */
+/** Why these values were refused; null where all could be sent. */
 export function unsendable(values: readonly unknown[]): string | null {
   for (const value of values) if (typeof value === 'string' && value.startsWith(MARK)) return value.slice(1)
   return null
