@@ -10,29 +10,25 @@ import type { Owner } from './subscriptions.ts'
 
 interface OfAnyKind {
   readonly chargeId: string
-  /** Whose account it was charged to. */
   readonly owner: Owner
-  /** Whether it is known already that it was paid. */
   readonly isSettled: boolean
 }
 
-/** What was charged for: a merchant's payment, or a challenge of a merchant's or the operator's. */
 export type Charged = OfAnyKind &
   (
     | { readonly type: 'payment'; readonly owner: number; readonly invoiceId: string }
     | { readonly type: 'challenge'; readonly paymentHash: string }
   )
 
-/** An account whose provider said what was settled. */
+/** An account with the charges that its provider lists as settled. */
 export interface SettledAccount {
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly owner: Owner
-  /** Null for a charge that the provider does not know. */
+  /** Null for a charge unknown to the provider. */
   lookUp(chargeId: string): Promise<ChargeState | null>
 }
 
-/** What charges are found in, and told to. */
 export interface ChargesParts {
   readonly ofPayments: Pick<PaymentCharges, 'byCharge'>
   readonly ofChallenges: Pick<ChallengeCharges, 'byCharge'>
@@ -40,10 +36,9 @@ export interface ChargesParts {
   readonly settlements: Pick<Settlements, 'settled'>
 }
 
-/** Longest id of a charge that is looked for, in characters. */
+/** Longest charge id that is looked up, in characters. */
 const LONGEST_ID = 200
 
-/** Payments and challenges, by the charges that providers made for them. */
 export class Charges {
   readonly #parts: ChargesParts
 
@@ -51,12 +46,12 @@ export class Charges {
     this.#parts = parts
   }
 
-  /** What charges of this slot and kind stand for. Ids may come from anybody: those that nobody has are left out. */
+  /** What charges of this slot and kind pay for. Ids come from unauthenticated callers: unknown ones are left out. */
   async find(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<Charged[]> {
-    // The database could not even be asked for the others.
+    // The database rejects queries with other ids.
     const ids = chargeIds.filter(id => id.length <= LONGEST_ID && !id.includes('\0') && id.isWellFormed())
     if (ids.length === 0) return []
-    // Both always, so that the time does not tell which of the two it is.
+    // Always both, so that timing does not reveal which one matched.
     const [payments, challenges] = await Promise.all([
       this.#parts.ofPayments.byCharge(slot, kind, ids),
       this.#parts.ofChallenges.byCharge(slot, kind, ids)
@@ -80,8 +75,8 @@ export class Charges {
   }
 
   /**
-   * Takes in how a charge stands, as its provider said that was asked at `askedAt` (milliseconds). Repeated and
-   * outdated news change nothing.
+   * Records the provider's answer to a request made at `askedAt` (milliseconds). Repeated and outdated news change
+   * nothing.
    */
   async observe(charged: Charged, seen: ChargeState, askedAt: number): Promise<void> {
     if (charged.type === 'payment')
@@ -90,8 +85,8 @@ export class Charges {
   }
 
   /**
-   * Takes in what the provider of an account says was settled, and looks up what it told no state of. `found`: how many were
-   * news here. `isAnswered`: the provider said of each how it stands.
+   * Records the charges that a provider lists as settled, and looks up those listed without a state. `found`: new ones.
+   * `isAnswered`: the state of each is known.
    */
   async observeSettled(
     { slot, kind, owner, lookUp }: SettledAccount,
@@ -104,7 +99,7 @@ export class Charges {
     for (const charged of await this.find(slot, kind, [...states.keys()])) {
       // Merchants may share an account; each is asked about with its own key.
       if (charged.owner !== owner || charged.isSettled) continue
-      // Beyond the budget, but once or twice for each payment.
+      // Beyond the budget, but at most twice per payment.
       const seen = states.get(charged.chargeId) ?? (await lookUp(charged.chargeId))
       isAnswered &&= seen !== null
       if (seen === null) continue
@@ -115,7 +110,7 @@ export class Charges {
   }
 }
 
-/** Null also for a charge of which the provider will not hear: the others are behind it. */
+/** Null also when the provider refuses the request: one refused charge must not block the others. */
 export async function lookedUp(provider: Provider, key: Secret<string>, chargeId: string): Promise<ChargeState | null> {
   try {
     return await provider.lookUp(key, chargeId)

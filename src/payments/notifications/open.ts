@@ -23,7 +23,6 @@ import { Notifications } from './service.ts'
 import { Streams } from './streams.ts'
 import { SqlSubscriptionStore } from './subscriptions.ts'
 
-/** What receivers and pollers are opened with. */
 export interface OpenNotificationsParts {
   readonly clock: Clock
   readonly database: Database
@@ -40,10 +39,7 @@ export interface OpenNotificationsParts {
   publicUrl(): string
 }
 
-/**
- * Opens the receivers of providers' notifications and the pollers, which report paid invoices to payments and
- * challenges, and keeps where accounts told their providers to send notifications.
- */
+/** Opens the receivers and pollers that report paid invoices, and the registrations of our receivers at providers. */
 export function openNotifications(parts: OpenNotificationsParts) {
   const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } = parts
   const { random, sealer } = parts
@@ -86,7 +82,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
     charged(account, slot, kind) {
       registration.charged(account, slot, kind)
     },
-    /** Polls the account without waiting for the end of its rest. */
+    /** Polls the account without waiting out its backoff. */
     async keyIsGood(merchantId, slot) {
       try {
         for (const each of memories) if (each.slot === slot) await each.memory.wake(merchantId)
@@ -133,7 +129,7 @@ export function openNotifications(parts: OpenNotificationsParts) {
       streams,
       merchant
     })
-    // Of several in a slot each has its own; an only one keeps the name that it always had.
+    // A single provider keeps its old job name.
     const job = payees.inOrder(slot).length === 1 ? `poll-${slot}` : `poll-${slot}-${name}`
     return { slot, name, poller, streams, job, rules }
   })

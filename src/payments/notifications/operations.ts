@@ -3,7 +3,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { Notifications } from './service.ts'
 
-/** Bytes of a notification, which is read before it is known who sent it; those of the providers have some 3,000. */
+/** Limit of an unauthenticated body, in bytes; real notifications have some 3,000. */
 const BODY_LIMIT = 16_384
 
 const Received = Type.Object({ received: Type.Literal(true) })
@@ -52,7 +52,7 @@ function receiver(notifications: Notifications, slot: ProviderSlot, id: string, 
         })
       )
     }),
-    // The signature is over the bytes, in whatever type the provider writes them.
+    // The signature covers the bytes, whatever their media type.
     form: { mediaType: '*/*', schema: Type.String({ description: 'As the provider writes it.' }) },
     responses: {
       200: {

@@ -1,66 +1,62 @@
 import type { PollRules } from './poll-rules.ts'
 
-/** An account with something open, as it is found now. */
 export interface Candidate {
-  /** Names the account in its slot. */
   readonly id: string
-  /** Something of it can be paid now, or is being paid. */
+  /** Has a charge that can be paid now or is being paid. */
   readonly isFresh: boolean
-  /** Open payments. */
   readonly payments: number
-  /** How many of them end within two minutes, or have ended and await their provider's answer. */
+  /** Those that end within two minutes, or have ended without their provider's answer. */
   readonly ending: number
-  /** How many of them were made a moment ago, so that their buyers may be waiting. */
+  /** Those made recently, whose buyers may be waiting. */
   readonly young: number
-  /** When the oldest open charge was made, in milliseconds since the epoch. */
+  /** Creation of the oldest open charge, in milliseconds since the epoch. */
   readonly since: number
 }
 
-/** Where an account stands. Times in milliseconds since the epoch. */
+/** Polling state of an account. Times in milliseconds since the epoch. */
 export interface Turn {
-  /** When it was last listed, or was first seen. */
+  /** Last listing, or when the account was first seen. */
   readonly listedAt: number
-  /** What was settled before this has been seen. */
+  /** Settlements before this time are recorded. */
   readonly coveredTo: number
-  /** When its open payments began to be looked up one by one. */
+  /** Start of the last sweep over its open payments. */
   readonly sweptAt: number
-  /** The last one that was; null while that is not being done. */
+  /** Last payment of the running sweep; null when none runs. */
   readonly cursor: string | null
   readonly lookedAt: number
-  /** The last of its young payments that was looked up; empty at the beginning. */
+  /** Last young payment that was looked up; empty at the beginning. */
   readonly youngCursor: string
-  /** Nobody lists, and nobody looks up but what is about to end, before this. */
+  /** Until then only payments about to end are looked up. */
   readonly restsUntil: number
-  /** Refusals of its key, or failures to reach its provider, one after the other; 0 when it answered last. */
+  /** Consecutive refused keys or unreachable hosts; 0 after an answer. */
   readonly faults: number
-  /** What the last of these was; null when it answered last. */
+  /** Null after an answer. */
   readonly fault: 'refused' | 'away' | null
-  /** When a rest was last ended by hand; what was asked before that says nothing any more. */
+  /** Last manual end of a backoff. Outcomes of earlier requests are ignored. */
   readonly wokenAt: number
-  /** Where its provider's list was left, in the provider's own terms; null at the beginning. */
+  /** The provider's own list cursor; null at the beginning. */
   readonly position: string | null
 }
 
-/** Calls of one budget in the last minute, and how long it rests. */
 export interface Spending {
-  /** When, how many, and whether for a listing. */
+  /** Time, number of calls, and whether they were for a listing. */
   readonly calls: ReadonlyArray<readonly [at: number, count: number, isList?: boolean]>
   readonly restsUntil: number
 }
 
-/** What the poller of a slot remembers; JSON, since it lies in the database. */
+/** State of a slot's poller; JSON, since it is stored in the database. */
 export interface PollState {
   readonly turns: Readonly<Record<string, Turn>>
   readonly budgets: Readonly<Record<string, Spending>>
 }
 
-/** One thing to ask: for what was settled since a time, or for some open payments behind one. */
+/** A request to make: settlements since a time, or some open payments after a cursor. */
 export type Poll =
   | {
       readonly type: 'list'
       readonly account: string
       readonly since: number
-      /** When its oldest open charge was made. */ readonly oldest: number
+      /** Creation of its oldest open charge. */ readonly oldest: number
       readonly position: string | null
     }
   | {
@@ -69,19 +65,15 @@ export type Poll =
       readonly after: string
       readonly count: number
     }
-  /** For payments that are about to end, of an account that rests. */
+  /** Payments about to end, of an account in backoff. */
   | { readonly type: 'look up ending'; readonly account: string; readonly count: number }
 
-/**
- * What to ask now, and what is remembered of it: written before anybody is asked, so that a call is counted even if
- * this process dies.
- */
+/** Requests to make and the state to save first: a call counts even if this process dies. */
 export interface Plan {
   readonly polls: readonly Poll[]
   readonly state: PollState
 }
 
-/** What came of a poll. */
 export type PollOutcome =
   /** `reach` as in `SettledList`. */
   | {
@@ -91,28 +83,25 @@ export type PollOutcome =
       readonly position: string | null
     }
   | { readonly type: 'looked up'; /** Null: it was the last one. */ readonly cursor: string | null }
-  /** The account is not asked for a while: its key is refused, or nobody is there to be asked. */
+  /** Starts a backoff: the key is refused or the host is unreachable. */
   | { readonly type: 'failed'; readonly fault: 'refused' | 'away' }
-  /** The account is not asked while its provider is left alone. */
+  /** Skipped while its provider's circuit is open. */
   | { readonly type: 'left alone'; readonly restsUntil: number }
-  /** Nobody of the budget is asked for a while. */
+  /** The whole budget pauses. */
   | { readonly type: 'limited'; readonly restsUntil: number }
 
-/** Nothing asked yet. */
 export const FIRST_STATE: PollState = Object.freeze({ turns: Object.freeze({}), budgets: Object.freeze({}) })
 
 const MINUTE = 60_000
-/** Listings reach back this much further, since neither clocks nor the provider's list are exact. */
+/** Overlap of listings, since neither clocks nor provider lists are exact. */
 const OVERLAP = 120_000
-/** Milliseconds of the first rest and of the longest; each is twice the one before (decision 179). */
+/** First and longest backoff in milliseconds, doubled each time (decision 179). */
 const RESTS = Object.freeze({ refused: { first: 30_000, longest: 300_000 }, away: { first: 5_000, longest: 30_000 } })
-/** Milliseconds between look-ups of what is about to end, of an account that rests, and how many these are at most. */
+/** Milliseconds between look-ups of ending payments during a backoff, and their most. */
 const ENDING_EVERY = 30_000
 const ENDING_AT_ONCE = 10
 
-/**
- * How an account stands that is seen for the first time; of one that an earlier version wrote, what that did not know.
- */
+/** State of an account seen for the first time; also the defaults of fields that older versions did not write. */
 function firstTurn(since: number, now: number): Turn {
   return {
     listedAt: now,
@@ -129,16 +118,15 @@ function firstTurn(since: number, now: number): Turn {
   }
 }
 
-/** The budget that an account's calls are taken from. */
+/** Name of the budget that pays for an account's calls. */
 function budgetOf(account: string, rules: PollRules): string {
   return rules.isShared ? 'all' : account
 }
 
 /**
- * What may be asked at `now`. Listings go first, those that are due the longest before the others, and look-ups leave
- * them what they will need in the coming minute; the rest of a budget goes to look-ups, one for each account in turn.
- * Nothing is asked twice because it takes long: a turn counts when it is given. Look-ups of young payments stand in the
- * place of listings where a kind has none.
+ * What may be requested at `now`. Listings go first, longest overdue first; look-ups take turns by account from the
+ * rest of the budget. A turn counts when it is handed out, so that slow requests are not repeated. Kinds without a list
+ * look up young payments in its place.
  */
 export function nextPolls(state: PollState, candidates: readonly Candidate[], rules: PollRules, now: number): Plan {
   const turns = new Map<string, Turn>()
@@ -150,7 +138,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     const recent = calls.filter(([at]) => at > now - MINUTE)
     if (recent.length > 0 || restsUntil > now) spending.set(name, { calls: recent, restsUntil })
   }
-  /** `listed`: calls that the listings of a minute take, of which look-ups leave free what is missing; null for a listing. */
+  /** `listed`: calls per minute reserved for listings; null for a listing. */
   const take = (account: string, cost: number, listed: number | null): boolean => {
     const name = budgetOf(account, rules)
     const { calls, restsUntil } = spending.get(name) ?? { calls: [], restsUntil: 0 }
@@ -165,7 +153,7 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
     return true
   }
   for (const { id, since } of candidates) {
-    // The provider's own notification comes first: a new account is asked about once its turn comes.
+    // The provider's own notification usually comes first.
     if (!turns.has(id)) turns.set(id, firstTurn(since, now))
   }
   const awake = candidates
@@ -224,7 +212,6 @@ export function nextPolls(state: PollState, candidates: readonly Candidate[], ru
   return { polls, state: { turns: Object.fromEntries(turns), budgets: Object.fromEntries(spending) } }
 }
 
-/** What is remembered once the outcome of a poll is known. */
 export function afterPoll(
   state: PollState,
   poll: Poll,
@@ -238,12 +225,12 @@ export function afterPoll(
     ...state,
     turns: { ...state.turns, [poll.account]: { ...turn, ...change } }
   })
-  // A key was saved since, so that neither what the old one saw nor its refusal counts.
+  // The key was saved since: results of the old one do not count.
   if (turn.wokenAt > askedAt) return state
   const answering = { restsUntil: 0, faults: 0, fault: null }
   switch (outcome.type) {
     case 'listed':
-      // What is left of the list is due at once; nothing counts as seen before it was read.
+      // The rest of the list is due now; nothing counts as covered before it was read.
       if (outcome.reach === 'more') return changed({ ...answering, position: outcome.position, listedAt: 0 })
       return changed({
         ...answering,
@@ -281,10 +268,7 @@ export function afterPoll(
   }
 }
 
-/**
- * An account is asked again at once, and from the beginning of its list: its key was saved or has proved good (decision
- * 179).
- */
+/** Ends an account's backoff and restarts its list, after its key was saved or proved valid (decision 179). */
 export function woken(state: PollState, account: string, now: number): PollState {
   const turn = state.turns[account]
   if (turn === undefined) return state
@@ -292,9 +276,7 @@ export function woken(state: PollState, account: string, now: number): PollState
   return { ...state, turns: { ...state.turns, [account]: awake } }
 }
 
-/**
- * A provider answers again that was away: accounts that rest for it are asked again at once, from where they were left.
- */
+/** Ends the backoff of accounts whose provider answers again; their lists go on from their cursors. */
 export function recovered(state: PollState, accounts: ReadonlySet<string>, now: number): PollState {
   const turns = Object.entries(state.turns).filter(([account, { fault }]) => fault === 'away' && accounts.has(account))
   if (turns.length === 0) return state
@@ -305,7 +287,7 @@ export function recovered(state: PollState, accounts: ReadonlySet<string>, now: 
   return { ...state, turns: { ...state.turns, ...Object.fromEntries(awake) } }
 }
 
-/** Accounts that rest at `now`, by what made them. */
+/** Numbers of accounts in backoff, by cause. */
 export function resting(state: PollState, now: number): Readonly<Record<'refused' | 'away', number>> {
   const counts = { refused: 0, away: 0 }
   for (const { restsUntil, fault } of Object.values(state.turns))
@@ -319,7 +301,7 @@ function turnOf(turns: ReadonlyMap<string, Turn>, id: string): Turn {
   return turn
 }
 
-/** An account that has nothing open for a moment keeps its turn, or it would come before its time when it is back. */
+/** An account without open charges keeps its turn for a while: otherwise it would skip the queue on return. */
 function isRemembered(turn: Turn, rules: PollRules, now: number): boolean {
   return (
     turn.restsUntil > now ||
@@ -367,12 +349,11 @@ function youngOf({ young }: Pick<Candidate, 'young'>, { youngPerRun }: PollRules
   return Math.min(young, youngPerRun)
 }
 
-/** Calls that these take in a minute. */
 function youngInMinute(candidate: Pick<Candidate, 'young'>, rules: PollRules): number {
   return Math.ceil((youngOf(candidate, rules) * rules.costs.lookUp * MINUTE) / rules.tick)
 }
 
-/** Calls of a budget that the listings of a minute take, four fifths of it at most. */
+/** Calls per minute reserved for listings, at most four fifths of the budget. */
 function callsOfLists(awake: readonly Candidate[], { costs, every, hasList, isShared, perMinute }: PollRules): number {
   if (!hasList) return 0
   const needed = (isFresh: boolean): number => (costs.list * MINUTE) / (isFresh ? every.fresh : every.stale)

@@ -1,30 +1,26 @@
 import type { Polling } from '../../lightning/kinds/kind.ts'
 import type { Provider } from '../../lightning/providers/provider.ts'
 
-/** How the accounts of one slot are polled. Times in milliseconds. */
+/** Polling rules of one slot. Times in milliseconds. */
 export interface PollRules extends Polling {
-  /** Whether the kind lists what was settled; else each charge is looked up. */
+  /** Whether the kind lists settled charges; else each charge is looked up. */
   readonly hasList: boolean
-  /** Between listings of an account with something that can be paid now, and of one without. */
+  /** Listing interval of an account with payable charges, and of one without. */
   readonly every: { readonly fresh: number; readonly stale: number }
-  /** Between look-ups of an account's open payments one by one, for what its listings do not tell. */
+  /** Interval of look-ups of all open payments, for what listings miss. */
   readonly sweepEvery: number
-  /** Which of them are looked up: all that are open, or those that can still be paid. */
+  /** Looks up all open payments, or only those still payable. */
   readonly sweeps: 'all' | 'fresh'
-  /** Payments made a moment ago that each run looks up, of each account; 0 where listings or notifications tell of them. */
+  /** Young payments of each account that a run looks up; 0 where listings or notifications report them. */
   readonly youngPerRun: number
-  /** Between runs of the poller. */
   readonly tick: number
 }
 
 const MINUTE = 60_000
-/** Part of an account's calls that its young payments may take. */
+/** Share of an account's calls for its young payments. */
 const YOUNG_SHARE = 0.75
 
-/**
- * The rules for a provider whose kind may be polled so. `sharers`: how many of the configuration call the same, so that
- * each takes its part of what they share.
- */
+/** Polling rules of a provider. `sharers` of one deployment split the budget of a shared host. */
 export function pollRules(
   provider: Pick<Provider, 'capabilities' | 'listSettled'>,
   polling: Polling,
@@ -36,7 +32,7 @@ export function pollRules(
     hasList: provider.listSettled !== undefined
   }
   if (!provider.capabilities.notifies) {
-    // There is no other news of payments. The list holds the newest invoices, most of which are paid soon or never.
+    // Polling is the only source here. The list holds the newest invoices, most of which are paid soon or never.
     const tick = 5_000
     const inRun = (common.perMinute * YOUNG_SHARE * tick) / (MINUTE * polling.costs.lookUp)
     return {

@@ -4,17 +4,17 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 import { FIRST_STATE, type PollState } from './poll-plan.ts'
 
-/** What the poller remembers, and which writing of it that is. */
+/** Poller state with its version. */
 export interface Remembered {
   readonly state: PollState
   readonly version: number
 }
 
-/** Where the pollers' memory is kept: in the database, because each run may be another process's. */
+/** Stores poller state in the database, since each run may be another process's. */
 export interface PollStore {
-  /** The first state where nothing is kept of this provider. */
+  /** The first state when nothing is stored. */
   load(slot: ProviderSlot, kind: KindName): Promise<Remembered>
-  /** Writes in the place of what was loaded; null, and nothing is written, when another run has written since. */
+  /** Compare-and-set; null when another run has written since. */
   save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null>
 }
 
@@ -23,7 +23,6 @@ interface Kept {
   readonly state: PollState
 }
 
-/** The pollers' memory in the SQL database. */
 export class SqlPollStore implements PollStore {
   readonly #database: Database
 
@@ -43,7 +42,7 @@ export class SqlPollStore implements PollStore {
   async save(slot: ProviderSlot, kind: KindName, state: PollState, over: number): Promise<Remembered | null> {
     const { sql } = this.#database
     const kept: Kept = { kind, state }
-    // Plain data through and through, which interfaces do not say of themselves.
+    // Plain data; interfaces lack the index signature.
     const json = sql.json(kept as unknown as Extract<JsonValue, object>)
     const version = over + 1
     const written =

@@ -17,10 +17,9 @@ import type { PollRules } from './poll-rules.ts'
 import type { PollMemory } from './poll-memory.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-/** What the poller of one provider of a slot works with. */
 export interface PollerParts {
   readonly slot: ProviderSlot
-  /** The provider in the slot, as invoices are kept under it. */
+  /** The provider kind under which invoices are stored. */
   readonly kind: KindName
   readonly provider: Provider
   readonly rules: PollRules
@@ -32,42 +31,35 @@ export interface PollerParts {
   readonly ofPayments: Pick<PaymentCharges, 'open' | 'openOf'>
   readonly payments: Pick<Payments, 'answered' | 'unaskable'>
   readonly ofChallenges: Pick<ChallengeCharges, 'open'>
-  /** Follows the provider's own stream; left out where there is none. */
+  /** Omitted for kinds without streams. */
   readonly streams?: { want(accounts: readonly string[]): void }
-  /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** Polls of one run at once: where all share the provider's limit, and where each account has a host of its own. */
+/** Concurrent polls of one run: on a shared host, and where each account has its own. */
 const AT_ONCE = { shared: 4, own: 32 }
-/** Times that a look at open challenges counts for as long as it took. */
+/** Open challenges are cached for this many times the duration of their query. */
 const LOOKED_OF = 50
-/** Hosts that are remembered as away. */
 const MAX_AWAY = 10_000
 
 /**
- * The back-up for notifications that were lost, and the only news where the kind sends none: asks the providers of the
- * accounts with open payments what was settled, within the limits of `PollRules`. What it remembers lies in the
- * database, so that the processes of one deployment keep to one budget together; deployments that share an address do
- * not know of each other.
+ * Backup for lost notifications, and the only source for kinds that send none: polls accounts with open payments within
+ * `PollRules`. Its state is in the database, so that all processes of a deployment share one budget.
  */
 export class Poller {
   readonly #parts: PollerParts
-  /** The operator's own key can have changed with a start of the gateway. */
+  /** The operator's key may have changed while the gateway was down. */
   #isFirstRun = true
-  /** What was found of challenges, and until when it counts, in monotonic milliseconds. */
+  /** Cached open challenges; `until` in monotonic milliseconds. */
   #ofChallenges: { readonly found: readonly OpenChallenges[]; readonly until: number } | null = null
-  /** Accounts that could not be asked because their host did not answer, by the host; the oldest first. */
+  /** Unreachable accounts by host, oldest first. */
   readonly #away = new Map<string, Set<string>>()
 
   constructor(parts: PollerParts) {
     this.#parts = parts
   }
 
-  /**
-   * One run: for a periodic job. Rejects when the database is away; what fails at a provider is logged and tried again
-   * later.
-   */
+  /** One run of the periodic job. Rejects when the database is away; provider failures are logged and retried. */
   async run(signal: AbortSignal): Promise<void> {
     const { provider, rules, memory, clock } = this.#parts
     if (this.#isFirstRun) await memory.wake(null)
@@ -79,7 +71,7 @@ export class Poller {
     const { polls, state } = nextPolls(before.state, candidates, rules, now)
     if (JSON.stringify(state) === JSON.stringify(before.state)) return
     const planned = await memory.save(state, before.version)
-    // Another run has overtaken this one: what it planned it also asks.
+    // Another run overtook this one and makes its own requests.
     if (planned === null || polls.length === 0) return
     const ends: Array<readonly [Poll, PollOutcome]> = []
     let isLimited = false
@@ -101,10 +93,7 @@ export class Poller {
     for (const worker of workers) if (worker.status === 'rejected') throw worker.reason
   }
 
-  /**
-   * A host answers again that had been left alone: what is awaited from there is asked for with the next run. True where
-   * anything is.
-   */
+  /** Schedules the accounts of a host that answers again; false without any. */
   async recovered(host: string): Promise<boolean> {
     const accounts = this.#away.get(host)
     if (accounts === undefined) return false
@@ -113,7 +102,6 @@ export class Poller {
     return true
   }
 
-  /** Accounts with something open. */
   async #candidates(): Promise<Candidate[]> {
     const { slot, kind, clock, ofPayments, rules } = this.#parts
     const now = clock.now()
@@ -128,7 +116,7 @@ export class Poller {
         since
       })
     }
-    // Nothing but a list can say it of challenges: of most of them nobody ever hears again.
+    // Only a list reports challenges: most of them are never paid.
     for (const { merchantId, since } of rules.hasList ? await this.#withChallenges() : []) {
       const id = accountName(merchantId)
       const same = found.get(id)
@@ -143,9 +131,8 @@ export class Poller {
   }
 
   /**
-   * Accounts with open challenges. Of these there can be millions, all of which the database reads, so what was found counts
-   * for as long as keeps that below a fiftieth of a processor. An account may be asked about, or not, for so much longer;
-   * `since` is then earlier than it need be. One that does not end in its time must not keep payments from being asked about.
+   * Accounts with open challenges. The query reads millions of rows, so its result is cached to stay below 2% of a CPU.
+   * The cache delays polls, and `since` errs on the early side. Its timeout must not block the polling of payments.
    */
   async #withChallenges(): Promise<readonly OpenChallenges[]> {
     const { slot, kind, clock, log, ofChallenges } = this.#parts
@@ -209,7 +196,7 @@ export class Poller {
       asOf,
       position
     } = await provider.listSettled(key, wanted).catch((error: unknown): SettledList => {
-      // The list would be as large the next time: its payments are looked up one by one.
+      // The list would be as large next time: look payments up one by one.
       if (error instanceof OversizedResponse) return { charges: [], reach: 'newest', asOf: askedAt, position: null }
       throw error
     })
@@ -220,7 +207,7 @@ export class Poller {
     )
     if (found > 0)
       log.info({ slot, provider: kind, merchantId: owner, found }, 'polling found what no notification had told')
-    // Only now: what the list says was paid has been taken in.
+    // Only after the list's payments were recorded.
     if (isAnswered && reach === 'whole' && owner !== null) await this.#parts.payments.answered(owner, slot, kind, asOf)
     return { type: 'listed', reach, asOf, position }
   }
@@ -241,7 +228,7 @@ export class Poller {
     let cursor = after
     const begun = clock.monotonic()
     for (const { chargeId, invoiceId, merchantId } of payments) {
-      // A slow provider must not hold up the next listings: the next run goes on from here.
+      // A slow provider must not delay the next listings: the next run continues.
       if (signal.aborted || clock.monotonic() - begun >= rules.tick) return { type: 'looked up', cursor }
       const askedAt = clock.now()
       const seen = await lookedUp(provider, key, chargeId)
@@ -257,7 +244,6 @@ export class Poller {
   }
 }
 
-/** Whether nobody was there to be asked. */
 function isAway(outcome: PollOutcome): boolean {
   return outcome.type === 'left alone' || (outcome.type === 'failed' && outcome.fault === 'away')
 }

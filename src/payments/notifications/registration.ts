@@ -10,13 +10,11 @@ import type { Payees } from '../../lightning/providers/payees.ts'
 import type { Provider, KindName } from '../../lightning/providers/provider.ts'
 import { accountName, secretPlace, type Owner, type Subscription, type SubscriptionStore } from './subscriptions.ts'
 
-/** A provider of a slot, as invoices are kept under it. */
 interface RegisteredSeat {
   readonly slot: ProviderSlot
   readonly kind: KindName
 }
 
-/** What registrations are made with. */
 export interface RegistrationParts {
   readonly store: SubscriptionStore
   readonly payees: Pick<Payees, 'provider' | 'key'>
@@ -31,22 +29,15 @@ type Subscribing = Provider & Required<Pick<Provider, 'subscribe'>>
 
 /** Milliseconds between attempts with one key. */
 const PAUSE = 600_000
-/**
- * Milliseconds for which a registration is believed without a look at its row: a change that another process made is
- * seen then.
- */
+/** Milliseconds for which a registration is cached; bounds the delay of another process's change. */
 const BELIEVED = 3_600_000
-/** Accounts that are remembered. */
 const REMEMBERED = 10_000
 
 /**
- * Registers our receiver at providers that are told where to send notifications (contract, Merchant self-service:
- * Validation rules), by itself, at the first charge of an account and whenever its key or our address has changed. An
- * attempt is written before the provider is asked, so that charges made at once register once. One that failed is tried
- * again with a later charge, at most every 10 minutes; until it succeeds the poller finds what was paid. No charge
- * waits for it or fails by it.
- *
- * The secret stays when it is registered anew, since the provider may go on sending to the former registration.
+ * Registers our receiver at a provider at an account's first charge, and after its key or our address changes
+ * (contract, Merchant self-service: Validation rules). The attempt is written first, so that concurrent charges
+ * register once. A failed attempt is retried with a later charge, at most every 10 minutes; the poller covers the gap.
+ * Charges never wait for it. The secret is reused, since the provider may still call the former registration.
  */
 export class Registration {
   readonly #parts: RegistrationParts
@@ -58,13 +49,13 @@ export class Registration {
     this.#parts = parts
   }
 
-  /** An invoice was made by a provider in a slot of the account, null for the operator. Answers at once and never throws. */
+  /** Called for each invoice; null account: the operator. Does not block and never throws. */
   charged(account: ChargedAccount | null, slot: ProviderSlot, kind: KindName): void {
     const { payees, clock } = this.#parts
     const provider = payees.provider(slot, kind)
     if (provider === null || !subscribes(provider) || this.#closed) return
     const id = `${accountName(account?.id ?? null)} ${slot} ${kind}`
-    // The ciphertext differs whenever a key is saved; what it says need not be opened to see that nothing has changed.
+    // The ciphertext changes with each save, so an unchanged key is detected without unsealing.
     const key = (slot === 'primary' ? account?.primaryKey : account?.alternateKey)?.ciphertext ?? ''
     const remembered = this.#remembered.get(id)
     if (this.#running.has(id) || (remembered !== undefined && remembered.key === key && remembered.until > clock.now()))
@@ -73,14 +64,14 @@ export class Registration {
   }
 
   /**
-   * The secret that signs what the account's receiver is sent; null when none was ever registered. @throws UnsealError
+   * Secret that signs notifications to the account's receiver; null without a registration.
+   * @throws UnsealError
    */
   async secretOf(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Secret<string> | null> {
     const row = await this.#parts.store.find(owner, slot, kind)
     return row === null ? null : this.#parts.sealer.open(row.secret, secretPlace(owner, slot))
   }
 
-  /** Waits for the attempts that are under way. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all(this.#running.values())
@@ -109,7 +100,7 @@ export class Registration {
     }
   }
 
-  /** Answers until when nothing need be done for this account, in milliseconds since the epoch. */
+  /** Returns until when the registration is valid, in milliseconds since the epoch. */
   async #register(
     provider: Subscribing,
     account: ChargedAccount | null,
@@ -119,7 +110,7 @@ export class Registration {
     const owner = account?.id ?? null
     const key = payees.key(account, slot, kind)
     if (key === null) return clock.now() + PAUSE
-    // Says who is called, for providers that tell each of their accounts' receivers everything (`Notifications`).
+    // Names the receiver, for providers that send each receiver the events of the whole account (`Notifications`).
     const url = `${this.#parts.publicUrl()}/api/webhooks/${slot}?account=${accountName(owner)}`
     const row = await store.find(owner, slot, kind)
     const secret = this.#secretFor(row) ?? new Secret(randomToken(32, this.#parts.random))
@@ -138,7 +129,7 @@ export class Registration {
       attemptedAt: clock.now(),
       secret: sealer.seal(secret.reveal(), secretPlace(owner, slot))
     }
-    // Another process was quicker; its row is looked at once it has had its time.
+    // Another process won the race; its row is read after the pause.
     if (!(await store.begin(attempt, row?.attemptId ?? null))) return clock.now() + PAUSE
     const { subscriptionId } = await provider.subscribe(key, url, secret)
     await store.registered(attempt, subscriptionId, clock.now())
@@ -146,13 +137,12 @@ export class Registration {
     return clock.now() + BELIEVED
   }
 
-  /** The secret of the row where it may stay. */
   #secretFor(row: Subscription | null): Secret<string> | null {
     if (row === null) return null
     try {
       return this.#parts.sealer.open(row.secret, secretPlace(row.owner, row.slot))
     } catch (error) {
-      // Sealed with a master secret that is gone: nothing can be verified with it any more.
+      // The master secret changed: nothing can be verified with it.
       if (!(error instanceof UnsealError)) throw error
       return null
     }
@@ -163,7 +153,7 @@ function subscribes(provider: Provider): provider is Subscribing {
   return provider.subscribe !== undefined
 }
 
-/** Tells keys apart. Whoever reads the database cannot try keys on it, because the secret is sealed. */
+/** Fingerprint of a key. The sealed secret keys it, so that a database reader cannot brute-force keys. */
 function markOf(key: Secret<string>, secret: Secret<string>): string {
   return createHmac('sha256', secret.reveal()).update('key ').update(key.reveal()).digest('base64url')
 }

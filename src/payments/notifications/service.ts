@@ -15,7 +15,6 @@ import type { Charged, Charges } from './charges.ts'
 import type { Registration } from './registration.ts'
 import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
-/** What the receivers are made of. */
 export interface NotificationsParts {
   readonly database: Database
   readonly clock: Clock
@@ -25,54 +24,42 @@ export interface NotificationsParts {
   readonly payees: Pick<Payees, 'inOrder' | 'key'>
   readonly charges: Pick<Charges, 'find' | 'observe'>
   readonly registration: Pick<Registration, 'secretOf'>
-  /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** What the address of a receiver holds that was called. */
+/** Parameters of the called receiver's address. */
 export interface CalledReceiver {
-  /** Whose receiver it is. */
   readonly account?: string | null
-  /** What a kind wrote into the address that signs nothing. */
+  /** Token of a kind whose notifications are unsigned. */
   readonly token?: string | null
 }
 
-/** What a job of ours is about. */
 interface Reread extends JsonObject {
   readonly slot: ProviderSlot
-  /** The provider in it; any of the slot where an earlier version wrote the job. */
+  /** Absent in jobs of older versions: any provider of the slot. */
   readonly kind?: KindName
   readonly chargeId: string
 }
 
-/** A notification, with the provider of the slot that can read it. */
 interface ReadNotification {
   readonly seat: SeatView
   readonly notification: ProviderNotification
 }
 
 const QUEUE = 'notifications'
-/** The pauses between them add up to more than the hour for which a provider may lock us out. */
+/** Together longer than the hour for which a provider may lock us out. */
 const RETRIES = 10
-/** Accounts that are asked at once in each process, and look-ups of one of them. */
+/** Concurrent jobs of each process, and look-ups of one job. */
 const CONCURRENCY = 4
 const PER_ACCOUNT = 2
 
 /**
- * Notifications from providers (contract, Inbound provider webhook receivers; decision 163). One says whom it is about
- * and nothing else that is believed: once its signature holds, a job is written that asks the provider how the charge
- * stands, and only then it is answered. So the response is quick (Strike waits 5 s), nothing is lost when the process
- * dies, and duplicates that come while the job waits are one.
- *
- * A signature must hold for the account that was charged. Where the account's own key signs (OpenNode), notifications
- * of charges that were made with a key that has been replaced are refused, because the old key is not kept; the poller
- * finds those payments with the new one. An id that nobody here was charged under cannot be checked and is ignored;
- * that it is unknown is all that can be learnt here without a secret (decision 163), and ids of charges are not to be
- * guessed.
- *
- * A provider may tell every receiver that was registered with one account about all of its charges (Strike), so where
- * two of our accounts share one there, each receiver also hears of the other's charges. What a receiver's own secret
- * signed is genuine and no business of its account: ignored, and not refused, or it would be sent for days.
+ * Receives notifications from providers (contract, Inbound provider webhook receivers; decision 163). A valid signature
+ * only starts a job that looks the charge up; the body itself is not trusted. The response is quick (Strike waits 5 s),
+ * nothing is lost in a crash, and duplicates share a waiting job. The signature must match the charged account. Where
+ * the account's key signs (OpenNode), notifications for a replaced key are refused; the poller finds those payments.
+ * Unknown charge ids cannot be verified and are ignored. A provider may send each receiver all events of a shared
+ * account (Strike). Such foreign events are genuine and ignored: a refusal would be retried for days.
  */
 export class Notifications {
   readonly #parts: NotificationsParts
@@ -98,17 +85,16 @@ export class Notifications {
     ]
   }
 
-  /** @throws LongError 404 where nobody in the slot sends notifications */
+  /** @throws LongError 404 when no provider in the slot sends notifications */
   requireReceiver(slot: ProviderSlot): void {
     if (this.#parts.payees.inOrder(slot).every(({ provider }) => provider.readNotification === undefined))
       throw notFound()
   }
 
   /**
-   * Takes a notification in; resolves once what follows from it is written. `called` is what the called address says:
-   * whose receiver it is, and a token of ours, if anything.
-   * @throws ProviderNotificationError 400 for one that cannot be read, LongError 401 for one that is not signed by whom
-   *   it should be, 404 as `requireReceiver`; Unavailable 503 when it cannot be written, so that it is sent again
+   * Accepts a notification; resolves once its job is written.
+   * @throws ProviderNotificationError 400 for an unreadable one, LongError 401 for an invalid signature, 404 as
+   * `requireReceiver`; Unavailable 503 when it cannot be written, so that the provider retries
    */
   async receive(
     slot: ProviderSlot,
@@ -134,7 +120,7 @@ export class Notifications {
     await this.#take(slot, account, read)
   }
 
-  /** Of several that can read it, it is of the one that made the charge. */
+  /** Of several providers that can read it, the one that made the charge counts. */
   async #take(slot: ProviderSlot, account: string | null, read: readonly ReadNotification[]): Promise<void> {
     const { charges } = this.#parts
     for (const { seat, notification } of read) {
@@ -181,7 +167,7 @@ export class Notifications {
     return notification.verify(secret ?? this.#nobody) && secret !== null
   }
 
-  /** What signs notifications about the account: its registration's secret, or its key where none is registered. */
+  /** Signing secret of an account: its registration's, else its key. */
   async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {
     try {
       return provider.subscribe === undefined
@@ -199,7 +185,7 @@ export class Notifications {
     return owner !== null && account === null ? null : this.#parts.payees.key(account, slot, kind)
   }
 
-  /** What throws is tried again by the queue; what no later look could change is logged and done with. */
+  /** Errors that it throws are retried by the queue; permanent ones are logged. */
   async #reread({ slot, kind, chargeId }: Reread): Promise<void> {
     for (const seat of this.#parts.payees.inOrder(slot))
       if (kind === undefined || kind === seat.name) await this.#rereadAt(seat, chargeId)

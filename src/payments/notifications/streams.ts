@@ -9,7 +9,6 @@ import type { KindName, Provider, SettledCharge } from '../../lightning/provider
 import { lookedUp, type Charges } from './charges.ts'
 import { ownerOfName, type Owner } from './subscriptions.ts'
 
-/** What streams are followed with. */
 export interface StreamsParts {
   readonly slot: ProviderSlot
   readonly kind: KindName
@@ -19,11 +18,10 @@ export interface StreamsParts {
   readonly log: Log
   readonly payees: Pick<Payees, 'key'>
   readonly charges: Pick<Charges, 'observeSettled'>
-  /** Null when the account is gone. */
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** A stream that this process follows, or will follow again after a rest. */
+/** A stream that this process follows or will reconnect. */
 interface Followed {
   readonly owner: Owner
   wantedUntil: number
@@ -31,23 +29,22 @@ interface Followed {
   done: Promise<void>
 }
 
-/** Streams of one process, each a connection. The accounts beyond them are polled alone. */
+/** Streams per process, one connection each. Further accounts are only polled. */
 const MAX_STREAMS = 200
 /** Milliseconds for which an account is followed after it was last wanted. */
 const WANTED = 60_000
-/** Milliseconds between two renewals of a lease, and seconds after which it lapses. */
+/** Lease renewal in milliseconds, and lease TTL in seconds. */
 const RENEW_EVERY = 10_000
 const LEASE = 30
-/** Milliseconds of the first and the longest rest of a stream that failed or ended. */
+/** First and longest reconnect delay in milliseconds. */
 const RESTS = { first: 1_000, longest: 60_000 }
-/** Milliseconds for which settled charges are gathered, and how many of one stream: more are left to the listing. */
+/** Milliseconds of batching, and the most charges of a batch; the listing covers the rest. */
 const GATHER = 100
 const MAX_GATHERED = 200
 
 /**
- * Follows the providers' own streams of settled invoices, for accounts with something that can be paid now, so that a
- * payment is known within a second. It makes no promise: what a stream misses, the poller's next listing finds. One
- * process follows an account, by a lease in the database.
+ * Follows providers' streams of settled invoices, so that a payment is recorded within a second. Best effort: the
+ * poller's next listing finds what a stream misses. A lease in the database lets one process follow an account.
  */
 export class Streams {
   readonly #parts: StreamsParts
@@ -59,7 +56,6 @@ export class Streams {
     this.#parts = parts
   }
 
-  /** These accounts have something that can be paid now. */
   want(accounts: readonly string[]): void {
     if (this.#isClosed || this.#parts.provider.follow === undefined) return
     const wantedUntil = this.#parts.clock.now() + WANTED
@@ -75,7 +71,7 @@ export class Streams {
     }
   }
 
-  /** Ends all streams and gives their leases back. */
+  /** Ends all streams and releases their leases. */
   async close(): Promise<void> {
     this.#isClosed = true
     const all = [...this.#followed.values()]
@@ -83,7 +79,7 @@ export class Streams {
     await Promise.all(all.map(({ done }) => done))
   }
 
-  /** Follows an account until it is no longer wanted, or another process follows it. Never rejects. */
+  /** Follows an account until it is unwanted or leased to another process. Never rejects. */
   async #keep(account: string, followed: Followed): Promise<void> {
     const { clock, log, slot, kind } = this.#parts
     const { end, owner } = followed
@@ -98,7 +94,7 @@ export class Streams {
         } catch (error) {
           log.debug({ err: error, slot, provider: kind, merchantId: owner }, 'the stream of a provider ended')
         }
-        // One that stayed open for long had worked.
+        // Resets the backoff after a long connection.
         rest = clock.monotonic() - since > RESTS.longest ? RESTS.first : Math.min(rest * 2, RESTS.longest)
         await this.#pause(rest, end.signal)
       }
@@ -149,14 +145,14 @@ export class Streams {
       renewal.cancel()
       ;(timer as Timer | null)?.cancel()
       if (gathered.size > 0) observe()
-      // A renewal that is still under way would take the lease again after it was given back.
+      // A renewal in flight would retake the released lease.
       over.abort()
       await renewing
       await observing
     }
   }
 
-  /** Ends the stream where it may not go on, or that cannot be told. */
+  /** Ends the stream when its lease is lost or cannot be verified. */
   async #renew(account: string, followed: Followed, key: Secret<string>, over: AbortController): Promise<void> {
     try {
       if (await this.#isHeld(account, followed, key)) return
@@ -169,7 +165,7 @@ export class Streams {
     over.abort()
   }
 
-  /** Whether the stream may go on: it is wanted, its key is still the account's, and its lease is renewed. */
+  /** Whether the account is wanted, its key unchanged and its lease renewed. */
   async #isHeld(account: string, { owner, wantedUntil }: Followed, key: Secret<string>): Promise<boolean> {
     if (wantedUntil <= this.#parts.clock.now()) return false
     return (await this.#key(owner))?.reveal() === key.reveal() && (await this.#lease(account))
@@ -181,7 +177,6 @@ export class Streams {
     return owner !== null && account === null ? null : payees.key(account, slot, kind)
   }
 
-  /** Takes or renews the lease; false when another process holds it. */
   async #lease(account: string): Promise<boolean> {
     const taken = await this.#parts.database.sql`
       insert into provider_streams as held (seat, account, holder, until)

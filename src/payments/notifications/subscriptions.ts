@@ -4,48 +4,42 @@ import type { SealedPlace } from '../../platform/keys/secrets.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 
-/** Whose account at a provider: a merchant's, by its id, or the operator's own. */
+/** A merchant's id, or null for the operator. */
 export type Owner = number | null
 
 const OPERATOR = 'operator'
 
-/** An owner in addresses, names of jobs and the like. */
 export function accountName(owner: Owner): string {
   return owner === null ? OPERATOR : String(owner)
 }
 
-/** Whose name it is; undefined for a text that is nobody's. */
+/** Inverse of `accountName`; undefined for an invalid name. */
 export function ownerOfName(name: string): Owner | undefined {
   if (name === OPERATOR) return null
   return /^[1-9]\d{0,8}$/.test(name) ? Number(name) : undefined
 }
 
-/** A receiver of ours at a provider, as it was last registered or tried. Times in milliseconds since the epoch. */
+/** Our receiver at a provider, as last registered or attempted. Times in milliseconds since the epoch. */
 export interface Subscription {
   readonly owner: Owner
   readonly slot: ProviderSlot
   readonly kind: KindName
-  /** The address that the provider calls. */
   readonly url: string
-  /** Sealed; signs what the provider sends there. */
+  /** Sealed signing secret. */
   readonly secret: string
-  /** Says which key it was registered with. */
+  /** Fingerprint of the key that registered it. */
   readonly keyMark: string
   readonly attemptId: string
   readonly attemptedAt: number
-  /** The provider's own id; null while it has not answered. */
+  /** The provider's id; null until it answered. */
   readonly subscriptionId: string | null
 }
 
-/** Where registrations are kept: one row for each account at a provider of a slot. */
 export interface SubscriptionStore {
   find(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Subscription | null>
-  /**
-   * Writes an attempt in the place of the one that the caller has seen (null: none). Of any number of callers that saw
-   * the same, in any number of processes, one gets true.
-   */
+  /** Replaces the attempt that the caller has read (null: none). Of concurrent callers exactly one gets true. */
   begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
-  /** Notes that an attempt succeeded; nothing when another has begun since. */
+  /** Marks an attempt as succeeded, unless a newer one has begun. */
   registered(
     attempt: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
     subscriptionId: string,
@@ -53,7 +47,6 @@ export interface SubscriptionStore {
   ): Promise<void>
 }
 
-/** Where a subscription's secret is sealed for. */
 export function secretPlace(owner: Owner, slot: ProviderSlot): SealedPlace {
   return { table: 'provider_subscriptions', column: 'secret', row: `${accountName(owner)} ${slot}` }
 }
@@ -70,7 +63,6 @@ const subscriptionRows: Records<Subscription> = records({
   subscriptionId: optional(text())
 })
 
-/** Registrations in the SQL database. */
 export class SqlSubscriptionStore implements SubscriptionStore {
   readonly #database: Database
 

@@ -6,31 +6,24 @@ import { due, moreReceived, next, stepped } from './states.ts'
 import type { PaymentStore } from './store.ts'
 import { PAYMENT_CHANNEL } from './watch.ts'
 
-/** What is known of a change besides the status. */
 export interface ChangeFacts {
-  /** When it was paid, in milliseconds since the epoch; now where nobody said. Counts only for the change to `paid`. */
+  /** Milliseconds since the epoch; defaults to now. Used only for the change to `paid`. */
   readonly paidAt?: number | null
-  /** What came so far, in satoshis. */
+  /** Total received, in satoshis. */
   readonly receivedSats?: number | null
 }
 
-/** Which payment is meant. */
 export interface PaymentKey {
   readonly merchantId: number
   readonly invoiceId: string
 }
 
-/** What changes are made with. */
 export interface ChangeParts {
   readonly store: PaymentStore
   readonly database: Database
   readonly clock: Clock
-  /** Called for every change, inside its transaction; nobody where it is left out. */
   readonly changed?: OnPaymentChange
-  /**
-   * Told once of each payment that has become paid, after that was committed; demo payments are none. For figures: it
-   * must not throw.
-   */
+  /** Called after the commit of each payment's change to paid, without demo payments. For metrics: must not throw. */
   readonly paid?: (payment: Payment) => void
 }
 
@@ -39,8 +32,8 @@ function isSold(status: PaymentStatus): boolean {
 }
 
 /**
- * The one way in which the status of a payment changes: under a lock on its row, with `changed` called once in the
- * same transaction, and told to listeners when that commits. Repeated and outdated news change nothing.
+ * The only way to change a payment's status: under a row lock, with `changed` called in the transaction and listeners
+ * notified by its commit. Repeated and outdated news change nothing.
  */
 export class PaymentChanges {
   readonly #parts: ChangeParts
@@ -50,10 +43,9 @@ export class PaymentChanges {
   }
 
   /**
-   * Changes a payment that the caller has locked in its own transaction, and answers it as it is then. `tellMerchant`:
-   * by webhook, which is so for all but our own refund (decision 56).
-   * @throws TypeError for a change that no payment makes; what `changed` throws. Both roll the caller's transaction
-   * back
+   * Changes a payment that the caller has locked, and returns it. `tellMerchant` is false only for our own refund
+   * (decision 56).
+   * @throws TypeError for an illegal transition; what `changed` throws. Both roll back.
    */
   async apply(
     sql: TransactionSql,
@@ -75,10 +67,7 @@ export class PaymentChanges {
     return changed
   }
 
-  /**
-   * Takes in what the provider says of a payment, asked at `askedAt` (milliseconds); null when there is no such
-   * payment.
-   */
+  /** Records a provider's answer to a request made at `askedAt` (milliseconds); null for an unknown payment. */
   async observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
     let before: PaymentStatus | null = null
     const after = await this.#locked(key, async (sql, payment) => {
@@ -89,19 +78,19 @@ export class PaymentChanges {
       }
       const receivedSats = moreReceived(now, seen.receivedSats)
       if (receivedSats === null) return now
-      // More of the money has come, and the status stays as it is.
+      // A further partial payment.
       now = { ...now, receivedSats }
       await this.#parts.store.update(sql, now, this.#parts.clock.now())
       return now
     })
-    // Committed now. What goes on to be refunded at once was paid in between.
+    // After the commit. A payment refunded in one step was paid in between.
     if (after !== null && before !== null && !isSold(before) && isSold(after.status)) this.#parts.paid?.(after)
     return after
   }
 
   /**
-   * Writes down what time alone had done to a payment by `asOf` (milliseconds); null when there is no such payment. An
-   * expiry is told to the merchant by this, so it is the caller's to know that the provider was asked (decision 178).
+   * Records a transition due by `asOf` (milliseconds); null for an unknown payment. Notifies the merchant of an expiry,
+   * so the caller must have asked the provider (decision 178).
    */
   recordDue(key: PaymentKey, asOf: number): Promise<Payment | null> {
     return this.#locked(key, async (sql, payment) => {
@@ -111,8 +100,8 @@ export class PaymentChanges {
   }
 
   /**
-   * An unpaid payment is expired from now on, and its merchant is told; all others stay as they are. Null when there is
-   * no such payment. It is the caller's to know that the provider was asked (decision 178).
+   * Expires an unpaid payment now and notifies its merchant; others stay unchanged. Null for an unknown payment. The
+   * caller must have asked the provider (decision 178).
    */
   cancel(key: PaymentKey): Promise<Payment | null> {
     return this.#locked(key, async (sql, payment) =>

@@ -3,42 +3,39 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 import type { PaymentStatus } from './schema.ts'
 
-/** The payment that a provider's charge belongs to. */
 export interface PaymentOfCharge {
   readonly chargeId: string
   readonly invoiceId: string
   readonly merchantId: number
-  /** As it is written. */
+  /** As stored. */
   readonly status: PaymentStatus
 }
 
-/** An account for whose payments money may still come. */
+/** An account with payments that may still receive money. */
 export interface OpenPayments {
   readonly merchantId: number
   readonly count: number
-  /** How many of them can still be paid, or are being paid. */
   readonly fresh: number
-  /** How many of them end within two minutes, or have ended and await their provider's answer. */
+  /** Those that end within two minutes, or have ended without their provider's answer. */
   readonly ending: number
-  /** How many of them were made a moment ago, so that their buyers may be waiting. */
+  /** Those made recently, whose buyers may be waiting. */
   readonly young: number
-  /** When the oldest was made, in milliseconds since the epoch. */
+  /** Creation of the oldest, in milliseconds since the epoch. */
   readonly since: number
 }
 
-/** Which of an account's open payments: all, those that can still be paid, are about to end, or were made a moment ago. */
 type OpenKind = 'all' | 'fresh' | 'ending' | 'young'
 
-/** Milliseconds after its end for which an expired or underpaid invoice is still polled. */
+/** Milliseconds for which an expired or underpaid invoice is polled after its end. */
 const LATE = 24 * 3_600_000
-/** The same for one that is being paid, which the chain may hold up, and one whose provider has not answered yet. */
+/** The same while a payment is confirming on the chain or its provider has not answered. */
 const LATEST = 14 * 24 * 3_600_000
-/** Milliseconds for which an invoice counts as payable after its end, since the news of a payment come after it. */
+/** Milliseconds after its end for which an invoice counts as payable, since news of its payment lag. */
 const GRACE = 120_000
-/** Milliseconds before its end from which a payment is asked for even of an account that rests (decision 179). */
+/** Milliseconds before its end in which a payment is polled even during a backoff (decision 179). */
 const ENDING = 120_000
 
-/** Milliseconds after a payment was made for which its buyer may be waiting. */
+/** Milliseconds after creation for which the buyer may be waiting. */
 const YOUNG = 600_000
 
 interface PaymentRow {
@@ -48,7 +45,7 @@ interface PaymentRow {
   status: PaymentStatus
 }
 
-/** Payments by the charges of their providers; demo payments have none. Reads only. */
+/** Reads payments by provider charge; demo payments have none. */
 export class PaymentCharges {
   readonly #database: Database
 
@@ -56,7 +53,7 @@ export class PaymentCharges {
     this.#database = database
   }
 
-  /** The payments of these charges, as far as a provider of this kind in this slot made them. */
+  /** Payments of these charges in this slot and of this kind. */
   async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
     const rows = await this.#database.sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments
@@ -64,7 +61,7 @@ export class PaymentCharges {
     return rows.map(read)
   }
 
-  /** Accounts with payments for which money may still come. `now` in milliseconds. */
+  /** Accounts with payments that may still receive money. `now` in milliseconds. */
   async open(slot: ProviderSlot, kind: KindName, now: number): Promise<OpenPayments[]> {
     const { sql } = this.#database
     const rows = await sql<
@@ -86,9 +83,7 @@ export class PaymentCharges {
     }))
   }
 
-  /**
-   * The open payments of one account, or only some, in the order of their charges' ids, those behind `after`.
-   */
+  /** Open payments of one account by charge id, after `after`. */
   async openOf(
     slot: ProviderSlot,
     kind: KindName,
@@ -108,14 +103,14 @@ export class PaymentCharges {
   }
 }
 
-/** The statuses are those of the index `payments_open`. */
+/** The statuses match the index `payments_open`. */
 function isOpen(sql: Sql, now: number) {
   return sql`
     status in ('unpaid', 'processing', 'underpaid', 'expired') and provider_kind <> 'demo'
     and expires_at > ${new Date(now - LATEST)} and (status in ('processing', 'unpaid') or expires_at > ${new Date(now - LATE)})`
 }
 
-/** What is written as unpaid after its end awaits the answer of its provider. */
+/** Unpaid after its end: the provider has not answered. */
 function isFresh(sql: Sql, now: number) {
   return sql`(status in ('processing', 'unpaid') or expires_at > ${new Date(now - GRACE)})`
 }

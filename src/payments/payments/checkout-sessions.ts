@@ -19,7 +19,7 @@ const CheckoutSessionView = Type.Object(
   { title: 'CheckoutSession' }
 )
 
-/** Checkout sessions: a payment by its page (contract, Billing and checkout; decision 168). */
+/** Checkout sessions: payments by hosted page (contract, Billing and checkout; decision 168). */
 export function checkoutOperations(payments: Pick<Payments, 'createOnce' | 'view'>): AnyOperation[] {
   return [
     defineOperation({

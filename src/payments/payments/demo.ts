@@ -9,22 +9,20 @@ import type { Charge } from '../../lightning/providers/provider.ts'
 /** Seconds for which a demo invoice can be "paid" (contract, Limits: demo invoices 10 minutes). */
 const DEMO_EXPIRY_SECONDS = 600
 
-/** Makes the invoices of demo payments (amount 0), which no provider knows and nobody can pay (decision 43). */
+/** Makes unpayable invoices for demo payments of amount 0 (decision 43). */
 export interface DemoInvoices {
   create(description: string): Charge
 }
 
-/** What demo invoices are signed with. */
 export interface DemoOptions {
-  /** The private key of their node, 32 bytes. */
   readonly nodeKey: Uint8Array
   readonly clock: Clock
   readonly random?: Random
 }
 
 /**
- * Demo invoices without an amount, on regtest, signed by a node key of their own, so that no wallet with money pays
- * one. The preimage is thrown away: not even we could settle it.
+ * Regtest invoices without an amount, signed by a key of their own: no wallet with money pays them. The preimage is
+ * discarded.
  */
 export class SignedDemoInvoices implements DemoInvoices {
   readonly #nodeKey: Uint8Array
@@ -38,7 +36,7 @@ export class SignedDemoInvoices implements DemoInvoices {
   }
 
   create(description: string): Charge {
-    // BOLT 11 counts whole seconds; what we show must be the invoice's own.
+    // BOLT 11 counts whole seconds; the shown times must match the invoice.
     const timestamp = Math.floor(this.#clock.now() / 1000)
     const paymentHash = hash('sha256', this.#random(32), 'hex')
     const invoice = encodeInvoice(
@@ -65,7 +63,10 @@ export class SignedDemoInvoices implements DemoInvoices {
   }
 }
 
-/** Demo invoices whose node key is in `<dataDir>/demo-node.key`, made there when it is not. @throws CodedError */
+/**
+ * Uses or creates `<dataDir>/demo-node.key`.
+ * @throws CodedError
+ */
 export function openDemoInvoices(dataDir: string, clock: Clock): SignedDemoInvoices {
   return new SignedDemoInvoices({ nodeKey: loadNodeKey(join(dataDir, 'demo-node.key')), clock })
 }

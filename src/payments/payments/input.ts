@@ -5,21 +5,19 @@ import { CURRENCIES, CURRENCY_RULES, type Currency } from '../../lightning/money
 import { inUnits, plainText, readDecimal, type Decimal } from '../../lightning/money/decimal.ts'
 import { METADATA_LIMITS, type Payment, type PaymentInput } from './schema.ts'
 
-/** What a payment is asked for, looked at from all sides. */
 export type PaymentWish = Pick<
   Payment,
   'orderId' | 'amount' | 'currency' | 'description' | 'customerEmail' | 'customerName' | 'successUrl' | 'metadata'
 >
 
 const rules = CURRENCIES.map(currency => CURRENCY_RULES[currency])
-/** What no currency allows is wrong in itself; the rest depends on another field (decision 1). */
+/** More decimals than any currency has are a validation problem (decision 1). */
 const MOST_PLACES = Math.max(...rules.map(rule => rule.places))
 const LARGEST = rules.map(rule => rule.largest).reduce((a, b) => (a > b ? a : b))
 
 /**
- * Looks at what the schema of a field cannot say. Decision 1 draws the line: what is wrong with one field whatever the
- * others are is a validation problem, such as a negative amount or one with nine decimal places; what is wrong only for
- * the currency that stands beside it is `{error}`, such as half a cent.
+ * Checks what a field's schema cannot express. Decision 1: an error of one field alone is a validation problem, one
+ * that depends on the currency is `{error}`.
  * @throws ValidationError 400, ShortError 400
  */
 export function checkInput(input: PaymentInput): PaymentWish {
@@ -30,7 +28,7 @@ export function checkInput(input: PaymentInput): PaymentWish {
   const amount = readDecimal(input.amount)
   const fault = amountFault(amount)
   if (fault !== null) refuse('/amount', fault)
-  // The schema's format lets quoted names through, in which spaces and commas may stand.
+  // The schema's format accepts quoted names with spaces and commas.
   if (input.customerEmail !== undefined && !PLAIN_EMAIL.test(input.customerEmail))
     refuse('/customerEmail', 'Must be a valid email.')
   if (input.successUrl !== undefined && !isWebAddress(input.successUrl))
@@ -69,12 +67,10 @@ function isAbove(amount: Decimal, limit: bigint): boolean {
   return inUnits(amount, amount.places) > limit * 10n ** BigInt(amount.places)
 }
 
-/** A plain address: the format `email` lets quoted names through, in which spaces and commas may stand (decision 50). */
+/** A plain address, without the quoted names of the format `email` (decision 50). */
 export const PLAIN_EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+$/
 
-/**
- * Redirects lead there, so nothing that a browser reads differently from us gets through: no blanks, no backslashes.
- */
+/** A redirect target: excludes blanks and backslashes, which browsers parse differently. */
 function isWebAddress(text: string): boolean {
   return /^https?:\/\/[^\s\\\p{Cc}]+$/iu.test(text) && URL.canParse(text)
 }

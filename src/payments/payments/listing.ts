@@ -8,7 +8,6 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PAYMENT_STATUSES, PaymentView, type Payment } from './schema.ts'
 import type { Payments } from './service.ts'
 
-/** Query of the lists of payments. */
 const PaymentQuery = Type.Object({
   status: Type.Optional(Type.Enum([...PAYMENT_STATUSES])),
   text: Type.Optional(
@@ -28,7 +27,6 @@ type PaymentQuery = Static<typeof PaymentQuery>
 
 const sats = (description: string) => Type.Unsafe<number | null>({ type: ['integer', 'null'], description })
 
-/** A payment in a list. */
 const ListedPayment = Type.Object(
   {
     ...PaymentView.properties,
@@ -40,7 +38,6 @@ const ListedPayment = Type.Object(
 const pageOf = <Item extends TSchema>(item: Item, title: string) =>
   Type.Object({ payments: Type.Array(item), next: nextPage }, { title })
 const PaymentPage = pageOf(ListedPayment, 'PaymentPage')
-/** Response of `GET /api/payments`. */
 export type PaymentPage = Static<typeof PaymentPage>
 const AdminPayment = Type.Object({ merchantId: Type.Integer(), ...ListedPayment.properties }, { title: 'AdminPayment' })
 
@@ -63,7 +60,6 @@ const columns: CsvColumns<Payment> = {
   paidAt: ({ paidAt }) => iso(paidAt)
 }
 
-/** Lists of payments: a merchant's own, and the administrator's of all. */
 export function paymentListOperations(payments: Payments): AnyOperation[] {
   const listing = (merchantId: number | null, query: PaymentQuery): Omit<Listing<Payment>, 'columns' | 'view'> => {
     const filter = { merchantId, status: query.status ?? null, period: periodOf(query), text: query.text ?? null }

@@ -14,19 +14,17 @@ import { PaymentWatch } from './watch.ts'
 
 type Taken = 'clock' | 'database' | 'log' | 'payees' | 'prices' | 'publicUrl' | 'random'
 
-/** What payments are opened with. */
 export interface OpenPaymentsParts extends Pick<PaymentsParts, Taken> {
-  /** Called in this order for each change of a status, in its transaction. */
+  /** Called in this order in the transaction of each status change. */
   readonly changed: readonly OnPaymentChange[]
   readonly gate: SubscriptionGate
   readonly merchants: Merchants
   readonly events: ProviderEvents
   config(): Pick<GatewayConfig, 'data' | 'payments'>
-  /** Told once of each payment that has become paid, in satoshis; for figures: it must not throw. */
+  /** Called for each paid payment, in satoshis. For metrics: must not throw. */
   sold(amountSats: number): void
 }
 
-/** Opens merchants' payments. */
 export function openPayments(parts: OpenPaymentsParts) {
   const { changed, clock, config, database, events, gate, log, merchants, payees, sold } = parts
   const polled = (['primary', 'alternate'] as const).flatMap(slot =>
@@ -59,7 +57,7 @@ export function openPayments(parts: OpenPaymentsParts) {
   return {
     payments,
     store,
-    /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
+    /** Starts listening and sweeping. Rejects when the database is away; can be retried. */
     start: () => payments.start(),
     operations: [...paymentOperations(payments), ...paymentListOperations(payments), ...checkoutOperations(payments)],
     jobs: payments.jobs,

@@ -4,7 +4,6 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { PaymentInput, PaymentStatusView, PaymentView } from './schema.ts'
 import type { Payments } from './service.ts'
 
-// The forms of errors are the engine's; here stands what they mean.
 const unknown = "There is no such payment, or it is another account's."
 const refused = 'The payment provider refused.'
 const away = 'The payment provider or the database is away. Retry-After says when to come back.'

@@ -11,16 +11,16 @@ import type { KindName } from '../../lightning/providers/provider.ts'
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
 
-/** A merchant's payment as it is kept. Times in milliseconds since the epoch. */
+/** Stored payment of a merchant. Times in milliseconds since the epoch. */
 export interface Payment {
   /** 15 random digits (decision 10). */
   readonly invoiceId: string
   readonly merchantId: number
-  /** The merchant's own, unique for it. */
+  /** Unique per merchant. */
   readonly orderId: string
-  /** As it was last written; `statusAt` says how it reads now. */
+  /** As last written; use `statusAt` for the current status. */
   readonly status: PaymentStatus
-  /** Plain decimal in `currency`; `0` for a demo payment. */
+  /** Decimal in `currency`; `0` for a demo payment. */
   readonly amount: string
   readonly currency: Currency
   readonly description: string | null
@@ -28,50 +28,47 @@ export interface Payment {
   readonly customerName: string | null
   readonly successUrl: string | null
   readonly metadata: Readonly<Record<string, string>> | null
-  /** Random; it alone opens the pay page. */
+  /** Random; the only secret of the pay page. */
   readonly payToken: string
   readonly slot: ProviderSlot
   readonly kind: KindName | 'demo'
   readonly chargeId: string
-  /** BOLT 11. */
   readonly invoice: string
   /** 64 lower-case hex characters. */
   readonly paymentHash: string
   readonly network: InvoiceNetwork
   readonly onchainAddress: string | null
   readonly checkoutUrl: string | null
-  /** What the invoice asks for, in satoshis; null for a demo payment, whose invoice has no amount. */
+  /** Satoshis of the invoice; null for a demo payment. */
   readonly amountSats: number | null
-  /** What the provider says came, in satoshis; null while it has said nothing. */
+  /** Satoshis that the provider reports; null before its first report. */
   readonly receivedSats: number | null
   readonly createdAt: number
   readonly expiresAt: number
-  /** When a demo payment confirms itself; null for all others. */
+  /** When a demo payment confirms itself; null otherwise. */
   readonly confirmsAt: number | null
   readonly paidAt: number | null
 }
 
-/** A payment's status has changed. */
 export interface PaymentChange {
-  /** As it is now. */
   readonly payment: Payment
   readonly from: PaymentStatus
-  /** Whether the merchant is to be told by webhook: all but our own change to `refunded` (decisions 56 and 157). */
+  /** False only for our own change to `refunded` (decisions 56 and 157). */
   readonly tellMerchant: boolean
 }
 
 /**
- * Called for each change of a status inside the transaction that writes it, exactly once: the one place for webhooks,
- * whose rows must stand or fall with the change. Use only the handle passed in. What it throws rolls the change back.
+ * Called exactly once per status change, in its transaction: webhook rows must commit with the change. Use only the
+ * given handle. Throwing rolls the change back.
  */
 export type OnPaymentChange = (sql: TransactionSql, change: PaymentChange) => Promise<void>
 
-/** Most pairs of a payment's metadata, and longest key (decision 49). */
+/** Most metadata pairs, and longest key (decision 49). */
 export const METADATA_LIMITS = Object.freeze({ pairs: 50, key: 100 })
 
 /**
- * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). What a schema
- * cannot say of one field `checkInput` looks at.
+ * Body of `POST /api/payments` (contract, Create payment body and Limits; decisions 46, 49 and 50). `checkInput`
+ * validates the rest.
  */
 export const PaymentInput = Type.Object(
   {
@@ -116,7 +113,6 @@ export const PaymentInput = Type.Object(
 )
 export type PaymentInput = Static<typeof PaymentInput>
 
-/** In the order of a payment's life. */
 export const PAYMENT_STATUSES = [
   'unpaid',
   'processing',
@@ -126,16 +122,16 @@ export const PAYMENT_STATUSES = [
   'refunded'
 ] as const satisfies readonly PaymentStatus[]
 
-/** The states from which money can be given back (contract, States and transitions: Refund). */
+/** Refundable states (contract, States and transitions: Refund). */
 export const REFUNDABLE_STATUSES: ReadonlySet<PaymentStatus> = new Set(['paid', 'underpaid', 'processing'])
 
-/** A payment as create, get, get by order and sync show it (contract, Payment; decisions 7 and 48). */
+/** Response of create, get, get by order and sync (contract, Payment; decisions 7 and 48). */
 export const PaymentView = Type.Object(
   {
     invoiceId: Type.String({ description: '15 digits.' }),
     orderId: Type.String(),
     status: Type.Enum([...PAYMENT_STATUSES]),
-    // Open, because the writer would print a number of a schema through a double (decision 8).
+    // Untyped: the writer would convert a schema number to a double (decision 8).
     amount: Type.Unsafe<RawJson>({ 'x-type': 'number', description: 'A number in `currency`, in plain notation.' }),
     currency: Type.Enum([...CURRENCIES]),
     lightningInvoice: Type.String({ description: 'BOLT 11.' }),
@@ -169,10 +165,10 @@ export const PaymentView = Type.Object(
 )
 export type PaymentView = Static<typeof PaymentView>
 
-/** Response of `GET /api/payments/{invoiceId}/status`: nothing but the status (contract, Payments). */
+/** Response of `GET /api/payments/{invoiceId}/status` (contract, Payments). */
 export const PaymentStatusView = Type.Object({ status: Type.Enum([...PAYMENT_STATUSES]) }, { title: 'PaymentStatus' })
 
-/** The payment as clients see it. `payment` must be as it reads now (`asOf`). */
+/** Response for `payment`, which must be current (`asOf`). */
 export function paymentView(payment: Payment, publicUrl: string): PaymentView {
   return {
     invoiceId: payment.invoiceId,

@@ -49,7 +49,6 @@ const ORDER_ID_TAKEN = defineError('BG_ORDER_ID_TAKEN', {
   fix: 'Read that payment with `GET /api/payments/order/{orderId}`, or use a new id.'
 })
 
-/** What payments are built from. */
 export interface PaymentsParts extends ChangeParts {
   readonly random: Random
   readonly log: Log
@@ -58,36 +57,32 @@ export interface PaymentsParts extends ChangeParts {
   readonly demo: DemoInvoices
   readonly watch: PaymentWatch
   publicUrl(): string
-  /** Asked each time, since a reload changes them. */
+  /** A function, since a reload changes them. */
   settings(): GatewayConfig['payments']
-  /** Whose payment it is, for news that come without a request of the merchant's; null when the account is gone. */
+  /** The account of a payment without a request; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
-  /** Why the account may not use a feature, or null. `now` in milliseconds. */
+  /** Error when the account may not use a feature, or null. `now` in milliseconds. */
   refusal(merchant: Merchant, feature: 'multi_currency', now: number): GateError | null | Promise<GateError | null>
-  /**
-   * Seats that a poller asks about; the payments of the others are asked for here when they expire. None unless said.
-   */
+  /** Polled seats. Other providers are asked here when a payment expires. */
   readonly polled?: () => readonly ProviderSeatName[]
-  /** Told of each payment whose invoice a provider made, once it is written; answers at once and never throws. */
+  /** Called for each stored payment with a provider's invoice. Must not block or throw. */
   readonly created?: (merchant: Merchant, payment: Payment) => void
 }
 
 /**
- * Milliseconds for which a create holds its order id: longer than any provider is waited for. From then on its process
- * is taken for dead.
+ * Milliseconds for which a create holds its order id, longer than any provider timeout. Afterward its process is
+ * presumed dead.
  */
 const HOLD = 120_000
-/** Order ids that are given back at once. */
 const PURGE_BATCH = 1_000
-/** Expired payments of one account that are read at once. */
 const ANSWERED_BATCH = 100
-/** Draws of an invoice id; two payments of a thousand million would meet once in a million draws. */
+/** Attempts at a unique invoice id. */
 const DRAWS = 5
 
 type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { readonly charge: Charge }
 
 /**
- * Merchants' payments (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
+ * Payments of merchants (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
  * database is away.
  */
 export class Payments {
@@ -108,10 +103,7 @@ export class Payments {
     })
   }
 
-  /**
-   * Each gateway writes expiries itself, soon after they are due; the job does so again where that failed, and shows
-   * when it cannot.
-   */
+  /** Retries expiries that the sweeper failed to write, and reports failures to operators. */
   get jobs(): readonly JobDeclaration[] {
     return [
       periodic('payments-expiry', 60_000, 'Writes down payments that have expired', () => this.recordExpiries()),
@@ -122,11 +114,11 @@ export class Payments {
   }
 
   /**
-   * Makes a payment with its invoice. The order id is held first, the provider is asked outside of any transaction, and
-   * a failure gives the order id back (decision 45).
+   * Creates a payment with its invoice. Holds the order id, asks the provider outside any transaction and releases the
+   * order id on failure (decision 45).
    * @throws ValidationError 400; GateError 403 without the feature for EUR and GBP (decision 51); ShortError 400 for a
-   *   duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
-   *   ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
+   * duplicate order id and for an account that was deactivated meanwhile (decision 25); ProviderKeyRequired 400,
+   * ProviderRefused 502, Unavailable 503; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: PaymentInput, idempotency: PaymentKeyUse | null = null): Promise<Payment> {
     const { clock, random, store } = this.#parts
@@ -157,9 +149,9 @@ export class Payments {
   }
 
   /**
-   * Makes a payment once for each idempotency key of an operation; a repetition gets that payment as it then stands.
-   * @returns it, with the headers that say whether it was made before. @throws as `create`, and ShortError 400 for a
-   *   key of another body
+   * Creates a payment once per idempotency key and operation; a repeat returns the current payment.
+   * @returns the payment, with headers that mark a repeat.
+   * @throws as `create`, and ShortError 400 for a key of another body
    */
   createOnce(
     merchant: Merchant,
@@ -178,30 +170,32 @@ export class Payments {
     )
   }
 
-  /** One of the merchant's payments. @throws ShortError 404 for an unknown one and for another merchant's alike */
+  /** @throws ShortError 404 for an unknown payment and for another merchant's */
   async get(merchant: Merchant, invoiceId: string): Promise<Payment> {
     return await this.#current(await this.#own(merchant, invoiceId))
   }
 
-  /** The same by the merchant's own order id. */
   async byOrder(merchant: Merchant, orderId: string): Promise<Payment> {
-    // Others were never stored, and the database could not even be asked for some of them.
+    // Never stored; the database rejects some of them.
     const known = orderId.length <= 200 && !orderId.includes('\0')
     const payment = known ? await this.#parts.store.byOrder(merchant.id, orderId) : null
     return await this.#current(payment ?? notFound())
   }
 
-  /** Nothing but the status, for anybody who knows the id. @throws ShortError 404 */
+  /**
+   * Public status by id.
+   * @throws ShortError 404
+   */
   async status(invoiceId: string): Promise<PaymentStatus> {
     const payment = isInvoiceId(invoiceId) ? await this.#parts.store.byId(invoiceId) : null
     return (await this.#current(payment ?? notFound())).status
   }
 
   /**
-   * Asks the payment's own provider how it stands, whatever the account's choice is now (decisions 44 and 54). A demo
-   * payment has none, so it is only read.
+   * Asks the payment's own provider for its state, whatever the account's current choice (decisions 44 and 54). Demo
+   * payments are only read.
    * @throws ShortError 404; ProviderKeyRequired 400 when that provider's key is gone; ProviderRefused 502, Unavailable
-   *   503
+   * 503
    */
   async sync(merchant: Merchant, invoiceId: string): Promise<Payment> {
     const payment = await this.#own(merchant, invoiceId)
@@ -209,14 +203,13 @@ export class Payments {
   }
 
   /**
-   * Takes an unpaid payment back: its provider is asked a last time, and it is expired then as if its time were over. The
-   * invoice itself cannot be taken back; what comes for it all the same makes the payment paid (decision 41). Again
-   * changes nothing.
-   * @throws LongError 409 where money has come or is on its way; else as `sync`
+   * Expires an unpaid payment after a last look-up. The invoice stays payable: a later payment still makes it paid
+   * (decision 41). Idempotent.
+   * @throws LongError 409 when money has come or is on its way; else as `sync`
    */
   async cancel(merchant: Merchant, invoiceId: string): Promise<Payment> {
     const known = await this.get(merchant, invoiceId)
-    // Over already: whether its provider can be asked makes no difference.
+    // Whether its provider can be asked makes no difference.
     if (known.status === 'expired') return known
     const seen = await this.sync(merchant, invoiceId)
     const canceled = (await this.#changes.cancel(seen)) ?? notFound()
@@ -228,15 +221,15 @@ export class Payments {
     )
   }
 
-  /** The payment that a pay page shows; null for a token that is none. */
+  /** Null for an unknown token. */
   async byPayToken(token: string): Promise<Payment | null> {
     const payment = /^[A-Za-z0-9_-]{43}$/.test(token) ? await this.#parts.store.byPayToken(token) : null
     return payment === null ? null : await this.#current(payment)
   }
 
   /**
-   * Somebody says that an invoice was paid: asks its provider. Unknown hashes are ignored. Never rejects, because
-   * nobody who says so can do anything about it; what could not be looked up is logged.
+   * Asks the provider about an invoice that is reported as paid. Ignores unknown hashes. Never rejects: failures are
+   * logged.
    */
   async settled(paymentHash: string): Promise<void> {
     if (!isHex32(paymentHash)) return
@@ -251,16 +244,16 @@ export class Payments {
   }
 
   /**
-   * Takes in what a provider says of a payment, asked at `askedAt` (milliseconds); news that are repeated or outdated
-   * change nothing. Null for an unknown payment.
+   * Records a provider's report of `askedAt` (milliseconds). Repeated and outdated news change nothing. Null for an
+   * unknown payment.
    */
   observe(key: PaymentKey, seen: ChargeState, askedAt: number): Promise<Payment | null> {
     return this.#changes.observe(key, seen, askedAt)
   }
 
   /**
-   * An account's provider has listed all that was paid there by `askedAt` (milliseconds), and that has been recorded:
-   * payments that are still unpaid and had ended by then expire now (decision 178).
+   * Expires unpaid payments that ended before `askedAt` (milliseconds), after all settlements listed by then were
+   * recorded (decision 178).
    */
   async answered(merchantId: number, slot: ProviderSlot, kind: KindName, askedAt: number): Promise<void> {
     let page: DuePayment[]
@@ -274,14 +267,14 @@ export class Payments {
     } while (page.length === ANSWERED_BATCH)
   }
 
-  /** An account has no key any more for a provider of its payments: those that ended a while ago expire (decision 178). */
+  /** Expires payments that ended a while ago and whose provider has no key any more (decision 178). */
   async unaskable(merchantId: number, slot: ProviderSlot, kind: KindName): Promise<void> {
     await this.answered(merchantId, slot, kind, this.#parts.clock.now() - ANSWERLESS)
   }
 
   /**
-   * The merchant's payment for a refund, or null. One that reads unpaid is looked up at its provider first, so that a
-   * payment that has arrived meanwhile can be refunded. @throws as `sync`, but for an unknown one
+   * The merchant's payment for a refund, or null. Looks up an unpaid one first: it may have been paid since.
+   * @throws as `sync`, except for an unknown payment
    */
   async refundable(merchantId: number, invoiceId: string): Promise<Payment | null> {
     const payment = isInvoiceId(invoiceId) ? await this.#parts.store.get(merchantId, invoiceId) : null
@@ -291,9 +284,9 @@ export class Payments {
   }
 
   /**
-   * Changes the status of a payment that the caller has locked (`PaymentStore.lock`), in the caller's transaction:
-   * writes it, calls `changed`, tells the listeners. The only way to do so from outside.
-   * @throws TypeError for a change that no payment makes
+   * Changes the status of a payment locked with `PaymentStore.lock`, in the caller's transaction. The only external way
+   * to do so.
+   * @throws TypeError for an illegal transition
    */
   applyChange(
     sql: TransactionSql,
@@ -305,49 +298,50 @@ export class Payments {
     return this.#changes.apply(sql, payment, to, facts, tellMerchant)
   }
 
-  /** The payments of a filter, newest first, as they read now. @throws Unavailable when the database is away */
+  /**
+   * Current payments of a filter, newest first.
+   * @throws Unavailable when the database is away
+   */
   async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
     const now = this.#parts.clock.now()
     return (await this.#parts.store.list({ ...filter, now }, page)).map(payment => asOf(payment, now))
   }
 
-  /** The payment as clients see it now. */
   view(payment: Payment): PaymentView {
     return paymentView(asOf(payment, this.#parts.clock.now()), this.#parts.publicUrl())
   }
 
-  /** Calls `changed` after each change of a payment, by this process or another, until what it returns is called. */
+  /** Calls `changed` after each change by any process, until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void {
     return this.#parts.watch.watch(invoiceId, changed)
   }
 
-  /** Confirms what is due and writes down what has expired, now. Never rejects. */
+  /** Confirms and expires due payments now. Never rejects. */
   sweep(): Promise<void> {
     return this.#sweeper.sweep()
   }
 
-  /** Begins to hear changes and to sweep. Rejects when the database is away, and may be called again then. */
+  /** Starts listening and sweeping. Rejects when the database is away; can be retried. */
   async start(): Promise<void> {
     await this.#parts.watch.start()
     this.#sweeper.start()
   }
 
   /**
-   * Asks for payments that have expired and writes that down. @throws AggregateError when some could not be asked for
-   * or written
+   * Looks up and expires payments.
+   * @throws AggregateError when some failed
    */
   recordExpiries(): Promise<void> {
     return this.#sweeper.expire()
   }
 
-  /** Gives back order ids whose create died a while ago (decision 45). A new create would not have to wait for this. */
+  /** Deletes reservations of dead creates (decision 45). Not needed for correctness: a new create replaces them. */
   async purgeReservations(): Promise<void> {
     while ((await this.#parts.store.purgeReservations(this.#parts.clock.now() - HOLD, PURGE_BATCH)) === PURGE_BATCH) {
       /* there may be more */
     }
   }
 
-  /** Stops what `start` began, and the signing of demo invoices. */
   async close(): Promise<void> {
     await this.#sweeper.close()
     await this.#parts.watch.close()
@@ -357,7 +351,7 @@ export class Payments {
     return this.#parts.polled?.() ?? []
   }
 
-  /** Asks the provider of a payment, if the account still has a key for it. */
+  /** Asks a payment's provider, if the account has a key for it. */
   async #asked(key: PaymentKey): Promise<void> {
     const { merchant: find, store, payees } = this.#parts
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]
@@ -371,8 +365,8 @@ export class Payments {
   }
 
   /**
-   * The payment as it reads now. Records on the way what has fallen due: that a demo has confirmed itself, and an expiry
-   * whose provider lives in this process, which answers at once. Where that fails the payment reads as it did.
+   * The current payment. Records due demo confirmations and the expiries of in-process providers. On failure returns
+   * the stored state.
    */
   async #current(payment: Payment): Promise<Payment> {
     const { clock, log, store } = this.#parts
@@ -407,7 +401,6 @@ export class Payments {
     return asOf(payment, clock.now())
   }
 
-  /** Has the invoice made. */
   async #make(merchant: Merchant, wish: PaymentWish): Promise<Maker> {
     const { clock, demo, payees, prices } = this.#parts
     const description = onInvoice(wish)
@@ -491,12 +484,13 @@ function notFound(): never {
 }
 
 /**
- * What an invoice asks for whose provider converted the amount: the invoice is the truth (decision 47), down to whole
- * satoshis (decision 55). @throws ProviderRefused 502 for one that cannot be read or leaves the amount to the payer
+ * Satoshis of an invoice whose provider converted the amount: the invoice is the truth (decision 47), in whole satoshis
+ * (decision 55).
+ * @throws ProviderRefused 502 for an unreadable invoice or one without an amount
  */
 function satoshisAsked(charge: Charge): number {
   try {
-    // Its signature adds nothing: the provider has just said that this is its invoice.
+    // The provider itself has just returned it.
     const { amountSats } = decodeInvoice(charge.invoice, { signature: 'none' })
     if (amountSats !== null) return Math.max(1, amountSats)
   } catch (error) {
@@ -507,12 +501,12 @@ function satoshisAsked(charge: Charge): number {
 }
 
 /**
- * Bytes of a description that the invoice carries; the pay page shows all of it. Each further byte makes the modules of
- * the QR code smaller: 500 characters are 93 modules, which no camera reads from a phone's screen.
+ * Bytes of the description in the invoice. With 500 characters the QR code has 93 modules per side, too many for phone
+ * cameras.
  */
 const INVOICE_DESCRIPTION_BYTES = 96
 
-/** What stands on the invoice: wallets show one line, without control characters. */
+/** One line without control characters, as wallets show it. */
 function onInvoice({ description, orderId }: PaymentWish): string {
   const text = plain(description ?? '') || plain(`Order ${orderId}`)
   const cut = shortDescription(text, INVOICE_DESCRIPTION_BYTES)

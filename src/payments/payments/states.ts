@@ -2,10 +2,9 @@ import type { ChargeState } from '../../lightning/providers/provider.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 
 /**
- * What each state can become (decisions 40, 41 and 56). Beyond what decision 40 lists: money that came in part after
- * the expiry is shown as underpaid, as what came whole is shown as paid, or it could never be given back; and every
- * payment that can be refunded can read `refunded` (contract, Refund: eligibility). No state is left for an earlier
- * one, so that news that arrive twice or in the wrong order do no harm.
+ * Transitions of each state (decisions 40, 41 and 56). Added to decision 40: late partial payments become underpaid, so
+ * that they can be refunded, and every refundable payment can become `refunded` (contract, Refund: eligibility). No
+ * state returns to an earlier one, so that repeated and reordered news do no harm.
  */
 const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = Object.freeze({
   unpaid: new Set<PaymentStatus>(['processing', 'paid', 'underpaid', 'expired']),
@@ -16,26 +15,24 @@ const CAN_BECOME: Readonly<Record<PaymentStatus, ReadonlySet<PaymentStatus>>> = 
   refunded: new Set<PaymentStatus>()
 })
 
-/** The fields of a payment, or of a plan's invoice, that determine its status. */
+/** The fields that determine the status of a payment or a plan's invoice. */
 export type Timed = Pick<Payment, 'status' | 'confirmsAt' | 'expiresAt' | 'paidAt' | 'receivedSats'>
 
-/** One change of a status, with what is known of it. */
 export interface Transition {
   readonly to: PaymentStatus
-  /** Milliseconds since the epoch; null where nobody said when. */
+  /** Milliseconds since the epoch; null when unknown. */
   readonly paidAt: number | null
-  /** Null where nobody said how much. */
+  /** Null when unknown. */
   readonly receivedSats: number | null
 }
 
-/** Whether a payment may go from one status to another. */
 export function canBecome(from: PaymentStatus, to: PaymentStatus): boolean {
   return CAN_BECOME[from].has(to)
 }
 
 /**
- * The transition that time alone has made due and that is not recorded yet: a demo confirms itself, an unpaid invoice
- * expires. Null when there is none. `now` in milliseconds; an invoice expires at `expiresAt` itself.
+ * The unrecorded transition that time has made due: a demo's confirmation or an expiry. Null when there is none. `now`
+ * in milliseconds; an invoice expires at `expiresAt` itself.
  */
 export function due(payment: Timed, now: number): Transition | null {
   if (payment.status !== 'unpaid') return null
@@ -44,28 +41,26 @@ export function due(payment: Timed, now: number): Transition | null {
   return payment.expiresAt <= now ? { to: 'expired', paidAt: null, receivedSats: null } : null
 }
 
-/**
- * Whether an unpaid payment has passed its end without a recorded expiry: its provider has not answered since, so it may
- * have been paid (decision 178).
- */
+/** Whether an unpaid payment is past its end without its provider's answer: it may have been paid (decision 178). */
 export function isUnresolved(payment: Timed, now: number): boolean {
   return due(payment, now)?.to === 'expired'
 }
 
-/** Status of a payment as clients see it now (decision 40). */
+/** Current status for clients (decision 40). */
 export function statusAt(payment: Timed, now: number): PaymentStatus {
   return asOf(payment, now).status
 }
 
-/** The payment as clients see it now. A demo confirms itself by time alone; an expiry counts once it is recorded. */
+/** The current payment for clients. Demos confirm themselves by time; an expiry counts once recorded. */
 export function asOf<P extends Timed>(payment: P, now: number): P {
   const step = due(payment, now)
   return step?.to === 'paid' ? stepped(payment, step, now) : payment
 }
 
 /**
- * The payment after a step. `paidAt` is what the provider says, else now, and never changes (decision 42); what was
- * received never shrinks. @throws TypeError for a step that no payment takes: a mistake of ours
+ * The payment after a transition. `paidAt` is the provider's time, else now, and never changes (decision 42).
+ * `receivedSats` never shrinks.
+ * @throws TypeError for an illegal transition
  */
 export function stepped<P extends Timed>(payment: P, step: Transition, now: number): P {
   if (!canBecome(payment.status, step.to))
@@ -78,17 +73,14 @@ export function stepped<P extends Timed>(payment: P, step: Transition, now: numb
   }
 }
 
-/**
- * A figure of the provider's that is news; null when it is not. 0 is none: it would read as "nothing can be refunded".
- */
+/** A provider's larger total; null for no news. 0 is none: it would read as "nothing can be refunded". */
 export function moreReceived(payment: Timed, receivedSats: number | null): number | null {
   return receivedSats !== null && receivedSats > (payment.receivedSats ?? 0) ? receivedSats : null
 }
 
 /**
- * The steps that a payment takes on what its provider says, in order; none when that is no news. `askedAt` is when the
- * provider was asked, in milliseconds: "unpaid" makes a payment expired only when it was said after the expiry
- * (decision 178).
+ * Transitions that a provider's report causes, in order. `askedAt` is in milliseconds: "unpaid" expires a payment only
+ * when reported after its end (decision 178).
  */
 export function next(payment: Payment, seen: ChargeState, askedAt: number): readonly Transition[] {
   const step = (to: PaymentStatus): Transition => ({
@@ -103,10 +95,9 @@ export function next(payment: Payment, seen: ChargeState, askedAt: number): read
       return canBecome(payment.status, seen.status) ? [step(seen.status)] : []
     case 'refunded':
       if (canBecome(payment.status, 'refunded')) return [step('refunded')]
-      // It was paid in between, and whoever follows payments must not miss that.
+      // Followers must not miss the step through `paid`.
       return canBecome(payment.status, 'paid') ? [step('paid'), step('refunded')] : []
-    // Money that is on its way was sent in time: a payment that reads expired and was never told as such is not told so
-    // now.
+    // Money on its way was sent in time: do not report an expiry.
     case 'processing':
       return canBecome(payment.status, 'processing') ? [step('processing')] : []
     case 'unpaid': {

@@ -46,7 +46,7 @@ const paymentRows: Records<Payment> = records({
   customerEmail: optional(text()),
   customerName: optional(text()),
   successUrl: optional(text()),
-  // Compact JSON, written from such an object only.
+  // Only compact JSON of such an object is written.
   metadata: optional(
     column(
       null,
@@ -79,7 +79,7 @@ const keyColumns = {
   idempotency_fingerprint: ['text', ({ idempotency }) => idempotency?.fingerprint ?? null]
 } satisfies Record<string, GivenColumn<Reservation>>
 
-/** Answers those that hold their order id from now on. */
+/** Returns the reservations that hold their order id now. */
 const RESERVE = overRows<Reservation & { readonly now: number }>(
   {
     merchant_id: ['integer', row => row.merchantId],
@@ -108,7 +108,6 @@ const RESERVE = overRows<Reservation & { readonly now: number }>(
   { locks: true }
 )
 
-/** A payment as it is written. */
 type NewPayment = Payment & Pick<Reservation, 'reservationId' | 'idempotency'>
 
 const newPaymentColumns: Readonly<Record<string, GivenColumn<NewPayment>>> = {
@@ -145,8 +144,8 @@ const newPaymentColumns: Readonly<Record<string, GivenColumn<NewPayment>>> = {
 }
 
 /**
- * Answers those whose reservation still stood, which is dropped, with whether the account is active: only then the
- * payment is written. The account's row is held, so that a payment and a deactivation have an order.
+ * Drops reservations that are still held and returns them with whether the account is active; only then is the payment
+ * written. Locks the account's row, which orders payments and deactivation.
  */
 const INSERT = overRows<NewPayment>(
   { ...newPaymentColumns, reservation_id: ['text', row => row.reservationId] },
@@ -170,10 +169,9 @@ const INSERT = overRows<NewPayment>(
   { locks: true }
 )
 
-/** Bytes of a payment's row beside the texts that a merchant gives. */
+/** Bytes of a row without its texts. */
 const ROW_BYTES = 1_200
 
-/** A payment that its merchant reads. */
 interface PaymentLook {
   readonly merchantId: number
   readonly invoiceId: string
@@ -186,7 +184,6 @@ const FIND = overRows<PaymentLook>(
     join payments on payments.invoice_id = given.id and payments.merchant_id = given.merchant`
 )
 
-/** Payments in the SQL database. */
 export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database
   readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
@@ -230,13 +227,12 @@ export class SqlPaymentStore implements PaymentStore {
     try {
       return await this.#reservations.add({ ...reservation, now })
     } catch (error) {
-      // Its payment was written in this very moment (migration 0055).
+      // A concurrent create has just written it (migration 0055).
       if (isUniqueViolation(error, 'payments_merchant_id_order_id_key')) return false
       throw error
     }
   }
 
-  /** Whether the request that holds an order id is this one's first. */
   async #heldBy(
     { merchantId, orderId }: Reservation,
     { operation, key, fingerprint }: PaymentKeyUse,
@@ -279,7 +275,7 @@ export class SqlPaymentStore implements PaymentStore {
   }
 
   async update(sql: TransactionSql, { invoiceId, status, paidAt, receivedSats }: Payment, now: number): Promise<void> {
-    // When it was written as paid, which sums go by; of rows of versions before, when the provider says.
+    // Sums use the time of writing; rows of older versions have the provider's.
     const sold = paidAt === null ? sql`` : sql`, sold_at = coalesce(sold_at, paid_at, ${new Date(now)}::timestamptz)`
     await sql`
       update payments set ${sql({ ...paymentRows.write(sql, { status, paidAt, receivedSats }), updated_at: new Date(now) })} ${sold}
@@ -310,7 +306,7 @@ export class SqlPaymentStore implements PaymentStore {
     return { made, fingerprint: row.idempotency_fingerprint, freeAt: made.createdAt + KEY_LIFETIME }
   }
 
-  /** Takes a key from a payment of more than a day ago that another body made; false where there is none. */
+  /** Frees a key used by another body more than a day ago; false without one. */
   async #freeKey({ merchantId, createdAt }: Payment, { operation, key, fingerprint }: PaymentKeyUse): Promise<boolean> {
     const freed = await this.#database.sql`
       update payments set idempotency_operation = null, idempotency_key = null, idempotency_fingerprint = null
@@ -372,7 +368,6 @@ export class SqlPaymentStore implements PaymentStore {
   }
 }
 
-/** What a create changes besides its own rows. */
 function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'orderId'>): string {
   return `${merchantId} ${orderId}`
 }
@@ -380,7 +375,7 @@ function orderKey({ merchantId, orderId }: Pick<Reservation, 'merchantId' | 'ord
 function listed(sql: Sql, { merchantId, status, period, text, now }: PaymentFilter, { after, limit }: KeysetPage) {
   const at = new Date(now)
   const like = text === null ? null : `%${text.replaceAll(/[\\%_]/g, '\\$&')}%`
-  // As `statusAt` has it.
+  // Mirrors `statusAt`.
   const reads = sql`case
     when status = 'unpaid' and confirms_at <= ${at} then 'paid'
     else status end`

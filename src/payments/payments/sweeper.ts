@@ -3,40 +3,33 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import type { PaymentKey } from './changes.ts'
 import type { DuePayment, PaymentStore, ProviderSeatName } from './store.ts'
 
-/**
- * Milliseconds after which it looks again even when nothing is known to fall due: another process may have made a
- * payment.
- */
+/** Longest sleep in milliseconds: another process may have made a payment. */
 const REGULARLY = 30_000
-/** Shortest rest between two runs, in milliseconds, whatever is due. */
+/** Shortest sleep in milliseconds. */
 const SHORTEST = 20
-/** Payments that are read at once. */
 const BATCH = 100
 /**
- * Milliseconds after its end after which a payment expires without its provider's answer: where the provider can never
- * answer, because the account has no key for it any more, and where it merely does not (decision 178).
+ * Milliseconds after its end after which a payment expires without its provider's answer: without a key for it, and
+ * with one (decision 178).
  */
 export const ANSWERLESS = 15 * 60_000
 const SILENT = 12 * 3_600_000
 
-/** What a sweeper works with. */
 export interface SweeperParts {
   readonly store: PaymentStore
   readonly clock: Clock
   readonly log: Log
-  /** Seats whose payments a poller asks the provider about. */
   polled(): readonly ProviderSeatName[]
-  /** Writes down what time has done to one payment, in a transaction of its own. */
+  /** Records due transitions of one payment in its own transaction. */
   record(key: PaymentKey): Promise<unknown>
-  /** Asks the provider of one payment, if it can be asked, and records the answer. Rejects when it does not answer. */
+  /** Asks the provider of one payment, if possible, and records the answer. Rejects without an answer. */
   ask(key: PaymentKey): Promise<unknown>
 }
 
 /**
- * Confirms demo payments and records expiries soon after they fall due. Several processes may sweep at once.
- *
- * A payment expires only once its provider has reported after its end that nothing was paid, or cannot be asked any
- * more: during an outage of either side a payment may have arrived that is not known here yet (decision 178).
+ * Confirms demo payments and records expiries soon after they fall due. Safe in several processes. A payment expires
+ * only once its provider reported it unpaid after its end, or cannot be asked: it may have been paid during an outage
+ * (decision 178).
  */
 export class Sweeper {
   readonly #parts: SweeperParts
@@ -44,7 +37,7 @@ export class Sweeper {
   #timer: Timer | null = null
   #timerAt = 0
   #started = false
-  /** Since when this gateway asks, in milliseconds since the epoch. */
+  /** Start of this gateway, in milliseconds since the epoch. */
   readonly #asksSince: number
 
   constructor(parts: SweeperParts) {
@@ -52,14 +45,14 @@ export class Sweeper {
     this.#asksSince = parts.clock.now()
   }
 
-  /** Begins to sweep, at once; more often than once is harmless. */
+  /** Idempotent. */
   start(): void {
     if (this.#started) return
     this.#started = true
     this.wakeAt(this.#parts.clock.now())
   }
 
-  /** Sweeps at this time, in milliseconds since the epoch, or a little later. */
+  /** Sweeps at this time (milliseconds since the epoch) or a little later. */
   wakeAt(time: number): void {
     if (!this.#started) return
     const { clock } = this.#parts
@@ -76,14 +69,14 @@ export class Sweeper {
     })
   }
 
-  /** Sweeps now, or waits for the run that is under way. Never rejects: what failed is tried again by the next run. */
+  /** Sweeps now, or joins the running sweep. Never rejects: the next run retries failures. */
   sweep(): Promise<void> {
     return (this.#running ??= this.#run())
   }
 
   /**
-   * Writes down what has expired by now: the same as a sweep does by itself, for a job whose failures an operator sees.
-   * @throws AggregateError when payments could not be written; the others have been
+   * Records expiries for a job whose failures operators see.
+   * @throws AggregateError when some payments could not be written
    */
   async expire(): Promise<void> {
     const faults: unknown[] = []
@@ -97,7 +90,6 @@ export class Sweeper {
       )
   }
 
-  /** Stops, after the run that is under way. */
   async close(): Promise<void> {
     this.#started = false
     this.#timer?.cancel()
@@ -107,12 +99,12 @@ export class Sweeper {
 
   async #run(): Promise<void> {
     const soonest = await this.#sweep()
-    // Before the next is planned: one that falls due in between would wait for this run, and none would be planned.
+    // Before planning: a payment due in between would otherwise join this run and never be planned.
     this.#running = null
     this.wakeAt(soonest)
   }
 
-  /** Returns when to sweep next, in milliseconds since the epoch. */
+  /** Returns the next sweep in milliseconds since the epoch. */
   async #sweep(): Promise<number> {
     const { store, clock, log } = this.#parts
     const now = clock.now()
@@ -147,7 +139,7 @@ export class Sweeper {
     )
   }
 
-  /** Goes on behind a payment that cannot be dealt with, so that it does not stand in the way of the others. */
+  /** Continues after a failed payment, so that it does not block the others. */
   async #each(
     page: (after: DuePayment | null, limit: number) => Promise<DuePayment[]>,
     deal: (payment: DuePayment) => Promise<unknown>,

@@ -1,12 +1,12 @@
 import type { Database } from '../../platform/database/database.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 
-/** Channel on which the invoice id of a changed payment is told to every process, when the change is committed. */
+/** Channel that carries the invoice ids of committed changes to every process. */
 export const PAYMENT_CHANNEL = 'boltgate_payments'
 
 /**
- * Tells listeners of this process that a payment has changed, whichever process changed it. What happens while the
- * database is away is lost: whoever listens for long must look again now and then.
+ * Notifies listeners of payment changes by any process. Changes during a database outage are lost: long-lived listeners
+ * must poll occasionally.
  */
 export class PaymentWatch {
   readonly #database: Database
@@ -19,10 +19,7 @@ export class PaymentWatch {
     this.#log = log
   }
 
-  /**
-   * Begins to hear changes; more often than once is harmless. Rejects when the database is away, and may be called
-   * again then.
-   */
+  /** Starts listening; idempotent. Rejects when the database is away; can be retried. */
   async start(): Promise<void> {
     const stop = (this.#stop ??= this.#database.listen(PAYMENT_CHANNEL, invoiceId => {
       this.#heard(invoiceId)
@@ -35,9 +32,9 @@ export class PaymentWatch {
     }
   }
 
-  /** Calls `changed` for each change of the payment, until the function that this returns is called. */
+  /** Calls `changed` for each change until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void {
-    // Two listeners may be the same function.
+    // A wrapper: two listeners may be the same function.
     const listener = (): void => {
       changed()
     }
@@ -50,12 +47,11 @@ export class PaymentWatch {
     }
   }
 
-  /** How many payments have listeners. */
   get size(): number {
     return this.#listeners.size
   }
 
-  /** Hears nothing any more. Never rejects: a connection that is gone hears nothing either. */
+  /** Stops listening. Never rejects: a lost connection hears nothing either. */
   async close(): Promise<void> {
     const stop = this.#stop
     this.#stop = null
@@ -70,7 +66,7 @@ export class PaymentWatch {
   }
 
   #heard(invoiceId: string): void {
-    // A copy: a listener may add itself again.
+    // A copy: a listener may resubscribe.
     const listeners = [...(this.#listeners.get(invoiceId) ?? [])]
     for (const listener of listeners) {
       try {

@@ -33,21 +33,20 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** What admission takes from the configuration. */
 export interface AdmissionSettings {
-  /** Seconds for which an invoice can be paid; asked each time, since a reload changes it. */
+  /** Seconds of an invoice; a function, since a reload changes it. */
   invoiceExpirySeconds(): number
-  /** Bytes of an upstream's response (contract, Limits: Proxy). */
+  /** Bytes of an upstream response (contract, Limits: Proxy). */
   readonly responseLimit: number
-  /** Origin that serves proxies alone; empty without one. */
+  /** Origin of proxies; empty without one. */
   proxyUrl(): string
 }
 
-/** What the route says for all proxies behind it. */
+/** Terms of the route for all its proxies. */
 export interface RouteTerms {
-  /** How many segments of the path stand before the rest that goes upstream. */
+  /** Path segments in front of the part that goes upstream. */
   readonly prefixSegments: number
-  /** Where the proxy's merchant has not chosen. */
+  /** Default of the proxy's merchant. */
   readonly renewal: Renewal
   readonly order: Offer['order']
   readonly releaseOn: Offer['releaseOn']
@@ -70,22 +69,21 @@ interface Prepared {
   readonly place: string
 }
 
-/** A request that a proxy serves, and what it has to pay by. */
 interface Asked {
   readonly proxy: ListedProxy
   readonly prepared: Prepared
   readonly price: ProxyPrice
-  /** Of the raw path, what goes upstream. */
+  /** Raw path for the upstream. */
   readonly rest: string
-  /** The same made comparable, and with doubled slashes as one. */
+  /** `rest` normalized, with doubled slashes merged. */
   readonly path: string
   readonly merged: string
   readonly closed: boolean
 }
 
 /**
- * Turns a request for `/l402/proxy/{proxyId}/…` into what it would buy and where it would go, before any charge:
- * unknown and inactive proxies, refused paths and methods are answered here (decisions 91 to 95).
+ * Resolves a request for `/l402/proxy/{proxyId}/…` to its offer and upstream before any charge. Answers unknown and
+ * inactive proxies, refused paths and methods (decisions 91 to 95).
  */
 export class ProxyAdmission {
   readonly #directory: ProxyDirectory
@@ -100,12 +98,13 @@ export class ProxyAdmission {
   }
 
   /**
-   * Sets `ctx.offer` and `ctx.upstreamTarget`, or answers a redirect to the host of proxies. A promise only for a proxy that this process has not seen yet, and where
-   * the price hangs on the body. Throws 404, 403, 405 and 503, and 400 where the price cannot be told.
+   * Sets `ctx.offer` and `ctx.upstreamTarget`, or redirects to the proxy host. Async only for an uncached proxy or a
+   * price that depends on the body.
+   * @throws 404, 403, 405 and 503, and 400 for an undeterminable price
    */
   admit(ctx: Context, proxyId: string, terms: RouteTerms): HookResult {
     const elsewhere = this.#elsewhere(ctx)
-    // Clients drop their credential on the way to another origin.
+    // Clients drop credentials on a cross-origin redirect.
     if (elsewhere !== null && !bringsPayment(ctx)) return elsewhere
     const found = this.#directory.find(proxyId)
     if (found instanceof Promise) return this.#admitLater(ctx, found, terms)
@@ -113,8 +112,8 @@ export class ProxyAdmission {
   }
 
   /**
-   * The redirect to `server.proxyUrl` of a request that came to another host; null for one that came to its own, also
-   * where a proxy in front replaced Host: no page can navigate with X-Forwarded-Host or a credential.
+   * Redirect to `server.proxyUrl` for other hosts; null on the right one, even where an outer proxy replaced Host:
+   * pages cannot navigate with X-Forwarded-Host or a credential.
    */
   #elsewhere(ctx: Context): Reply | null {
     const url = this.#settings.proxyUrl()
@@ -134,7 +133,7 @@ export class ProxyAdmission {
     const { row, merchant } = proxy
     ctx.tally = proxy.tally
     const prepared = this.#prepare(proxy)
-    // A worker registered here would control every page of this origin.
+    // A service worker registered here would control this whole origin.
     if (ctx.headers.has('service-worker') || ctx.headers.get('sec-fetch-dest') === 'serviceworker')
       throw new LongError(FORBIDDEN, 'Forbidden', 'A proxy does not serve service workers.', prepared.members)
     const rest = restOf(ctx.path, terms.prefixSegments)
@@ -161,7 +160,7 @@ export class ProxyAdmission {
       )
     }
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
-    // Many upstreams take both for the same; a request that could be either costs the dearer.
+    // Many upstreams treat both as equal; the dearer one counts.
     const price = priceOfEither(row, ctx.method, path, merged)
     if (price === null)
       throw new LongError(
@@ -181,7 +180,7 @@ export class ProxyAdmission {
     return this.#sell(ctx, request, chosen, terms)
   }
 
-  /** Serves without a price. A credential buys nothing here, so it is no reason to stay at another host. */
+  /** Serves for free. A credential is no reason to skip the redirect. */
   #give(ctx: Context, prepared: Prepared, closed: boolean): void | Reply {
     if (closed) throw unavailable(prepared)
     const elsewhere = this.#elsewhere(ctx)
@@ -195,9 +194,9 @@ export class ProxyAdmission {
     { renewal, order, releaseOn, afterCrash }: RouteTerms
   ): void | Reply {
     if (chosen.amount === 0) return this.#give(ctx, prepared, closed)
-    // Without a slash the request is the same as with one (decision 95), so its token is too.
+    // Equal with and without a slash (decision 95), and so is its token.
     const whole = ctx.path.endsWith(rest) ? ctx.path : `${ctx.path}${rest}`
-    // A pattern covers every spelling of what it sells, the one that was asked for first.
+    // A pattern covers every spelling of its paths.
     const bound = price.pattern === null ? whole : comparablePath(whole)
     const offer: Offer = {
       ...amountOf(chosen.amount),
@@ -251,7 +250,7 @@ export class ProxyAdmission {
     }
   }
 
-  /** What does not change until the proxy is read again. */
+  /** Computed once per reading of the proxy. */
   #prepare(proxy: ListedProxy): Prepared {
     let prepared = this.#prepared.get(proxy)
     if (prepared === undefined) {
@@ -277,7 +276,7 @@ function unavailable({ members }: Prepared): LongError {
   return new Unavailable(PROXY_UNAVAILABLE, CLOSED, 60, members)
 }
 
-/** What Allow lists: HEAD goes wherever GET does (decision 6). */
+/** Value of Allow: HEAD is allowed wherever GET is (decision 6). */
 function served(allowed: readonly string[]): readonly string[] {
   return allowed.includes('GET') && !allowed.includes('HEAD')
     ? allowed.toSpliced(allowed.indexOf('GET') + 1, 0, 'HEAD')
@@ -296,7 +295,7 @@ function bringsPayment({ headers }: Context): boolean {
   return headers.all('authorization').some(value => paymentScheme(value) !== null)
 }
 
-/** The raw path after `segments` segments; `/` when nothing follows (decision 95). */
+/** Raw path after `segments` segments; `/` when empty (decision 95). */
 function restOf(path: string, segments: number): string {
   let at = 0
   for (let seen = 0; seen <= segments; seen++) {

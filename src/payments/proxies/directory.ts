@@ -10,17 +10,16 @@ import { merchantsChannel } from '../../accounts/merchants/store.ts'
 import { PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
 import { PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 
-/** A proxy with what its requests need to know of its merchant. */
+/** A proxy with what its requests need of its merchant. */
 export interface ListedProxy {
   readonly row: ProxyRow
   readonly merchant: Merchant
-  /** Value of the upstream header, opened once when the proxy was read; null when there is none. */
+  /** Upstream header value, unsealed at reading; null for none. */
   readonly authValue: string | null
-  /** Counts its requests, for as long as it is held. */
+  /** Counts its requests while it is cached. */
   readonly tally: Tally
 }
 
-/** What the directory reads from. */
 export interface DirectorySources {
   readonly store: ProxyStore
   readonly database: Database
@@ -28,35 +27,30 @@ export interface DirectorySources {
   readonly log: Log
   readonly tallies: Tallies
   merchants(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>>
-  /** Opens the sealed value of the upstream header. */
+  /** Unseals the upstream header value. */
   open(row: ProxyRow): string | null
 }
 
-/** How often everything that is held is read again: a changed price reaches every process within these 5 seconds. */
+/** Refresh interval in milliseconds: price changes reach every process within 5 seconds. */
 const REREAD_MS = 4_000
-/**
- * An id that was not there is asked for again after this, so that a flood of made-up ids seldom reaches the database.
- */
+/** TTL of unknown ids in milliseconds, which shields the database from made-up ids. */
 const UNKNOWN_MS = 2_000
 const MOST_HELD = 10_000
 
-/**
- * What is held of a proxy, with the number of the reading that it came from: one that began earlier never replaces it.
- */
+/** A cached proxy with the number of its reading: an older reading never replaces it. */
 interface Held {
   readonly proxy: ListedProxy
   readonly reading: number
 }
 
 /**
- * The proxies that this process has seen requests for. A hit is synchronous; what is held is told of changes, its
- * merchant's too, by notification, and read again every 4 seconds, whole, for those that were lost. While the database
- * is away the last known state stays: a proxy that was bought from is still served.
+ * Cache of requested proxies. Hits are synchronous. Changes arrive by notification, and everything is read again every
+ * 4 seconds, in case one is lost. During a database outage the last state is served.
  */
 export class ProxyDirectory {
   readonly #sources: DirectorySources
   readonly #held: LRUCache<string, Held>
-  /** By id the reading that did not find it. */
+  /** Number of the reading that did not find each id. */
   readonly #unknown: LRUCache<string, number>
   readonly #loading = new Map<string, Promise<ListedProxy | null>>()
   #timer: Timer | null = null
@@ -72,9 +66,8 @@ export class ProxyDirectory {
     this.#unknown = new LRUCache({ max: MOST_HELD, ttl: UNKNOWN_MS, ttlResolution: 0, perf })
   }
 
-  /** Begins to follow changes. */
   async start(): Promise<void> {
-    // A start that found the database away is repeated.
+    // Runs again when a start failed without the database.
     this.#timer ??= this.#sources.clock.every(REREAD_MS, () => {
       void this.reread()
     })
@@ -93,8 +86,8 @@ export class ProxyDirectory {
   }
 
   /**
-   * The proxy, null when there is none; a promise only for one that is not held yet.
-   * @throws Unavailable (in the promise) when it cannot be read: a proxy that may exist is neither 404 nor sold
+   * The proxy, or null; a promise only for an uncached one.
+   * @throws Unavailable (in the promise) when it cannot be read
    */
   find(proxyId: string): ListedProxy | null | Promise<ListedProxy | null> {
     const held = this.#held.get(proxyId)
@@ -110,10 +103,10 @@ export class ProxyDirectory {
     return loading
   }
 
-  /** Reads one proxy again that has changed; resolves when its next request sees the change. Never throws. */
+  /** Reads a changed proxy; resolves when requests see the change. Never throws. */
   async refresh(proxyId: string): Promise<void> {
     this.#unknown.delete(proxyId)
-    // One that is being read may be read as it was before.
+    // A reading in flight may return the old state.
     if (!this.#held.has(proxyId) && !this.#loading.has(proxyId)) return
     try {
       await this.#load([proxyId])
@@ -125,12 +118,12 @@ export class ProxyDirectory {
     }
   }
 
-  /** Reads a merchant's proxies again, so that an account that was deactivated sells nothing more. Never throws. */
+  /** Reads a merchant's proxies again, so that a deactivated account stops selling. Never throws. */
   async #merchantChanged(merchantId: number): Promise<void> {
     const theirs = [...this.#held]
       .filter(([, { proxy }]) => proxy.merchant.id === merchantId)
       .map(([proxyId]) => proxyId)
-    // Whose those are is known once they are read.
+    // The owners of proxies in flight are unknown.
     const proxyIds = [...new Set([...theirs, ...this.#loading.keys()])]
     try {
       await this.#load(proxyIds)
@@ -142,7 +135,7 @@ export class ProxyDirectory {
     }
   }
 
-  /** Reads everything that is held again; two calls at once share one reading. Never throws. */
+  /** Refreshes the cache; concurrent calls share one reading. Never throws. */
   reread(): Promise<void> {
     this.#rereading ??= this.#load([...this.#held.keys()])
       .catch((error: unknown) => {
@@ -189,8 +182,7 @@ export class ProxyDirectory {
         const tally = held?.tally ?? this.#sources.tallies.of(row.proxyId)
         this.#held.set(row.proxyId, { proxy: { row, merchant, authValue, tally }, reading })
       } catch (error) {
-        // Sealed with a key that this process does not have. Its old state must not be sold, and the others must not
-        // wait for it.
+        // Sealed with another key. The old state must not be sold, and the others must not wait.
         this.#held.delete(row.proxyId)
         if (proxyIds.length === 1) throw error
         this.#sources.log.error(

@@ -11,7 +11,7 @@ const prices = {
 }
 const member = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
 
-/** How an endpoint is metered: its `priceSats` buys a balance, from which requests take what they used. */
+/** Metering of an endpoint: `priceSats` buys a balance, which requests draw down by usage. */
 export const EndpointMeter = Type.Object(
   {
     unit: Type.Optional(
@@ -37,13 +37,12 @@ export const EndpointMeter = Type.Object(
     description: 'What one payment buys is a balance then, and its credential is shown until that is used up.'
   }
 )
-/** The same as it is shown. */
 export const EndpointMeterView = Type.Object(EndpointMeter.properties, { title: 'ProxyEndpointMeter' })
 export type EndpointMeter = Static<typeof EndpointMeter>
 
 const read = new WeakMap<EndpointMeter, MeterConfig>()
 
-/** The same as a route would have it; one object for as long as the proxy is held. */
+/** Route form of a meter; one object per cached proxy. */
 export function meterOf(meter: EndpointMeter, bundle: number | FiatText): MeterConfig {
   let config = read.get(meter)
   if (config === undefined) {

@@ -17,9 +17,7 @@ import { openAuthValue, ProxyService, type ProxyServiceParts, type Probe } from 
 import { SqlProxyStore } from './store.ts'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 
-/** What merchants' proxies are opened with. */
 export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' | 'publicUrl'> {
-  /** Through the address guard. */
   readonly call: OutboundCall
   readonly clock: Clock
   readonly database: Database
@@ -32,7 +30,6 @@ export interface OpenProxiesParts extends Pick<ProxyServiceParts, 'production' |
   settings(): ChallengeSettings
 }
 
-/** Opens merchants' proxies. */
 export function openProxies(parts: OpenProxiesParts) {
   const { call, clock, config, database, log, merchants, metrics, sealer, settings } = parts
   const store = new SqlProxyStore(database)
@@ -64,7 +61,6 @@ export function openProxies(parts: OpenProxiesParts) {
       responseLimit: RESPONSE_LIMIT,
       proxyUrl: () => config().server.proxyUrl
     }),
-    /** Begins to follow changes. */
     start: () => directory.start(),
     operations: proxyOperations(proxies),
     jobs: [],
@@ -73,8 +69,8 @@ export function openProxies(parts: OpenProxiesParts) {
 }
 
 /**
- * Tries a proxy's target: one GET of its base address with the upstream header, through the address guard. A redirect
- * or an error of the target is a response: it is reached (decision 90).
+ * Tests a target with one GET of its base address and the upstream header, through the address guard. Any response
+ * counts as reachable (decision 90).
  */
 function probeTarget(call: OutboundCall, clock: Clock): Probe {
   return async (row, authValue): Promise<ProbeView> => {
@@ -101,7 +97,7 @@ function probeTarget(call: OutboundCall, clock: Clock): Probe {
   }
 }
 
-/** What the merchant is told; never an address that a name resolved to. */
+/** Reason for the merchant; never a resolved address. */
 function reason(error: unknown): string {
   if (error instanceof AddressRefused) return `The target was refused: ${error.message}`
   if (error instanceof NameUnresolved) return 'The target could not be reached: its name has no address.'

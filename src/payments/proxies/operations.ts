@@ -5,12 +5,11 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { ProbeView, ProxyChange, ProxyInput, ProxyView } from './schema.ts'
 import type { ProxyService } from './service.ts'
 
-// Whatever is no id of ours is 404 like one that is not there (decision 10).
+// Malformed ids are 404 like unknown ones (decision 10).
 const ProxyId = Type.Object({ proxyId: Type.String() })
 const missing = "There is no such proxy, or it is another merchant's."
 const capped = 'A cap of the plan was reached; paying an invoice does not help.'
 
-/** `/api/proxy` in all its operations (decisions 89 and 90). */
 export function proxyOperations(proxies: ProxyService): AnyOperation[] {
   const common = { tag: 'proxies', access: 'merchant' } as const
   const merchant = (ctx: Context) => merchantOf(ctx)

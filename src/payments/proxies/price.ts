@@ -5,10 +5,10 @@ import type { Context } from '../../engine/message/context.ts'
 import { FieldChoice } from '../../selling/prices/table.ts'
 import type { Maybe } from '../../platform/state/state.ts'
 
-/** A price that its seller writes as money, such as `USD 0.002` or `10 sats`, or as a table of it by a field of the request. */
+/** A price as money, such as `USD 0.002` or `10 sats`, or a table by a field of the request. */
 export type ProxyPriceText = string | ProxyPriceTable
 
-/** Amounts by a field of the request; `else` is one more, or `refuse`. */
+/** Amounts by a field of the request; `else` is an amount or `refuse`. */
 export interface ProxyPriceTable {
   readonly by: FieldSelector
   readonly of: Readonly<Record<string, string>>
@@ -54,21 +54,18 @@ const forms = [
   )
 ]
 
-/** A price in an input, in the place of satoshis alone. */
 export const PriceInput: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
   anyOf: forms,
   description:
     'An amount such as $0.002 or 1500 msat, or a table of amounts by a field of the request, in the place of the satoshis beside it, which are then the most that a request may cost.'
 })
 
-/** The same of a proxy, which is changed by parts. */
 export const DefaultPriceInput: TUnsafe<ProxyPriceText | null> = Type.Unsafe<ProxyPriceText | null>({
   anyOf: [...forms, Type.Null()],
   description:
     'The same for what no endpoint takes, in the place of defaultPriceSats, which is then the most that a request may cost; null removes it.'
 })
 
-/** A price as it is shown. */
 export const PriceView: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
   anyOf: [
     Type.String(),
@@ -83,14 +80,14 @@ export const PriceView: TUnsafe<ProxyPriceText> = Type.Unsafe<ProxyPriceText>({
   ]
 })
 
-/** A text of an input in its one spelling; undefined for one that names no money, or more than can be counted. */
+/** Canonical spelling; undefined for an invalid or uncountable amount. */
 function spelled(text: string): string | undefined {
   const read = readMoney(text)
   if (read === undefined) return undefined
   return 'fiat' in read ? read.fiat : `${satoshisUp(read.msat)} sats`
 }
 
-/** The price as it is kept and shown; a text in the place of it says what is wrong with which amount. */
+/** The canonical price, or the error in its amount. */
 export function priceFrom(input: ProxyPriceText): { readonly price: ProxyPriceText } | { readonly wrong: string } {
   if (typeof input === 'string') {
     const price = spelled(input)
@@ -107,26 +104,25 @@ export function priceFrom(input: ProxyPriceText): { readonly price: ProxyPriceTe
   return other === undefined ? { wrong: rest } : { price: { by: input.by, of: kept, else: other } }
 }
 
-/** How many amounts a price holds. */
 export function amountsIn(price: ProxyPriceText | null | undefined): number {
   return typeof price === 'object' && price !== null ? Object.keys(price.of).length + 1 : 1
 }
 
-/** Satoshis, or fiat, of an amount that is kept. */
+/** Satoshis, or fiat, of a canonical amount. */
 export function amountOfText(text: string): number | FiatText {
   const read = readMoney(text)
   if (read === undefined) throw new TypeError(`${JSON.stringify(text)} is kept as a price and is none`)
   return 'fiat' in read ? read.fiat : satoshisUp(read.msat)
 }
 
-/** The most satoshis that a price names; 0 where all of it is fiat. */
+/** Highest amount in satoshis; 0 where all is fiat. */
 export function mostSatoshis(price: ProxyPriceText): number {
   const texts = typeof price === 'string' ? [price] : [...Object.values(price.of), price.else]
   const amounts = texts.filter(text => text !== 'refuse').map(amountOfText)
   return Math.max(0, ...amounts.filter(amount => typeof amount === 'number'))
 }
 
-/** What one request costs, and what of it chose that: null where nothing did. */
+/** The price of a request with the field value that chose it, or null. */
 export interface ChosenAmount {
   readonly amount: number | FiatText
   readonly by: FieldSelector | null
@@ -136,7 +132,7 @@ export interface ChosenAmount {
 const tables = new WeakMap<ProxyPriceTable, FieldChoice<number | FiatText>>()
 
 /**
- * What a price comes to for a request; a promise only where its body has to be read.
+ * Price of a request; a promise only when its body is read.
  * @throws LongError 400 that names the field; see `FieldChoice.choose`
  */
 export function choosePrice(price: ProxyPriceText, ctx: Context): Maybe<ChosenAmount> {
@@ -148,7 +144,7 @@ export function choosePrice(price: ProxyPriceText, ctx: Context): Maybe<ChosenAm
     : { amount: chosen.entry, by, value: chosen.value }
 }
 
-/** Laid out once for as long as the proxy is held. */
+/** Computed once per cached proxy. */
 function tableOf(price: ProxyPriceTable): FieldChoice<number | FiatText> {
   let choice = tables.get(price)
   if (choice === undefined) {
@@ -162,10 +158,7 @@ function tableOf(price: ProxyPriceTable): FieldChoice<number | FiatText> {
   return choice
 }
 
-/**
- * What another price asked for the same request, as far as what chose it tells; null where it asked nothing for it, or
- * hung on another field.
- */
+/** Amount of another price for the same request; null when none or when it depends on another field. */
 export function sameRequestIn(price: ProxyPriceText, { by, value }: ChosenAmount): number | FiatText | null {
   if (typeof price === 'string') return amountOfText(price)
   if (by === null || JSON.stringify(price.by) !== JSON.stringify(by)) return null

@@ -5,37 +5,35 @@ import { meterOf } from './meter.ts'
 import { amountsIn, amountOfText, sameRequestIn, type ChosenAmount, type ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
-/** Of a former price nobody asks for how long its tokens were good. */
+/** Former prices need no token validity. */
 type PricedEndpoint = FormerPrices['endpoints'][number] & Partial<Pick<ProxyEndpoint, 'tokenValiditySeconds' | 'meter'>>
 
-// Each is evaluated for a request that was paid at another price than that of now, and every process reads all of them
-// every few seconds with the proxies that it holds.
+// Bounds evaluation per request and the size of each refresh.
 const MOST_FORMER = 50
 const MOST_FORMER_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
-/** What a request to a proxy costs and for which path its token is good. */
+/** Price of a request and the path that its token covers. */
 export interface ProxyPrice {
-  /** Where `price` says what it costs, the most that it may. */
+  /** An upper bound where `price` is set. */
   readonly amountSats: number
   readonly price: ProxyPriceText | null
-  /** The endpoint's pattern when it sells the whole of it; null when the token is good for the request's own path. */
+  /** The endpoint's pattern when it sells all of it; null when the token covers only the request's path. */
   readonly pattern: string | null
-  /** Seconds for which its token is good; null where the proxy says it. */
+  /** Token validity in seconds; null: the proxy's. */
   readonly tokenValiditySeconds: number | null
-  /** Where the price buys a balance. */
+  /** Set where the price buys a balance. */
   readonly meter: MeterConfig | null
 }
 
-/** `/a/*` takes what begins with `/a/`, and not `/a` itself (decision 114); other patterns take the very path. */
+/** `/a/*` matches below `/a/`, not `/a` itself (decision 114); other patterns match exactly. */
 export function matches(pattern: string, path: string): boolean {
   return pattern.endsWith('/*') ? path.startsWith(pattern.slice(0, -1)) : path === pattern
 }
 
 /**
- * The price of a request: a pattern with a method goes before one without, then the longest goes first; where none
- * fits, the default (decision 91). `path` is the path within the proxy, made comparable. HEAD has the prices of GET,
- * and of two that fit as well its own. 0 is free.
+ * The price of a request: patterns with a method first, then the longest, else the default (decision 91). `path` is the
+ * normalized path within the proxy. HEAD has the prices of GET, and its own first. 0 is free.
  */
 export function priceOf(
   { endpoints, defaultPriceSats, defaultPrice = null }: Priced,
@@ -74,15 +72,13 @@ function isMoreSpecific(candidate: PricedEndpoint, than: PricedEndpoint): boolea
   if ((candidate.method === null) !== (than.method === null)) return candidate.method !== null
   if (candidate.pathPattern.length !== than.pathPattern.length)
     return candidate.pathPattern.length > than.pathPattern.length
-  // Only HEAD fits two methods, and there the later one is not always the narrower.
+  // HEAD fits two methods, and the later one is not always narrower.
   if (candidate.pathPattern === than.pathPattern) return candidate.method === 'HEAD'
-  // `/a/bc` and `/a/b/*` can be as long: the exact one is the narrower.
+  // `/a/bc` and `/a/b/*` have equal length; the exact one is narrower.
   return !candidate.pathPattern.endsWith('/*') && than.pathPattern.endsWith('/*')
 }
 
-/**
- * Whether the lists of a proxy let a path through: blocked ones never, else those allowed, or all when none is named.
- */
+/** Whether the lists let a path through: never a blocked one, else an allowed one, or any without a list. */
 export function pathAllowed(allowed: readonly string[], blocked: readonly string[], path: string): boolean {
   if (blocked.some(pattern => matches(pattern, path))) return false
   return allowed.length === 0 || allowed.some(pattern => matches(pattern, path))
@@ -95,9 +91,8 @@ interface Priced {
 }
 
 /**
- * The dearer of two spellings of a path that upstreams may take for the same, `path` and `merged` (decision 91): a
- * request that could be either costs that, and buys no pattern. Null where which is dearer cannot be told, since one
- * of them is no plain number of satoshis.
+ * The dearer price of `path` and `merged`, which upstreams may treat as equal (decision 91); it covers no pattern. Null
+ * where the two cannot be compared.
  */
 export function priceOfEither(prices: Priced, method: string, path: string, merged: string): ProxyPrice | null {
   const price = priceOf(prices, method, path)
@@ -107,7 +102,7 @@ export function priceOfEither(prices: Priced, method: string, path: string, merg
   return { ...(other.amountSats > price.amountSats ? other : price), pattern: null }
 }
 
-/** What else than its price of now a request's payment may be of: null where the merchant gives no grace. */
+/** Former prices that a payment may still be of; null without a grace period. */
 export function graceOf(
   former: readonly FormerPrices[],
   graceSeconds: number,
@@ -117,7 +112,7 @@ export function graceOf(
   if (graceSeconds === 0) return null
   return {
     duration: graceSeconds * 1000,
-    // The latest comes first.
+    // Latest first.
     until: paid =>
       former.find(prices => {
         const price = priceOfEither(prices, method, path, merged)
@@ -131,9 +126,8 @@ export function graceOf(
 type Prices = Pick<FormerPrices, 'endpoints' | 'defaultPriceSats' | 'defaultPrice'>
 
 /**
- * The list of former prices after a change at `now`, latest first; the same list where no price has changed. It holds
- * at most 50 lists with 500 prices together, but always the last; prices that were asked more than once stand where
- * they were asked last.
+ * Former prices after a change at `now`, latest first; the same list without a price change. At most 50 lists with 500
+ * prices in total, but always the last one. A repeated price keeps its last place.
  */
 export function withFormer(
   former: readonly FormerPrices[],

@@ -4,14 +4,14 @@ import { EndpointMeter, EndpointMeterView } from './meter.ts'
 import { DefaultPriceInput, PriceInput, PriceView, type ProxyPriceText } from './price.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 
-/** Highest price of one request, in satoshis (decision 105). */
+/** Highest price of a request in satoshis (decision 105). */
 const MAX_PRICE_SATS = 1_000_000_000
-/** Longest a merchant's upstream may take to answer, in seconds (contract, Limits: Proxy). */
+/** Longest upstream timeout in seconds (contract, Limits: Proxy). */
 export const MAX_TIMEOUT_SECONDS = 30
-/** Most entries of each list of a proxy. */
+/** Most entries of each list. */
 const MAX_LIST = 100
 
-// The database holds no NUL, and other control characters have no business in a name or a path.
+// No control characters; the database rejects NUL.
 const PATTERN = '^/[^\\s?#\\\\\\u0000-\\u001f\\u007f]*$'
 const HEADER = "^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$"
 
@@ -122,7 +122,7 @@ export const ProxyInput = Type.Object(
 )
 export type ProxyInput = Static<typeof ProxyInput>
 
-/** Body of `PUT /api/proxy/{proxyId}`: only what changes. */
+/** Body of `PUT /api/proxy/{proxyId}`; partial. */
 export const ProxyChange = Type.Object(
   {
     name: Type.Optional(name),
@@ -134,27 +134,25 @@ export const ProxyChange = Type.Object(
 )
 export type ProxyChange = Static<typeof ProxyChange>
 
-/** One price of a proxy, as it is stored and answered. */
+/** Stored price of a proxy, also its response. */
 export interface ProxyEndpoint {
-  /** Null takes any method. */
+  /** Null: any method. */
   readonly method: string | null
   readonly pathPattern: string
-  /** What a request costs; where `price` says that, the most that it may. */
+  /** An upper bound where `price` is set. */
   readonly priceSats: number
-  /** Left out where satoshis say it. */
   readonly price?: ProxyPriceText
   readonly description: string | null
   readonly tokenPath: 'exact' | 'pattern'
-  /** Seconds for which a token that was paid here is good; null where the proxy says it. */
+  /** Token validity in seconds; null: the proxy's. */
   readonly tokenValiditySeconds: number | null
-  /** Where its price buys a balance; left out where it buys a request or a token. */
+  /** Set where the price buys a balance. */
   readonly meter?: EndpointMeter
 }
 
 const nullable = (type: 'string'): ReturnType<typeof Type.Unsafe<string | null>> =>
   Type.Unsafe<string | null>({ type: [type, 'null'] })
 
-/** Prices that a proxy asked before those of now. */
 export interface FormerPrices {
   /** Milliseconds since the epoch. */
   readonly until: number
@@ -163,7 +161,7 @@ export interface FormerPrices {
   readonly endpoints: ReadonlyArray<Pick<ProxyEndpoint, 'method' | 'pathPattern' | 'priceSats' | 'price' | 'tokenPath'>>
 }
 
-/** The proxy as its merchant sees it (decision 89). */
+/** Response for the merchant (decision 89). */
 export const ProxyView = Type.Object(
   {
     proxyId: Type.String(),

@@ -19,32 +19,29 @@ import { amountOfText, mostSatoshis, priceFrom, type ProxyPriceText } from './pr
 import { withFormer } from './pricing.ts'
 import { type ProxyRow, type ProxyStore } from './store.ts'
 
-/** What a probe of a target found. */
 export type Probe = (row: ProxyRow, authValue: string | null) => Promise<ProbeView>
 
-/** What the service is made of. */
 export interface ProxyServiceParts {
   readonly store: ProxyStore
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
-  /** Without a slash at the end; asked for each time, since a free port is known late. */
+  /** Without a trailing slash; a function, since a free port is known late. */
   publicUrl(): string
-  /** The origin from which proxies are served. */
+  /** Origin of proxies. */
   proxyUrl(): string
   readonly production: boolean
-  /** Asked each time, since a reload changes them. */
+  /** A function, since a reload changes them. */
   defaults(): { readonly tokenValiditySeconds: number; readonly timeoutSeconds: number }
-  /** Whether an endpoint with a meter could be bought here; asked each time, since a reload changes it. */
+  /** Whether metered endpoints can be sold; a reload changes it. */
   canMeter(): boolean
-  /** The caps of a merchant's plan. */
   caps(merchant: Merchant): PlanCaps
   readonly probe: Probe
-  /** Lets this process see a change before its response goes out; the other processes hear of it. Must not throw. */
+  /** Applies a change to this process before the response; other processes are notified. Must not throw. */
   changed?(proxyId: string): Promise<void>
 }
 
-/** Headers that a merchant's upstream header must not be: they steer the message or belong to the gateway. */
+/** Forbidden upstream headers: they frame the message or belong to the gateway. */
 const RESERVED_HEADERS = new Set([
   'host',
   'connection',
@@ -69,7 +66,7 @@ const RESERVED_HEADERS = new Set([
   'content-encoding'
 ])
 
-/** The rules of merchants' proxies (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
+/** Proxies of merchants (contract, Proxy configuration; decisions 84, 87, 89 to 92). */
 export class ProxyService {
   readonly #parts: ProxyServiceParts
 
@@ -77,9 +74,7 @@ export class ProxyService {
     this.#parts = parts
   }
 
-  /**
-   * Creates a proxy. Throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a target that is refused.
-   */
+  /** @throws the 402 of a plan cap, a validation problem, or `{error}` 400 for a refused target */
   async create(merchant: Merchant, input: ProxyInput): Promise<ProxyView> {
     this.#checkPrices(merchant, input)
     const now = this.#parts.clock.now()
@@ -109,7 +104,6 @@ export class ProxyService {
     const caps = this.#parts.caps(merchant)
     const inserted = async (attemptsLeft: number): Promise<ProxyRow> => {
       const proxyId = newProxyId(input.name, this.#parts.random)
-      // The value is sealed for its row.
       const whole = { ...row, proxyId, authValue: this.#sealed(input.authValue ?? null, proxyId) }
       checkAuth(whole)
       try {
@@ -127,7 +121,6 @@ export class ProxyService {
     return this.#view(await inserted(ID_ATTEMPTS))
   }
 
-  /** Newest first. */
   async list(merchant: Merchant): Promise<ProxyView[]> {
     return (await this.#parts.store.list(merchant.id)).map(row => this.#view(row))
   }
@@ -136,7 +129,7 @@ export class ProxyService {
     return this.#view(await this.#own(merchant, proxyId))
   }
 
-  /** Changes only what is named; an empty authValue removes it. */
+  /** Partial change; an empty authValue removes it. */
   async update(merchant: Merchant, proxyId: string, change: ProxyChange): Promise<ProxyView> {
     this.#checkPrices(merchant, change)
     const next = isProxyId(proxyId)
@@ -153,13 +146,13 @@ export class ProxyService {
     await this.#parts.changed?.(proxyId)
   }
 
-  /** Sends one GET to the target and says what came back; answers also when the target does not (decision 90). */
+  /** Sends one GET to the target; answers also when the target does not (decision 90). */
   async test(merchant: Merchant, proxyId: string): Promise<ProbeView> {
     const row = await this.#own(merchant, proxyId)
     return await this.#parts.probe(row, openAuthValue(this.#parts.sealer, row))
   }
 
-  /** @throws ShortError 400 for an endpoint that nobody could buy of */
+  /** @throws ShortError 400 for an unsellable endpoint */
   #endpoints(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoint[] {
     const metered = inputs.findIndex(({ meter }) => meter !== undefined)
     if (metered >= 0 && !this.#parts.canMeter())
@@ -258,12 +251,15 @@ export class ProxyService {
   }
 }
 
-/** 404 for a proxy that is not there or another merchant's (contract, Errors: 404; decision 93). */
+/** 404 for an unknown proxy and another merchant's (contract, Errors: 404; decision 93). */
 export function proxyNotFound(): LongError {
   return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }
 
-/** The value of a proxy's upstream header; null when there is none. @throws UnsealError */
+/**
+ * Unsealed upstream header value, or null.
+ * @throws UnsealError
+ */
 export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
   return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()
 }
@@ -272,7 +268,7 @@ function place(proxyId: string): { table: string; column: string; row: string } 
   return { table: 'proxies', column: 'auth_value', row: proxyId }
 }
 
-/** A pattern in the form that requests are compared in: one with a letter as no request writes it would never fit. */
+/** Normalizes a pattern like request paths; otherwise it might never match. */
 function patternOf(pattern: string): string {
   return comparablePath(pattern.toWellFormed().replace(/[^\x20-\x7e]+/g, encodeURIComponent))
 }
@@ -318,7 +314,7 @@ function endpointsOf(inputs: NonNullable<ProxyInput['endpoints']>): ProxyEndpoin
   })
 }
 
-/** @throws ShortError 400 for a balance that bears no request */
+/** @throws ShortError 400 for a balance too small for one request */
 function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: number): void {
   const least = leastReservedMsat(meterOf(meter, bundle))
   if (typeof bundle === 'number' && least > bundle * 1000)
@@ -328,7 +324,7 @@ function checkBundle(meter: EndpointMeter, bundle: number | FiatText, index: num
     )
 }
 
-/** @throws ShortError 400 for an amount that is too large, or finer than can be counted */
+/** @throws ShortError 400 for an amount that is too large or too fine */
 function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceText | null {
   if (input === null) return null
   const read = priceFrom(input)
@@ -336,7 +332,7 @@ function priceOfInput(input: ProxyPriceText | null, field: string): ProxyPriceTe
   return read.price
 }
 
-/** No price may name more than the satoshis beside it, which caps of plans and clients that know them alone go by. */
+/** The satoshis beside a price are its upper bound: plan caps and older clients rely on it. */
 function checkMost({
   defaultPrice,
   defaultPriceSats,
@@ -370,7 +366,7 @@ function checkAuth(row: ProxyRow): void {
     throw new ShortError(VALIDATION, 'authValue needs authHeader, the name of the header that carries it.')
 }
 
-/** Further ids that are tried when one is taken: names are shared by all merchants. */
+/** Retries on a taken id: merchants share names. */
 const ID_ATTEMPTS = 4
 
 /** `<slug of name>-<8 hex>` (decision 10). */

@@ -17,7 +17,7 @@ import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
-/** A proxy as it is stored. Times are milliseconds since the epoch. */
+/** Stored proxy. Times are milliseconds since the epoch. */
 export interface ProxyRow {
   readonly proxyId: string
   readonly merchantId: number
@@ -25,7 +25,7 @@ export interface ProxyRow {
   readonly description: string | null
   readonly targetBaseUrl: string
   readonly defaultPriceSats: number
-  /** Null where satoshis say it. */
+  /** Null where satoshis are the price. */
   readonly defaultPrice: ProxyPriceText | null
   readonly endpoints: readonly ProxyEndpoint[]
   readonly tokenValiditySeconds: number
@@ -45,12 +45,10 @@ export interface ProxyRow {
   readonly updatedAt: number
 }
 
-/** Where proxies are kept. */
 export interface ProxyStore {
   /**
-   * Adds a proxy when the merchant holds fewer than `limit` endpoints, counted under a lock on the merchant's row, so
-   * that two creations at once cannot both take the last place. Answers the count that stood in the way, or null when
-   * added.
+   * Adds a proxy when the merchant has fewer than `limit` endpoints. Locks the merchant's row, so that concurrent
+   * creates respect the limit. Returns the count on refusal, null when added.
    */
   insert(
     row: ProxyRow,
@@ -58,17 +56,15 @@ export interface ProxyStore {
     countOthers: (sql: Sql, merchantId: number) => Promise<number>
   ): Promise<number | null>
   /**
-   * Changes the merchant's own proxy under a lock on its row, so that two changes at once both hold. Answers the row as
-   * it is then, null when there is none; what `change` throws leaves it as it was.
+   * Changes the merchant's proxy under a row lock. Returns the row, or null when it is missing; throwing in `change`
+   * rolls back.
    */
   update(merchantId: number, proxyId: string, change: (row: ProxyRow) => ProxyRow): Promise<ProxyRow | null>
-  /** Marks the proxy as deleted; false when it was not there. The id is never used again. */
+  /** Marks the proxy as deleted; false when missing. The id is never reused. */
   delete(merchantId: number, proxyId: string, now: number): Promise<boolean>
-  /** One merchant's proxies, newest first. */
   list(merchantId: number): Promise<ProxyRow[]>
-  /** The merchant's own proxy, or null. */
   get(merchantId: number, proxyId: string): Promise<ProxyRow | null>
-  /** Proxies by id, whoever they belong to; deleted ones are left out. */
+  /** Proxies of any merchant, without deleted ones. */
   byIds(proxyIds: readonly string[]): Promise<ProxyRow[]>
 }
 
@@ -108,10 +104,9 @@ const proxyRows: Records<ProxyRow> = records({
   updatedAt: moment()
 })
 
-/** Channel on which the id of a changed proxy is told to every process. */
+/** Channel that carries the ids of changed proxies to every process. */
 export const PROXY_CHANNEL = 'boltgate_proxies'
 
-/** Proxies in the SQL database. */
 export class SqlProxyStore implements ProxyStore {
   readonly #database: Database
 

@@ -9,12 +9,12 @@ import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSe
 import { LOOKED_UP_FOR } from './advice.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-// Whatever is no id of ours is 404 like one that is not there (decision 10).
+// Malformed ids are 404 like unknown ones (decision 10).
 const RefundId = Type.Object({ refundId: Type.String() })
 const missing = 'There is no such refund.'
 const visible = 'Must have a visible character.'
 
-/** Query of the administrator's list; out of range is clamped (decision 12). */
+/** Out of range is clamped (decision 12). */
 const Query = Type.Object({
   view: Type.Optional(
     Type.Enum([...REFUND_VIEWS], {
@@ -26,7 +26,6 @@ const Query = Type.Object({
   take: Type.Optional(Type.Integer({ description: 'From 1 to 100; 50 unless said.' }))
 })
 
-/** What an administrator says of a refund. */
 const SettlementInput = Type.Object(
   {
     outcome: Type.Enum(['sent', 'not-sent'], {
@@ -90,10 +89,9 @@ const AdminRefund = Type.Object(
   },
   { title: 'AdminRefund' }
 )
-/** A refund as the operator sees it. */
 export type AdminRefund = Static<typeof AdminRefund>
 
-/** `/api/admin/refunds`: refunds whose fate only the provider's records show. */
+/** `/api/admin/refunds`: refunds whose outcome only the provider's records show. */
 export function refundAdminOperations(settlements: RefundSettlements): AnyOperation[] {
   return [
     defineOperation({

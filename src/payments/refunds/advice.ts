@@ -1,12 +1,12 @@
 import { isUnheard } from '../../lightning/providers/payout-states.ts'
 import type { Refund } from './schema.ts'
 
-/** Milliseconds for which an open refund is looked up; afterwards an administrator has to settle it. */
+/** Milliseconds for which an open refund is looked up; then an administrator must settle it. */
 export const LOOKED_UP_FOR = 30 * 86_400_000
 
 /**
- * What a merchant is to do about a refund that the provider has not acknowledged, `now` in milliseconds; null for every
- * other. Nobody may send it again: only the provider's records show whether it was sent.
+ * Advice on a refund without the provider's acknowledgment, `now` in milliseconds; else null. It must not be sent
+ * again: it may have been paid.
  */
 export function adviceOn(refund: Refund, now: number): string | null {
   if (!isUnheard(refund)) return null

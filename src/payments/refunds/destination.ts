@@ -5,32 +5,31 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import type { PayoutDestination } from '../../lightning/providers/provider.ts'
 import type { RefundType } from '../../lightning/providers/payout-states.ts'
 
-/** What a refundAddress was found to be, checked as far as it can be. */
+/** A parsed refundAddress. */
 export interface Destination {
-  /** 64 lower-case hex characters; null over the chain. */
+  /** 64 lower-case hex characters; null on-chain. */
   readonly paymentHash: string | null
-  /** What the invoice asks for, in millisatoshis; null over the chain and where it leaves the amount open. */
+  /** Amount of the invoice in millisatoshis; null on-chain and for an open amount. */
   readonly amountMsat: bigint | null
 }
 
-// What a Lightning invoice and a lightning: link begin with; no Bitcoin address does.
+// Prefix of Lightning invoices and lightning: links; no Bitcoin address has it.
 const LIGHTNING = /^(?:lightning:)?ln(?:bc|tb)/i
 
 /**
- * Reads a refundAddress as its refundType says (contract, Create refund body; decisions 58 and 59). `network` is the
+ * Parses a refundAddress of a refundType (contract, Create refund body; decisions 58 and 59). `network` is the
  * payment's, `now` milliseconds.
- * @throws ShortError 400 for the wrong kind, a mistyped one, another network, an expired invoice
+ * @throws ShortError 400 for the wrong kind, a checksum error, another network, an expired invoice
  */
 export function readDestination(type: RefundType, text: string, network: InvoiceNetwork, now: number): Destination {
   return type === 'ln' ? readInvoice(text, network, now) : readChain(text, network)
 }
 
-/** Where the provider sends a refund whose address has been read. */
 export function payoutDestination(type: RefundType, address: string): PayoutDestination {
   return type === 'ln' ? { type, invoice: address.toLowerCase() } : { type, address }
 }
 
-/** Refuses an amount that the invoice does not ask for (decision 58). @throws ShortError 400 */
+/** @throws ShortError 400 when the invoice has another amount (decision 58) */
 export function requireSameAmount(destination: Destination, amountSats: number): void {
   const { amountMsat } = destination
   if (amountMsat === null || amountMsat === BigInt(amountSats) * 1000n) return
@@ -45,7 +44,7 @@ function readInvoice(text: string, network: InvoiceNetwork, now: number): Destin
   } catch (error) {
     if (!(error instanceof InvoiceError)) throw error
     if (isAddress(text)) throw refusal('refundAddress is a Bitcoin address, but refundType is ln.')
-    // Wallets show and copy it so.
+    // Wallets copy it with this prefix.
     if (/^lightning:/i.test(text))
       throw refusal('refundAddress must be the Lightning invoice alone, without lightning: before it.')
     throw refusal(`refundAddress is not a Lightning invoice: ${error.message}.`)

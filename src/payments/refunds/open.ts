@@ -8,15 +8,13 @@ import { RefundSettlements } from './settlement.ts'
 import { allSources, paymentSources, type RefundSources } from './source.ts'
 import { SqlRefundStore } from './store.ts'
 
-/** What refunds are opened with. */
 export interface OpenRefundsParts extends Omit<RefundsParts, 'merchant' | 'sources' | 'store'> {
   readonly merchants: Merchants
-  /** Money that came in and is no payment. */
+  /** Refundable money other than payments. */
   readonly others: readonly RefundSources[]
   readonly payments: { readonly payments: Payments; readonly store: PaymentStore }
 }
 
-/** Opens refunds, and their settlement by hand. */
 export function openRefunds(parts: OpenRefundsParts) {
   const { clock, database, log, merchants, onConfirmed, others, payments } = parts
   const store = new SqlRefundStore(database)

@@ -5,13 +5,12 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, RefundView } from './schema.ts'
 import type { Refunds } from './service.ts'
 
-// Whatever is no id of ours is 404 like one that is not there (decision 10).
+// Malformed ids are 404 like unknown ones (decision 10).
 const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
 const missing = "There is no such refund, or it is another merchant's."
 const away = 'The payment provider did not say how the refund stands.'
 
-/** `/api/refunds` in all its operations (contract, Refunds). */
 export function refundOperations(refunds: Refunds): AnyOperation[] {
   const common = { tag: 'refunds', access: 'merchant' } as const
   return [

@@ -7,27 +7,26 @@ import { REFUND_STATUSES, REFUND_TYPES, type PaidOut } from '../../lightning/pro
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { adviceOn } from './advice.ts'
 
-/** A refund as it is kept. Times in milliseconds since the epoch, amounts in satoshis. */
+/** Stored refund. Times in milliseconds since the epoch, amounts in satoshis. */
 export interface Refund extends PaidOut {
-  /** 15 random digits (decision 10); also the reference by which the provider is asked for it. */
+  /** 15 random digits (decision 10); also our reference at the provider. */
   readonly refundId: string
   readonly merchantId: number
   readonly invoiceId: string
-  /** As the merchant wrote it. */
   readonly address: string
-  /** Payment hash of a Lightning refund's invoice, 64 lower-case hex characters; null over the chain. */
+  /** 64 lower-case hex characters; null on-chain. */
   readonly paymentHash: string | null
   readonly amountSats: number
-  /** Where the payment came in, which is where the refund goes out (decision 54). */
+  /** Slot of the payment, which sends the refund (decision 54). */
   readonly slot: ProviderSlot
   readonly kind: KindName
   readonly email: string | null
   readonly reason: string | null
 }
 
-/** Most satoshis that there can be. */
+/** All satoshis that can exist. */
 const MAX_SATS = 2_100_000_000_000_000
-/** Longest skip that the database is asked for; nobody has as many refunds. */
+/** Upper bound of skip for the database. */
 const MAX_SKIP = 2_147_483_647
 
 /** Body of `POST /api/refunds` (contract, Create refund body). */
@@ -71,7 +70,7 @@ export const RefundInput = Type.Object(
 )
 export type RefundInput = Static<typeof RefundInput>
 
-/** Query of `GET /api/refunds`; out of range is clamped (decision 12). */
+/** Out of range is clamped (decision 12). */
 export const RefundQuery = Type.Object({
   status: Type.Optional(Type.Enum([...REFUND_STATUSES])),
   skip: Type.Optional(Type.Integer({ description: 'From 0, which it is unless said.' })),
@@ -79,16 +78,12 @@ export const RefundQuery = Type.Object({
 })
 export type RefundQuery = Static<typeof RefundQuery>
 
-/** A page of a list, within its bounds. */
 export interface RefundPage {
   readonly skip: number
   readonly take: number
 }
 
-/**
- * The page that a query asks for: skip from 0, take from 1 to 100, 50 unless said (contract, Limits: Pagination;
- * decision 12).
- */
+/** Page of a query: skip from 0, take from 1 to 100, default 50 (contract, Limits: Pagination; decision 12). */
 export function pageOf(query: Pick<RefundQuery, 'skip' | 'take'>): RefundPage {
   return {
     skip: Math.min(Math.max(query.skip ?? 0, 0), MAX_SKIP),
@@ -100,7 +95,7 @@ const nullableText = (description: string) => Type.Unsafe<string | null>({ type:
 const providerId =
   "The provider's refund or withdrawal id; null while the provider has not said that it took the refund."
 
-/** The refund as create answers it (contract, Refund; decision 61). */
+/** Response of create (contract, Refund; decision 61). */
 export const RefundView = Type.Object(
   {
     refundId: Type.String(),
@@ -124,7 +119,7 @@ export const RefundView = Type.Object(
 )
 export type RefundView = Static<typeof RefundView>
 
-/** The refund as get, the lists and sync answer it (decision 61). */
+/** Response of get, the lists and sync (decision 61). */
 export const RefundDetails = Type.Object(
   {
     ...RefundView.properties,
@@ -135,10 +130,7 @@ export const RefundDetails = Type.Object(
 )
 export type RefundDetails = Static<typeof RefundDetails>
 
-/**
- * What create shows of a refund, `now` in milliseconds. Both ids of the provider are always the same, null while
- * unknown (decision 7).
- */
+/** Response of create, `now` in milliseconds. Both provider ids are equal, null while unknown (decision 7). */
 export function refundView(refund: Refund, now: number): RefundView {
   const message = adviceOn(refund, now)
   return {
@@ -157,7 +149,6 @@ export function refundView(refund: Refund, now: number): RefundView {
   }
 }
 
-/** What get, the lists and sync show of a refund. */
 export function refundDetails(refund: Refund, now: number): RefundDetails {
   return {
     ...refundView(refund, now),
@@ -166,9 +157,7 @@ export function refundDetails(refund: Refund, now: number): RefundDetails {
   }
 }
 
-/**
- * Whether a text can be the id of a refund: the database is not asked for others, some of which it could not even read.
- */
+/** Whether a text can be a refund id; the database rejects queries with some others. */
 export function isRefundId(text: string): boolean {
   return /^[1-9][0-9]{14}$/.test(text)
 }

@@ -41,32 +41,26 @@ const REFUND_REFUSED = defineError('BG_REFUND_REFUSED', {
   fix: "Fix the provider's reason in `error`, then request a new refund."
 })
 
-/** What the service is made of. */
 export interface RefundsParts {
   readonly store: RefundStore
   readonly database: Database
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /**
-   * Called for each refund that becomes confirmed, inside the transaction that writes it. Use only the handle passed
-   * in.
-   */
+  /** Called in the transaction that confirms a refund. Use only the given handle. */
   readonly onConfirmed: (sql: TransactionSql, refund: Refund) => Promise<void>
   readonly payees: Pick<Payees, 'maker' | 'inOrder'>
   readonly sources: RefundSources
-  /** The account of a refund that is followed up; null when it is gone. */
+  /** The account of a followed-up refund; null when it is gone. */
   merchant(id: number): Promise<Merchant | null>
 }
 
-/** Refunds that one follow-up looks up. */
 const FOLLOW_UP_LIMIT = 100
 
 /**
- * The rules of refunds (contract, Refunds; decisions 54 to 63). A refund's row is reserved under a lock on its
- * payment's row, then the provider is asked outside the transaction, once, then the row is written. What happens in
- * between leaves a pending row, which is looked up by its id and never asked for again. Every method that answers a
- * merchant throws `Unavailable` 503 while the database is away.
+ * Refunds (contract, Refunds; decisions 54 to 63). A row is reserved under the payment's row lock, the provider is
+ * asked once outside the transaction, then the row is written. A crash in between leaves a pending row, which is looked
+ * up and never sent again. Merchant methods throw `Unavailable` 503 while the database is away.
  */
 export class Refunds {
   readonly #parts: RefundsParts
@@ -84,10 +78,10 @@ export class Refunds {
   }
 
   /**
-   * Refunds a payment in whole or in part. What is answered may still be pending: then the provider's answer was lost.
-   * The idempotency key stands in the refund's row from before the provider is asked.
+   * Refunds a payment in whole or in part. A pending result means that the provider's answer was lost. The idempotency
+   * key is stored before the provider is asked.
    * @throws ShortError 400 for every reason that a refund fails (contract, Errors), ProviderUnavailable 503 when the
-   *   provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
+   * provider cannot be asked, which leaves nothing under way; IdempotencyKeyTaken
    */
   async create(merchant: Merchant, input: RefundInput, idempotency: Idempotency | null = null): Promise<Refund> {
     const { sources, payees, clock } = this.#parts
@@ -102,7 +96,7 @@ export class Refunds {
     const amount = input.amountSatoshis ?? null
     if (amount === null) requireOptionalAmount(refund)
     else requireSameAmount(destination, amount)
-    // Once something may have been sent, nothing that the database does is thrown any more.
+    // From here money may have been sent: database errors must not be thrown.
     return await this.#send(
       payee,
       source,
@@ -110,7 +104,7 @@ export class Refunds {
     )
   }
 
-  /** The refund that an idempotency key has made, as it stands; null for none. */
+  /** Current refund of an idempotency key; null for none. */
   byKey(merchant: Merchant, key: string): Promise<Kept<Refund> | null> {
     return this.#parts.store.byKey(merchant.id, key)
   }
@@ -122,12 +116,15 @@ export class Refunds {
     return refund
   }
 
-  /** One page of the merchant's refunds, newest first (decisions 11 and 12). */
+  /** Newest first (decisions 11 and 12). */
   list(merchant: Merchant, query: RefundQuery): Promise<Refund[]> {
     return this.#parts.store.list(merchant.id, query.status ?? null, pageOf(query))
   }
 
-  /** All refunds of a payment, newest first. @throws ShortError 404 for an unknown invoice */
+  /**
+   * Newest first.
+   * @throws ShortError 404 for an unknown invoice
+   */
   async ofInvoice(merchant: Merchant, invoiceId: string): Promise<Refund[]> {
     const { sources, clock } = this.#parts
     if ((await sources.get(merchant.id, invoiceId, clock.now())) === null)
@@ -136,8 +133,8 @@ export class Refunds {
   }
 
   /**
-   * Asks the provider how the refund stands and writes it. One that is settled is answered as it is.
-   * @throws ShortError 404; ProviderUnavailable 503 and ProviderRefused 502 when the provider does not say
+   * Updates the refund from the provider; a settled one is only read.
+   * @throws ShortError 404; ProviderUnavailable 503 and ProviderRefused 502 without the provider's answer
    */
   async sync(merchant: Merchant, refundId: string): Promise<Refund> {
     const refund = await this.get(merchant, refundId)
@@ -149,8 +146,9 @@ export class Refunds {
   }
 
   /**
-   * Looks up refunds that are pending or processing and due, `now` in milliseconds: for a job that runs every few
-   * seconds, in any number of processes. What fails is logged and tried again later. @returns how many were looked up
+   * Looks up due open refunds, `now` in milliseconds: for a periodic job in any number of processes. Failures are
+   * logged and retried.
+   * @returns how many were looked up
    */
   async followUp(now: number): Promise<number> {
     const { store, log } = this.#parts
@@ -172,10 +170,7 @@ export class Refunds {
     return due.length
   }
 
-  /**
-   * What kept a provider from saying how a refund stands, with what the merchant is to do about one that it never
-   * acknowledged.
-   */
+  /** Adds the merchant's advice to a provider error about an unacknowledged refund. */
   #advised(error: unknown, refund: Refund): unknown {
     const advice = adviceOn(refund, this.#parts.clock.now())
     return error instanceof ProviderUnavailable && advice !== null
@@ -206,10 +201,7 @@ export class Refunds {
     }
   }
 
-  /**
-   * Writes the pending row when what is left of the payment covers it; `amount` null takes all that is left (decision
-   * 60).
-   */
+  /** Writes the pending row when the remaining amount covers it; `amount` null takes all of it (decision 60). */
   async #reserve(
     seen: RefundSource,
     refund: Refund,
@@ -250,13 +242,13 @@ export class Refunds {
     }
   }
 
-  /** Asks the provider, exactly once; what it is not certain about stays pending (decision 57). */
+  /** Asks the provider exactly once; an uncertain outcome stays pending (decision 57). */
   async #send(payee: Payee, source: RefundSource, refund: Refund): Promise<Refund> {
     const { clock, log } = this.#parts
     const fields = { refundId: refund.refundId, invoiceId: refund.invoiceId, merchantId: refund.merchantId }
     let payout: Payout
     try {
-      // A process that stood still may wake after others gave its refund up.
+      // A suspended process may resume after others gave its refund up.
       if (clock.now() - refund.createdAt >= SEND_WITHIN)
         throw new ProviderUnavailable('The gateway was too busy to send the refund; nothing was sent.')
       payout = await payee.payOut(payoutRequest(refund, source))
@@ -275,33 +267,32 @@ export class Refunds {
         (current, now) => afterPayout(current, payout, now),
         payout.status === 'failed'
       )
-      // Only where the provider took longer to answer than its timeout and the grace together.
+      // The provider answered only after its timeout and the grace period.
       if (written.status === 'failed' && payout.status !== 'failed')
         log.error(
           { ...fields, payoutId: payout.payoutId },
           'a refund was sent after it had been given up: more may have been paid out than was received'
         )
     } catch (error) {
-      // The money is on its way, whatever the database says: an error would make the client send it again.
+      // The money is on its way: an error would make the client send it again.
       log.error(
         { ...fields, err: error, payoutId: payout.payoutId },
         'a refund was sent and could not be written; it is looked up'
       )
       return refund
     }
-    // Taken, and given up at once: for the client the same as a refusal.
+    // Failed immediately: a refusal for the client.
     if (payout.status === 'failed' && written.status === 'failed')
       throw new ShortError(REFUND_REFUSED, 'The payment provider could not send the refund.')
     return written
   }
 
-  /** Gives the amount of a refund back that was certainly not sent. */
+  /** Releases the amount of a refund that was certainly not sent. */
   async #release(refund: Refund): Promise<void> {
     try {
       await this.#apply(refund, afterRefusal, true)
     } catch (error) {
-      // The provider's refusal is what the client must hear; the row is given up once the provider has not heard of it
-      // for long enough.
+      // The client must see the provider's refusal; a later look-up releases the row.
       this.#parts.log.error(
         { err: error, refundId: refund.refundId },
         'a refund was not sent and could not be written as failed; it is looked up'
@@ -313,7 +304,7 @@ export class Refunds {
     const { payees } = this.#parts
     const payee = payees.maker(merchant, refund.slot, refund.kind)
     if (payee === null) {
-      // Another provider would say that it knows nothing, which is not the same as never sent.
+      // Another provider's "unknown" does not prove that it was never sent.
       throw new LongError(
         PROVIDER_REFUSED,
         'Payment provider error',
@@ -324,8 +315,7 @@ export class Refunds {
     const source = await sources.get(refund.merchantId, refund.invoiceId, clock.now())
     if (source === null) {
       if (isOpen(refund)) throw new TypeError('what a refund gives back is gone')
-      // Orders of stores are purged once no refund of theirs is under way; nothing but a transaction hash can be
-      // missing then.
+      // Store orders are purged once their refunds are final; only a transaction hash can be missing then.
       return refund
     }
     const found = await payee.lookUpPayout(payoutRequest(refund, source), refund.providerRefundId)
@@ -336,10 +326,9 @@ export class Refunds {
   }
 
   /**
-   * Writes what a refund has become, and the payment as refunded once confirmed refunds reach what was received
-   * (decision 56). The payment's row is locked first, as at create, so that sums are right and nobody waits in a
-   * circle. `isRefused`: the client is told that nothing was sent, so that its idempotency key may be used again
-   * (decision 19).
+   * Writes a refund's change, and the payment as refunded once confirmed refunds reach the received amount (decision
+   * 56). Locks the payment's row first, as create does, for correct sums and no deadlock. `isRefused` frees the
+   * idempotency key: the client learns that nothing was sent (decision 19).
    */
   async #apply(seen: Refund, change: (refund: Refund, now: number) => Refund, isRefused = false): Promise<Refund> {
     const { database, sources, store, clock, log, onConfirmed } = this.#parts
@@ -366,7 +355,8 @@ export class Refunds {
 }
 
 /**
- * Writes that all was given back, once confirmed refunds reach what came in (decision 56). The source's row is locked.
+ * Marks the source as refunded once confirmed refunds reach the received amount (decision 56). The caller has locked
+ * its row.
  */
 export async function countConfirmed(
   sql: TransactionSql,
@@ -379,7 +369,7 @@ export async function countConfirmed(
   if (confirmed >= source.capSats) await sources.refunded(sql, source)
 }
 
-/** The same request at every look, so that a provider recognises it. */
+/** Identical at every look-up, so that a provider recognizes it. */
 function payoutRequest(refund: Refund, source: RefundSource): PayoutRequest {
   return {
     reference: refund.refundId,
@@ -394,7 +384,7 @@ function requireRefundable({ refusal }: RefundSource): void {
   if (refusal !== null) throw new ShortError(INVALID_STATE, refusal)
 }
 
-/** The provider that took the payment gives it back (decision 54): another kind in its slot is another account. */
+/** Error when another kind is in the payment's slot: it is another account (decision 54). */
 function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>): ShortError {
   return new ShortError(
     REFUND_UNSUPPORTED,
@@ -402,7 +392,6 @@ function providerChanged(source: RefundSource, payees: Pick<Payees, 'inOrder'>):
   )
 }
 
-/** What stands in a slot. */
 function namesIn(payees: Pick<Payees, 'inOrder'>, slot: ProviderSlot): string {
   return payees
     .inOrder(slot)
@@ -428,7 +417,7 @@ function requireOptionalAmount(refund: Refund): void {
     throw new ShortError(VALIDATION, 'amountSatoshis is required for refunds on the primary provider.')
 }
 
-/** Whether asking the provider again could change nothing: failed, or confirmed with all that is to be known. */
+/** Whether the refund is failed, or confirmed with all its details. */
 function isSettled(refund: Refund): boolean {
   return (
     refund.status === 'failed' ||

@@ -9,41 +9,34 @@ import type { RefundSources } from './source.ts'
 import { isOpen, UNKNOWN_GRACE } from '../../lightning/providers/payout-states.ts'
 import type { RefundStore } from './store.ts'
 
-/** What an administrator found in the provider's own records. */
 export type SettlementOutcome = 'sent' | 'not-sent'
 
-/** A refund settled by hand: what is written, and what is kept of who did it. */
+/** A manual settlement with its audit data. */
 export interface RefundSettlement {
   readonly outcome: SettlementOutcome
-  /** The provider's id of what was sent; null for `not-sent`. */
+  /** The provider's refund id; null for `not-sent`. */
   readonly providerRefundId: string | null
-  /** 64 hex characters; null where none is known. */
+  /** 64 hex characters; null when unknown. */
   readonly transactionHash: string | null
   readonly feeSats: number | null
-  /** Who settles it: there is one admin key, and several people. */
+  /** Name of the administrator: several share one admin key. */
   readonly settledBy: string
   readonly reason: string
-  /** Of the request, to find it in the log. */
   readonly correlationId: string
   /** Milliseconds since the epoch. */
   readonly settledAt: number
 }
 
-/** A refund as the administrator sees it. */
 export interface SettledRefund {
   readonly refund: Refund
-  /** Null while nobody has settled it by hand. */
+  /** Null without a manual settlement. */
   readonly settlement: RefundSettlement | null
 }
 
-/**
- * Which refunds an administrator lists: those that nobody knows the fate of, all that are under way, or those settled
- * by hand.
- */
+/** Refunds with an unknown outcome, all open ones, or those settled manually. */
 export const REFUND_VIEWS = ['lost', 'open', 'settled'] as const
 export type RefundViewName = (typeof REFUND_VIEWS)[number]
 
-/** What settlements are written with. */
 export interface RefundSettlementsParts {
   readonly store: RefundStore
   readonly sources: RefundSources
@@ -55,9 +48,8 @@ export interface RefundSettlementsParts {
 }
 
 /**
- * Settles refunds whose fate only the provider's records show. The change is one conditional UPDATE under the lock that
- * every change of a refund takes: of a provider's late answer and an administrator's word the first counts, and the
- * other changes nothing.
+ * Settles refunds whose outcome only the provider's records show. One conditional UPDATE under the refund lock: of a
+ * late provider answer and an administrator's entry the first wins.
  */
 export class RefundSettlements {
   readonly #parts: RefundSettlementsParts
@@ -66,7 +58,7 @@ export class RefundSettlements {
     this.#parts = parts
   }
 
-  /** A page of them, oldest first; those settled by hand newest first. `lost` has none that may still be on its way. */
+  /** Oldest first; `settled` newest first. `lost` excludes refunds that may still be in flight. */
   list(view: RefundViewName, query: { readonly skip?: number; readonly take?: number }): Promise<SettledRefund[]> {
     const { store, clock } = this.#parts
     return store.listForAdmin(view, clock.now() - UNKNOWN_GRACE, pageOf(query))
@@ -80,9 +72,9 @@ export class RefundSettlements {
   }
 
   /**
-   * Writes what an administrator knows: confirmed with the provider's id, or failed, which frees the amount.
-   * @throws LongError 404 for an unknown refund; 409 for one that is settled already, and for `not-sent` where the
-   *   provider took it or the request may still be on its way
+   * Marks a refund as confirmed with the provider's id, or as failed, which releases the amount.
+   * @throws LongError 404 for an unknown refund; 409 for a settled one, and for `not-sent` where the provider took it
+   * or the request may be in flight
    */
   async settle(refundId: string, settlement: RefundSettlement): Promise<SettledRefund> {
     const { database, store, sources, onConfirmed, log } = this.#parts
@@ -91,7 +83,7 @@ export class RefundSettlements {
     } = await this.get(refundId)
     const before = settlement.settledAt - UNKNOWN_GRACE
     const settled = await database.transaction(async sql => {
-      // The source's row first, as everywhere, so that nobody waits in a circle.
+      // Lock order: the source's row first, to avoid deadlocks.
       const source = await sources.lock(sql, merchantId, invoiceId, settlement.settledAt)
       if (source === null) throw new TypeError('what a refund gives back is gone')
       const refund = await store.settle(sql, refundId, settlement, before)
@@ -110,7 +102,7 @@ export class RefundSettlements {
   }
 }
 
-/** Why nothing was written; `before` is when the youngest refund was made that is certainly not on its way. */
+/** The reason for a rejected settlement; refunds made after `before` may be in flight. */
 function notSettled(refund: Refund, before: number): LongError {
   const why = !isOpen(refund)
     ? `It is ${refund.status} already.`

@@ -5,36 +5,35 @@ import type { TransactionSql } from '../../platform/database/database.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 
-/** Money that came in and may be given back: a merchant's payment, or what was paid for an order of its store. */
+/** Refundable money: a payment of a merchant, or an order of its store. */
 export interface RefundSource {
-  /** Id of the payment, or of the store's order. */
+  /** Id of the payment or store order. */
   readonly invoiceId: string
   readonly merchantId: number
   readonly slot: ProviderSlot
-  /** Where the money came in, which is where it goes out (decision 54). */
+  /** Provider kind that received the money and sends the refund (decision 54). */
   readonly kind: KindName | 'demo'
   readonly chargeId: string
   readonly network: InvoiceNetwork
-  /** Most that can be given back, in satoshis (decision 55). */
+  /** Most that can be refunded, in satoshis (decision 55). */
   readonly capSats: number
-  /** Why nothing of it can be given back now, in words for the merchant; null when it can. */
+  /** Why nothing can be refunded now, for the merchant; null when it can. */
   readonly refusal: string | null
 }
 
-/** Where refundable money is found. `now` in milliseconds. */
+/** Finds refundable money. `now` in milliseconds. */
 export interface RefundSources {
-  /** The merchant's own, or null. */
+  /** Null for another merchant's. */
   get(merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
   /**
-   * The same, its row locked until the transaction ends: whoever adds or changes a refund holds it, so that sums are
-   * right and nothing else becomes of the money meanwhile.
+   * The same with a row lock until the transaction ends. Every change of a refund takes it, so that sums stay correct.
    */
   lock(sql: TransactionSql, merchantId: number, invoiceId: string, now: number): Promise<RefundSource | null>
-  /** Confirmed refunds have reached what came in (decision 56). The row is locked. */
+  /** Called on the locked row when confirmed refunds reach the received amount (decision 56). */
   refunded(sql: TransactionSql, source: RefundSource): Promise<void>
 }
 
-/** Several of them as one: of one id the first that knows it. */
+/** Combines sources; the first that knows an id wins. */
 export function allSources(...all: readonly RefundSources[]): RefundSources {
   const owner = new WeakMap<RefundSource, RefundSources>()
   const first = async (ask: (one: RefundSources) => Promise<RefundSource | null>): Promise<RefundSource | null> => {
@@ -55,13 +54,12 @@ export function allSources(...all: readonly RefundSources[]): RefundSources {
   }
 }
 
-/** What refunds need of payments. */
 export interface RefundedPayments {
-  /** The merchant's own payment, or null. One that reads unpaid was looked up at its provider first. */
+  /** The merchant's payment, or null. An unpaid one was looked up at its provider first. */
   refundable(merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The same, its row locked until the transaction ends. */
+  /** The same with a row lock until the transaction ends. */
   lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The one function through which a payment's status changes. */
+  /** The only way to change a payment's status. */
   applyChange(
     sql: TransactionSql,
     payment: Payment,
@@ -71,14 +69,13 @@ export interface RefundedPayments {
   ): Promise<unknown>
 }
 
-/** Payments as money that can be given back. */
 export function paymentSources(payments: RefundedPayments): RefundSources {
   return {
     get: async (merchantId, invoiceId, now) => sourceOf(await payments.refundable(merchantId, invoiceId), now),
     lock: async (sql, merchantId, invoiceId, now) => sourceOf(await payments.lock(sql, merchantId, invoiceId), now),
     refunded: async (sql, { merchantId, invoiceId }) => {
       const payment = await payments.lock(sql, merchantId, invoiceId)
-      // One that was processing may have expired since; its refund is confirmed all the same.
+      // A payment that was processing may have expired since; its refund is confirmed anyway.
       if (payment !== null && canBecome(payment.status, 'refunded'))
         await payments.applyChange(sql, payment, 'refunded', {}, false)
     }

@@ -18,61 +18,53 @@ import type { SettledRefund, RefundSettlement, SettlementOutcome, RefundViewName
 import { isOpen, type RefundStatus, type RefundType } from '../../lightning/providers/payout-states.ts'
 import type { RefundPage, Refund } from './schema.ts'
 
-/** What the refunds of one payment come to, in satoshis. */
+/** Refund sums of one payment, in satoshis. */
 export interface RefundedSums {
-  /** Pending, processing and confirmed: what can no longer be given out. */
+  /** Pending, processing and confirmed: no longer available. */
   readonly held: number
-  /** Confirmed only. */
   readonly confirmed: number
 }
 
-/** Name of the index that lets no two refunds that may have paid share a Lightning invoice. */
+/** Unique index: refunds that may have paid share no Lightning invoice. */
 export const LIGHTNING_INVOICE_INDEX = 'refunds_of_lightning_invoice'
 
-/** Name of the index that lets no two refunds of a merchant share an idempotency key. */
+/** Unique index: refunds of a merchant share no idempotency key. */
 export const IDEMPOTENCY_KEY_INDEX = 'refunds_of_idempotency_key'
 
-/** Where refunds are kept. */
 export interface RefundStore {
-  /**
-   * Sums of one payment's refunds. They hold until the transaction ends only if the caller locked the payment's row
-   * before: whoever adds or changes a refund does that first.
-   */
+  /** Sums of one payment's refunds, stable while the caller holds the payment's row lock. */
   sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSums>
   /**
-   * Adds a refund, which takes its idempotency key from another of more than a day ago that is final and was made by
-   * another body. @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX` */
+   * Adds a refund. Takes over the idempotency key of a final refund with another body after a day.
+   * @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX`
+   */
   insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
-  /** The refund that an idempotency key has made; null for none. */
+  /** Null for none. */
   byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
-  /** Frees the idempotency key of a refund that its client was never told of. */
+  /** Frees the idempotency key of a refund that its client never learned of. */
   forgetKey(sql: TransactionSql, refundId: string): Promise<void>
-  /** The refund with its row locked until the transaction ends; null when there is none. */
+  /** Locks the row until the transaction ends; null for none. */
   lock(sql: TransactionSql, refundId: string): Promise<Refund | null>
-  /** Writes what changes in the life of a refund: status, fee, the provider's id, transaction hash, times. */
   write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
-  /** The merchant's own refund, or null. */
   get(merchantId: number, refundId: string): Promise<Refund | null>
-  /** One page of a merchant's refunds, newest first, ties by id descending. */
+  /** Newest first, ties by id descending. */
   list(merchantId: number, status: RefundStatus | null, page: RefundPage): Promise<Refund[]>
-  /** All refunds of one of the merchant's payments, newest first. */
+  /** Newest first. */
   ofInvoice(merchantId: number, invoiceId: string): Promise<Refund[]>
   /**
-   * Takes at most `limit` open refunds that are due for a look-up, longest due first, and puts them off by `pause`
-   * milliseconds in one statement, so that of several processes one has each. None that is older than `oldest`
-   * milliseconds.
+   * Takes at most `limit` due open refunds, longest due first, and postpones them by `pause` milliseconds in one
+   * statement: only one process gets each. Skips those older than `oldest` milliseconds.
    */
   takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
-  /** Refunds of one payment of which it is not known whether the provider took them. */
+  /** Refunds of one payment whose acceptance by the provider is unknown. */
   lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
-  /** A refund of any merchant, with how it was settled by hand. */
+  /** A refund of any merchant with its manual settlement. */
   forAdmin(refundId: string): Promise<SettledRefund | null>
-  /** One page of them: oldest first, `settled` newest first; of `lost` only those made at `madeBefore` or earlier. */
+  /** Oldest first, `settled` newest first; of `lost` only those made by `madeBefore`. */
   listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
   /**
-   * Settles an open refund in one statement and keeps who did it. One that was not sent must not have been
-   * acknowledged, and must have been made at `madeBefore` or earlier. Null when it is not like that, and nothing is
-   * written.
+   * Settles an open refund atomically with its audit data. `not-sent` requires no acknowledgment and a creation by
+   * `madeBefore`. Null, and nothing written, otherwise.
    */
   settle(
     sql: TransactionSql,
@@ -80,7 +72,6 @@ export interface RefundStore {
     settlement: RefundSettlement,
     madeBefore: number
   ): Promise<Refund | null>
-  /** Sets when an open refund is looked up next. */
   checkAt(refundId: string, nextCheckAt: number): Promise<void>
 }
 
@@ -114,7 +105,7 @@ const settlementRows = records({
   })
 })
 
-/** Whether anything of what came in for a payment or a store's order is being given back, or has been. */
+/** Whether any of a payment's or store order's money is or was being refunded. */
 export async function isGivenBack(sql: TransactionSql, invoiceId: string): Promise<boolean> {
   return (await sums(sql, invoiceId)).held > 0
 }
@@ -127,7 +118,6 @@ async function sums(sql: TransactionSql, invoiceId: string): Promise<RefundedSum
   return { held: Number(row?.held ?? 0n), confirmed: Number(row?.confirmed ?? 0n) }
 }
 
-/** Refunds in the SQL database. */
 export class SqlRefundStore implements RefundStore {
   readonly #database: Database
 

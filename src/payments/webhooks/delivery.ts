@@ -2,22 +2,22 @@ import { errors } from 'undici'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import type { OutboundResponse } from '../../engine/upstream/outbound.ts'
 
-/** What came of sending an event once. */
+/** Result of one attempt. */
 export interface Sent {
-  /** Null when it was delivered; else why not, in words for the merchant. */
+  /** Null on delivery; else the reason for the merchant. */
   readonly error: string | null
-  /** Null when nobody answered. */
+  /** Null without a response. */
   readonly responseStatus: number | null
   readonly responseBody: string | null
 }
 
-/** Bytes of a response that are kept (decision 161). */
+/** Stored bytes of a response (decision 161). */
 export const KEPT_RESPONSE_BYTES = 1024
 
-/** Codes of a connection that stood and ended before an answer. */
+/** Codes of a connection that closed before a response. */
 const CLOSED = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE'])
 
-/** What a response means: 2xx is delivered, everything else has failed (decision 160). */
+/** 2xx is delivered, everything else has failed (decision 160). */
 export function answered({ status, body }: OutboundResponse): Sent {
   return { error: refusalOf(status), responseStatus: status, responseBody: responseText(body) }
 }
@@ -29,7 +29,7 @@ function refusalOf(status: number): string | null {
     : `The endpoint answered ${status}.`
 }
 
-/** What it means that there was no response. Never names an address that a name resolved to. */
+/** Result of an attempt without a response. Never names a resolved address. */
 export function unanswered(error: unknown): Sent {
   return { error: reasonOf(error), responseStatus: null, responseBody: null }
 }
@@ -45,8 +45,8 @@ function reasonOf(error: unknown): string {
   return `The endpoint could not be reached (${code === '' ? 'no answer' : code}).`
 }
 
-/** Bytes of a response as text that every database and every page takes: what is not UTF-8, and NUL, becomes U+FFFD. */
+/** Response bytes as storable text: invalid UTF-8 and NUL become U+FFFD. */
 export function responseText(bytes: Uint8Array): string {
-  // As a stream, so that a character that was cut at the end is left out.
+  // Streaming drops a character that was cut at the end.
   return new TextDecoder().decode(bytes.subarray(0, KEPT_RESPONSE_BYTES), { stream: true }).replaceAll('\0', '\ufffd')
 }

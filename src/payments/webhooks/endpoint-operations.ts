@@ -7,7 +7,7 @@ import type { WebhookEndpoint, WebhookEndpoints } from './endpoints.ts'
 import { TestView, WEBHOOK_EVENTS, type WebhookEvent } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
-/** Stands for every event, those of later versions too. */
+/** Every event, including those of later versions. */
 const ALL = '*'
 
 const EndpointView = Type.Object(
@@ -21,7 +21,6 @@ const EndpointView = Type.Object(
   },
   { title: 'WebhookEndpoint' }
 )
-/** A webhook endpoint as merchants see it. */
 export type EndpointView = Static<typeof EndpointView>
 const NewEndpoint = Type.Object(
   {
@@ -51,7 +50,7 @@ function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): Endpoi
   }
 }
 
-/** The contract's one URL, as one of the endpoints. */
+/** The contract's single URL as an endpoint. */
 function firstOf({ webhookUrl }: Merchant): EndpointView[] {
   return webhookUrl === null
     ? []
@@ -63,7 +62,7 @@ function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): re
   return names === undefined || names.includes(ALL) ? null : single
 }
 
-/** The webhook endpoints of an account: the contract's first, and further ones that choose what they are told of. */
+/** Webhook endpoints of an account: the contract's first, and further ones with event filters. */
 export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const

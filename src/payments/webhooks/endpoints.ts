@@ -12,30 +12,27 @@ import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { WebhookEvent } from './schema.ts'
 import { isWebhookId, type WebhookStore } from './store.ts'
 
-/** A webhook endpoint of an account beside its first one. Time in milliseconds since the epoch. */
+/** A webhook endpoint beside the account's first. Time in milliseconds since the epoch. */
 export interface WebhookEndpoint {
   readonly id: string
   readonly merchantId: number
   readonly url: string
-  /** What signs its deliveries, sealed. */
+  /** Sealed signing secret. */
   readonly secret: string
-  /** What it is told of; null for everything. */
+  /** Subscribed events; null: all. */
   readonly events: readonly WebhookEvent[] | null
-  /** A paused one is told nothing. */
   readonly isActive: boolean
   readonly createdAt: number
 }
 
-/** An endpoint with its secret, which is shown this once. */
+/** An endpoint with its secret, shown only once. */
 export interface IssuedEndpoint {
   readonly endpoint: WebhookEndpoint
   readonly secret: Secret<string>
 }
 
-/** What of an endpoint somebody chooses. */
 export type EndpointChoice = Pick<WebhookEndpoint, 'url' | 'events' | 'isActive'>
 
-/** What endpoints are kept with. */
 export interface WebhookEndpointsParts {
   readonly database: Database
   readonly store: Pick<WebhookStore, 'abandon'>
@@ -43,11 +40,11 @@ export interface WebhookEndpointsParts {
   readonly sealer: Sealer
   readonly clock: Clock
   readonly random: Random
-  /** Whether addresses within the network are refused. */
+  /** Whether private addresses are refused. */
   readonly production: boolean
 }
 
-/** Why an endpoint is told nothing more, in words for the merchant. */
+/** Reason for a removed endpoint's failures. */
 export const REMOVED = 'The webhook endpoint was removed.'
 export const PAUSED = 'The webhook endpoint was paused.'
 
@@ -66,8 +63,7 @@ const endpointRows: Records<WebhookEndpoint> = records({
 })
 
 /**
- * The webhook endpoints of accounts beside their first ones, which are the contract's webhook URLs. What
- * is written for one goes to the address and with the secret that it has when it is sent.
+ * Webhook endpoints beside the contract's webhook URL. Deliveries use the address and secret at the time of sending.
  */
 export class WebhookEndpoints {
   readonly #parts: WebhookEndpointsParts
@@ -76,7 +72,10 @@ export class WebhookEndpoints {
     this.#parts = parts
   }
 
-  /** By age. @throws Unavailable when the database is away */
+  /**
+   * Oldest first.
+   * @throws Unavailable when the database is away
+   */
   async list(merchantId: number): Promise<WebhookEndpoint[]> {
     return await endpointRows.all(
       this.#parts.database
@@ -84,22 +83,19 @@ export class WebhookEndpoints {
     )
   }
 
-  /** Null for none and for another account's. */
+  /** Null for another account's. */
   async find(sql: Sql | TransactionSql, merchantId: number, id: string): Promise<WebhookEndpoint | null> {
     if (!isWebhookId(id)) return null
     return await endpointRows.one(sql`
       select * from webhook_endpoints where merchant_id = ${merchantId} and id = ${id}`)
   }
 
-  /** What signs its deliveries. @throws UnsealError */
+  /** @throws UnsealError */
   secretOf({ id, secret }: WebhookEndpoint): Secret<string> {
     return this.#parts.sealer.open(secret, placeOf(id))
   }
 
-  /**
-   * Makes a further endpoint.
-   * @throws GateError 403 where the plan allows no more; ShortError 400 for an address that is refused
-   */
+  /** @throws GateError 403 at the plan's limit; ShortError 400 for a refused address */
   async create(merchant: Merchant, choice: EndpointChoice): Promise<IssuedEndpoint> {
     const { clock, database, merchants, production, random } = this.#parts
     const createdAt = clock.now()
@@ -108,12 +104,12 @@ export class WebhookEndpoints {
     const url = webhookAddress(choice.url, { production })
     const endpoint: WebhookEndpoint = { ...choice, id, merchantId: merchant.id, url, secret: sealed, createdAt }
     await database.transaction(async sql => {
-      // Two at once are counted one after the other.
+      // Serializes concurrent creates.
       await sql`select 1 from merchants where id = ${merchant.id} for update`
       const [row] = await sql<
         Array<{ held: number }>
       >`select count(*)::int as held from webhook_endpoints where merchant_id = ${merchant.id}`
-      // The first one has its place whether or not it is set (decision 79).
+      // The first endpoint counts even when unset (decision 79).
       const limit = merchants.caps(merchant).webhookEndpoints
       if (limit !== null && (row?.held ?? 0) + 1 >= limit) throw webhookEndpointsUsedUp(merchant, limit)
       await sql`insert into webhook_endpoints ${sql(endpointRows.write(sql, endpoint))}`
@@ -121,7 +117,10 @@ export class WebhookEndpoints {
     return { endpoint, secret }
   }
 
-  /** Writes what is given. What waits for one that is paused has failed. @throws ShortError 400, 404 */
+  /**
+   * Pausing fails waiting deliveries.
+   * @throws ShortError 400, 404
+   */
   async change(merchantId: number, id: string, choice: Partial<EndpointChoice>): Promise<WebhookEndpoint> {
     const { clock, database, production, store } = this.#parts
     const url = choice.url === undefined ? {} : { url: webhookAddress(choice.url, { production }) }
@@ -134,7 +133,10 @@ export class WebhookEndpoints {
     })
   }
 
-  /** Another secret, from now on and for what waits too. @throws ShortError 404 */
+  /**
+   * Replaces the secret, for waiting deliveries too.
+   * @throws ShortError 404
+   */
   async rotate(merchantId: number, id: string): Promise<IssuedEndpoint> {
     return await this.#parts.database.transaction(async sql => {
       const held = await this.#locked(sql, merchantId, id)
@@ -144,7 +146,10 @@ export class WebhookEndpoints {
     })
   }
 
-  /** Its deliveries stay in the list; those that wait have failed. @throws ShortError 404 */
+  /**
+   * Keeps its deliveries; waiting ones fail.
+   * @throws ShortError 404
+   */
   async remove(merchantId: number, id: string): Promise<void> {
     const { clock, database, store } = this.#parts
     await database.transaction(async sql => {
@@ -169,7 +174,6 @@ export class WebhookEndpoints {
   }
 }
 
-/** What the account does not have. */
 export function endpointMissing(): ShortError {
   return new ShortError(RESOURCE_NOT_FOUND, 'Webhook endpoint not found')
 }

@@ -68,7 +68,7 @@ const TestEvent = Type.Object(
   { title: 'TestEvent' }
 )
 
-/** The requests that are sent to a merchant's webhook URL, for OpenAPI (contract, Events). */
+/** Requests to a merchant's webhook URL, for OpenAPI (contract, Events). */
 export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freeze({
   'payment.status': {
     summary: 'A payment changed',

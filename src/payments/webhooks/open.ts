@@ -5,7 +5,6 @@ import { webhookOperations } from './operations.ts'
 import { Webhooks, type WebhooksParts } from './service.ts'
 import { SqlWebhookStore } from './store.ts'
 
-/** Opens what merchants are told. */
 export function openWebhooks(
   parts: Omit<WebhooksParts, 'store' | 'endpoints' | 'times'> & Omit<WebhookEndpointsParts, 'store'>
 ) {
@@ -13,11 +12,10 @@ export function openWebhooks(
   const endpoints = new WebhookEndpoints({ ...parts, store })
   const webhooks = new Webhooks({ ...parts, store, endpoints })
   return {
-    /** Write events, each in the transaction of what it tells of. */
+    /** Write events in the caller's transaction. */
     paymentChanged: webhooks.paymentChanged.bind(webhooks),
     challengesPaid: webhooks.challengesPaid.bind(webhooks),
     storeOrderFailed: webhooks.storeOrderFailed.bind(webhooks),
-    /** What is sent, for the documents. */
     documented: sentWebhooks,
     operations: [...webhookOperations(webhooks), ...endpointOperations(endpoints, webhooks)],
     jobs: webhooks.jobs,

@@ -2,13 +2,13 @@ import type { TransactionSql } from '../../platform/database/database.ts'
 import type { Pace } from '../../platform/jobs/jobs.ts'
 import type { AddedDelivery } from './store.ts'
 
-/** When an endpoint last answered quickly, and last was slow or silent. Milliseconds since the epoch. */
+/** Last quick and last slow or failed response of an endpoint. Milliseconds since the epoch. */
 export interface EndpointTimes {
   readonly quickAt: number | null
   readonly slowAt: number | null
 }
 
-/** An attempt that takes this long is slow, in milliseconds; a timeout is the slowest of them. */
+/** Milliseconds from which an attempt is slow, including timeouts. */
 const SLOW = 2_000
 /** Milliseconds for which a slow endpoint stays one, whatever it answers: else it could stall every other attempt. */
 const PROBATION = 60_000

@@ -2,7 +2,6 @@ import type { Challenge } from '../../selling/holding/challenge.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
 import type { Payment } from '../payments/schema.ts'
 
-/** A challenge of a merchant's that was just paid: what its webhook tells. */
 export type PaidChallenge = Pick<
   Challenge,
   | 'paymentHash'
@@ -17,9 +16,8 @@ export type PaidChallenge = Pick<
 >
 
 /**
- * The body that tells of a payment as it now stands (contract, Events 1): flat, without the event's name. The provider
- * that made the invoice decides between `alternateChargeId` and `providerChargeId` with `provider`. Made once for each
- * event; every attempt sends these very bytes.
+ * Flat body of a payment event, without the event's name (contract, Events 1). The invoice's provider determines
+ * `alternateChargeId` or `providerChargeId`. Made once per event: every attempt sends the same bytes.
  */
 export function paymentPayload(payment: Payment): string {
   const charge =
@@ -34,12 +32,12 @@ export function paymentPayload(payment: Payment): string {
     currency: payment.currency,
     ...charge,
     paidAt: iso(payment.paidAt),
-    // A text that holds JSON, not an object (decision 49).
+    // JSON text, not an object (decision 49).
     metadata: payment.metadata === null ? null : JSON.stringify(payment.metadata)
   })
 }
 
-/** The body of `l402.challenge.paid` (contract, Events 3; decision 158). Receivers tell it from payments by `event`. */
+/** Body of `l402.challenge.paid` (contract, Events 3; decision 158). `event` tells it from payments. */
 export function challengePayload(challenge: PaidChallenge, merchantId: number): string {
   return JSON.stringify({
     event: 'l402.challenge.paid',
@@ -56,7 +54,6 @@ export function challengePayload(challenge: PaidChallenge, merchantId: number): 
   })
 }
 
-/** A paid order of a store that its shop did not make: what its webhook tells. */
 export interface FailedStoreOrder {
   readonly id: string
   readonly merchantId: number
@@ -70,9 +67,7 @@ export interface FailedStoreOrder {
   readonly failure: { readonly reason: string; readonly message: string; readonly at: number } | null
 }
 
-/**
- * The body of `storefront.order.failed`: flat, with the event's name. The buyer can wait, or ask for the money back.
- */
+/** Flat body of `storefront.order.failed`, with the event's name. */
 export function storeOrderPayload(order: FailedStoreOrder): string {
   return JSON.stringify({
     event: 'storefront.order.failed',
@@ -91,7 +86,7 @@ export function storeOrderPayload(order: FailedStoreOrder): string {
   })
 }
 
-/** The body of a test event: flat, with the event's name, and nothing in it that could be taken for a sale. */
+/** Flat body of a test event, with nothing that looks like a sale. */
 export function testPayload(merchantId: number, id: string, sentAt: number): string {
   return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt) })
 }

@@ -1,13 +1,10 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 
-/**
- * How a delivery stands: an attempt is due or under way, the last one was answered 2xx, or the last one failed and no
- * other follows by itself.
- */
+/** An attempt is due or running, the last one got 2xx, or the last one failed without a retry. */
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** What a delivery tells of. Payments are told apart by their status; the others carry it. */
+/** Event names. Payment events are told apart by status; the others name themselves. */
 export const WEBHOOK_EVENTS = Object.freeze([
   'payment.processing',
   'payment.paid',
@@ -19,42 +16,37 @@ export const WEBHOOK_EVENTS = Object.freeze([
 ] as const)
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number]
 
-/** An event for one merchant, and what became of it. Times in milliseconds since the epoch. */
+/** An event for one merchant with its delivery state. Times in milliseconds since the epoch. */
 export interface Delivery {
   readonly id: string
   readonly merchantId: number
-  /** Whose it is; null for the account's first endpoint. */
+  /** Null for the account's first endpoint. */
   readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly invoiceId: string | null
   readonly paymentHash: string | null
   readonly status: DeliveryStatus
-  /**
-   * Where the last attempt went; before the first, what was set when the event was written. Null when none was set any
-   * more.
-   */
+  /** Address of the last attempt; before the first, the address at the event. Null when none was set. */
   readonly url: string | null
-  /** Attempts that have ended. */
+  /** Finished attempts. */
   readonly attempts: number
-  /** Of the last attempt; null when nobody answered. */
+  /** Of the last attempt; null without a response. */
   readonly responseStatus: number | null
-  /** The first KiB of the last response's body, as text. */
+  /** First KiB of the last response. */
   readonly responseBody: string | null
-  /** Why the last attempt failed. */
   readonly error: string | null
   readonly createdAt: number
-  /** When the last attempt ended. */
   readonly lastAttemptAt: number | null
-  /** When the next attempt is due; null when none follows by itself. */
+  /** Null when no retry is scheduled. */
   readonly nextAttemptAt: number | null
-  /** When it was delivered for the first time; stays when a later resend fails. */
+  /** First successful delivery; kept when a later resend fails. */
   readonly deliveredAt: number | null
 }
 
 const nullable = <T extends 'string' | 'integer'>(type: T, description: string) =>
   Type.Unsafe<(T extends 'string' ? string : number) | null>({ type: [type, 'null'], description })
 
-/** A delivery as merchants see it (decision 161). */
+/** Response for the merchant (decision 161). */
 export const DeliveryView = Type.Object(
   {
     id: Type.String({ description: 'A UUID; sent as X-Correlation-Id with every attempt.' }),
@@ -84,7 +76,6 @@ export const DeliveryView = Type.Object(
 )
 export type DeliveryView = Static<typeof DeliveryView>
 
-/** One delivery with what was sent. */
 export const DeliverySentView = Type.Object(
   {
     ...DeliveryView.properties,
@@ -94,7 +85,7 @@ export const DeliverySentView = Type.Object(
 )
 export type DeliverySentView = Static<typeof DeliverySentView>
 
-/** Query of `GET /api/merchant/webhooks/deliveries`; the challenge list's (decision 161). */
+/** Query of `GET /api/merchant/webhooks/deliveries`, as for challenges (decision 161). */
 export const DeliveryQuery = Type.Object({
   endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
@@ -104,7 +95,6 @@ export const DeliveryQuery = Type.Object({
 })
 export type DeliveryQuery = Static<typeof DeliveryQuery>
 
-/** Response of `GET /api/merchant/webhooks/deliveries`. */
 export const DeliveryPage = Type.Object(
   {
     deliveries: Type.Array(DeliveryView),
@@ -116,7 +106,6 @@ export const DeliveryPage = Type.Object(
 )
 export type DeliveryPage = Static<typeof DeliveryPage>
 
-/** What came of a test event. */
 export const TestView = Type.Object(
   {
     id: Type.String({ description: 'A UUID; it stands in the event and was sent as X-Correlation-Id.' }),
@@ -135,7 +124,6 @@ function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }
 
-/** The delivery as merchants see it. */
 export function deliveryView(delivery: Delivery): DeliveryView {
   const { id, endpointId, event, invoiceId, paymentHash, status, url, attempts, responseStatus, responseBody, error } =
     delivery

@@ -43,77 +43,74 @@ const WEBHOOK_URL_MISSING = defineError('BG_WEBHOOK_URL_MISSING', {
   fix: 'Set one with `PUT /api/merchant/webhook-url`, or resume it with `PUT /api/merchant/webhooks/endpoints/{endpointId}`.'
 })
 
-/** What webhooks are built from. */
 export interface WebhooksParts {
   readonly store: WebhookStore
   readonly endpoints: Pick<WebhookEndpoints, 'find' | 'secretOf'>
   readonly database: Database
   readonly jobs: Pick<Jobs, 'enqueue' | 'enqueueAll' | 'setPace'>
   readonly merchants: Pick<Merchants, 'byId' | 'webhookSecret'>
-  /** Through the address guard. */
   readonly call: OutboundCall
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
   readonly metrics: Metrics
-  /** Pauses, and what an attempt may take, in milliseconds; the contract's unless a test has less time. */
+  /** Backoff and timeout in milliseconds; tests shorten the contract's. */
   readonly times?: { readonly backoff: readonly number[]; readonly timeout: number }
 }
 
-/** The queue of attempts, and the periodic jobs around it. */
 const WEBHOOK_QUEUE = 'webhooks'
 const RECOVERY = 'webhooks-recovery'
 const PURGE = 'webhooks-purge'
 
-/** Attempts at once in each process, and for one endpoint over all processes. */
+/** Concurrent attempts of each process, and of one endpoint over all processes. */
 const CONCURRENCY = 256
 const PER_ENDPOINT = 4
-/** Of them at most so many for slow endpoints, and for these and those that never answered: the rest is kept free. */
+/** Concurrency limits of slow endpoints, and of slow and unproven ones together; the rest is reserved. */
 const PACED = { slow: 64, unproven: 160 }
-/** Milliseconds that an attempt is taken for alive beyond the call itself: what is read and written around it. */
+/** Milliseconds added to the timeout of a claim for database work. */
 const AROUND = 5_000
-/** Milliseconds after which an attempt that is due and that nobody makes has lost its job. */
+/** Milliseconds after which a due attempt without a claim has lost its job. */
 const LOST = 60_000
 const RECOVERED_AT_ONCE = 500
-/** Milliseconds that deliveries are kept (decision 173). */
+/** Retention of deliveries in milliseconds (decision 173). */
 const KEEP = 30 * 86_400_000
 const PURGED_AT_ONCE = 1_000
 
-/** The last attempt has failed; the queue shows it to operators as a failed job, whose retry sends once more. */
+/** The last attempt failed. Operators see a failed job, whose retry sends once more. */
 class DeliveryFailed extends Error {
   override name = 'DeliveryFailed'
   readonly code = WEBHOOK_FAILED.code
 }
 
-/** What a job of the queue carries. A type, since an interface is no JsonObject. */
+/** Data of an attempt's job. A type, since interfaces lack the index signature. */
 type AttemptData = { readonly delivery: string; readonly attempt: number }
 
-/** Where an attempt goes, and what signs it; null where no secret is set any more. */
+/** Address and signing secret; null without a secret. */
 interface Destination {
   readonly url: string
   /** @throws UnsealError */
   secret(): Secret<string> | null
 }
 
-/** A failure after which no attempt is of use. */
+/** A failure that retries cannot fix. */
 interface Verdict extends Sent {
   readonly url: string | null
   readonly final: boolean
-  /** Milliseconds that the endpoint took; null when it was not called. */
+  /** Duration of the call in milliseconds; null without one. */
   readonly took: number | null
 }
 
 /**
- * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, written in the transaction of what
- * they tell, one for each endpoint that wants them; attempts are jobs, each adding the next in the transaction that writes how it ended. They go to the URL
- * and are signed with the secret of that moment (decision 159). A deactivated merchant's are sent all the same: money
- * has moved, and without its key the account has no other way to learn of it.
+ * Webhooks to merchants (contract, Events; decisions 157 to 162). Events are rows, one per subscribed endpoint, written
+ * in the transaction of their cause. Attempts are jobs, each adding the next in the transaction of its outcome. They
+ * use the URL and secret at the time of sending (decision 159). Deactivated merchants still get theirs: money has
+ * moved, and the account has no other way to learn of it.
  */
 export class Webhooks {
   readonly #parts: WebhooksParts
   readonly #attempts: Counter<'result'>
   readonly #times: NonNullable<WebhooksParts['times']>
-  /** Milliseconds that an attempt is taken for alive. */
+  /** Milliseconds of a claim. */
   readonly #alive: number
 
   constructor(parts: WebhooksParts) {
@@ -146,10 +143,7 @@ export class Webhooks {
     ]
   }
 
-  /**
-   * Writes the event of a payment's change; to be called in its transaction (`OnPaymentChange`). Once for each invoice
-   * and status.
-   */
+  /** Writes a payment's event in the caller's transaction (`OnPaymentChange`), once per invoice and status. */
   async paymentChanged(sql: TransactionSql, { payment, tellMerchant }: PaymentChange): Promise<void> {
     if (!tellMerchant || payment.status === 'unpaid') return
     await this.#add(sql, [
@@ -165,8 +159,8 @@ export class Webhooks {
   }
 
   /**
-   * Writes the events of challenges' first verifications; to be called in their transaction (`OnPaid`). Only merchants'
-   * challenges have one, those of the producer API and of proxies alike (decision 158).
+   * Writes the events of first verifications in the caller's transaction (`OnPaid`). Only merchants' challenges have
+   * one, of the producer API and of proxies (decision 158).
    */
   async challengesPaid(sql: TransactionSql | Sql, challenges: readonly Challenge[]): Promise<void> {
     const events = challenges.flatMap(challenge => {
@@ -187,10 +181,7 @@ export class Webhooks {
     await this.#add(sql, events)
   }
 
-  /**
-   * Writes that a shop did not make a paid order; to be called in the transaction that notes it. Once for each order
-   * and reason.
-   */
+  /** Writes a failed order's event in the caller's transaction, once per order and reason. */
   async storeOrderFailed(sql: TransactionSql, order: FailedStoreOrder): Promise<void> {
     await this.#add(sql, [
       {
@@ -205,9 +196,9 @@ export class Webhooks {
   }
 
   /**
-   * Makes one attempt, unless it was made before or is being made. `job` is the id of the queue's job.
-   * @throws DeliveryFailed when it was the last one and failed; the reason of `signal`; what the database throws. After
-   *   the two latter the attempt counts as not made.
+   * Makes one attempt, unless it was made or is running. `job` is the id of the queue's job.
+   * @throws DeliveryFailed after the last attempt. The reason of `signal` and database errors leave the attempt
+   * uncounted.
    */
   async attempt({ delivery, attempt }: AttemptData, job: string, signal: AbortSignal): Promise<void> {
     const { store, clock, log } = this.#parts
@@ -242,7 +233,10 @@ export class Webhooks {
       )
   }
 
-  /** A merchant's deliveries, newest first. @throws ValidationError for a `since` that is no time; Unavailable */
+  /**
+   * Newest first.
+   * @throws ValidationError for an invalid `since`; Unavailable
+   */
   async list(merchant: Merchant, query: DeliveryQuery): Promise<DeliveryPage> {
     const since = query.since === undefined ? null : readFilterTime(query.since)
     if (query.since !== undefined && since === null)
@@ -256,7 +250,10 @@ export class Webhooks {
     return { deliveries: rows.map(deliveryView), total, ...page }
   }
 
-  /** One delivery with its body. @throws ShortError 404 for an unknown one and for another merchant's alike; Unavailable */
+  /**
+   * One delivery with its body.
+   * @throws ShortError 404 for an unknown one and for another merchant's; Unavailable
+   */
   async get(merchant: Merchant, id: string): Promise<DeliverySentView> {
     const sent = isWebhookId(id) ? await this.#parts.store.sent(merchant.id, id) : null
     if (sent === null) throw notFound()
@@ -264,11 +261,10 @@ export class Webhooks {
   }
 
   /**
-   * Has an event sent again, whatever became of it: the same bytes, signed anew, counted as a further attempt. One that
-   * is pending is brought forward and goes on by its schedule; one that was decided gets this one attempt. While an
-   * attempt is under way nothing is added to it.
-   * @throws ShortError 404 for an unknown one and for another merchant's alike, 400 without a webhook URL and for an
-   *   endpoint that is paused or was removed; Unavailable
+   * Resends the same bytes with a new signature, as a further attempt. A pending delivery is brought forward and keeps
+   * its schedule; a decided one gets this single attempt. Adds nothing while an attempt is running.
+   * @throws ShortError 404 for an unknown one and for another merchant's, 400 without a webhook URL and for a paused or
+   * removed endpoint; Unavailable
    */
   async resend(merchant: Merchant, id: string): Promise<DeliveryView> {
     const { database, endpoints, store, clock } = this.#parts
@@ -277,12 +273,12 @@ export class Webhooks {
       const made = await store.resend(sql, merchant.id, id, clock.now())
       if (made === null) return null
       const { endpointId } = made.delivery
-      // Thrown in here, so that nothing of it stays.
+      // Throws inside the transaction, to roll it back.
       if (endpointId === null && merchant.webhookUrl === null)
         throw new ShortError(WEBHOOK_URL_MISSING, 'No webhook URL is set')
       if (endpointId !== null && (await endpoints.find(sql, merchant.id, endpointId))?.isActive !== true)
         throw new ShortError(WEBHOOK_URL_MISSING, 'The webhook endpoint is paused or was removed')
-      // Not the key of the schedule's own attempt, which may wait for its later time.
+      // A key of its own: the scheduled attempt may hold the other one.
       if (made.attempt !== null)
         await this.#enqueue(
           sql,
@@ -297,9 +293,9 @@ export class Webhooks {
   }
 
   /**
-   * Sends a test event to an endpoint now, null for the first, signed as every other, and tells what came of it. It is
-   * no delivery: nothing is kept of it, and it is not sent again.
-   * @throws ShortError 400 without a webhook URL, 404 for an endpoint that the account does not have
+   * Sends a signed test event now, to the first endpoint by default, and returns the result. Stores and retries
+   * nothing.
+   * @throws ShortError 400 without a webhook URL, 404 for an unknown endpoint
    */
   async test(merchant: Merchant, endpointId: string | null): Promise<TestView> {
     const { clock, database, endpoints, random } = this.#parts
@@ -325,18 +321,17 @@ export class Webhooks {
     }
   }
 
-  /** Adds the jobs of attempts that have been due for a minute, where there are none: a net below the queue's own. */
+  /** Adds missing jobs of attempts due for a minute: a safety net below the queue's own. */
   async recover(): Promise<void> {
     const { database, store, clock } = this.#parts
     const now = clock.now()
     for (const { attempt, ...lost } of await store.overdue(now - LOST, now, RECOVERED_AT_ONCE)) {
-      // One that still waits for a place has the same key.
+      // A job that waits for a slot has the same key.
       const options = { key: `${lost.id}:${attempt}`, pace: paceOf(lost, now) }
       await this.#enqueue(database.sql, lost, { delivery: lost.id, attempt }, options)
     }
   }
 
-  /** Deletes what is older than 30 days (decision 173). */
   async purge(): Promise<void> {
     const before = this.#parts.clock.now() - KEEP
     while ((await this.#parts.store.purge(before, PURGED_AT_ONCE)) === PURGED_AT_ONCE) {
@@ -365,7 +360,7 @@ export class Webhooks {
     await this.#parts.jobs.enqueue(sql, WEBHOOK_QUEUE, data, { ...options, group: groupOf(of) })
   }
 
-  /** @throws the reason of `signal`; what reading the destination throws */
+  /** @throws the reason of `signal`; errors of reading the destination */
   async #send(id: string, { merchantId, endpointId, body }: ClaimedAttempt, signal: AbortSignal): Promise<Verdict> {
     const { database, endpoints, merchants } = this.#parts
     let destination: Destination | null
@@ -391,7 +386,10 @@ export class Webhooks {
     return { url: endpoint.url, secret: () => this.#parts.endpoints.secretOf(endpoint) }
   }
 
-  /** One request to a merchant's server, signed with the secret of this moment. @throws the reason of `signal` */
+  /**
+   * Sends one signed request to a merchant's server.
+   * @throws the reason of `signal`
+   */
   async #post(
     { url, secret: read }: Destination,
     { id, merchantId, body }: { readonly id: string; readonly merchantId: number; readonly body: string },
@@ -437,7 +435,7 @@ export class Webhooks {
     }
   }
 
-  /** Writes how an attempt ended, and adds the next; null when somebody else has written one of this number. */
+  /** Writes an attempt's outcome and adds the next; null when this number was already written. */
   async #finish(
     id: string,
     claimed: ClaimedAttempt,

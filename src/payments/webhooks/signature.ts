@@ -2,8 +2,8 @@ import { createHmac } from 'node:crypto'
 import type { Secret } from '../../platform/keys/secrets.ts'
 
 /**
- * The value of X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256, keyed with the UTF-8 bytes
- * of the webhook secret, of `<t>.<raw body>` (contract, Events 4). `now` in milliseconds since the epoch.
+ * X-Service-Signature: `t=<unix seconds>,v1=<hex>`, the hex being HMAC-SHA256 of `<t>.<raw body>`, keyed with the UTF-8
+ * bytes of the webhook secret (contract, Events 4). `now` in milliseconds since the epoch.
  */
 export function signatureHeader(secret: Secret<string>, now: number, body: Uint8Array): string {
   const t = Math.floor(now / 1000)

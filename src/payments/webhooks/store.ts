@@ -14,52 +14,49 @@ import {
 import type { EndpointTimes } from './pace.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
-/** An event as it is written. Times in milliseconds since the epoch. */
+/** A new event. Times in milliseconds since the epoch. */
 export interface NewDelivery {
   readonly id: string
   readonly merchantId: number
   readonly event: WebhookEvent
-  /** What makes it the same event: of all rows with one key there is one. */
+  /** Deduplication key: one row per key. */
   readonly eventKey: string
   readonly invoiceId: string | null
   readonly paymentHash: string
-  /** What every attempt sends, as UTF-8. */
+  /** UTF-8, sent by every attempt. */
   readonly body: string
   readonly createdAt: number
 }
 
-/** One delivery that was written of an event, and where it goes; `endpointId` is null for the first endpoint. */
+/** A written delivery; `endpointId` is null for the first endpoint. */
 export interface AddedDelivery {
   readonly id: string
   readonly merchantId: number
   readonly endpointId: string | null
 }
 
-/** Who may make an attempt: the job of the schedule, or one that failed and is run again by hand. */
+/** Claim on an attempt by its scheduled job, or by a failed one retried manually. */
 export interface Claim {
   readonly id: string
-  /** The attempt's number, from 1. */
   readonly attempt: number
   readonly job: string
   readonly now: number
-  /** Until when nobody else may make one. */
+  /** Expiry of the claim. */
   readonly until: number
 }
 
-/** An attempt that is this process's to make. */
+/** An attempt claimed by this process. */
 export interface ClaimedAttempt extends EndpointTimes {
   readonly merchantId: number
-  /** Null for the first one. */
+  /** Null for the first endpoint. */
   readonly endpointId: string | null
   readonly event: WebhookEvent
   readonly body: string
-  /** The attempt's number, from 1. */
   readonly attempt: number
-  /** Whether the schedule's next attempt follows when this one fails. */
+  /** Whether a failure schedules a retry. */
   readonly retries: boolean
 }
 
-/** How an attempt ended. */
 export interface AttemptOutcome {
   readonly status: DeliveryStatus
   readonly url: string | null
@@ -67,15 +64,15 @@ export interface AttemptOutcome {
   readonly responseBody: string | null
   readonly error: string | null
   readonly endedAt: number
-  /** Set when status is `pending`. */
+  /** Set for status `pending`. */
   readonly nextAttemptAt: number | null
-  /** The job that is to be marked as failed; null when none is. */
+  /** Job to mark as failed; null for none. */
   readonly failedJob: string | null
 }
 
-/** Which deliveries to list, newest first. */
+/** Filter of deliveries, newest first. */
 export interface DeliveryFilter {
-  /** `first` for the account's first one; null for all. */
+  /** `first` for the account's first endpoint; null: all. */
   readonly endpoint: string | null
   readonly status: DeliveryStatus | null
   /** Milliseconds since the epoch. */
@@ -84,60 +81,52 @@ export interface DeliveryFilter {
   readonly offset: number
 }
 
-/**
- * What came of asking for a resend: the delivery, and the number of the attempt to add; null while one is under way.
- */
+/** Result of a resend with the attempt to add; null while one is running. */
 export interface Resend extends EndpointTimes {
   readonly delivery: Delivery
   readonly attempt: number | null
 }
 
-/** A delivery with how its endpoint answered lately. */
+/** A delivery with its endpoint's recent pace. */
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
-/** A delivery whose attempt is long due, so that its job may be lost. */
+/** A delivery long due, whose job may be lost. */
 export interface Overdue extends PacedDelivery {
   readonly attempt: number
 }
 
-/** Where deliveries are kept. */
 export interface WebhookStore {
-  /**
-   * Writes events in the transaction that caused them, so that all stand or fall: a delivery for each endpoint that
-   * wants the event. Answers those that were written, and not those that are there already.
-   */
+  /** Writes events in the causing transaction, a delivery per subscribed endpoint. Returns only new ones. */
   add(sql: TransactionSql | Sql, deliveries: readonly NewDelivery[]): Promise<readonly PacedDelivery[]>
   /**
-   * Takes an attempt: of any number of processes one at a time gets it, and none once an attempt of that number has
-   * ended. Null for all others. A failed delivery's own job gets a further attempt.
+   * Claims an attempt: one process at a time, and none after that number has ended. Null otherwise. A failed delivery's
+   * own job gets a further attempt.
    */
   claim(claim: Claim): Promise<ClaimedAttempt | null>
-  /** Gives up a claim whose attempt was not finished, so that another may be made at once. */
+  /** Releases the claim of an unfinished attempt. */
   unclaim(id: string, attempt: number): Promise<void>
-  /**
-   * Writes how a claimed attempt ended. False, and nothing written, when an attempt of that number has ended before.
-   */
+  /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
   finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
   /**
-   * Makes one attempt due now: the schedule's next one where it is pending, else a further one that is not followed by
-   * others. Null for another merchant's or none. Of two at once the second sees what the first did.
+   * Makes one attempt due now: the scheduled one if pending, else a single further one. Null for an unknown delivery
+   * and another merchant's. Concurrent calls are serialized.
    */
   resend(sql: TransactionSql, merchantId: number, id: string, now: number): Promise<Resend | null>
-  /** Marks what waits for an endpoint as failed, with the reason; except what is being sent in this moment. */
+  /** Fails an endpoint's waiting deliveries with the reason, except those being sent. */
   abandon(sql: TransactionSql, endpointId: string, error: string, now: number): Promise<void>
   list(
     merchantId: number,
     filter: DeliveryFilter
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
-  /** A merchant's delivery with what is sent; null for another's or none. */
+  /** A merchant's delivery with its body; null for an unknown one. */
   sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null>
-  /** Pending ones that were due before `due` and that nobody claims at `now`, the oldest first. */
+  /** Unclaimed pending deliveries due before `due`, oldest first. */
   overdue(due: number, now: number, limit: number): Promise<Overdue[]>
-  /** Deletes up to `limit` events from before `before`, except those that are pending; returns how many. */
+  /** Deletes up to `limit` events from before `before`, except pending ones; returns their number. */
   purge(before: number, limit: number): Promise<number>
 }
 
-/** Whether a text can be the id of a delivery or an endpoint: the database cannot even be asked for others. */
+/** Whether a text can be a delivery or endpoint id; the database rejects queries with others. */
 export function isWebhookId(text: string): boolean {
   return /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)
 }
@@ -187,7 +176,7 @@ const ADD = overRows<NewDelivery>(
     body: ['text', row => row.body],
     at: ['timestamptz', row => row.createdAt]
   },
-  // A further endpoint's key has its id behind it: versions that know of no such endpoint go on writing the first one's.
+  // Further endpoints append their id: older versions keep writing the first one's key.
   given => `
     with added as (
     insert into webhook_deliveries (id, merchant_id, endpoint_id, event, event_key, invoice_id, payment_hash, body, status, url, created_at, next_attempt_at)
@@ -205,7 +194,6 @@ const ADD = overRows<NewDelivery>(
     left join webhook_paces on endpoint = coalesce(endpoint_id::text, merchant_id::text)`
 )
 
-/** Deliveries in the SQL database. */
 export class SqlWebhookStore implements WebhookStore {
   readonly #database: Database
 
@@ -311,7 +299,7 @@ export class SqlWebhookStore implements WebhookStore {
   }
 }
 
-/** A time of the endpoint of a delivery's row. */
+/** A pace column of a delivery's endpoint. */
 function pace(sql: Sql, column: 'quick_at' | 'slow_at') {
   return sql`(select ${sql(column)} from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text)) as ${sql(column)}`
 }
