@@ -1,6 +1,6 @@
 import { cleanTarget, codeOf, definePlugin, Type, type Context, type ErrorCode, type Outcome } from '../src/index.ts'
 
-/** The line of one request. Nothing in it can pay or sign in: no header value, preimage, macaroon or key. */
+/** Log line of a request. Contains no credentials: no header value, preimage, macaroon or key. */
 interface Line {
   correlationId: string
   method: string
@@ -20,19 +20,19 @@ interface Line {
   code?: ErrorCode
 }
 
-/** An unforeseen error is answered without its text; the log has the text. */
+/** Internal errors are answered without their text; the log has it. */
 function errorText(error: Error): string {
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message
 }
 
-/** What JSON would escape, or what is not ASCII. */
+/** Characters that JSON escapes, and non-ASCII. */
 const ODD = /[^\x20\x21\x23-\x5b\x5d-\x7e]/
 
 const FRACTIONS = Array.from({ length: 1000 }, (_, thousandth) =>
   thousandth === 0 ? '' : String(thousandth / 1000).slice(1)
 )
 
-/** A number with three places at most, as JSON writes it: whole numbers become text much faster than fractions. */
+/** A number with up to three decimals as JSON. Faster than formatting fractions. */
 function thousandths(value: number): string {
   const count = Math.round(value * 1000)
   if (!(count >= 0 && count < 1e12)) return JSON.stringify(count / 1000)
@@ -40,10 +40,7 @@ function thousandths(value: number): string {
   return `${whole}${FRACTIONS[count - whole * 1000] ?? ''}`
 }
 
-/**
- * The same text in one piece; what is put together is made of pieces, and each line would walk through them again.
- * ASCII only.
- */
+/** Flattens a concatenated ASCII string, which each use would walk again. */
 function flat(text: string): string {
   return Buffer.from(text, 'latin1').toString('latin1')
 }
@@ -54,7 +51,7 @@ function skipper(paths: readonly string[]): (path: string) => boolean {
   return path => exact.has(path) || below.some(prefix => path.startsWith(prefix))
 }
 
-/** Writes one line when a request is over, in every ending it can have. */
+/** Logs one line per finished request, however it ended. */
 export default definePlugin({
   name: 'access-log',
   description:
@@ -107,7 +104,7 @@ export default definePlugin({
     }
 
     const plainRoute = !ODD.test(route.name)
-    // Parts that are mostly the same from line to line, with what they were made of.
+    // Cached parts of the line with their inputs.
     const front = { method: '', status: 0, source: '', delivered: false, bytesIn: 0, text: '' }
     const paid = { scheme: '', amountSats: 0, text: '' }
 
@@ -139,10 +136,7 @@ export default definePlugin({
       return paid.text
     }
 
-    /**
-     * The same line as members of JSON, put together by hand; null for one that has something rare in it. Serialising
-     * the object took more than twice as long.
-     */
+    /** The line as JSON members, built by hand: twice as fast as serializing. Null for rare members. */
     const textOf = (ctx: Context, outcome: Outcome): string | null => {
       const { correlationId, method, clientAddress, payment } = ctx
       if (!plainRoute || ctx.route !== route || ctx.principal !== null || outcome.error !== null) return null

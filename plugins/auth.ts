@@ -19,13 +19,13 @@ import {
 const keyMissing = (): LongError =>
   new LongError(KEY_INVALID, 'API key required', 'Send the API key in the header X-API-Key.')
 
-// One text for every reason: wrong, replaced, deactivated, or a key of the other role (decisions 25 and 29).
+// One text for every reason: wrong, replaced or deactivated key, or another role (decisions 25 and 29).
 const keyInvalid = (): LongError =>
   new LongError(KEY_INVALID, 'Invalid API key', 'The API key in the header X-API-Key is not valid.')
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
 
-// Nobody is asked for a key on a page: decision 26.
+// Pages do not ask for a key: decision 26.
 const sessionMissing = (headers: readonly string[]): LongError =>
   new LongError(
     NOT_SIGNED_IN,
@@ -35,14 +35,11 @@ const sessionMissing = (headers: readonly string[]): LongError =>
     [...headers, 'Cache-Control', 'no-store']
   )
 
-/**
- * The way to the page where one signs in, and from there back to this one, whatever prefix the gateway stands behind;
- * pages that htmx asks for are told.
- */
+/** Redirects to the sign-in page and back, whatever path prefix is in front; htmx requests get headers. */
 function toSignIn(ctx: Context, headers: readonly string[]): Reply {
   const where = `${'../'.repeat(ctx.path.split('/').length - 2) || './'}sign-in`
   const all = [...headers, 'Cache-Control', 'no-store']
-  // What htmx asks for is a part of a page.
+  // htmx requests a fragment.
   if (ctx.headers.get('hx-request') !== undefined)
     return { status: 401, headers: ['HX-Redirect', where, ...all], body: null }
   const query = ctx.method === 'GET' && ctx.query !== '' ? `?${ctx.query}` : ''
@@ -50,17 +47,14 @@ function toSignIn(ctx: Context, headers: readonly string[]): Reply {
   return { status: 303, headers: ['Location', `${where}?next=${next}`, ...all], body: null }
 }
 
-/**
- * The key as it was sent, verbatim; null when there is none. Two lines cannot be one key, and their sum is no key that
- * exists.
- */
+/** The key verbatim; null without one. Two header lines are no key. */
 function presentedKey(ctx: Context): string | null {
   const values = ctx.headers.all('x-api-key')
   const key = values.length > 1 ? values.join(', ') : values[0]
   return key === undefined || key.trim() === '' ? null : key
 }
 
-/** Establishes whom the request acts for, by X-API-Key (contract, Authentication) or by a session (decision 322). */
+/** Authenticates by X-API-Key (contract, Authentication) or session (decision 322). */
 export default definePlugin({
   name: 'auth',
   description:
@@ -107,7 +101,7 @@ export default definePlugin({
       const blocked = await authThrottle.blockedFor(address)
       if (blocked > 0) throw new AuthThrottled(blocked / 1000)
       if (config.as === 'admin' && !adminKey.configured) throw new ConfigurationMissing('the admin key')
-      // A page of another site must not lock its visitor's address out. Without a key there is nothing to guess.
+      // A cross-site page must not get its visitor's address blocked. Without a key there is nothing to guess.
       if (key === null) return isCrossSite(ctx) ? Promise.reject(keyMissing()) : fail(address, keyMissing())
       const principal = await find(key)
       if (principal === null) return fail(address, keyInvalid())
@@ -116,10 +110,7 @@ export default definePlugin({
 
     const other = config.as === 'admin' ? 'merchant' : 'admin'
 
-    /**
-     * Whom a browser's session acts for here; 'other' for one that is good elsewhere, such as a merchant's at the
-     * operator's pages, which stays. Counts those that are made up.
-     */
+    /** The session's principal; 'other' for a valid session of another role, which is kept. Counts forged ones. */
     const findSession = async (ctx: Context): Promise<Principal | 'other' | null> => {
       if (sessions.tokenOf(ctx) === null) return null
       const address = clientNetwork(ctx.clientAddress)
@@ -150,7 +141,7 @@ export default definePlugin({
     const hooks: Hooks = {
       ...(config.optional ? {} : { establishes: config.as }),
       request(ctx) {
-        // The chain of the page has established who asks in-process.
+        // The page's chain has authenticated the in-process caller.
         if (ctx.internal && ctx.principal?.kind === config.as) return
         const key = config.page ? null : presentedKey(ctx)
         if (key !== null) return authenticate(ctx, key)
@@ -158,7 +149,7 @@ export default definePlugin({
         return bySession(ctx)
       }
     }
-    // A key that this plugin asked for is one of this gateway's: whoever has it can act for the caller.
+    // This key is the gateway's own and must not reach upstreams.
     if (!config.forwardKey)
       hooks.upstream = (_ctx, out) => {
         out.headers.delete('x-api-key')

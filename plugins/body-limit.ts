@@ -17,7 +17,7 @@ export default definePlugin({
     return {
       request(ctx) {
         const { body } = ctx
-        // Of two limits in a chain the smaller holds.
+        // The smallest limit in a chain applies.
         if (limit < body.limit) body.limit = limit
         if (body.length !== null && body.length > limit) throw new PayloadTooLarge(limit)
       }

@@ -9,9 +9,7 @@ import {
   type RequestOffer
 } from '../src/index.ts'
 
-/**
- * Asks for payment: whatever has a price and has not been paid ends here with a 402 and a fresh invoice.
- */
+/** Answers unpaid priced requests with a 402 and a new invoice. */
 export default definePlugin({
   name: 'challenge',
   description:
@@ -27,11 +25,10 @@ export default definePlugin({
     { additionalProperties: false }
   ),
   uses: ['challenges'],
-  // Whoever paid must be let through by what stands before, or would be asked again for ever.
+  // Without it a paid request would get a 402 forever.
   needs: ['payment'],
   provides: ['challenge'],
-  // Anonymous requests make invoices here (contract, Limits), bound to bodies that a limit behind would refuse after
-  // payment.
+  // Rate limits of anonymous invoices apply first (contract, Limits), and no body is refused after payment.
   after: ['throttle', 'body-limit'],
   setup({ html }, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin challenge needs a route of the configuration')
@@ -40,7 +37,7 @@ export default definePlugin({
     const free = challenges.freeCalls(route.config)
     const freeSlot = slot<LimitVerdict>('free call')
 
-    /** Gives a free call where there is one, else answers. */
+    /** Grants a free call if available, else answers. */
     const unlessFree = (ctx: Context, offer: RequestOffer, observes: boolean, answer: () => HookResult): HookResult => {
       if (free === null) return answer()
       const given = (call: LimitVerdict | null): HookResult => {

@@ -1,9 +1,6 @@
 import { definePlugin, Type } from '../src/index.ts'
 
-/**
- * Sends the request's correlation id on (decision 14). The front door has chosen it, and the engine puts it on every
- * response.
- */
+/** Forwards the request's correlation id (decision 14). The engine chooses it and adds it to every response. */
 export default definePlugin({
   name: 'correlation',
   description:

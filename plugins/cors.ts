@@ -23,7 +23,6 @@ const exposedByDefault = [
 
 const ALLOW_ORIGIN = 'access-control-allow-origin'
 const EXPOSED = 'access-control-expose-headers'
-/** Response headers of the CORS protocol. */
 const ours: ReadonlySet<string> = new Set([
   ALLOW_ORIGIN,
   'access-control-allow-credentials',
@@ -32,10 +31,10 @@ const ours: ReadonlySet<string> = new Set([
   'access-control-allow-headers',
   'access-control-max-age'
 ])
-/** Length of the shortest of them; hardly any other header has so long a name. */
+/** Length of the shortest of them, for a fast check. */
 const SHORTEST = 22
 
-/** Removes the upstream's CORS headers in one walk. Answers those that still count: whom it allows, what it exposes. */
+/** Removes the upstream's CORS headers. Returns its allowed origins and exposed headers. */
 function takeUpstreams(headers: HeaderList): { readonly origins: readonly string[]; readonly exposed: string } {
   const { pairs } = headers
   const origins: string[] = []
@@ -118,8 +117,7 @@ export default definePlugin({
         headers.set('Access-Control-Allow-Origin', '*')
         return true
       }
-      // The response depends on the origin also when there is none: a cache must not give one page's response to
-      // another.
+      // Also without an origin: a shared cache must not mix responses of different pages.
       headers.addToken('Vary', 'Origin')
       if (origin === undefined || !origins.has(origin.toLowerCase())) return false
       headers.set('Access-Control-Allow-Origin', origin)
@@ -140,7 +138,7 @@ export default definePlugin({
         if (ctx.preflight === 'strange' || !permit(ctx, headers) || ctx.preflight !== null) return
         if (any && theirs !== null && theirs.origins.some(origin => origin.trim() !== '*')) {
           const [origin = ''] = theirs.origins
-          // Browsers refuse several values; sending no header has the same effect.
+          // Browsers reject several values; omitting the header has the same effect.
           if (theirs.origins.length === 1) headers.set('Access-Control-Allow-Origin', origin)
           else headers.delete(ALLOW_ORIGIN)
           headers.addToken('Vary', 'Origin')

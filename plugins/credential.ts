@@ -9,9 +9,8 @@ import {
 } from '../src/index.ts'
 
 /**
- * Reads and judges the payment credential of a request. What is good goes on with `ctx.payment` set; what is refused is
- * answered here. A request without a credential goes on unpaid, for `challenge` to answer. On the way back it ends the
- * single use of a modern credential: spent when what was sold is over, given back when it could not be delivered.
+ * Verifies the payment credential of a request. Sets `ctx.payment` or answers with the refusal. Requests without one
+ * continue to `challenge`. On the way back, a single-use credential is spent after delivery, else released.
  */
 export default definePlugin({
   name: 'credential',
@@ -20,7 +19,7 @@ export default definePlugin({
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['challenges'],
   provides: ['offer', 'payment'],
-  // A failed credential gets a fresh challenge, which must not be mintable without limit (decision 132).
+  // Failed credentials get a new challenge, which must be rate limited (decision 132).
   after: ['throttle', 'body-limit', 'session'],
   setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin credential needs a route of the configuration')
@@ -36,7 +35,7 @@ export default definePlugin({
       ctx.set(paidSlot, verdict)
     }
 
-    /** A person's browser shows the pass of a page that it paid on. */
+    /** Browsers send the pass of a page that they paid on. */
     const shown = (ctx: Context, offer: RequestOffer): HookResult =>
       challenges.pass(ctx, offer)?.then(later => {
         if (later === null || 'status' in later) return later ?? undefined
@@ -46,7 +45,7 @@ export default definePlugin({
       })
 
     const decide = (ctx: Context, observes: boolean): HookResult => {
-      // A session pays.
+      // Paid by a session.
       if (ctx.payment !== null) return
       const due = offers.due(ctx)
       if (due instanceof Promise)

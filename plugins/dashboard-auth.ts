@@ -14,11 +14,10 @@ import {
   KEY_INVALID
 } from '../src/index.ts'
 
-/** Name of the cookie that stands for the key in a browser. */
 const COOKIE = 'boltgate_jobs'
-/** Milliseconds that a browser stays signed in. */
+/** Milliseconds of a browser session. */
 const SESSION = 12 * 60 * 60 * 1000
-/** Name of a sign-in by the query parameter in the audit log. */
+/** Audit log name of a sign-in by query parameter. */
 const SIGN_IN = 'signInToJobs'
 
 const admin: AdminPrincipal = Object.freeze({ kind: 'admin', id: 'admin' })
@@ -33,17 +32,15 @@ const keyInvalid = (): LongError => new LongError(KEY_INVALID, 'Invalid API key'
 const otherSite = (): LongError =>
   new LongError(FORBIDDEN, 'Forbidden', 'Only a form of the dashboard itself may ask for this.')
 
-/** How the caller shows who it is; `how` decides what else must hold. */
+/** Credential of the caller; `how` decides on further checks. */
 type Shown =
   | { readonly how: 'header' | 'query'; readonly key: string }
   | { readonly how: 'cookie'; readonly value: string }
 
-// Read as it was written and not decoded: the log hides this very name.
+// Matched undecoded, since the log redacts this exact name.
 const QUERY_KEY = /(?:^|&)adminKey=([^&]*)/g
 
-/**
- * The first way that is tried; null when there is none. Two keys cannot be one, and their sum is no key that exists.
- */
+/** The first presented credential; null without one. Two header lines are no key. */
 function shownBy(ctx: Context): Shown | null {
   const lines = ctx.headers.all('x-admin-key')
   if (lines.length > 0) return { how: 'header', key: lines.join(', ') }
@@ -57,7 +54,7 @@ function withoutKey(query: string): string {
   return query.replace(QUERY_KEY, '').replace(/^&/, '')
 }
 
-/** What showed the key here is nothing for an upstream: with any of it somebody could act as the operator. */
+/** Strips operator credentials from the upstream request. */
 function keepBack(out: UpstreamRequest): void {
   out.headers.delete('x-admin-key')
   const at = out.path.indexOf('?')
@@ -79,14 +76,11 @@ function decoded(value: string): string {
   return new URLSearchParams(`value=${value}`).get('value') ?? ''
 }
 
-/**
- * Whether the page that asked is of this very address: a browser signed in here must not be made to act by another
- * site.
- */
+/** CSRF check: whether the requesting page has this very origin. */
 function sameOrigin(ctx: Context): boolean {
   const site = ctx.headers.get('sec-fetch-site')
   if (site !== undefined) return site === 'same-origin'
-  // Browsers say the former only to addresses that they trust, which plain HTTP in a network is not.
+  // Browsers send Sec-Fetch-Site only to trustworthy origins, which plain HTTP is not.
   const origin = ctx.headers.get('origin') ?? ''
   return URL.canParse(origin) && new URL(origin).host === ctx.headers.get('host')
 }
@@ -95,7 +89,7 @@ function isSafe(method: string): boolean {
   return method === 'GET' || method === 'HEAD'
 }
 
-/** Keeps a session in the browser in the key's place, and takes the key out of the address. */
+/** Moves the key from the address into a session cookie. */
 function signedIn(ctx: Context, session: string): Reply {
   const rest = withoutKey(ctx.query)
   const cookie = `${COOKIE}=${session}; Path=/jobs; Max-Age=${SESSION / 1000}; HttpOnly; SameSite=Strict${ctx.secure ? '; Secure' : ''}`
@@ -107,7 +101,7 @@ function signedIn(ctx: Context, session: string): Reply {
   }
 }
 
-/** Establishes the operator for the dashboard of jobs (contract, Authentication 2 and 6; decisions 28, 38 and 322). */
+/** Authenticates the operator on the jobs dashboard (contract, Authentication 2 and 6; decisions 28, 38 and 322). */
 export default definePlugin({
   name: 'dashboard-auth',
   description:
@@ -128,14 +122,14 @@ export default definePlugin({
         if (!adminKey.configured) throw new ConfigurationMissing('the admin key')
         const shown = shownBy(ctx)
         if (shown === null && sessions.tokenOf(ctx) !== null) {
-          // Refused by itself where another site asks for a change.
+          // Refuses cross-site changes.
           const operator = await sessions.principal(ctx, 'admin')
           if (operator !== null) {
             ctx.principal = operator
             return
           }
         }
-        // A page of another site must not lock its visitor's address out.
+        // A cross-site page must not get its visitor's address blocked.
         if (shown === null && isCrossSite(ctx)) throw keyMissing()
         if (shown === null || !holds(shown, ctx.now)) {
           if (shown?.how === 'query') await signInRecord.failed(ctx, SIGN_IN, 401)

@@ -1,9 +1,6 @@
 import { definePlugin, Type } from '../src/index.ts'
 
-/**
- * Ends a chain by sending the request on: to where an earlier plugin decided (a merchant's proxy), else to the upstream
- * of the route.
- */
+/** Ends a chain: forwards to the target of an earlier plugin (a merchant's proxy), else to the route's upstream. */
 export default definePlugin({
   name: 'forward',
   description: 'Sends the request to the upstream of its route and streams the response back. Stands last in a chain.',

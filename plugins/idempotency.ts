@@ -21,27 +21,23 @@ import {
 } from '../src/index.ts'
 
 const longestKey = 256
-/** How often a claim is renewed within its time: a renewal may be late, or fail once. */
+/** Renewals per claim TTL: one may be late or fail. */
 const HEARTBEATS = 4
 
-/** The claim of a request that runs under a key, and its response as it goes by. */
+/** Claim of a running keyed request, with its response so far. */
 interface Claim {
   readonly key: string
   readonly token: string
-  /** Renews the claim while the request runs. */
   readonly heartbeat: Timer
   status: number
   headers: (readonly [name: string, value: string])[]
   pieces: Uint8Array[]
   size: number
-  /**
-   * The response was given whole, by an operation or a plugin, so what went by is all of it whether or not the client
-   * stayed.
-   */
+  /** The response was complete before sending, so the record is complete even when the client left. */
   whole: boolean
 }
 
-/** The key of a request: the standard's header wins, a blank one does not count (decision 20). */
+/** Key of a request: the standard header wins, blank ones do not count (decision 20). */
 function keyOf(headers: ReadonlyHeaders): string | null {
   const key = headers.get('idempotency-key')?.trim()
   if (key !== undefined && key !== '') return key
@@ -58,8 +54,8 @@ function replay(record: ReplayRecord): Reply {
 }
 
 /**
- * Gives the response of the first request to every repetition of it (contract, Limits; decisions 18 to 20). It fails
- * closed: what cannot be recorded may not run, since it might move money twice.
+ * Replays the first response to repeated requests (contract, Limits; decisions 18 to 20). Fails closed: unrecorded
+ * requests might move money twice.
  */
 export default definePlugin({
   name: 'idempotency',
@@ -106,7 +102,6 @@ export default definePlugin({
       })
     }
 
-    /** `scope` is the key with what it counts for. */
     const claim = async (ctx: Context, key: string, scope: string): Promise<void | Reply> => {
       const fingerprint = hash('sha256', await ctx.body.bytes())
       ctx.idempotency = { key, fingerprint }
@@ -166,14 +161,14 @@ export default definePlugin({
         if (key === null) return
         if (key.length > longestKey)
           throw new ShortError(VALIDATION, `Idempotency key must not exceed ${longestKey} characters.`)
-        // None of the parts before the key can hold a space, so no two requests share a text by chance.
+        // No part before the key contains a space, so scopes are unambiguous.
         return guarded(ctx, key, `${principal.kind} ${principal.id} ${ctx.method} ${ctx.path} ${key}`)
       },
       response(ctx, head) {
         const claim = ctx.get(claimed)
-        // A stream belongs to one request: its status stays 0, so that neither its pieces nor its end are kept.
+        // Streams are not replayed: status 0 keeps nothing.
         if (claim === undefined || head.source === 'error' || head.source === 'stream') return
-        // It was replayed from its row, which is asked again next time: its day does not begin anew.
+        // Replayed from its row: its TTL must not restart.
         if (head.headers.get('x-idempotency-replayed') !== undefined) return
         claim.status = head.status
         claim.headers = keptHeaders(head.headers.pairs)
@@ -190,7 +185,7 @@ export default definePlugin({
         const claim = ctx.get(claimed)
         if (claim === undefined) return
         claim.heartbeat.cancel()
-        // A plugin further out may have failed after this one saw the head: then something else went to the client.
+        // An outer plugin may have failed since: the client got something else.
         const good =
           outcome.source !== 'error' &&
           claim.status >= 200 &&

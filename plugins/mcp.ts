@@ -1,16 +1,13 @@
 import { CallPricesSchema, definePlugin, endRpc, RpcSale, type RpcUnderWay } from '../src/index.ts'
 
-/**
- * Sells calls inside JSON-RPC messages and sends the rest on: it stands at the end of a chain in the place of
- * `credential`, `challenge` and `forward`.
- */
+/** Sells calls inside JSON-RPC messages and forwards the rest. Replaces `credential`, `challenge` and `forward`. */
 export default definePlugin({
   name: 'mcp',
   description:
     'Prices tools, resources and prompts of an MCP server, or the methods of any JSON-RPC server, by name. Asks for payment inside the messages, takes credentials there and in headers, puts receipts into results, and passes what is free as it came. Stands last in a chain, behind `throttle` and `body-limit`, in the place of `credential` and `challenge`.',
   config: CallPricesSchema,
   uses: ['challenges', 'forwarder', 'clock'],
-  // Whole messages are read before anybody has paid, and invoices are made.
+  // Whole messages are read before payment, and invoices are made.
   needs: ['body-limit'],
   provides: ['offer', 'payment', 'challenge'],
   after: ['throttle', 'body-limit'],

@@ -1,8 +1,8 @@
 import { definePlugin, Type, type Context, type HookResult, type MeteredRequest, type Reply } from '../src/index.ts'
 
 /**
- * Takes what paid requests of a route with `meter` use from the balance that was bought: reserves it before the request
- * goes on, reads the usage while the response passes, and settles when it is over. Elsewhere it does nothing.
+ * Bills metered requests to a prepaid balance: reserves before forwarding, reads usage while streaming, and settles at
+ * the end. A no-op on other routes.
  */
 export default definePlugin({
   name: 'meter',
@@ -31,7 +31,7 @@ export default definePlugin({
         const begun = balances.begin(ctx)
         return begun instanceof Promise ? begun.then(later => taken(ctx, later)) : taken(ctx, begun)
       },
-      // What an entry that only observes lets through takes from no balance.
+      // Observed requests use no balance.
       observe() {},
       upstream(ctx, out) {
         ctx.get(metered)?.forwarding(out)

@@ -1,6 +1,6 @@
 import { ClientGone, definePlugin, GatewayError, LongError, Type, type Context, type Outcome } from '../src/index.ts'
 
-/** Methods with a label of their own; a client cannot make new ones. */
+/** A fixed set, so that clients cannot create labels. */
 const methodNames = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 const classes = ['none', '1xx', '2xx', '3xx', '4xx', '5xx']
 
@@ -9,7 +9,7 @@ function statusClass(status: number): number {
   return digit >= 1 && digit <= 5 ? digit : 0
 }
 
-/** Why a request failed, in the words that its client was told; the log has more. */
+/** The failure as the client saw it; the log has more. */
 function describeFault({ error, source, status }: Outcome): string {
   if (!(error instanceof GatewayError))
     return source === 'upstream' ? `The upstream answered ${status}.` : 'A fault of the gateway.'
@@ -17,7 +17,7 @@ function describeFault({ error, source, status }: Outcome): string {
   return typeof details === 'string' ? `${error.message} ${details}` : error.message
 }
 
-/** Measures requests for Prometheus. All labels come from the compiled route, never from what a client sends. */
+/** Prometheus metrics of requests. Labels come only from compiled routes, never from clients. */
 export default definePlugin({
   name: 'metrics',
   description:
@@ -74,7 +74,7 @@ export default definePlugin({
       .counterCells('boltgate_response_bytes_total', 'Bytes of response bodies sent.', ['route'])
       .cell(labels)
     const forwarded = slot<number>('forwarded at')
-    // Filled as they occur, so that a route shows no methods that nobody uses.
+    // Lazy, so that unused methods have no series.
     const cells: (ReturnType<typeof requests.cell> | undefined)[] = []
 
     const cell = (ctx: Context, status: number): ReturnType<typeof requests.cell> => {

@@ -1,8 +1,8 @@
 import { definePlugin, prefixSegments, Type } from '../src/index.ts'
 
 /**
- * Resolves a merchant's proxy: who it belongs to, what the request would cost, where it would go. Routes whose upstream
- * is `{ proxy: ":proxyId" }` need it before `credential`.
+ * Resolves a merchant's proxy: its owner, price and target. Required before `credential` on routes with `{ proxy:
+ * ":proxyId" }`.
  */
 export default definePlugin({
   name: 'proxy',

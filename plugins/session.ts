@@ -9,8 +9,8 @@ import {
 } from '../src/index.ts'
 
 /**
- * Takes the credentials of prepaid sessions on routes with `sessions`: opens, tops up and closes them, and pays for
- * requests from their balance. Elsewhere, and for every other credential, it does nothing.
+ * Handles prepaid session credentials on routes with `sessions`: opens, tops up and closes sessions, and pays for
+ * requests. A no-op otherwise.
  */
 export default definePlugin({
   name: 'session',
@@ -19,7 +19,7 @@ export default definePlugin({
   config: Type.Object({}, { additionalProperties: false }),
   uses: ['prepaidSessions', 'challenges'],
   provides: ['session'],
-  // A refused credential gets fresh invoices.
+  // Refused credentials get new invoices.
   after: ['throttle', 'body-limit'],
   setup(_config, { services, route, slot }) {
     if (route.config === null) throw new TypeError('the plugin session needs a route of the configuration')

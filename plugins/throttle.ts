@@ -15,7 +15,7 @@ import {
   type LimitVerdict
 } from '../src/index.ts'
 
-/** Whose counter a request goes to: the account it acts for, else the client's address, IPv6 by /64 (decision 32). */
+/** Counter key: the account, else the client's address, IPv6 by /64 (decision 32). */
 function subject(ctx: Context, by: PolicyConfig['by']): string {
   const { principal } = ctx
   if (by === 'address' || principal === null) return clientNetwork(ctx.clientAddress)
@@ -29,8 +29,7 @@ function take(state: State, policy: PolicyConfig, key: string): Maybe<LimitVerdi
 }
 
 /**
- * Counts a request under one policy and refuses it above the limit (contract, Limits; decisions 30 to 34). Every entry
- * in a chain counts by itself: the default chains name one each, and who wants Global on top of it adds one line
+ * Enforces one rate limit policy (contract, Limits; decisions 30 to 34). Each entry in a chain counts on its own
  * (decision 30).
  */
 export default definePlugin({
@@ -72,7 +71,7 @@ export default definePlugin({
 
     const withoutState = (key: string, error: unknown): void => {
       if (!(error instanceof StateUnavailable)) throw error
-      // One line for an outage, not one for each request.
+      // Logs once per outage.
       if (!away)
         log.warn(
           { err: error, route: route.name, policy: config.policy },
@@ -89,7 +88,6 @@ export default definePlugin({
           error
         )
       local ??= new MemoryState(clock)
-      // Memory answers at once.
       decide(take(local, policy, key) as LimitVerdict)
     }
 
@@ -98,7 +96,7 @@ export default definePlugin({
       decide(verdict)
     }
 
-    /** Counts a body. Units beyond the limit are dropped, so that one large body can still be served. */
+    /** Counts a body. Excess units are dropped, so that one large body can still be served. */
     const takeAll = (key: string, units: number): Array<Maybe<LimitVerdict>> =>
       Array.from({ length: Math.min(units, policy.limit) }, () => take(state, policy, key))
 
@@ -118,8 +116,8 @@ export default definePlugin({
 
     return {
       request(ctx) {
-        // A console must not use up the limit of its account's shop: the page was counted, and what it changes has a
-        // counter of its own.
+        // Console reads must not consume the account's API limit: the page was counted, and changes have their own
+        // counter.
         if (ctx.internal && ctx.method === 'GET') return
         const key = `${prefix}${ctx.internal ? 'console ' : ''}${subject(ctx, policy.by)}`
         ctx.bodyLimits = ctx.bodyLimits.length === 0 ? alone : [...ctx.bodyLimits, bodies]

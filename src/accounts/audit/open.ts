@@ -7,7 +7,6 @@ import { AuditTrail, type AuditTrailParts } from './trail.ts'
 const DAY = 24 * 3_600_000
 const KEPT = 366 * DAY
 
-/** Opens the audit trail. */
 export function openAudit(parts: Omit<AuditTrailParts, 'store'> & { readonly database: Database }) {
   const store = new SqlAuditStore(parts.database)
   return {

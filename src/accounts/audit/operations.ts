@@ -41,7 +41,6 @@ const Entry = Type.Object(
   { title: 'AuditEntry' }
 )
 const Page = Type.Object({ entries: Type.Array(Entry), next: nextPage })
-/** A page of the audit log. */
 export type AuditPage = Static<typeof Page>
 const query = Type.Object({
   text: Type.Optional(
@@ -67,7 +66,6 @@ const columns: CsvColumns<AuditEntry> = {
   id: ({ id }) => id
 }
 
-/** `GET /api/merchant/audit` and `GET /api/admin/audit`. */
 export function auditOperations(store: SqlAuditStore): AnyOperation[] {
   const page = (ctx: Context, merchantId: number | null, asked: Query): Promise<Result> => {
     const filter = { merchantId, text: asked.text ?? '', ...periodOf(asked) }

@@ -3,32 +3,31 @@ import { integer, json, moment, optional, records, text, type Records } from '..
 import type { KeysetPage, TimeSpan } from '../../engine/operations/keyset.ts'
 
 /**
- * Who made a change: an API key by its hint, a member or an operator by the email address, or the admin key. Unknown for a
+ * Actor of a change: an API key by its hint, a member or operator by email address, or the admin key. Unknown for a
  * failed sign-in.
  */
 export type ActorKind = 'key' | 'member' | 'admin' | 'operator' | 'unknown'
 
-/** One change. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface AuditEntry {
   readonly id: string
   readonly at: number
-  /** Whose account it was made in; null for what is of no account. */
+  /** Null outside accounts. */
   readonly merchantId: number | null
   readonly actorKind: ActorKind
   readonly actor: string
   readonly operation: string
-  /** Path parameters, and the ids of what was made. */
+  /** Path parameters and created ids. */
   readonly target: Readonly<Record<string, string | number>>
   readonly change: unknown
-  /** What it was answered; null while it runs, and where its end could not be written. */
+  /** Response status; null while running, or when the end could not be written. */
   readonly status: number | null
 }
 
-/** Which changes. */
 export interface AuditFilter extends TimeSpan {
-  /** Null for all accounts. */
+  /** Null: all accounts. */
   readonly merchantId: number | null
-  /** Stands in who made it, in the operation or in an id, in upper or lower case; empty for any. */
+  /** Case-insensitive substring of actor, operation or id; empty: any. */
   readonly text: string
 }
 
@@ -44,7 +43,6 @@ const rows: Records<AuditEntry> = records({
   status: optional(integer())
 })
 
-/** The audit trail in the SQL database. */
 export class SqlAuditStore {
   readonly #database: Pick<Database, 'sql'>
 
@@ -57,13 +55,12 @@ export class SqlAuditStore {
     await sql`insert into audit ${sql(rows.write(sql, entry))}`
   }
 
-  /** How a change ended, with the ids of what was made. */
+  /** Records a change's outcome with the created ids. */
   async end(id: string, status: number, made: AuditEntry['target']): Promise<void> {
     const { sql } = this.#database
     await sql`update audit set status = ${status}, target = target || ${sql.json(made)} where id = ${id}`
   }
 
-  /** Newest first; of one account, or of all. */
   async list({ merchantId, text: said, from, to }: AuditFilter, { after, limit }: KeysetPage): Promise<AuditEntry[]> {
     const { sql } = this.#database
     const whose = merchantId === null ? sql`true` : sql`merchant_id = ${merchantId}`
@@ -82,7 +79,6 @@ export class SqlAuditStore {
       order by at desc, id desc limit ${limit}`)
   }
 
-  /** Deletes what is older. */
   async purge(before: number): Promise<void> {
     const { sql } = this.#database
     await sql`delete from audit where at < ${new Date(before)}`

@@ -5,7 +5,6 @@ import { rowId, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { ActorKind, AuditEntry, SqlAuditStore } from './store.ts'
 
-/** What the trail is written with. */
 export interface AuditTrailParts {
   readonly store: SqlAuditStore
   readonly clock: Clock
@@ -13,7 +12,7 @@ export interface AuditTrailParts {
   readonly log: Log
 }
 
-/** Writes changes down before they are made, and how they ended. */
+/** Records changes before they run, then their outcomes. */
 export class AuditTrail implements Trail {
   readonly #parts: AuditTrailParts
 
@@ -21,7 +20,7 @@ export class AuditTrail implements Trail {
     this.#parts = parts
   }
 
-  /** @throws Unavailable while the database is away: then nothing may be changed */
+  /** @throws Unavailable while the database is away: the change must not run */
   async begin({ principal, operation, target, asked }: Change): ReturnType<Trail['begin']> {
     const { clock, log, random, store } = this.#parts
     const at = clock.now()
@@ -42,18 +41,18 @@ export class AuditTrail implements Trail {
       try {
         await store.end(entry.id, status, made)
       } catch (error) {
-        // The change stands, and so does its row: it says that the end is not known.
+        // The change stays, and its row has no outcome.
         log.error({ err: error, audit: entry.id, operation, status }, 'how a change ended could not be written')
       }
     }
   }
 }
 
-/** The same without what the database's JSON cannot hold: NUL, which a path may name, and half characters. */
+/** Drops what the database's JSON rejects: NUL and lone surrogates. */
 function storable<T>(value: T): T {
   const told = (_name: string, part: unknown): unknown =>
     typeof part === 'string' ? part.replaceAll('\0', '\ufffd').toWellFormed() : part
-  // Nothing but texts is changed.
+  // Only strings change.
   return JSON.parse(JSON.stringify(value), told) as T
 }
 
@@ -64,7 +63,7 @@ function actorOf(principal: Principal | null, target: Change['target']): readonl
   return by.kind === 'key' ? ['key', by.keyId] : ['member', by.email]
 }
 
-/** The account that a change is made in: a merchant's own, or the one that an operator's path names. */
+/** The merchant's own account, or the one in the operator's path. */
 function accountOf(principal: Principal | null, target: Change['target']): number | null {
   if (principal?.kind === 'merchant') return Number(principal.id)
   const id = target['merchantId'] ?? ''

@@ -12,7 +12,7 @@ const planTier = Type.String({
   description: 'free, individual or l402; retired ids are resolved. Take an unknown value for free.'
 })
 
-/** `features` of an account (contract, Merchant account). */
+/** `features` and `onboarding` of an account (contract, Merchant account; decision 73). */
 export const FeaturesView = Type.Object(
   {
     refundsEnabled: Type.Boolean(),
@@ -27,7 +27,6 @@ export const FeaturesView = Type.Object(
 )
 export type FeaturesView = Static<typeof FeaturesView>
 
-/** `onboarding` of an account (contract, Merchant account; decision 73). */
 const OnboardingView = Type.Object(
   {
     hasPaymentProviderKey: Type.Boolean(),
@@ -40,9 +39,7 @@ const OnboardingView = Type.Object(
 )
 export type OnboardingView = Static<typeof OnboardingView>
 
-/**
- * Response of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members to it (decision 156).
- */
+/** Response of `GET /api/merchant/me` (contract, Merchant account). An admin's detail adds members (decision 156). */
 export const AccountView = Type.Object(
   {
     merchantId: Type.Integer(),
@@ -59,7 +56,6 @@ export const AccountView = Type.Object(
 )
 export type AccountView = Static<typeof AccountView>
 
-/** Response of `GET /api/merchant/l402-status` (contract, L402 license status). */
 export const LicenseView = Type.Object(
   {
     l402Enabled: Type.Boolean(),
@@ -88,7 +84,6 @@ export const SubscriptionView = Type.Object(
 )
 export type SubscriptionView = Static<typeof SubscriptionView>
 
-/** Response of `GET /api/merchant/api-key-info` (decision 65). */
 export const KeyInfoView = Type.Object(
   {
     createdAt: isoTime('When the account got its first key.'),
@@ -100,8 +95,8 @@ export const KeyInfoView = Type.Object(
 export type KeyInfoView = Static<typeof KeyInfoView>
 
 /**
- * The status that an account shows. The free plan has no subscription and is active by itself, whatever an earlier one
- * left behind (decisions 81 and 82); null where a paid plan has none on file.
+ * Displayed status. The free plan is always active, whatever an earlier subscription left (decisions 81 and 82). Null
+ * for a paid plan without a status.
  */
 export function shownStatus(merchant: Pick<Merchant, 'tier' | 'subscriptionStatus'>): string | null {
   if (merchant.tier === 'free') return 'active'
@@ -109,20 +104,19 @@ export function shownStatus(merchant: Pick<Merchant, 'tier' | 'subscriptionStatu
 }
 
 /**
- * `status` of the subscription object, which knows four values where errors know seven (contract, Subscription): those
- * that must be renewed to go on read `canceled`, as the gate treats them.
+ * `status` of the subscription object, which has four values instead of seven (contract, Subscription): those that
+ * require renewal read `canceled`, as in the gate.
  */
 function subscriptionStatus(merchant: Merchant): string | null {
   const status = shownStatus(merchant)
   return status === null || status === 'active' || status === 'trialing' || status === 'past_due' ? status : 'canceled'
 }
 
-/** Whether a key is saved in either slot; the key itself is never shown (contract, Validation rules). */
 function hasProviderKey(merchant: Merchant): boolean {
   return merchant.primaryKey !== null || merchant.alternateKey !== null
 }
 
-/** `features`: three flags of the account, the others by its plan (decision 79). */
+/** Three flags of the account, the others by plan (decision 79). */
 function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): FeaturesView {
   const { analyticsEnabled, prioritySupport, customBrandingEnabled } = planFeatures[merchant.tier]
   const { refundsEnabled, multiCurrencyEnabled, l402Enabled } = merchant.flags
@@ -137,7 +131,7 @@ function featuresView(merchant: Merchant, plans: GatewayConfig['plans']): Featur
   }
 }
 
-/** What its merchant and the operator are both shown of an account. */
+/** Shared by the merchant's and the operator's view. */
 export function accountHead(
   merchant: Pick<Merchant, 'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'>
 ) {
@@ -152,7 +146,6 @@ export function accountHead(
   }
 }
 
-/** The account as its merchant sees it: `me`. */
 export function accountView(merchant: Merchant, plans: GatewayConfig['plans'], proxies: ProxyCounts): AccountView {
   const hasPaymentProviderKey = hasProviderKey(merchant)
   const hasWebhookUrl = merchant.webhookUrl !== null

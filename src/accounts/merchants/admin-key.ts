@@ -8,11 +8,11 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** The operator's own key (contract, Authentication 2). */
+/** The operator's key (contract, Authentication 2). */
 export class AdminKey {
   readonly #key: Secret<string> | null
 
-  /** Null or empty: none is configured, and nothing matches. */
+  /** Null or empty: unset, nothing matches. */
   constructor(key: Secret<string> | null) {
     this.#key = key === null || key.reveal() === '' ? null : key
   }
@@ -21,14 +21,14 @@ export class AdminKey {
     return this.#key !== null
   }
 
-  /** Whether the text is the key, in constant time; never when none is configured. */
+  /** Constant-time. */
   matches(text: string): boolean {
     return this.#key !== null && equalText(text, this.#key.reveal())
   }
 
   /**
-   * What tells this key from another, to be stored with sessions that were opened with it: another key ends them.
-   * @throws TypeError when no key is configured
+   * Fingerprint stored with sessions: replacing the key ends them.
+   * @throws TypeError without a key
    */
   get mark(): string {
     if (this.#key === null) throw new TypeError('there is no admin key')
@@ -36,16 +36,16 @@ export class AdminKey {
   }
 
   /**
-   * A text that stands for the key until a time, in milliseconds since the epoch, for a browser to keep in its place:
-   * it cannot be made into the key, and another key ends it.
-   * @throws TypeError when no key is configured
+   * Session token until a time in milliseconds since the epoch. It does not reveal the key, and replacing the key ends
+   * it.
+   * @throws TypeError without a key
    */
   session(until: number): string {
     if (this.#key === null) throw new TypeError('there is no admin key')
     return `${until}.${createHmac('sha256', this.#key.reveal()).update(`boltgate admin session until ${until}`).digest('base64url')}`
   }
 
-  /** Whether the text is what `session` gave, and its time is not over. */
+  /** Whether a token of `session` is valid. */
   holdsSession(text: string, now: number): boolean {
     const until = Number(/^([1-9]\d{0,15})\./.exec(text)?.[1])
     return this.#key !== null && until > now && equalText(text, this.session(until))

@@ -11,32 +11,32 @@ import { systemRandom, type Random } from '../../platform/system/ids.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import { endReplacedKeys, merchantsChannel } from './store.ts'
 
-/** An API key of an account, without the key. Times in milliseconds since the epoch. */
+/** An API key without its secret. Times in milliseconds since the epoch. */
 export interface ApiKeyFacts {
-  /** The part that is no secret; it names the key. */
+  /** Public part of the key. */
   readonly keyId: string
   readonly name: string
-  /** The contract's one key, which every account has. */
+  /** The contract's one key per account. */
   readonly isFirst: boolean
   readonly isReadOnly: boolean
   readonly createdAt: number
-  /** To a minute; null for never. */
+  /** Rounded to a minute; null: never. */
   readonly usedAt: number | null
-  /** When it ends by itself; null for never. */
+  /** Null: does not expire. */
   readonly endsAt: number | null
 }
 
-/** A key with the secret, which is shown this once. */
+/** A key with its secret, shown only once. */
 export interface IssuedKey {
   readonly key: ApiKeyFacts
   readonly apiKey: Secret<string>
 }
 
-/** Most keys of an account beside the first. */
+/** Most keys beside the first. */
 export const MAX_KEYS = 20
-/** Longest time for which a key that was replaced may go on, in seconds. */
+/** Longest overlap after a rotation, in seconds. */
 export const MAX_OVERLAP = 7 * 86_400
-/** Milliseconds between two notes of one key's use. */
+/** Milliseconds between two records of a key's use. */
 const NOTED = 60_000
 
 const keyRows: Records<ApiKeyFacts> = records({
@@ -56,7 +56,7 @@ const NOTE = overRows<{ readonly keyId: string; readonly at: number }>(
     on conflict (key_id) do update set used_at = greatest(held.used_at, excluded.used_at)`
 )
 
-/** When keys were last used, noted once a minute for each, so that a busy key does not write with every request. */
+/** Records last uses, at most once a minute per key, to avoid a write per request. */
 export class KeyUses {
   readonly #noted = new Map<string, number>()
   readonly #batch: Batch<{ readonly keyId: string; readonly at: number }, null>
@@ -75,12 +75,12 @@ export class KeyUses {
     })
   }
 
-  /** Answers at once and never throws: a use that cannot be noted is noted with the next one. */
+  /** Does not block or throw: a lost use is recorded with the next one. */
   note(keyId: string): void {
     const at = this.#clock.now()
     const last = this.#noted.get(keyId)
     if (last !== undefined && at - last < NOTED && at >= last) return
-    // Of keys that exist only; accounts that are gone for a minute are forgotten with the rest.
+    // Bounds memory; only existing keys are added.
     if (this.#noted.size > 10_000) this.#noted.clear()
     this.#noted.set(keyId, at)
     this.#batch.add({ keyId, at }).catch((error: unknown) => {
@@ -94,7 +94,7 @@ export class KeyUses {
   }
 }
 
-/** The API keys of accounts. Nothing is cached: what one node removes, the next request on any node is refused with. */
+/** API keys of accounts. Uncached: a removed key is refused on every node's next request. */
 export class ApiKeys {
   readonly #database: Database
   readonly #clock: Clock
@@ -114,7 +114,10 @@ export class ApiKeys {
     this.#random = random
   }
 
-  /** The account's keys, the first one first, then by age. @throws Unavailable when the database is away */
+  /**
+   * First key, then by age.
+   * @throws Unavailable when the database is away
+   */
   async list(merchantId: number): Promise<ApiKeyFacts[]> {
     return await keyRows.all(this.#database.sql`
       select * from (
@@ -128,7 +131,7 @@ export class ApiKeys {
       order by is_first desc, created_at, key_id`)
   }
 
-  /** Makes a further key. @throws ShortError 409 for more than 20 */
+  /** @throws ShortError 409 for more than 20 */
   create(merchantId: number, { name, isReadOnly }: Pick<ApiKeyFacts, 'name' | 'isReadOnly'>): Promise<IssuedKey> {
     return this.#database.transaction(async tx => {
       await this.#lock(tx, merchantId)
@@ -138,9 +141,9 @@ export class ApiKeys {
   }
 
   /**
-   * Replaces a key with one of the same name and rights. The old key stays valid for `overlap` milliseconds. Replacing
-   * the first key without an overlap also ends earlier overlaps, as regenerating it does.
-   * @throws ShortError 404 for one that the account does not have; 409 where there is no room for the old one
+   * Replaces a key with one of the same name and rights. The old key stays valid for `overlap` milliseconds. Without an
+   * overlap, rotating the first key also ends earlier overlaps, as regenerating does.
+   * @throws ShortError 404 for an unknown key; 409 without room for the old one
    */
   rotate(merchantId: number, keyId: string, overlap: number): Promise<IssuedKey> {
     return this.#database.transaction(async tx => {
@@ -185,7 +188,7 @@ export class ApiKeys {
     })
   }
 
-  /** Removes a key at once. @throws ShortError 404 for one that the account does not have, 409 for the first */
+  /** @throws ShortError 404 for an unknown key, 409 for the first */
   async remove(merchantId: number, keyId: string): Promise<void> {
     await this.#database.transaction(async tx => {
       if ((await this.#lock(tx, merchantId)) === keyId)
@@ -196,7 +199,7 @@ export class ApiKeys {
     })
   }
 
-  /** Id of the first key; the account's row is locked. Keys that have ended are gone after this. */
+  /** Locks the account's row, deletes expired keys and returns the first key's id. */
   async #lock(tx: TransactionSql, merchantId: number): Promise<string> {
     const [row] = await tx<Array<{ key_id: string }>>`select key_id from merchants where id = ${merchantId} for update`
     if (row === undefined) throw notFound()

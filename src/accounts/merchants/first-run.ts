@@ -2,7 +2,7 @@ import { randomToken } from '../../platform/system/ids.ts'
 import { Secret } from '../../platform/keys/secrets.ts'
 import type { Merchants } from './service.ts'
 
-/** An account as `data/keys.json` names it. */
+/** An account in `data/keys.json`. */
 export interface FirstMerchant {
   readonly id: number
   readonly apiKey: Secret<string>
@@ -11,14 +11,10 @@ export interface FirstMerchant {
 const email = 'first-run@boltgate.local'
 
 /**
- * The account that a newcomer finds in `data/keys.json`: individual, active, all three flags on, and where the sandbox
- * makes the invoices (`isSandbox`) a sandbox key saved (decision 75), so that nothing of the service answers 403.
- * Another kind of provider would refuse that key at every payment: there the merchant saves its own. `known` is what
- * the file names already, null without one.
- *
- * A known account is left alone, so that a replaced key or a deactivated account stays so. An account that exists but
- * is not `known` gets a new key only with `mayReplaceKey`; else null is returned and its key keeps working. A new
- * database gets the account anew. Call it from one process.
+ * Creates the first account, written to `data/keys.json`: individual, active, with all flags. With the sandbox
+ * (`isSandbox`) a sandbox key is saved (decision 75), so that nothing answers 403; other providers would refuse it.
+ * `known` is the file's entry, or null. A known account stays unchanged. An unknown existing one gets a new key only
+ * with `mayReplaceKey`; else null is returned. A new database gets the account again. Call from one process only.
  */
 export async function firstRunMerchant(
   merchants: Merchants,

@@ -9,7 +9,7 @@ import { GateError } from '../../engine/operations/errors.ts'
 import { currentPlan } from './plans.ts'
 import type { Merchant, MerchantFlags } from './schema.ts'
 
-/** Features behind a flag of the account, as the errors name them. */
+/** Features behind an account flag, as the errors name them. */
 export type GatedFeature = 'refunds' | 'multi_currency' | 'l402'
 
 declare module '../../engine/pipeline/services.ts' {
@@ -18,15 +18,14 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** Says who may go on, by what is known of the account now. */
 export interface SubscriptionGate {
-  /** Why the account may not go on, or null. `now` in milliseconds. */
+  /** The error for the account, or null. `now` in milliseconds. */
   refusal(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null | Promise<GateError | null>
 }
 
 /**
- * Brings an account up to date with the billing provider and answers it as it is then; null when nothing newer is
- * known. It must not reject. It writes by itself, since only it knows in which order looks at the provider were taken.
+ * Refreshes an account from the billing provider and returns it; null when nothing is newer. Must not reject. Writes
+ * itself, because only it knows the order of its reads.
  */
 export type RecheckAccount = (merchant: Merchant) => Promise<Merchant | null>
 
@@ -43,9 +42,9 @@ const featureNames: Readonly<Record<GatedFeature, string>> = Object.freeze({
 })
 
 /**
- * The subscription gate: why this account may not go on, or null (contract, Errors: 403; decisions 82, 83 and 86). In
+ * Subscription gate: the error for this account, or null (contract, Errors: 403; decisions 82, 83 and 86). Checks in
  * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
- * `now` in milliseconds; a period is over once its end has passed, so not at that very millisecond.
+ * `now` in milliseconds; a period includes its last millisecond.
  */
 export function gate(merchant: Merchant, feature: GatedFeature | null, now: number): GateError | null {
   if (!merchant.isActive) {
@@ -58,10 +57,7 @@ export function gate(merchant: Merchant, feature: GatedFeature | null, now: numb
   return feature === null || merchant.flags[flagOf[feature]] ? null : gateFeature(merchant, feature)
 }
 
-/**
- * The gate as the gateway asks it: billing, where there is any, is asked once more before a merchant is refused for an
- * ended period (decision 83).
- */
+/** The gate with a recheck at billing before an expired period is refused (decision 83). */
 export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGate {
   return {
     refusal(merchant, feature, now) {
@@ -72,10 +68,7 @@ export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGa
   }
 }
 
-/**
- * Whether a refusal may be outdated news: the period has ended, but the renewal may not have been reported yet
- * (decision 83).
- */
+/** Whether the period has expired: its renewal may be unreported (decision 83). */
 export function mayBeRenewed(refusal: GateError): boolean {
   return refusal.error === 'Subscription period expired'
 }

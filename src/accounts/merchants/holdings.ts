@@ -1,13 +1,10 @@
 import type { Sql } from '../../platform/database/database.ts'
 
-/** Proxies of an account. */
 export interface ProxyCounts {
-  /** Not deleted. */
   readonly count: number
   readonly active: number
 }
 
-/** Counts an account's proxies. */
 export async function countProxies(sql: Sql, merchantId: number): Promise<ProxyCounts> {
   const [row] = await sql<ProxyCounts[]>`
     select count(*)::int as count, (count(*) filter (where is_active))::int as active
@@ -15,12 +12,10 @@ export async function countProxies(sql: Sql, merchantId: number): Promise<ProxyC
   return row ?? { count: 0, active: 0 }
 }
 
-/** Whether this text can be the id of a proxy. */
 export function isProxyId(text: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(text)
 }
 
-/** The account that has a proxy, or null. */
 export async function ownerOfProxy(sql: Sql, proxyId: string): Promise<number | null> {
   if (!isProxyId(proxyId)) return null
   const [row] = await sql<Array<{ owner: number }>>`
@@ -28,30 +23,29 @@ export async function ownerOfProxy(sql: Sql, proxyId: string): Promise<number | 
   return row?.owner ?? null
 }
 
-/** Whether a payment of the account was ever paid, demo payments included (decision 74). */
+/** Includes demo payments (decision 74). */
 export async function hasPaidPayment(sql: Sql, merchantId: number): Promise<boolean> {
-  // The second condition lets the planner use the index of migration 0042.
+  // The second condition enables the index of migration 0042.
   const [row] = await sql`
     select 1 from payments where merchant_id = ${merchantId} and paid_at is not null and coalesce(sold_at, paid_at) is not null limit 1`
   return row !== undefined
 }
 
-/** Distinct resources of the producer API that are not retired: they share the cap with proxies (decision 84). */
+/** Active resources of the producer API, which share the cap with proxies (decision 84). */
 export async function countEndpoints(sql: Sql, merchantId: number): Promise<number> {
   const [row] = await sql<{ held: number }[]>`
     select count(*)::int as held from producer_endpoints where merchant_id = ${String(merchantId)} and retired_at is null`
   return row?.held ?? 0
 }
 
-/** Whether the account ever made a challenge through the producer API. */
 export async function hasChallenge(sql: Sql, merchantId: number): Promise<boolean> {
   const [row] = await sql`select 1 from producer_endpoints where merchant_id = ${String(merchantId)} limit 1`
   return row !== undefined
 }
 
 /**
- * Whether merchants have sold here: payments, orders or challenges of theirs. Their refunds, deliveries and mails go on
- * in a gateway that no longer serves them.
+ * Whether merchants have sold here. Their refunds, deliveries and mails continue in a gateway that no longer serves
+ * them.
  */
 export async function haveMerchantsSold(sql: Sql): Promise<boolean> {
   const [row] = await sql<Array<{ sold: boolean }>>`

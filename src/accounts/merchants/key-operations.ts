@@ -16,7 +16,6 @@ const KeyView = Type.Object(
   },
   { title: 'ApiKey' }
 )
-/** An API key in a list. */
 export type ApiKeyView = Static<typeof KeyView>
 const NewKey = Type.Object(
   { ...KeyView.properties, apiKey: Type.String({ description: 'Shown this once.' }) },
@@ -33,7 +32,7 @@ function view({ createdAt, usedAt, endsAt, ...key }: ApiKeyFacts) {
 
 const issued = ({ key, apiKey }: IssuedKey) => ({ ...view(key), apiKey: apiKey.reveal() })
 
-/** The API keys of an account: the contract's first, and further ones. Who holds a key that only reads sees them too. */
+/** API keys of an account: the contract's first, and further ones. Read-only keys may list them. */
 export function apiKeyOperations(keys: ApiKeys): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   const write = { ...common, role: 'owner', mount: { use: 'merchant-api', chain: 'settings-write' } } as const

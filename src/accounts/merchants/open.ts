@@ -17,7 +17,6 @@ import { Merchants } from './service.ts'
 import { settingsOperation, type SlotFacts } from './settings-operation.ts'
 import { SqlMerchantStore } from './store.ts'
 
-/** What the accounts are opened with. */
 export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'production' | 'publicUrl'> {
   readonly adminKey: Secret<string>
   readonly clock: Clock
@@ -26,13 +25,12 @@ export interface OpenMerchantsParts extends Pick<MerchantOperationParts, 'produc
   readonly log: Log
   readonly sealer: Sealer
   readonly state: State
-  /** What is known of a slot without a key. */
+  /** Facts about a slot, without keys. */
   slotFacts(slot: ProviderSlot): readonly SlotFacts[]
   config(): Pick<GatewayConfig, 'plans'>
   readonly events: ProviderEvents
 }
 
-/** Opens the accounts, what they do for themselves, and the keys that callers prove themselves with. */
 export function openMerchants(parts: OpenMerchantsParts) {
   const { adminKey, clock, config, database, events, payees, sealer, state } = parts
   const plans = (): GatewayConfig['plans'] => config().plans

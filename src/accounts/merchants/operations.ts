@@ -33,41 +33,37 @@ const PROVIDER_KEY_TEST_FAILED = defineError('BG_PROVIDER_KEY_TEST_FAILED', {
   fix: 'Correct the key as `error` says; the previous key is still in use.'
 })
 
-/** What the operations of merchants' own accounts need. */
 export interface MerchantOperationParts {
   readonly merchants: Merchants
-  /** Outside production webhooks may go to this machine (decision 162). */
+  /** Webhooks may target this machine outside production (decision 162). */
   readonly production: boolean
-  /** Asked each time, since a reload changes them. */
+  /** A function, since a reload changes them. */
   plans(): GatewayConfig['plans']
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
   /**
-   * Tries the account's saved key of a slot; null when none is saved. Throws ProviderUnavailable when there is no
-   * verdict.
+   * Tests the saved key of a slot; null without one.
+   * @throws ProviderUnavailable without a verdict
    */
   validate(merchant: Merchant, slot: ProviderSlot): Promise<KeyVerdict | null>
-  /** The same for a key that is not saved yet. */
+  /** The same for an unsaved key. */
   validateKey(key: Secret<string>, slot: ProviderSlot): Promise<KeyVerdict>
   countProxies(merchantId: number): Promise<ProxyCounts>
-  /** Whether a payment of the account was ever paid, demos too (decision 74). */
+  /** Includes demos (decision 74). */
   hasPaidPayment(merchantId: number): Promise<boolean>
-  /** Whether the account ever made a challenge through the producer API. */
   hasChallenge(merchantId: number): Promise<boolean>
 }
 
-/** Longest provider key that is taken, in characters; one that carries a node's certificate has some thousands. */
+/** Longest provider key in characters; keys with a node's certificate have thousands. */
 const MAX_KEY_CHARS = 8192
 
 const Done = Type.Object({ success: Type.Boolean(), message: Type.String() }, { title: 'Done' })
 const Verdict = Type.Object({ isValid: Type.Boolean(), message: Type.String() }, { title: 'KeyVerdict' })
-/** Whether a key of a provider works. */
 export type KeyVerdictView = Static<typeof Verdict>
 
 const gone = 'The account is not there any more.'
 const common = { tag: 'Merchant', access: 'merchant' } as const
 
-/** What a slot's key is called over HTTP. */
 const slots: Readonly<
   Record<
     ProviderSlot,
@@ -79,8 +75,8 @@ const slots: Readonly<
 })
 
 /**
- * `/api/merchant` in all its operations (contract, Merchant self-service; decisions 64 to 74). None has a subscription
- * gate: it is what an account is repaired with (decision 36).
+ * `/api/merchant` (contract, Merchant self-service; decisions 64 to 74). Without a subscription gate, so that an
+ * account can be repaired (decision 36).
  */
 export function merchantOperations(parts: MerchantOperationParts): AnyOperation[] {
   return [
@@ -176,10 +172,7 @@ function accountReads(parts: MerchantOperationParts): AnyOperation[] {
   ]
 }
 
-/**
- * `PUT …/primary-key` and `PUT …/alternate-key`: a key that is missing or blank is `{error}` and not a problem
- * (decision 1).
- */
+/** A missing or blank key is `{error}`, not a problem (decision 1). */
 function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
   const { member, field, word } = slots[slot]
   const refuse = (error: ValidationError): GatewayError => {
@@ -217,7 +210,7 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
       404: gone
     },
     handle: async ({ ctx, body, query }) => {
-      // The schema has exactly this member, whose name is only known here.
+      // The schema requires this member; its name is only known here.
       const key = new Secret((body as Record<typeof member, string>)[member])
       const isTested = query.test === 'true' && key.reveal().trim() !== ''
       const tested = isTested ? await verdictOf(slot, () => parts.validateKey(key, slot)) : null
@@ -229,7 +222,6 @@ function keyOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOpe
   })
 }
 
-/** `DELETE …/primary-key` and `DELETE …/alternate-key`. */
 function removalOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
   return defineOperation({
     ...common,
@@ -276,7 +268,7 @@ function providerOperation(parts: MerchantOperationParts): AnyOperation {
   })
 }
 
-/** `PUT …/colour`: what people see who pay this merchant in a browser. */
+/** `PUT …/colour`: color of the merchant's payment pages. */
 function colourOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
@@ -306,7 +298,7 @@ function colourOperation(parts: MerchantOperationParts): AnyOperation {
 
 const WebhookChange = Type.Object(
   {
-    // Its form is looked at by hand, because whatever is wrong with it has one shape of error.
+    // Validated manually: every error has one shape.
     webhookUrl: Type.Optional(
       Type.Unsafe<string | null>({
         type: ['string', 'null'],
@@ -323,10 +315,7 @@ const WebhookChange = Type.Object(
   { title: 'WebhookChange' }
 )
 
-/**
- * `PUT …/webhook-url`: each member left out stays, null or empty clears, and a URL never stands without a secret
- * (decision 67).
- */
+/** `PUT …/webhook-url`: omitted members stay, null or empty clears, and a URL always has a secret (decision 67). */
 function webhookOperation(parts: MerchantOperationParts): AnyOperation {
   return defineOperation({
     ...common,
@@ -384,10 +373,7 @@ function cleared(value: string | null | undefined): value is null | '' {
   return value === null || value === ''
 }
 
-/**
- * `POST …/validate-primary` and `…/validate-alternate`: always 200; the body says whether the key works (contract,
- * Validation rules).
- */
+/** Always 200; the body has the verdict (contract, Validation rules). */
 function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): AnyOperation {
   return defineOperation({
     ...common,
@@ -407,7 +393,7 @@ function validateOperation(parts: MerchantOperationParts, slot: ProviderSlot): A
   })
 }
 
-/** What trying a key says, also where its provider could not be asked. */
+/** Verdict on a key, also when its provider is unavailable. */
 async function verdictOf(slot: ProviderSlot, tried: () => Promise<KeyVerdict | null>): Promise<KeyVerdict> {
   try {
     return (await tried()) ?? { isValid: false, message: `No key is saved for the ${slot} provider.` }
@@ -460,7 +446,7 @@ function done(message: string): { status: number; body: { success: true; message
   return { status: 200, body: { success: true, message } }
 }
 
-/** What was written, unless the account vanished after the key had been checked. */
+/** Guards against an account deleted meanwhile. */
 function there<T>(written: T | null): T {
   if (written === null) throw new ShortError(RESOURCE_NOT_FOUND, 'Merchant not found')
   return written

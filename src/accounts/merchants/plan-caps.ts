@@ -10,7 +10,7 @@ const PLAN_LIMIT = defineError('BG_PLAN_LIMIT', {
   fix: 'Lower the price, wait for the next month (UTC), retire an endpoint, or upgrade the plan.'
 })
 
-/** Which cap of a plan was reached (decision 102). */
+/** Cap of a plan (decision 102). */
 export type PlanCap = 'price' | 'monthly' | 'endpoint'
 
 const caps: Readonly<Record<PlanCap, { readonly of: keyof PlanCaps; readonly title: string; readonly noun: string }>> =
@@ -20,17 +20,16 @@ const caps: Readonly<Record<PlanCap, { readonly of: keyof PlanCaps; readonly tit
     endpoint: { of: 'endpoints', title: 'Plan endpoint limit reached', noun: 'distinct endpoints' }
   })
 
-/** What is measured against a cap. */
 export interface CapUse {
-  /** What stands already: challenges of the month, endpoints; 0 for a price. */
+  /** This month's challenges or the endpoints; 0 for a price. */
   readonly current: number
-  /** What is asked for on top: a price in satoshis, or 1. */
+  /** A price in satoshis, or 1. */
   readonly requested: number
 }
 
 /**
- * Whether a request would pass a cap of its merchant's plan: the 402 problem that says so, or null. It never carries
- * WWW-Authenticate, since an agent must not try to pay it (decision 102).
+ * The 402 problem of an exceeded plan cap, or null. Never has WWW-Authenticate: an agent must not try to pay it
+ * (decision 102).
  * @param problemBase `{publicUrl}/problems` (decision 103)
  */
 export function overCap(
@@ -60,10 +59,7 @@ export function overCap(
   )
 }
 
-/**
- * 403 for a further webhook endpoint than the plan allows: 402 is never used for settings (contract, Errors: Status
- * codes). `limit`: the plan's.
- */
+/** 403 for webhook endpoints above the plan's `limit`: settings never answer 402 (contract, Errors: Status codes). */
 export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateError {
   return new GateError(
     FEATURE_NOT_AVAILABLE,
@@ -77,7 +73,7 @@ export function webhookEndpointsUsedUp(merchant: Merchant, limit: number): GateE
   )
 }
 
-/** The next plan that is sold; null above the highest. */
+/** The next plan on sale; null above the highest. */
 function nextPlan({ tier }: Merchant): 'individual' | 'l402' | null {
   return tier === 'free' ? 'individual' : tier === 'individual' ? 'l402' : null
 }

@@ -2,28 +2,24 @@ import type { Context } from '../../engine/message/context.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 import type { Merchant } from './schema.ts'
 
-/** Who acts for an account, or for the gateway: what the audit trail names. No secrets. */
+/** Actor in the audit trail. No secrets. */
 export type Actor =
-  /** An API key, by the part of it that is no secret. */
   | { readonly kind: 'key'; readonly keyId: string }
-  /** Somebody who is signed in and a member of the account, by the address. */
   | { readonly kind: 'member'; readonly email: string }
 
-/** A request that acts for a merchant: made with a key, or by somebody who is signed in. */
 export interface MerchantPrincipal {
   readonly kind: 'merchant'
-  /** The merchant's id as text: what counters and logs go by, so that a new key does not reset limits (decision 32). */
+  /** The merchant's id: counters and logs use it, so that a new key does not reset limits (decision 32). */
   readonly id: string
   readonly merchant: Merchant
-  /** What may be done: keys act as owner, and those that only read as viewer. */
+  /** Keys act as owner, read-only ones as viewer. */
   readonly role: Role
   readonly by: Actor
 }
 
-/** A request made with the admin key, or by an operator who is signed in. */
 export interface AdminPrincipal {
   readonly kind: 'admin'
-  /** `admin` for the key; the address of an operator. */
+  /** `admin` for the key, else the operator's address. */
   readonly id: string
 }
 
@@ -34,10 +30,7 @@ declare module '../../engine/message/context.ts' {
   }
 }
 
-/**
- * The merchant that a request acts for. Throws a TypeError where the chain has no `auth` as merchant: a fault of the
- * chain, answered 500.
- */
+/** @throws TypeError when the chain has no `auth` as merchant (a configuration fault, answered 500) */
 export function merchantOf(ctx: Context): Merchant {
   if (ctx.principal?.kind !== 'merchant')
     throw new TypeError(
@@ -46,7 +39,6 @@ export function merchantOf(ctx: Context): Merchant {
   return ctx.principal.merchant
 }
 
-/** Who acts for a merchant with the API key `keyId`. */
 export function principalOfKey(
   merchant: Merchant,
   keyId: string = merchant.keyId,
@@ -61,17 +53,20 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** Sessions of signed-in browsers, as plugins see them; `web/sign-in` opens them. */
+/** Browser sessions for plugins; implemented in `web/sign-in`. */
 export interface BrowserSessions {
-  /** A `Set-Cookie` value that removes the session's cookie. */
+  /** `Set-Cookie` value that deletes the session's cookie. */
   readonly goneCookie: string
-  /** The session token that a request shows, or null. */
+  /** Session token of the request, or null. */
   tokenOf(ctx: Pick<Context, 'headers'>): string | null
-  /** The account or the operator that the session acts for, or null. @throws LongError 403 for a change that a page of another site asks for */
+  /**
+   * Principal of the session, or null.
+   * @throws LongError 403 for a cross-site change
+   */
   principal(ctx: Context, as: 'merchant' | 'admin'): Promise<MerchantPrincipal | AdminPrincipal | null>
 }
 
-/** The sessions of a gateway where no one can sign in. */
+/** For gateways without sign-in. */
 export const NO_SESSIONS: BrowserSessions = Object.freeze({
   goneCookie: '',
   tokenOf: () => null,

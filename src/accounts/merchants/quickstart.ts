@@ -35,18 +35,14 @@ export const QuickstartView = Type.Object(
 )
 export type QuickstartView = Static<typeof QuickstartView>
 
-/** What a merchant has done so far, besides what its account says. */
 export interface QuickstartProgress {
-  /** A payment of its was ever paid; a demo counts (decision 74). */
+  /** Has a paid payment; demos count (decision 74). */
   readonly paid: boolean
-  /** It has a proxy, or made a challenge. */
+  /** Has a proxy or a challenge. */
   readonly sells: boolean
 }
 
-/**
- * The way from an account to the first payment, with how far this one has come (decision 74). `publicUrl` has no slash
- * at its end.
- */
+/** Steps to the first payment with their state (decision 74). `publicUrl` has no trailing slash. */
 export function quickstart(merchant: Merchant, progress: QuickstartProgress, publicUrl: string): QuickstartView {
   const steps = stepsOf(merchant, progress, publicUrl)
   const required = steps.filter(step => step.isRequired)
@@ -91,7 +87,7 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
       `Invoices of this account are made by the ${slot} provider, with your own key there. It is stored encrypted and never shown.`,
       `PUT /api/merchant/${slot}-key`,
       { [member]: 'your-provider-key' },
-      // A key beside the chosen slot makes no invoice.
+      // Keys in the other slot do not count.
       (slot === 'primary' ? merchant.primaryKey : merchant.alternateKey) !== null
     ),
     step(
@@ -122,7 +118,7 @@ function stepsOf(merchant: Merchant, progress: QuickstartProgress, publicUrl: st
   ]
 }
 
-/** A call for a shell. The bodies are our own and hold no apostrophe. */
+/** A shell command. Our own bodies contain no apostrophes. */
 function curl(publicUrl: string, endpoint: string, body: object | null): string {
   const [method, path] = endpoint.split(' ')
   const call = `curl -X ${method ?? ''} '${publicUrl}${path ?? ''}' -H "X-API-Key: $BOLTGATE_API_KEY"`

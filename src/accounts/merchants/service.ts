@@ -25,69 +25,66 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** What `Merchants` needs. */
 export interface MerchantsOptions {
   readonly store: MerchantStore
   readonly sealer: Sealer
   readonly clock: Clock
-  /** Asked each time, since a reload changes them. */
+  /** A function, since a reload changes them. */
   plans(): GatewayConfig['plans']
   readonly random?: Random
-  /** Told of each provider key that was saved, outside of any transaction; it must not reject. */
+  /** Called after the commit of each provider key; must not reject. */
   readonly keySaved?: (id: number, slot: ProviderSlot) => Promise<void>
-  /** Told of each API key that was good, by its id; answers at once and never throws. */
+  /** Called with each valid API key's id; must not block or throw. */
   readonly keyUsed?: (keyId: string) => void
 }
 
-/** A new account. */
 export interface CreateMerchant {
   readonly name: string
   /** Stored in lower case; unique. */
   readonly email: string
-  /** Free when left out, as for an account that an admin makes (decision 76). */
+  /** Default: free, as for accounts made by an admin (decision 76). */
   readonly tier?: PlanTier
-  /** Status `active` without billing ids when left out (decision 76). */
+  /** Default: `active` without billing ids (decision 76). */
   readonly subscription?: SubscriptionFacts
-  /** Set beside those of the plan. */
+  /** Overrides the plan's. */
   readonly flags?: Partial<MerchantFlags>
   readonly primaryApiKey?: Secret<string>
   readonly alternateApiKey?: Secret<string>
-  /** A secret is made with it, which nobody sees: the merchant sets its own, or clears it to be shown another. */
+  /** Its generated secret is not shown: the merchant sets or resets it. */
   readonly webhookUrl?: string
 }
 
-/** An account with its new key, which is shown this once and never again. */
+/** An account with its new key, shown only once. */
 export interface Issued {
   readonly merchant: Merchant
   readonly apiKey: Secret<string>
 }
 
-/** Whose a key is. */
 export interface KeyHolder {
   readonly merchant: Merchant
-  /** The part of the key that is no secret. */
+  /** Public part of the key. */
   readonly keyId: string
   readonly isReadOnly: boolean
 }
 
-/** What is to be written of an account's webhooks; left out stays, null clears. */
+/** Omitted members stay, null clears. */
 export interface WebhookChange {
   readonly url?: string | null
   readonly secret?: Secret<string> | null
 }
 
-/** An account whose webhooks were changed, with the secret that was made on the way; null when none was. */
+/** `issued` is a generated secret, or null. */
 export interface ChangedWebhook {
   readonly merchant: Merchant
   readonly issued: Secret<string> | null
 }
 
-// What an unknown key id is compared with, so that it takes the time of a known one. Nothing is known to hash to it.
+// Compared with unknown key ids, for constant time. No known key hashes to it.
 const nobody = Buffer.alloc(32)
 
 /**
- * The accounts. Nothing is cached: what one node changes, the next request on any node sees (decision 37). Methods that
- * change an account answer null when no account has that id.
+ * Accounts. Uncached: changes apply to every node's next request (decision 37). Mutations return null for an unknown
+ * id.
  */
 export class Merchants {
   readonly #store: MerchantStore
@@ -107,8 +104,8 @@ export class Merchants {
   }
 
   /**
-   * The same accounts on a caller's transaction: what is changed here stands or falls with everything else in it. After
-   * an error that transaction is spent, unless a savepoint was around it. Nobody is told of a key that may not stay.
+   * The same on a caller's transaction. An error aborts that transaction, unless a savepoint guards it. `keySaved` is
+   * not called.
    */
   within(sql: TransactionSql): Merchants {
     const { keySaved: _keySaved, ...options } = this.#options
@@ -116,10 +113,8 @@ export class Merchants {
   }
 
   /**
-   * Makes an account with its first key. A saved primary key makes the explicit choice, as it would later (decision
-   * 68).
-   * @throws ShortError 409 when another account has the address (decision 24), ProviderKeyRequired for a blank provider
-   *   key
+   * Creates an account with its first key. A primary key makes the explicit choice (decision 68).
+   * @throws ShortError 409 for a used address (decision 24), ProviderKeyRequired for a blank provider key
    */
   async create(wanted: CreateMerchant): Promise<Issued> {
     const now = this.#clock.now()
@@ -159,9 +154,9 @@ export class Merchants {
   }
 
   /**
-   * Who holds an API key as a client sent it; null for a malformed, unknown, replaced or ended one and for that of a
-   * deactivated account, which nothing tells apart, not even the time it takes (contract, Authentication 5).
-   * @throws Unavailable when the database is away: that is never a verdict on the key
+   * Account of an API key. Null for a malformed, unknown, replaced or expired key or a deactivated account, in the same
+   * time (contract, Authentication 5).
+   * @throws Unavailable when the database is away: no verdict on the key
    */
   async holderOf(text: string): Promise<KeyHolder | null> {
     const parsed = parseApiKey(text)
@@ -179,35 +174,43 @@ export class Merchants {
     return { merchant: found.merchant, keyId, isReadOnly: found.isReadOnly }
   }
 
-  /** Who holds the key with this id, as long as it stands as `holderOf` has it. @throws Unavailable */
+  /**
+   * Account of a key id, by the rules of `holderOf`.
+   * @throws Unavailable
+   */
   async holderOfId(keyId: string): Promise<KeyHolder | null> {
     return this.#holder(keyId, await this.#store.byKeyId(keyId))
   }
 
-  /** @throws Unavailable when the database is away */
   byId(id: number): Promise<Merchant | null> {
     return this.#store.byId(id)
   }
 
-  /** Those that stand, by id. @throws Unavailable when the database is away */
+  /**
+   * Existing accounts by id.
+   * @throws Unavailable when the database is away
+   */
   async byIds(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
     const merchants = await this.#store.byIds(ids)
     return new Map(merchants.map(merchant => [merchant.id, merchant]))
   }
 
-  /** Compared in lower case. @throws Unavailable when the database is away */
+  /**
+   * Case-insensitive.
+   * @throws Unavailable when the database is away
+   */
   byEmail(email: string): Promise<Merchant | null> {
     return this.#store.byEmail(normalEmail(email))
   }
 
-  /** Gives the account another key; the old one is invalid everywhere once this resolves. */
+  /** Replaces the key; the old one is invalid everywhere once this resolves. */
   async regenerateKey(id: number): Promise<Issued | null> {
     const key = generateApiKey(this.#random)
     const merchant = await this.#store.replaceKey(id, key.id, key.digest, this.#clock.now())
     return merchant === null ? null : { merchant, apiKey: key.key }
   }
 
-  /** Repeatable, as is `reactivate` (decision 151). */
+  /** Idempotent, like `reactivate` (decision 151). */
   deactivate(id: number): Promise<Merchant | null> {
     return this.#update(id, { isActive: false })
   }
@@ -216,14 +219,14 @@ export class Merchants {
     return this.#update(id, { isActive: true })
   }
 
-  /** @throws ShortError 409 when another account has the address (decision 152) */
+  /** @throws ShortError 409 for a used address (decision 152) */
   rename(id: number, changes: { readonly name?: string; readonly email?: string }): Promise<Merchant | null> {
     return this.#update(id, changes.email === undefined ? changes : { ...changes, email: normalEmail(changes.email) })
   }
 
   /**
-   * Saves a provider key, encrypted for its row and column. Saving a primary key makes it the explicit choice where
-   * there is none (contract, What the service does 4; decision 68).
+   * Saves a provider key, sealed for its row and column. A primary key makes the explicit choice if unset (contract,
+   * What the service does 4; decision 68).
    * @throws ProviderKeyRequired for a blank key
    */
   async setProviderKey(id: number, slot: ProviderSlot, key: Secret<string>): Promise<Merchant | null> {
@@ -240,24 +243,24 @@ export class Merchants {
   }
 
   /**
-   * Removes a provider key. An explicit choice of a provider stays; one that only saving this key had made is taken back.
-   * Payments made with the key can be neither looked up nor refunded from then on.
+   * Removes a provider key, and the choice that saving it had made, but no explicit one. Its payments can no longer be
+   * looked up or refunded.
    */
   removeProviderKey(id: number, slot: ProviderSlot): Promise<Merchant | null> {
     return this.#store.clearKey(id, slot, this.#clock.now())
   }
 
-  /** Tells that a provider key was saved; for keys that were saved within a transaction, once that is committed. */
+  /** Reports a key saved in a caller's transaction, after its commit. */
   async keySaved(id: number, slot: ProviderSlot): Promise<void> {
     await this.#options.keySaved?.(id, slot)
   }
 
-  /** Makes the explicit choice, also of a slot without a key (decision 69). */
+  /** Allows a slot without a key (decision 69). */
   setProviderChoice(id: number, slot: ProviderSlot): Promise<Merchant | null> {
     return this.#update(id, { providerChoice: slot })
   }
 
-  /** Sets the colour of the account's pages for people; null for the usual one. Its form is not checked here. */
+  /** Color of the payment pages; null: default. Not validated here. */
   setColour(id: number, colour: string | null): Promise<Merchant | null> {
     return this.#update(id, { colour })
   }
@@ -266,20 +269,18 @@ export class Merchants {
     return this.#update(id, flags)
   }
 
-  /** Moves the account to a plan and sets the flags that come with it; refunds stay as they are (decision 77). */
+  /** Changes the plan with its flags; refunds stay unchanged (decision 77). */
   setTier(id: number, tier: PlanTier): Promise<Merchant | null> {
     return this.#update(id, { planTier: tier, ...flagsOfTier(tier) })
   }
 
-  /** Writes what billing says. */
   setSubscription(id: number, facts: Partial<SubscriptionFacts>): Promise<Merchant | null> {
     return this.#update(id, facts)
   }
 
   /**
-   * Writes the webhook URL and the secret that signs its deliveries; left out stays, null clears. Neither is checked
-   * here. A URL never stands without a secret: where it would, one is made in the same statement, and `issued` is the
-   * only sight of it (decision 67).
+   * Writes the webhook URL and signing secret, unvalidated; omitted members stay, null clears. A URL without a secret
+   * gets a generated one atomically, returned only here as `issued` (decision 67).
    */
   async changeWebhook(id: number, webhook: WebhookChange): Promise<ChangedWebhook | null> {
     const spare = newWebhookSecret(this.#random)
@@ -299,14 +300,16 @@ export class Merchants {
     return merchant === null ? null : { merchant, issued: merchant.webhookSecret?.ciphertext === sealed ? spare : null }
   }
 
-  /** The secret of the account's webhooks, opened; null when none is stored. @throws UnsealError */
+  /**
+   * Unsealed webhook secret; null without one.
+   * @throws UnsealError
+   */
   webhookSecret(merchant: Merchant): Secret<string> | null {
     return merchant.webhookSecret === null
       ? null
       : this.#sealer.open(merchant.webhookSecret.ciphertext, merchant.webhookSecret.place)
   }
 
-  /** What the account's plan allows. */
   caps(merchant: Merchant): PlanCaps {
     return planCaps(this.#plans(), merchant.tier)
   }
@@ -321,7 +324,6 @@ export class Merchants {
   }
 }
 
-/** A new secret that signs webhooks. */
 export function newWebhookSecret(random: Random): Secret<string> {
   return new Secret(`whsec_${randomToken(32, random)}`)
 }

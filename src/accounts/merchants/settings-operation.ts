@@ -8,11 +8,10 @@ import { BITCOIN_PREFIX } from './plans.ts'
 import { merchantOf } from './principal.ts'
 import type { Merchant } from './schema.ts'
 
-/** What is known of a slot without a key. */
 export interface SlotFacts {
-  /** Name of the kind of provider that the operator put there. */
+  /** Name of the provider kind in the slot. */
   readonly kind: string
-  /** What a key needs; none where the kind's keys have no scopes. */
+  /** Required scopes; none for kinds without scopes. */
   readonly scopes: readonly KeyScope[]
 }
 
@@ -60,10 +59,9 @@ const SettingsView = Type.Object(
   },
   { title: 'MerchantSettings' }
 )
-/** Response of `GET /api/merchant/settings`. */
 export type SettingsView = Static<typeof SettingsView>
 
-/** What an account has set, without any secret. */
+/** Settings of an account, without secrets. */
 export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]) {
   const versions = { primary: versionOf(merchant.primaryKey), alternate: versionOf(merchant.alternateKey) }
   const keyed = { primary: versions.primary !== null, alternate: versions.alternate !== null }
@@ -96,12 +94,11 @@ export function merchantSettings(merchant: Merchant, slotFacts: (slot: ProviderS
   }
 }
 
-/** Of the sealed text, which is another one each time that the same key is sealed. */
+/** From the ciphertext, which changes with each save. */
 function versionOf(key: Merchant['primaryKey']): string | null {
   return key === null ? null : createHash('sha256').update(key.ciphertext).digest('base64url').slice(0, 16)
 }
 
-/** `GET /api/merchant/settings`. */
 export function settingsOperation(slotFacts: (slot: ProviderSlot) => readonly SlotFacts[]): AnyOperation[] {
   return [
     defineOperation({

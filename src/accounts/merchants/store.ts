@@ -21,12 +21,11 @@ import type { ProviderSlot, SealedValue } from '../../lightning/providers/accoun
 import { resolveTier } from './plans.ts'
 import type { Merchant, MerchantFlags, SubscriptionFacts } from './schema.ts'
 
-/** Another account has this address. */
 export class EmailTaken extends Error {
   override name = 'EmailTaken'
 }
 
-/** A new account. Times in milliseconds; ciphertexts are sealed for its id. */
+/** Times in milliseconds; ciphertexts are sealed for its id. */
 export interface NewMerchant {
   readonly id: number
   readonly name: string
@@ -45,7 +44,7 @@ export interface NewMerchant {
   readonly now: number
 }
 
-/** Columns that change on their own; those left out stay. `null` clears where the column can be empty. */
+/** Independent columns; omitted ones stay. `null` clears nullable ones. */
 export interface MerchantChanges {
   readonly name?: string
   readonly email?: string
@@ -62,75 +61,67 @@ export interface MerchantChanges {
   readonly colour?: string | null
 }
 
-/** What is written of an account's webhooks; undefined stays, null clears. Secrets are sealed. */
+/** Webhook columns; undefined stays, null clears. Secrets are sealed. */
 export interface WebhookColumns {
   readonly url: string | null | undefined
   readonly secret: string | null | undefined
-  /** Taken where a URL would stand without a secret. */
+  /** Used when a URL would lack a secret. */
   readonly spare: string
 }
 
-/** An account with what a key of it is checked against. */
+/** An account with the data that verifies a key. */
 export interface StoredMerchant {
   readonly merchant: Merchant
   /** 32 bytes. */
   readonly keyDigest: Uint8Array
   readonly isReadOnly: boolean
-  /** When the key ends, in milliseconds since the epoch; null for never. */
+  /** Expiry in milliseconds since the epoch; null: none. */
   readonly endsAt: number | null
 }
 
 /**
- * Where accounts are kept. Every method reads or writes the database itself, never a cache, and is atomic: the next
- * request on any node sees what has resolved. Every write also tells the listeners of
- * `merchantsChannel`. Methods that change an account answer null when there is none with that id.
+ * Stores accounts. Methods are atomic and uncached: every node's next request sees the result. Writes notify
+ * `merchantsChannel`. Mutations return null for an unknown id.
  */
 export interface MerchantStore {
-  /** The same accounts on a caller's transaction, which decides whether what is written stands, and when it is seen. */
+  /** The same on a caller's transaction. */
   within(sql: TransactionSql): MerchantStore
-  /** A fresh id, never given twice, so that ciphertexts can be sealed for the row before it stands. */
+  /** A fresh id, so that ciphertexts can be sealed before the insert. */
   nextId(): Promise<number>
-  /** @throws EmailTaken; of several at once with one address exactly one succeeds */
+  /** @throws EmailTaken; of concurrent inserts of an address exactly one succeeds */
   insert(merchant: NewMerchant): Promise<Merchant>
   byId(id: number): Promise<Merchant | null>
-  /** Those of the ids that stand. */
   byIds(ids: readonly number[]): Promise<Merchant[]>
   byEmail(email: string): Promise<Merchant | null>
-  /** By the id part of any API key of it; whether the key is right is for the caller to check. */
+  /** Account of a key id; the caller verifies the key. */
   byKeyId(keyId: string): Promise<StoredMerchant | null>
   /**
-   * Replaces the first key and ends every replaced key that still had an overlap (contract, Authentication 1). Old keys
-   * are invalid once this resolves; of two concurrent calls the later one wins.
+   * Replaces the first key and ends all overlaps (contract, Authentication 1). Old keys are invalid once this resolves;
+   * the later of two concurrent calls wins.
    */
   replaceKey(id: number, keyId: string, keyDigest: Uint8Array, now: number): Promise<Merchant | null>
-  /**
-   * Saves a slot's key, sealed. `choose` makes that slot the explicit choice where there is none, in the same
-   * statement, so that a choice made meanwhile is never overwritten.
-   */
+  /** Saves a sealed key. `choose` makes the slot the explicit choice if unset, atomically. */
   setKey(id: number, slot: ProviderSlot, ciphertext: string, choose: boolean, now: number): Promise<Merchant | null>
-  /** Removes a slot's key, with the choice of its provider if saving the key had made that. */
+  /** Removes a key, and the choice of its provider if saving the key had made it. */
   clearKey(id: number, slot: ProviderSlot, now: number): Promise<Merchant | null>
   /**
-   * Writes URL and secret of the webhooks. In the same statement the spare secret is taken if a URL would stand without
-   * one, so that of two at once both find the same secret.
+   * Writes URL and secret, or the spare secret when a URL lacks one; atomic, so that concurrent calls see one secret.
    */
   setWebhook(id: number, webhook: WebhookColumns, now: number): Promise<Merchant | null>
   /** @throws EmailTaken */
   update(id: number, changes: MerchantChanges, now: number): Promise<Merchant | null>
 }
 
-/** Ends every replaced API key of the account that is still in its overlap. Named keys that were not replaced stay. */
+/** Ends all overlaps of replaced keys. Other keys stay. */
 export async function endReplacedKeys(tx: TransactionSql, merchantId: number): Promise<void> {
   await tx`delete from api_keys where merchant_id = ${merchantId} and ends_at is not null`
 }
 
-/** Notifications carry the id of the account that was written. */
+/** Channel that carries the ids of written accounts. */
 export const merchantsChannel = 'boltgate_merchants'
 
-/** The sealed columns of the table. */
 export type MerchantSealedColumn = 'primary_key' | 'alternate_key' | 'webhook_secret'
 
-/** A ciphertext with its place in the table `merchants`. */
 export function sealedMerchantColumn(id: number, column: MerchantSealedColumn, ciphertext: string): SealedValue {
   return { ciphertext, place: { table: 'merchants', column, row: String(id) } }
 }
@@ -203,7 +194,6 @@ const BY_KEY_ID = overRows<string>(
     from asked join api_keys on api_keys.key_id = asked.wanted join merchants on merchants.id = api_keys.merchant_id`
 )
 
-/** Accounts in the database's table `merchants`. */
 export class SqlMerchantStore implements MerchantStore {
   readonly #sql: Sql
   readonly #byKeyId: (keyId: string) => Promise<StoredMerchant | null>
@@ -226,7 +216,7 @@ export class SqlMerchantStore implements MerchantStore {
 
   async nextId(): Promise<number> {
     const [row] = await this.#sql<{ id: bigint }[]>`select nextval(pg_get_serial_sequence('merchants', 'id')) as id`
-    // A select without a table answers exactly one row.
+    // A select without a table returns one row.
     return Number(row!.id)
   }
 
@@ -245,7 +235,7 @@ export class SqlMerchantStore implements MerchantStore {
         ${merchant.providerChoice}, ${merchant.providerChoice !== null}, ${merchant.primaryKey}, ${merchant.alternateKey}, ${merchant.webhookUrl}, ${merchant.webhookSecret},
         ${now}, ${now})
       returning *, pg_notify(${merchantsChannel}, id::text)`)
-    // An insert answers its row or throws.
+    // An insert returns its row or throws.
     return row!
   }
 
@@ -273,7 +263,7 @@ export class SqlMerchantStore implements MerchantStore {
       const merchant = await merchantRows.one(tx`
         update merchants set key_id = ${keyId}, key_digest = ${keyDigest}, key_rotated_at = ${new Date(now)}, updated_at = ${new Date(now)}
         where id = ${id} returning *, pg_notify(${merchantsChannel}, id::text)`)
-      // After the update: it waited for a rotation under way, whose replaced key is visible now.
+      // After the update, which waited for any rotation: its replaced key is visible now.
       await endReplacedKeys(tx, id)
       return merchant
     })
@@ -339,8 +329,7 @@ export class SqlMerchantStore implements MerchantStore {
   }
 }
 
-// The column is an integer: a larger number from a path would be an error of the database in the place of "no such
-// account".
+// The database rejects ids beyond its integer type.
 function isRowId(id: number): boolean {
   return Number.isInteger(id) && id > 0 && id <= 0x7fff_ffff
 }

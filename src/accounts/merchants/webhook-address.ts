@@ -3,23 +3,19 @@ import { ShortError } from '../../engine/operations/errors.ts'
 import { invalidField } from '../../engine/operations/validation.ts'
 import { AddressRefused, checkTargetUrl } from '../../engine/upstream/guard.ts'
 
-/** Characters that a webhook secret may have (decision 67). */
+/** Length of webhook secrets in characters (decision 67). */
 export const webhookSecretLength = Object.freeze({ min: 16, max: 200 })
 
-/**
- * What a webhook address that cannot be read is answered: always `{error}` (decision 1; contract, Errors: Merchant
- * settings).
- */
+/** Invalid webhook addresses are `{error}` (decision 1; contract, Errors: Merchant settings). */
 export function invalidWebhookUrl(why: string): ShortError {
   return new ShortError(VALIDATION, `Invalid webhook URL format: ${why}`)
 }
 
 /**
- * Checks an address that webhooks are to be sent to, by one rule for `webhookUrl` and `callbackUrl` (decision 153), and
- * gives it in the form in which it is stored. In production it is https on a public name; outside, this machine may be
- * called too (decision 162). Internal ports are refused (decision 164). Names are not resolved here: deliveries do that
- * as they connect.
- * @throws ShortError 400 that says what is wrong
+ * Validates and normalizes `webhookUrl` and `callbackUrl` (decision 153). Production requires https on a public name;
+ * outside it, this machine is allowed (decision 162). Internal ports are refused (decision 164). Names are resolved
+ * only on delivery.
+ * @throws ShortError 400 with the reason
  */
 export function webhookAddress(text: string, rules: { readonly production: boolean }): string {
   try {
@@ -32,7 +28,7 @@ export function webhookAddress(text: string, rules: { readonly production: boole
   }
 }
 
-/** Checks the length of a secret that somebody chose. @throws ValidationError */
+/** @throws ValidationError */
 export function checkWebhookSecret(text: string): void {
   const { min, max } = webhookSecretLength
   if (text.length < min || text.length > max)

@@ -1,6 +1,6 @@
 import { percentile, type LatencyCounts } from '../../platform/telemetry/latency.ts'
 
-/** What is counted of requests, in the order of its columns. */
+/** Measured numbers in column order. */
 export const MEASURED_NUMBERS = [
   'requests',
   'asked',
@@ -13,22 +13,20 @@ export const MEASURED_NUMBERS = [
   'unfinished'
 ] as const
 
-/** One of the numbers that are kept by minute. */
 export type MeasuredNumber = (typeof MEASURED_NUMBERS)[number]
 
-/** What was counted in some time of a route, or of all together. */
+/** Sums of a route, or of all routes. */
 export interface Measured extends Record<MeasuredNumber, number> {
   readonly latencies: Map<number, number>
 }
 
-/** What was counted in a step of time. `route` is empty for all of them, and of a proxy its id. */
+/** Sums of a step. `route` is empty for all, or a proxy's id. */
 export interface MeasuredStep extends Measured {
-  /** Begin of the step, in milliseconds since the epoch. */
+  /** Start of the step in milliseconds since the epoch. */
   readonly at: number
   readonly route: string
 }
 
-/** Nothing yet. */
 export function nothingMeasured(): Measured {
   return {
     requests: 0,
@@ -44,7 +42,6 @@ export function nothingMeasured(): Measured {
   }
 }
 
-/** Adds what was counted elsewhere, or at another time. */
 export function add(
   to: Measured,
   more: Readonly<Record<MeasuredNumber, number>> & { readonly latencies: LatencyCounts }
@@ -53,13 +50,13 @@ export function add(
   for (const [bucket, count] of more.latencies) to.latencies.set(bucket, (to.latencies.get(bucket) ?? 0) + count)
 }
 
-/** Milliseconds that a share of the requests did not exceed, to three digits; null for no requests. */
+/** Latency percentile in milliseconds, to three digits; null without requests. */
 export function percentileMs({ latencies }: { readonly latencies: LatencyCounts }, share: number): number | null {
   const seconds = percentile(latencies, share)
   return seconds === null ? null : Number((seconds * 1000).toPrecision(3))
 }
 
-/** The same summed up by route and longer steps. `beginOf` says in which one a moment is. */
+/** Aggregates by route and longer steps. `beginOf` maps a time to its step. */
 export function summed(rows: readonly MeasuredStep[], beginOf: (at: number) => number): MeasuredStep[] {
   const sums = new Map<string, MeasuredStep>()
   for (const row of rows) {

@@ -32,10 +32,8 @@ const ProxyTrafficView = Type.Object(
   },
   { title: 'ProxyTraffic' }
 )
-/** Response of `GET /api/merchant/traffic`. */
 export type ProxyTrafficView = Static<typeof ProxyTrafficView>
 
-/** `/api/merchant/traffic`. */
 export function merchantTrafficOperations(traffic: ProxyTraffic): AnyOperation[] {
   return [
     defineOperation({

@@ -10,19 +10,18 @@ import { TrafficRecorder } from './recorder.ts'
 import { TrafficStore } from './store.ts'
 import { Traffic } from './traffic.ts'
 
-/** What is opened to keep what went through the gateway. */
 export interface OpenTrafficParts {
   readonly clock: Clock
   readonly database: Database
   readonly log: Log
   readonly metrics: Metrics
-  /** Of the configuration. */
+  /** Generation of the configuration. */
   generation(): number
 }
 
 const HOUR = 3_600_000
 
-/** Opens what went through the gateway: written by each process once a minute, kept for a month. */
+/** Opens the traffic history, written by each process once a minute and kept for a month. */
 export function openTraffic(parts: OpenTrafficParts) {
   const store = new TrafficStore(parts.database)
   const recorder = new TrafficRecorder({ ...parts, store })
@@ -35,7 +34,7 @@ export function openTraffic(parts: OpenTrafficParts) {
         store.purge(parts.clock.now())
       )
     ],
-    /** Begins to write; the database has its tables. */
+    /** Starts recording; requires the tables. */
     start: () => {
       recorder.start()
     },

@@ -6,7 +6,6 @@ import type { Measured } from './measured.ts'
 import { TRAFFIC_STEPS, type TrafficStep, type Traffic } from './traffic.ts'
 import { REQUESTS_VIEW, requestsOf } from './views.ts'
 
-/** What was measured of all routes together. */
 export const TrafficView = Type.Object(
   {
     ...REQUESTS_VIEW,
@@ -15,10 +14,8 @@ export const TrafficView = Type.Object(
   },
   { title: 'Traffic' }
 )
-/** What was measured of all routes together. */
 export type TrafficView = Static<typeof TrafficView>
 
-/** What was measured of one route. */
 export const RouteTrafficView = Type.Object({ route: Type.String(), ...REQUESTS_VIEW }, { title: 'RouteTraffic' })
 
 const MetricsQuery = Type.Object({
@@ -52,20 +49,16 @@ const MetricsView = Type.Object(
   },
   { title: 'GatewayMetrics' }
 )
-/** Response of `GET /api/admin/metrics`. */
 export type MetricsView = Static<typeof MetricsView>
 
-/** The sums of all routes for a response. */
 export function trafficView(sums: Measured): Static<typeof TrafficView> {
   return { ...requestsOf(sums), sales: sums.sales, sats: sums.sats }
 }
 
-/** The sums of one route for a response. */
 export function routeTrafficView(route: string, sums: Measured): Static<typeof RouteTrafficView> {
   return { route, ...requestsOf(sums) }
 }
 
-/** `/api/admin/metrics`. */
 export function trafficOperations(traffic: Traffic): AnyOperation[] {
   return [
     defineOperation({

@@ -5,24 +5,22 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { add, nothingMeasured, summed, type Measured, type MeasuredStep } from './measured.ts'
 import { GRAINS, KEPT, PROXY_HOURS_KEPT, type TrafficStore } from './store.ts'
 
-/** Lengths of a step that merchants may ask for, by the sums that they are. */
+/** Step lengths for merchants and their grains. */
 export const PROXY_STEPS = { '1h': 'hour', '1d': 'day' } as const
 export type ProxyStep = keyof typeof PROXY_STEPS
 
-/** What requests of an account's proxies came to in some time. */
 export interface ProxySums {
   readonly step: ProxyStep
-  /** Milliseconds since the epoch; whole steps, and `to` is not among them. */
+  /** Milliseconds since the epoch; whole steps, `to` exclusive. */
   readonly from: number
   readonly to: number
   readonly total: Measured
-  /** Of all together. Steps without a request are left out. */
+  /** All proxies together, without empty steps. */
   readonly points: readonly MeasuredStep[]
-  /** Each proxy that was asked, the busiest first; `route` is its id. */
+  /** Busiest first; `route` is the proxy's id. */
   readonly proxies: readonly MeasuredStep[]
 }
 
-/** What requests of merchants' proxies came to, over all processes that share the database. */
 export class ProxyTraffic {
   readonly #store: TrafficStore
   readonly #clock: Clock
@@ -33,8 +31,9 @@ export class ProxyTraffic {
   }
 
   /**
-   * Of one proxy of an account or of all: a day up to now unless said, by hour up to two days and else by day. Of a proxy
-   * that is not the account's there is nothing. @throws ValidationError for a period that ends before it begins, or is not kept
+   * Sums of one or all proxies of an account; default: the last day. By hour up to two days, else by day. Empty for
+   * another account's proxy.
+   * @throws ValidationError for an invalid period or one beyond retention
    */
   async sums(
     merchantId: number,

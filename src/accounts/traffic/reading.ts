@@ -1,12 +1,12 @@
 import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { add, nothingMeasured, type MeasuredNumber, type Measured } from './measured.ts'
 
-/** Routes that one minute tells apart, so that a file with thousands of them does not fill the disk. */
+/** Distinct routes per minute, which bounds disk usage. */
 const MOST_ROUTES = 200
-/** What the others of a minute are kept under; no route can have this name. */
+/** Name for all further routes; no route can have it. */
 export const OTHER_ROUTES = '…'
 
-/** Counters of the plugin `metrics` that stand for one number each. */
+/** Counters of `metrics` that are one number each. */
 const OF_ROUTES = {
   boltgate_payment_required_total: 'asked',
   boltgate_paid_requests_total: 'paidRequests',
@@ -14,16 +14,13 @@ const OF_ROUTES = {
   boltgate_requests_unfinished_total: 'unfinished'
 } as const satisfies Readonly<Record<string, MeasuredNumber>>
 
-/** Those that are of no route: what was sold is sold by requests, jobs and notifications alike. */
+/** Counters without a route: requests, jobs and notifications all sell. */
 const OF_ALL = {
   boltgate_payments_total: 'sales',
   boltgate_satoshis_earned_total: 'sats'
 } as const satisfies Readonly<Record<string, MeasuredNumber>>
 
-/**
- * Reads what the gateway's own measurements gained since they were last read. Nothing is added to a request for it: the
- * numbers are those that Prometheus is told.
- */
+/** Reads the gateway's Prometheus metrics as increments since the last reading. Adds no work to requests. */
 export class TrafficReading {
   readonly #metrics: Metrics
   readonly #before = new Map<string, number>()
@@ -32,7 +29,7 @@ export class TrafficReading {
     this.#metrics = metrics
   }
 
-  /** By route, and under the empty name all of them together; routes without a request are left out. */
+  /** By route, with the total under the empty name; without empty routes. */
   async read(): Promise<Map<string, Measured>> {
     const routes = new Map<string, Measured>()
     const of = (route: unknown): Measured => {
@@ -61,7 +58,7 @@ export class TrafficReading {
         const gained = this.#gained(['latency', labels, bucket], counts[bucket] ?? 0)
         if (gained > 0) of(labels['route']).latencies.set(bucket, gained)
       }
-    // 402 is what a priced route is to answer.
+    // 402 is the expected answer of a priced route.
     for (const measured of routes.values()) measured.clientErrors = Math.max(0, measured.clientErrors - measured.asked)
     const all = nothingMeasured()
     for (const measured of routes.values()) add(all, measured)
@@ -82,7 +79,7 @@ export class TrafficReading {
   }
 }
 
-/** The busiest as they are, and the others as one. */
+/** Keeps the busiest routes and merges the others. */
 function fewer(routes: Map<string, Measured>): Map<string, Measured> {
   if (routes.size <= MOST_ROUTES) return routes
   const byRequests = [...routes].sort(([, one], [, other]) => other.requests - one.requests)

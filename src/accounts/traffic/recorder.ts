@@ -8,16 +8,16 @@ import { TrafficReading } from './reading.ts'
 import type { TrafficBatch, TrafficStore } from './store.ts'
 import type { Tallied } from '../../platform/telemetry/tallies.ts'
 
-/** Rows of one statement: those of ten thousand proxies at once would hold the process up while they are written out. */
+/** Rows per statement: serializing ten thousand would block the event loop. */
 const AT_ONCE = 500
-/** Rows that are kept while the database is away; of more proxies and hours nothing is kept. */
+/** Rows buffered during a database outage; further ones are dropped. */
 const MOST = 20_000
 
-/** What requests of merchants' proxies came to and is not written yet, summed up by proxy and hour. */
+/** Unwritten proxy traffic by proxy and hour. */
 class PendingProxies {
   readonly #rows = new Map<string, MeasuredStep>()
 
-  /** @param at begin of the hour, in milliseconds since the epoch */
+  /** @param at start of the hour, in milliseconds since the epoch */
   add(at: number, tallied: readonly Tallied[]): void {
     for (const { key, ...counted } of tallied) {
       const id = `${at} ${key}`
@@ -30,7 +30,7 @@ class PendingProxies {
     }
   }
 
-  /** The rows of the next statement, which are the caller's; none when there are none. */
+  /** Removes and returns the rows of the next statement. */
   take(): MeasuredStep[] {
     const taken: MeasuredStep[] = []
     for (const [id, row] of this.#rows) {
@@ -44,33 +44,32 @@ class PendingProxies {
 
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
-/** Minutes that are kept while the database is away; then the oldest is dropped. */
+/** Minutes buffered during a database outage; then the oldest is dropped. */
 const MOST_MINUTES = 60
 
-/** Milliseconds that the end of the process waits for the last minute. */
+/** Milliseconds that a shutdown waits for the last write. */
 const LAST_WRITE = 2_000
 
-/** What the recorder works with. */
 export interface RecorderParts {
   readonly clock: Clock
   readonly log: Log
   readonly metrics: Metrics
   readonly store: Pick<TrafficStore, 'write'>
-  /** Of the configuration. */
+  /** Generation of the configuration. */
   generation(): number
 }
 
-/** Writes what this process measured into the database, once a minute; in one statement unless many proxies were asked. */
+/** Writes this process's measurements to the database once a minute, usually in one statement. */
 export class TrafficRecorder {
   readonly #parts: RecorderParts
   readonly #reading: TrafficReading
   readonly #id = freshId()
   readonly #startedAt: number
-  /** Read, and not sent yet: one list of rows for each minute, the oldest first. */
+  /** Unsent rows of each minute, oldest first. */
   #minutes: MeasuredStep[][] = []
-  /** Sent, and nobody knows whether it was written: it goes again as it is. */
+  /** Sent with an unknown outcome; sent again unchanged. */
   #unsure: TrafficBatch | null = null
-  /** Of proxies, read and not sent: the sum of each by hour. */
+  /** Unsent sums of proxies by hour. */
   readonly #proxies = new PendingProxies()
   #written = 0
   #lostMinutes = 0
@@ -84,15 +83,12 @@ export class TrafficRecorder {
     this.#startedAt = this.#since = parts.clock.now()
   }
 
-  /** Begins to write at the end of each minute. May be called again. */
+  /** Starts writing at the end of each minute. Idempotent. */
   start(): void {
     if (this.#timer === null) this.#wait()
   }
 
-  /**
-   * Writes what is there once more, unless the database has just been away; the end of the process does not wait long for
-   * it. Never throws.
-   */
+  /** Flushes, unless the database was just away; bounded, so as not to delay a shutdown. Never throws. */
   async close(): Promise<void> {
     if (this.#timer === null) return
     this.#timer.cancel()
@@ -108,10 +104,7 @@ export class TrafficRecorder {
     if (this.#unsure === null) await this.tell()
   }
 
-  /**
-   * Reads what was measured since the last time, and writes what is not written. Never throws: what cannot be written
-   * is kept for a while.
-   */
+  /** Reads new measurements and writes all unwritten ones. Never throws: failed writes are buffered. */
   tell(): Promise<void> {
     this.#writing ??= this.#tell().finally(() => {
       this.#writing = null
@@ -160,7 +153,7 @@ export class TrafficRecorder {
     )
   }
 
-  /** What is read and not sent; null for nothing. */
+  /** The unsent batch; null when empty. */
   #batch(): TrafficBatch | null {
     const { clock, generation, metrics } = this.#parts
     const faults = metrics.faults.take()

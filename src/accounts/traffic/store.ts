@@ -6,29 +6,28 @@ import { summed, type MeasuredStep } from './measured.ts'
 const MINUTE = 60_000
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
-/** Milliseconds that minutes, sums and ways to fail are kept. */
+/** Retention in milliseconds. */
 export const KEPT = 30 * DAY
 
-/** What sums are kept by, in milliseconds. */
+/** Grains of sums in milliseconds. */
 export const GRAINS = { minute: MINUTE, quarter: 15 * MINUTE, hour: HOUR, day: DAY } as const
 export type Grain = keyof typeof GRAINS
 
-/** A process that writes what it measures. Times in milliseconds since the epoch. */
+/** A recording process. Times in milliseconds since the epoch. */
 export interface TrafficProcess {
   readonly id: string
   readonly pid: number
   readonly host: string
-  /** Of its configuration: one more with each reload. */
+  /** Of its configuration; incremented by each reload. */
   readonly generation: number
   readonly startedAt: number
   readonly seenAt: number
-  /** Its writes, counted: each is done once, however often it is sent. */
+  /** Sequence number that deduplicates its writes. */
   readonly written: number
-  /** Minutes that it had to drop. */
+  /** Dropped minutes. */
   readonly lostMinutes: number
 }
 
-/** What a process writes at once. */
 export interface TrafficBatch {
   readonly process: TrafficProcess
   /** By minute and route. */
@@ -38,27 +37,25 @@ export interface TrafficBatch {
   readonly faults: readonly FaultSum[]
 }
 
-/** Milliseconds that sums of proxies by hour are kept; those by day are kept like all others. */
+/** Retention of hourly proxy sums in milliseconds; daily ones as all others. */
 export const PROXY_HOURS_KEPT = 7 * DAY
 
-/** Which rows of proxies are read. */
 export interface ProxyTrafficQuery {
   readonly merchantId: number
-  /** One of the account's; null for all of them. */
+  /** Null: all of the account's. */
   readonly proxyId: string | null
   readonly grain: 'hour' | 'day'
-  /** Milliseconds since the epoch; `to` is not among them. */
+  /** Milliseconds since the epoch; `to` exclusive. */
   readonly from: number
   readonly to: number
 }
 
-/** Which rows are read. */
 export interface TrafficQuery {
   readonly grain: Grain
-  /** Milliseconds since the epoch; `to` is not among them. */
+  /** Milliseconds since the epoch; `to` exclusive. */
   readonly from: number
   readonly to: number
-  /** Of one route; empty for all of them together, and `each` for every one by itself. */
+  /** Empty: all together; `each`: every route separately. */
   readonly route: string | { readonly each: true }
 }
 
@@ -91,7 +88,7 @@ const counted = (): Column<number> =>
     value => value
   )
 
-/** Latencies are read as texts: of arrays the client would make one object for each element. */
+/** Read as text: the client would allocate an object per array element. */
 const latencies: Column<Map<number, number>> = {
   name: null,
   read: row => {
@@ -130,7 +127,7 @@ const OF_REQUESTS = [
 ]
 const OF_ROUTES = [...OF_REQUESTS, 'sales', 'sats']
 
-/** A table of sums: what its rows are of, what they count, and how wide latencies are. */
+/** A table of sums: its keys, counters and latency width. */
 interface SumsTable {
   readonly table: string
   readonly of: 'route' | 'proxy_id'
@@ -139,7 +136,7 @@ interface SumsTable {
   readonly grain: '' | 'grain,'
 }
 
-/** Adds rows, which come as JSON, to those of a table, bucket by bucket. */
+/** Adds JSON rows to a table, bucket by bucket. */
 const addTo = ({ table, of, numbers, count, grain }: SumsTable): string => `
   insert into ${table} as held (${grain} at, ${of}, ${numbers.join(', ')}, buckets, counts)
   select ${grain} at, route, ${numbers.join(', ')}, buckets, counts
@@ -161,8 +158,8 @@ const addTo = ({ table, of, numbers, count, grain }: SumsTable): string => `
         group by bucket) as added)`
 
 /**
- * One statement for all that a process has to tell. A batch that was written before adds nothing. Rows are locked in the
- * order of their keys, so that processes wait for each other and never in a circle.
+ * One statement for a process's whole batch. Repeated batches add nothing. Rows are locked in key order, to avoid
+ * deadlocks.
  */
 const WRITE = `
   with mine as (
@@ -190,13 +187,13 @@ const WRITE = `
       correlation_id = case when excluded.last_at >= held.last_at then excluded.correlation_id else held.correlation_id end)
   select 1`
 
-/** What a tagged template of the statement passes: the client tells one by `raw`. */
+/** A template strings array; the client recognizes it by `raw`. */
 const WRITE_PARTS = WRITE.split('\0')
 const WRITE_TEMPLATE: TemplateStringsArray = Object.assign(WRITE_PARTS, { raw: WRITE_PARTS })
 
 const iso = (at: number): string => new Date(at).toISOString()
 
-/** A row as the statement reads it. */
+/** Statement parameter of a row. */
 function sentRow(row: MeasuredStep) {
   const buckets = [...row.latencies.keys()].sort((a, b) => a - b)
   return {
@@ -216,7 +213,6 @@ function sentRow(row: MeasuredStep) {
   }
 }
 
-/** What went through the gateway, in the SQL database. */
 export class TrafficStore {
   readonly #database: Pick<Database, 'sql'>
 
@@ -224,7 +220,10 @@ export class TrafficStore {
     this.#database = database
   }
 
-  /** Adds what a process measured, once, however often it is sent. @throws Unavailable when the database is away */
+  /**
+   * Adds a batch exactly once.
+   * @throws Unavailable when the database is away
+   */
   async write({ process, rows, proxies, faults }: TrafficBatch): Promise<void> {
     const { sql } = this.#database
     const { startedAt, seenAt, lostMinutes, ...rest } = process
@@ -249,7 +248,10 @@ export class TrafficStore {
     )
   }
 
-  /** Rows in the order of their time. Those without a request are left out. @throws Unavailable when the database is away */
+  /**
+   * Ordered by time, without empty rows.
+   * @throws Unavailable when the database is away
+   */
   async steps({ grain, from, to, route }: TrafficQuery): Promise<MeasuredStep[]> {
     const { sql } = this.#database
     const held = grain === 'minute' ? sql`traffic_minutes where true` : sql`traffic_sums where grain = ${grain}`
@@ -261,7 +263,7 @@ export class TrafficStore {
       order by at, route`)
   }
 
-  /** Rows of an account's proxies that are not removed, like `steps`; `route` is the proxy. */
+  /** Like `steps`, for an account's proxies that are not removed; `route` is the proxy. */
   async proxySteps({ merchantId, proxyId, grain, from, to }: ProxyTrafficQuery): Promise<MeasuredStep[]> {
     const { sql } = this.#database
     return await stepRows.all(sql`
@@ -273,7 +275,7 @@ export class TrafficStore {
       order by at, proxy_id`)
   }
 
-  /** How requests failed, the newest first: of one route or of all, at most `most` of each. */
+  /** Failures, newest first: at most `most` per route. */
   async faults(since: number, most: number, route: string | null = null): Promise<FaultSum[]> {
     const { sql } = this.#database
     return await faultRows.all(sql`
@@ -284,7 +286,7 @@ export class TrafficStore {
       order by last_at desc, route, status, message`)
   }
 
-  /** Processes that have written since, the longest running first. */
+  /** Processes that have written since, longest running first. */
   async processes(since: number): Promise<TrafficProcess[]> {
     const { sql } = this.#database
     return await processRows.all(
@@ -292,12 +294,12 @@ export class TrafficStore {
     )
   }
 
-  /** Deletes what is older than a month, and ways to fail beyond the newest hundred of a route. */
+  /** Deletes expired rows, and all but a hundred failures per route. */
   async purge(now: number): Promise<void> {
     const { sql } = this.#database
     const before = new Date(now - KEPT)
     await sql`delete from traffic_minutes where at < ${before}`
-    // A day that is still within it has its sums.
+    // A partly expired day keeps its sums.
     await sql`delete from traffic_sums where at < ${new Date(now - KEPT - DAY)}`
     await sql`delete from proxy_traffic where at < ${new Date(now - KEPT - DAY)}`
     await sql`delete from proxy_traffic where at < ${new Date(now - PROXY_HOURS_KEPT - HOUR)} and grain = 'hour'`

@@ -8,7 +8,7 @@ import { GRAINS, KEPT, type Grain, type TrafficProcess, type TrafficStore } from
 
 const MINUTE = 60_000
 
-/** Lengths of a step that may be asked for, in milliseconds. */
+/** Allowed step lengths in milliseconds. */
 export const TRAFFIC_STEPS = {
   '1m': MINUTE,
   '5m': 5 * MINUTE,
@@ -19,23 +19,21 @@ export const TRAFFIC_STEPS = {
 } as const
 export type TrafficStep = keyof typeof TRAFFIC_STEPS
 
-/** Steps of one answer, at most. */
+/** Most steps per response. */
 const MOST_STEPS = 1_500
-/** Rows of single routes that one answer is summed from, at most: so many steps are read of each. */
+/** Most steps that are read per route for one response. */
 const MOST_STEPS_OF_ROUTES = 100
 
-/** What went through the gateway in some time. */
 export interface TrafficSums {
   readonly step: TrafficStep
-  /** Milliseconds since the epoch; whole steps, and `to` is not among them. */
+  /** Milliseconds since the epoch; whole steps, `to` exclusive. */
   readonly from: number
   readonly to: number
   readonly total: Measured
-  /** Steps without a request are left out. */
+  /** Without empty steps. */
   readonly points: readonly MeasuredStep[]
 }
 
-/** What went through the gateway, over all processes that share its database. */
 export class Traffic {
   readonly #store: TrafficStore
   readonly #clock: Clock
@@ -46,8 +44,8 @@ export class Traffic {
   }
 
   /**
-   * By step, of one route or of all together (the empty name): a day up to now unless said, in steps that make about a
-   * hundred. @throws ValidationError for a period that ends before it begins, or has too many steps
+   * Sums by step of one route, or of all (empty name). Defaults: the last day, about a hundred steps.
+   * @throws ValidationError for an invalid period or too many steps
    */
   async sums(span: TimeSpan, wanted: TrafficStep | undefined, route = ''): Promise<TrafficSums> {
     const { step, from, to } = this.#period(span, wanted, MOST_STEPS)
@@ -56,7 +54,10 @@ export class Traffic {
     return { step, from, to, total: totalOf(points), points }
   }
 
-  /** By route, the busiest first. @throws ValidationError like `sums` */
+  /**
+   * By route, busiest first.
+   * @throws ValidationError like `sums`
+   */
   async byRoute(
     span: TimeSpan,
     wanted: TrafficStep | undefined
@@ -68,25 +69,22 @@ export class Traffic {
     return { step, from, to, total: totalOf(all), routes }
   }
 
-  /** The last whole minutes. */
   async lately(minutes: number): Promise<Measured> {
     const now = Math.floor(this.#clock.now() / MINUTE) * MINUTE
     return totalOf(await this.#store.steps({ grain: 'minute', from: now - minutes * MINUTE, to: now, route: '' }))
   }
 
-  /** The same by route. */
   async latelyByRoute(minutes: number): Promise<MeasuredStep[]> {
     const now = Math.floor(this.#clock.now() / MINUTE) * MINUTE
     const from = now - minutes * MINUTE
     return summed(await this.#store.steps({ grain: 'minute', from, to: now, route: { each: true } }), () => from)
   }
 
-  /** How requests failed in the last day, the newest first, at most `most` of each route. */
+  /** Failures of the last day, newest first, at most `most` per route. */
   async faults(most: number): Promise<FaultSum[]> {
     return await this.#store.faults(this.#clock.now() - GRAINS.day, most)
   }
 
-  /** Processes that have written in the last few minutes. */
   async processes(): Promise<TrafficProcess[]> {
     return await this.#store.processes(this.#clock.now() - 3 * MINUTE)
   }
@@ -111,13 +109,13 @@ export class Traffic {
   }
 }
 
-/** The shortest step of which not more than some hundred make the period. */
+/** The shortest step with at most some hundred in the period. */
 function fitting(period: number): TrafficStep {
   const steps = Object.entries(TRAFFIC_STEPS) as Array<[TrafficStep, number]> /* the object's own entries */
   return steps.find(([, length]) => period / length <= 200)?.[0] ?? '1d'
 }
 
-/** The longest sums that a step consists of. */
+/** The coarsest grain that divides a step. */
 function grainOf(step: number): Grain {
   return (['day', 'hour', 'quarter'] as const).find(grain => step % GRAINS[grain] === 0) ?? 'minute'
 }

@@ -7,7 +7,6 @@ const milliseconds = (share: string) =>
     description: `Milliseconds within which ${share} of the requests were over; null where there were none.`
   })
 
-/** Members of what was measured of requests. */
 export const REQUESTS_VIEW = {
   requests: Type.Integer({ description: 'Requests that are over.' }),
   asked: Type.Integer({ description: 'Of these answered with 402.' }),
@@ -22,7 +21,6 @@ export const REQUESTS_VIEW = {
   p99: milliseconds('99 of 100')
 }
 
-/** What was measured of requests, for a response. */
 export function requestsOf(sums: Measured) {
   const { requests, asked, paidRequests, clientErrors, serverErrors, upstreamFailures, unfinished } = sums
   return {
