@@ -57,7 +57,6 @@ export interface CallPrice {
   readonly amount: CallAmount
 }
 
-/** In the order of the file. */
 export function callPriceList(prices: CallPrices): CallPrice[] {
   const named = (method: string, of: Readonly<Record<string, CallAmount>> | undefined): CallPrice[] =>
     Object.entries(of ?? {})
@@ -72,7 +71,6 @@ export function callPlace(place: string, operation: string): string {
   return `${place} ${operation}`
 }
 
-/** Null where the chain sells no calls. */
 export function routeCallPrices({ chains }: Pick<GatewayConfig, 'chains'>, route: RouteConfig): CallPrice[] | null {
   const entry = chains[route.chain]?.find(({ plugin, disabled }) => plugin === 'mcp' && !disabled)
   // The chain was read with the plugin's own schema, which is the one above.

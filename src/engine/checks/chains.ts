@@ -43,7 +43,6 @@ export type PluginSources = {
   readonly files: ReadonlyMap<string, PluginFacts | { readonly failure: string }>
 }
 
-/** An entry, and the plugin's facts where known. */
 export interface ReadEntry {
   readonly entry: ChainEntryConfig
   readonly facts: PluginFacts | undefined
@@ -67,7 +66,6 @@ export function pluginFiles(chains: unknown, folder: string): string[] {
   return [...found]
 }
 
-/** Reads one entry of a chain, and its settings by the plugin's own schema. */
 export function readEntry(
   raw: unknown,
   path: Path,

@@ -146,7 +146,6 @@ function simple(needs: Check['needs'] & {}, check: (config: FileConfig, findings
   ]
 }
 
-/** Runs every check whose parts are sound. */
 export async function runChecks(file: ReadFile, findings: Findings): Promise<void> {
   for (const { needs = [], run } of CHECKS) if (needs.every(key => findings.isSound([key]))) await run(file, findings)
 }

@@ -4,7 +4,6 @@ import { MAX_PRICE_SATS, selectorWords, TableBy, type FieldTable } from './price
 import type { FiatText } from './money-text.ts'
 import { FineMoney, formatUnit, Money } from '../config/units.ts'
 
-/** Price of a unit, in millisatoshis or fiat. */
 export type UnitAmount = number | FiatText
 
 /** One price for all units, or separate ones for input and output. */
@@ -21,7 +20,6 @@ const unitPrices = Type.Union([
   )
 ])
 
-/** Source of the number of units that a request used. */
 export type UsageConfig =
   | 'openai'
   | 'anthropic'

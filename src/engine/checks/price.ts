@@ -8,7 +8,6 @@ export const MAX_PRICE_SATS = 1_000_000_000
 
 const FIELD_NAME = { type: 'string', minLength: 1, maxLength: 200 } as const
 
-/** A field of a request: exactly one of the four. */
 export type FieldSelector =
   | { readonly json: string }
   | { readonly header: string }
@@ -33,7 +32,6 @@ export function RequestField(options: { readonly description?: string } = {}): T
   })
 }
 
-/** Entries by the value of a request's field, with a default. */
 export interface FieldTable<T> {
   readonly by: FieldSelector
   readonly of: Readonly<Record<string, T>>
@@ -67,7 +65,6 @@ export interface AskedPriceConfig {
   readonly from: string
   readonly timeout: number
   readonly cache: number
-  /** Names of headers sent to it. */
   readonly headers: readonly string[]
   readonly fields: readonly FieldSelector[]
 }
@@ -129,19 +126,16 @@ export function amountsOf({ of, else: rest }: PriceTable): ReadonlyArray<number 
   return [...Object.values(of), ...(rest === 'refuse' ? [] : [rest])]
 }
 
-/** For people: `the JSON member model`. */
 export function selectorWords(field: FieldSelector): string {
   if ('json' in field) return `the JSON member ${field.json}`
   if ('header' in field) return `the header ${field.header}`
   return 'query' in field ? `the query's ${field.query}` : `the path's ${field.path}`
 }
 
-/** Whether every request is free. */
 export function isFree(price: PriceConfig): boolean {
   return isTable(price) ? amountsOf(price).every(amount => amount === 0) : price === 0
 }
 
-/** A price of the file in each of its forms. */
 export function RequestPrice(options: { readonly description?: string } = {}): TUnsafe<PriceConfig> {
   const money = Money({ maximum: MAX_PRICE_SATS })
   return Type.Unsafe<PriceConfig>({

@@ -5,7 +5,6 @@ import { sellsCalls } from './sale.ts'
 import type { FileConfig, RouteConfig } from '../config/schema.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 
-/** A provider with its place in the file: in a list, or alone. */
 export interface PlacedProvider {
   readonly slot: 'primary' | 'alternate'
   readonly path: Path
@@ -46,7 +45,6 @@ export function checkNames(placed: readonly PlacedProvider[], kinds: readonly st
   }
 }
 
-/** Undefined for a kind unknown to the loader. */
 export function factsOf(kind: string, providers: readonly ProviderFacts[] | undefined): ProviderFacts | undefined {
   return providers?.find(({ name }) => name === kind)
 }

@@ -6,7 +6,6 @@ import { checkPrice } from './price-checks.ts'
 import { alwaysHolds, checkSale, sellsCalls } from './sale.ts'
 import type { PluginFacts, RouteConfig } from '../config/schema.ts'
 
-/** Every name must be defined in the file, or built in for policies. */
 export function checkReferences(
   references: readonly FoundReference[],
   names: Readonly<Record<FoundReference['kind'], readonly string[]>>,
@@ -34,7 +33,6 @@ export function checkReferences(
 
 const targets = ['internal', 'proxy', 'url'] as const
 
-/** Exactly one upstream per route, and HTTP settings only beside `url`. */
 export function checkUpstream(raw: unknown, path: Path, findings: Findings): void {
   if (typeof raw !== 'object' || raw === null) return
   const keys = Object.keys(raw)

@@ -2,7 +2,6 @@ import { routeCallPrices } from './call-prices.ts'
 import { isFree, priceWords } from './price.ts'
 import type { GatewayConfig, RouteConfig } from '../config/schema.ts'
 
-/** The price of a route's request in words; null when free. */
 export function routePriceWords(config: GatewayConfig, route: RouteConfig): string | null {
   if (routeCallPrices(config, route) !== null) return 'by call'
   if (route.upstream.kind === 'proxy') return 'varies'
@@ -15,7 +14,6 @@ export function routeUpstreamWords({ upstream }: RouteConfig): string {
   return upstream.kind === 'proxy' ? `proxy :${upstream.param}` : upstream.url
 }
 
-/** A line of the file, or a part of the API that `use` names. */
 export function routeOrigin(config: GatewayConfig, route: RouteConfig): string {
   return route.at.file === config.file ? `line ${route.at.line}` : `use: ${route.at.file}`
 }

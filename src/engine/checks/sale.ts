@@ -48,7 +48,6 @@ export function routePrice(
   return route.price ?? (asks ? payment.defaultPrice : null)
 }
 
-/** Whether a route sells for the operator, at its own price or the default one. */
 export function sells(route: RouteConfig, chain: readonly ReadEntry[]): boolean {
   if (route.upstream.kind === 'proxy') return false
   return route.price === undefined

@@ -34,7 +34,6 @@ export const SessionsSchema = Type.Object(
 /** A deposit in satoshis or fiat, times in milliseconds. */
 export type SessionsConfig = Readonly<Static<typeof SessionsSchema>>
 
-/** For people. */
 export function sessionWords({ deposit, idle }: SessionsConfig, isMetered: boolean): string {
   const first = deposit === undefined ? (isMetered ? 'as much' : '20 units') : amountWords(deposit)
   return `Also from a prepaid session (Payment scheme, lightning/session): ${first} as a deposit, and what is left is paid back when it is closed, at the latest after ${formatDuration(idle)} at rest`

@@ -133,7 +133,6 @@ export function checkSettings(config: FileConfig, findings: Findings): void {
   }
 }
 
-/** Settings that only stripe needs, and requires. */
 export function checkBilling({ billing }: FileConfig, findings: Findings): void {
   if (!findings.isSound(['billing']) || billing.kind !== 'stripe') return
   if (billing.key === undefined)
@@ -162,7 +161,6 @@ export function checkBilling({ billing }: FileConfig, findings: Findings): void 
     )
 }
 
-/** What production refuses: the sandbox, missing secrets, the embedded database, plain HTTP. */
 export function checkProduction(
   config: FileConfig,
   placed: readonly PlacedProvider[],

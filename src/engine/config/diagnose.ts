@@ -80,7 +80,6 @@ for (const [code, text] of Object.entries(configurationErrors)) defineError(code
 export type Path = readonly (string | number)[]
 
 export interface Problem extends Position {
-  /** Its name in docs/errors.md. */
   readonly code: ConfigurationCode
   /** Such as `routes[0].match.path`; empty for the file as a whole. */
   readonly path: string
@@ -88,10 +87,8 @@ export interface Problem extends Position {
   readonly message: string
 }
 
-/** One line per problem. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[]
-  /** Of the first problem. */
   readonly code: ConfigurationCode | undefined
 
   /** Takes at least one problem and sorts them in file order. */
@@ -125,7 +122,6 @@ export function formatMessage(found: string, allowed: string, suggestion?: strin
   return `found ${found}; allowed: ${allowed}${didYouMean(suggestion)}`
 }
 
-/** `. Did you mean "x"?`, or nothing. */
 export function didYouMean(suggestion: string | undefined): string {
   return suggestion === undefined ? '' : `. Did you mean ${quote(suggestion)}?`
 }
@@ -144,14 +140,12 @@ export function quote(text: string): string {
   return oneLine(JSON.stringify(safe.length > 40 ? `${safe.slice(0, 37)}...` : safe))
 }
 
-/** All names, or the first twelve. */
 export function formatNames(names: readonly string[]): string {
   if (names.length === 0) return 'none'
   const shown = names.slice(0, 12).join(', ')
   return names.length > 12 ? `${shown} and ${names.length - 12} more` : shown
 }
 
-/** The kind of a value, without showing it. */
 export function kindOf(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (Array.isArray(value)) return 'a list'
@@ -160,14 +154,12 @@ export function kindOf(value: unknown): string {
   return typeof value === 'number' ? 'a number' : `a ${typeof value}`
 }
 
-/** Scalars as found; lists and mappings by their kind. */
 export function showValue(value: unknown): string {
   if (typeof value === 'string' && value !== '') return quote(value)
   if (typeof value === 'number' || typeof value === 'boolean') return String(value)
   return kindOf(value)
 }
 
-/** The candidate within a small edit distance of `name`. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase()
   const most = wanted.length < 4 ? 1 : Math.min(3, Math.floor(wanted.length / 3) + 1)
@@ -185,7 +177,6 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best
 }
 
-/** Counts insertions, deletions, replacements and transpositions. */
 function editDistance(a: string, b: string): number {
   let before: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, index) => index)
@@ -214,7 +205,6 @@ function oneLine(text: string): string {
 
 export class Findings {
   readonly problems: Problem[] = []
-  /** Allowed and probably not intended. */
   readonly warnings: Problem[] = []
   readonly #origin: Origin
 

@@ -18,7 +18,6 @@ import type { Position } from './schema.ts'
 
 /** Positions of a file's values, and which of them come from the environment. */
 export interface Origin {
-  /** The position of a value or its key, or of the nearest enclosing one. */
   position(path: Path, part?: 'key' | 'value'): Position
   /** The text as written, when a variable or a default was interpolated. */
   expression(path: Path): string | undefined
@@ -30,7 +29,6 @@ export interface ParsedFile {
   readonly problems: readonly Problem[]
 }
 
-/** For values that come from no file: line 1, column 1. */
 export function noOrigin(file: string): Origin {
   return { position: () => ({ file, line: 1, column: 1 }), expression: () => undefined }
 }

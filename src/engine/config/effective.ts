@@ -6,7 +6,6 @@ import { entrySiblings } from '../checks/chains.ts'
 
 export const HIDDEN = '(hidden)'
 
-/** By the name or absolute path in entries. */
 export type KnownPlugins = ReadonlyMap<string, Pick<PluginFacts, 'config' | 'terminal'>>
 
 interface Leaf {
@@ -25,7 +24,6 @@ export interface ConfigurationChange {
 
 /** A configuration safe to display: hides secrets and everything unknown to the schema. */
 export interface Effective {
-  /** The file with every default spelled out. */
   readonly yaml: string
   readonly leaves: ReadonlyMap<string, Leaf>
 }
@@ -75,7 +73,6 @@ export function changesBetween(before: Effective, after: Effective): Configurati
   return changes
 }
 
-/** A route in the form of the file. */
 function asWritten({ at: _at, upstream, meter, price, ...route }: RouteConfig): object {
   const { kind, ...where } = upstream
   return {

@@ -14,7 +14,6 @@ export type DeepReadonly<T> = T extends readonly (infer Item)[]
     ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> }
     : T
 
-/** Kind of name that the keyword `x-reference` marks; checked once the whole file is read. */
 export type ReferenceKind = 'policy' | 'chain' | 'upstream'
 
 /**
@@ -39,7 +38,6 @@ export function List<const Item extends TSchema>(
   })
 }
 
-/** The name of something defined elsewhere in the file. */
 export function Reference(kind: ReferenceKind, options: Record<string, unknown> = {}): TUnsafe<string> {
   return Type.Unsafe<string>({
     type: 'string',
@@ -50,7 +48,6 @@ export function Reference(kind: ReferenceKind, options: Record<string, unknown> 
   })
 }
 
-/** A policy under `policies` or a built-in one, for throttling plugins. */
 export function PolicyName(options: Record<string, unknown> = {}): TUnsafe<string> {
   return Reference('policy', options)
 }

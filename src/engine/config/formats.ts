@@ -3,10 +3,8 @@ import ipaddr from 'ipaddr.js'
 import { isPostgresUrl } from '../../platform/system/postgres-url.ts'
 import { nearest } from './diagnose.ts'
 
-/** A text form for the keyword `x-format`. */
 export interface TextFormat {
   check(text: string): boolean
-  /** What is allowed, in words. */
   readonly allowed: string
   suggest?(text: string): string | undefined
 }
@@ -40,7 +38,6 @@ export function parseSender(text: string): { name: string; address: string } | u
   return { name: match?.[1]?.trim() ?? '', address }
 }
 
-/** A stray "%" prevents decoding. */
 function isDecodable({ username, password }: URL): boolean {
   try {
     decodeURIComponent(username + password)

@@ -7,7 +7,6 @@ import { formatUnit, takesBareNumbers } from './units.ts'
 /** Draft 7, which editors' YAML support reads. */
 export type JsonSchema = { [keyword: string]: unknown }
 
-/** Allowed for every value that is checked after interpolation. */
 const variable = { type: 'string', pattern: '\\$\\{' }
 
 /**
@@ -36,7 +35,6 @@ export function jsonSchema(plugins: Iterable<PluginFacts>, providers: readonly P
     $schema: 'http://json-schema.org/draft-07/schema#',
     title: 'gateway.yaml',
     ...convert(keywordsOf(fileSchema(providers))),
-    // Extensions, which hold anchors.
     patternProperties: { '^x-': {} },
     definitions: { entry }
   }
@@ -127,7 +125,6 @@ const kept = [
   'multipleOf'
 ] as const
 
-/** Drops our own keywords. */
 function plain(schema: Keywords): JsonSchema {
   const result: JsonSchema = {}
   for (const keyword of kept) if (schema[keyword] !== undefined) result[keyword] = schema[keyword]

@@ -2,7 +2,6 @@ import type { TSchema } from 'typebox'
 import type { ReferenceKind } from './fields.ts'
 import type { Unit } from './units.ts'
 
-/** The keywords that the reader supports. */
 export interface Keywords {
   readonly type?: string
   readonly description?: string
@@ -45,7 +44,6 @@ export function keywordsOf(schema: TSchema): Keywords {
   return schema as Keywords
 }
 
-/** The values of a union of constants; undefined for any other schema. */
 export function choicesOf(schema: Keywords): readonly unknown[] | undefined {
   if (schema.enum !== undefined) return schema.enum
   if (schema.anyOf === undefined || schema.anyOf.length === 0) return undefined

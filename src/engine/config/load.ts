@@ -14,9 +14,7 @@ import { readSource } from './source.ts'
 import type { ProviderFacts } from '../sections/lightning.ts'
 import { builtInPolicies } from '../sections/policy.ts'
 
-/** Built-in chains, in the form of a configuration file. */
 export interface ChainsFile {
-  /** Name in messages. */
   readonly file: string
   readonly text: string
 }
@@ -26,13 +24,10 @@ export interface LoadOptions {
   readonly plugins?: ReadonlyMap<string, PluginFacts>
   /** Loads a user's plugin file by its absolute path. Without it such entries are read as written. */
   readonly importPlugin?: (file: string) => Promise<PluginFacts>
-  /** Names of internal upstreams; unchecked without. */
   readonly internals?: readonly string[]
   /** Without them any kind is accepted and unchecked. */
   readonly providers?: readonly ProviderFacts[]
-  /** YAML of the chains that every file can name; default none. */
   readonly chains?: ChainsFile
-  /** Base of relative paths; default the file's folder. */
   readonly folder?: string
 }
 

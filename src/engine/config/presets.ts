@@ -1,6 +1,5 @@
 import type { RouteConfig } from './schema.ts'
 
-/** Parts of the gateway's own API that `use` mounts. */
 export const PRESET_NAMES = ['service', 'sandbox', 'merchant-api', 'operator-api', 'storefront', 'pages'] as const
 export type PresetName = (typeof PRESET_NAMES)[number]
 
@@ -23,7 +22,6 @@ export function takes({ match }: Pick<RouteConfig, 'match'>, method: string, pat
   })
 }
 
-/** The default name of a route. */
 export function routeName({ host, method, path }: RouteConfig['match']): string {
   return `${method?.join(',') ?? '*'} ${host ?? ''}${path[0] ?? ''}`
 }

@@ -21,7 +21,6 @@ import { textFormat } from './formats.ts'
 import { choicesOf, isTuple, keywordsOf, leastItems, type Keywords } from './keywords.ts'
 import { parseUnit, takesBareNumbers, type Unit } from './units.ts'
 
-/** A name that must be defined elsewhere in the file. */
 export interface FoundReference {
   readonly kind: ReferenceKind
   readonly name: string
@@ -78,7 +77,6 @@ function readBySchema(schema: TSchema, value: unknown, origin: Origin, base: Pat
   return { reader, result: reader.read(keywordsOf(schema), value, base) }
 }
 
-/** Converts a JSON pointer; steps into lists are numbers. */
 function pointerSteps(pointer: string, value: unknown): Path {
   let at = value
   return pointer
@@ -110,7 +108,6 @@ function hasType(type: string, value: unknown): boolean {
   }
 }
 
-/** One pass over one value. */
 class Reader {
   readonly problems: Problem[] = []
   readonly references: FoundReference[] = []

@@ -79,11 +79,9 @@ function rowsOf(schema: Keywords, key: string, required: boolean): Row[] {
   return rows
 }
 
-/** The mappings inside a schema that have their own rows, with the notation of their path. */
 function objectsOf(schema: Keywords): ReadonlyArray<{ readonly object: Keywords; readonly suffix: string }> {
   if (schema['x-unit'] !== undefined) return []
   const list = schema['x-list']
-  // For one mapping or a list, the rows describe the single form, which is more common.
   if (list?.type === 'object' && list.properties !== undefined) return [{ object: list, suffix: '' }]
   if (list !== undefined)
     return list.anyOf?.some(form => form.properties !== undefined) === true ? withSuffix(list, '[]') : []

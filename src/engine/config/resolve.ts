@@ -14,7 +14,6 @@ export interface PlacedRoute {
   readonly index: number
 }
 
-/** Loads the plugins that chains name, built in or from files. */
 export async function resolvePlugins(
   chains: FileConfig['chains'],
   folder: string,
@@ -55,7 +54,6 @@ export function readBuiltInChains(
   return readChains(chains, origin, '', sources, [], new Findings(origin))
 }
 
-/** Adds the chains' references to `references`. */
 export function readChains(
   // Undefined for one with a problem, whatever its type says.
   written: FileConfig['chains'] | undefined,
@@ -79,7 +77,6 @@ export function readChains(
   return chains
 }
 
-/** Skips upstreams with problems. */
 export function readUpstreams(
   { upstreams }: FileConfig,
   folder: string,
@@ -92,7 +89,6 @@ export function readUpstreams(
   return read
 }
 
-/** Skips routes with problems. */
 export function readRoutes(
   config: FileConfig,
   raw: unknown,
@@ -139,7 +135,6 @@ function valueAt(value: unknown, path: Path): unknown {
   return inner
 }
 
-/** Undefined for a named upstream with a problem of its own. */
 function resolveUpstream(
   given: FileConfig['routes'][number]['upstream'],
   folder: string,
@@ -152,7 +147,6 @@ function resolveUpstream(
   return url === undefined ? undefined : { kind: 'url', ...withFiles({ url, ...rest }, folder) }
 }
 
-/** Resolves the files of `tls` to absolute paths. */
 function withFiles<const T extends FileConfig['upstreams'][string]>(upstream: T, folder: string): T {
   if (upstream.tls === undefined) return upstream
   const tls = { ...upstream.tls }

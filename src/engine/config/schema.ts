@@ -151,7 +151,6 @@ export const fileSchema = (providers: readonly ProviderFacts[] = []) =>
     described('The configuration of the gateway.')
   )
 
-/** After defaults and units, before chains and routes are resolved. */
 export type FileConfig = Static<ReturnType<typeof fileSchema>>
 
 /** Lines and columns start at 1. */
@@ -165,7 +164,6 @@ export interface Position {
 export interface ChainEntryConfig {
   /** Name of the plugin; for a plugin file the path as written. */
   readonly plugin: string
-  /** Absolute path of a plugin file. */
   readonly file?: string
   /** As written where the loader had no schema for the plugin. */
   readonly config: unknown
@@ -181,7 +179,6 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
   readonly name: string
   /** Its `bundle` is the route's price. */
   readonly meter?: MeterConfig
-  /** No `host` or `method` matches any. */
   readonly match: { readonly host?: string; readonly method?: readonly string[]; readonly path: readonly string[] }
   readonly upstream: UpstreamConfig
   readonly at: Position
@@ -191,11 +188,8 @@ export type RouteConfig = DeepReadonly<Omit<Static<typeof RouteSchema>, 'name' |
 export type GatewayConfig = DeepReadonly<
   Omit<FileConfig, 'server' | 'chains' | 'routes' | 'upstreams' | 'policies' | 'use'>
 > & {
-  /** Mounted parts of the gateway's own API. */
   readonly use: readonly PresetName[]
-  /** The file has `use`. */
   readonly usesNamed: boolean
-  /** As passed to the loader. */
   readonly file: string
   readonly server: DeepReadonly<Omit<FileConfig['server'], 'listen'>> & {
     /** Host without brackets; port 0 takes any free one. */
@@ -206,22 +200,18 @@ export type GatewayConfig = DeepReadonly<
   readonly chains: Readonly<Record<string, readonly ChainEntryConfig[]>>
   readonly upstreams: Readonly<Record<string, UrlUpstreamConfig>>
   readonly routes: readonly RouteConfig[]
-  /** Allowed and probably not intended. */
   readonly warnings: readonly Problem[]
 }
 
 /** Times in milliseconds. */
 export type FreeCallsConfig = NonNullable<RouteConfig['free']>
 
-/** A plugin as the loader sees it. */
 export interface PluginFacts {
   readonly name: string
   /** One paragraph for the reference page. */
   readonly description?: string
   readonly config: TSchema
-  /** Facts that an earlier entry of the chain must provide. */
   readonly needs?: readonly string[]
-  /** Facts for later entries. */
   readonly provides?: readonly string[]
   /** Answers the request: must be last. A chain without one ends with the route's upstream. */
   readonly terminal?: boolean

@@ -3,7 +3,6 @@ import type { ChainsFile } from './load.ts'
 import { routeName } from './presets.ts'
 import type { GatewayConfig, RouteConfig } from './schema.ts'
 
-/** Longest line before a bracketed list or mapping is broken. */
 const WIDTH = 200
 
 /**
@@ -33,7 +32,6 @@ export function spelledOut(text: string, config: GatewayConfig, builtIn: ChainsF
   return document.toString({ lineWidth: WIDTH })
 }
 
-/** Adds a part that is missing or empty. */
 function partOf<T extends YAMLMap | YAMLSeq>(
   document: Document,
   name: string,
@@ -51,7 +49,6 @@ function partOf<T extends YAMLMap | YAMLSeq>(
   return made
 }
 
-/** A built-in route in the form of the file. */
 function written({ name, match, price, description, chain, upstream }: RouteConfig): object {
   const one = (list: readonly string[]): string | readonly string[] => (list.length === 1 ? (list[0] ?? '') : list)
   return {

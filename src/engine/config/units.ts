@@ -1,7 +1,6 @@
 import { Type, type TUnsafe } from 'typebox'
 import { FIAT_PATTERN, readMoney, SATOSHI_PATTERN, satoshisUp, type FiatText } from '../checks/money-text.ts'
 
-/** For the keyword `x-unit`. */
 export type Unit = 'duration' | 'size' | 'price' | 'money' | 'fine-money'
 
 const durations: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }

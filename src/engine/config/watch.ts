@@ -10,15 +10,11 @@ export interface WatchOptions {
   readonly clock: Clock
   /** Called after a file's text has changed (`saved`) or on SIGHUP (`signal`), never concurrently. */
   readonly onChange: (reason: 'saved' | 'signal') => void | Promise<void>
-  /** Receives watch errors and those of `onChange`. Watching continues. */
   readonly onError: (error: Error) => void
   /** Milliseconds of quiet after the last event before the files are read. */
   readonly quiet?: number
-  /** Default: the process. */
   readonly signals?: SignalSource
-  /** Default: `fs.watch`. */
   readonly watch?: (folder: string, onEvent: () => void, onError: (error: Error) => void) => { close(): void }
-  /** Rejects while the file is missing. */
   readonly read?: (file: string) => Promise<string>
 }
 
@@ -79,7 +75,6 @@ class Watcher implements ConfigWatch {
     signals.off('SIGHUP', this.#onSignal)
   }
 
-  /** Updates the watched folders after links have changed. */
   #follow(): void {
     const { watch = systemWatch, onError } = this.#options
     const folders = new Set(this.#files().flatMap(file => [...foldersOf(file)]))
@@ -170,7 +165,6 @@ function systemWatch(folder: string, onEvent: () => void, onError: (error: Error
   return watcher
 }
 
-/** The folders of the file, of each link to it, and of its target. */
 function foldersOf(file: string): Set<string> {
   const folders = new Set([dirname(file)])
   let steps = file.split(sep).slice(1)
@@ -197,7 +191,6 @@ function targetOf(path: string): string | null {
   try {
     return readlinkSync(path)
   } catch {
-    // No link, or a missing file.
     return null
   }
 }

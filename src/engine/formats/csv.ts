@@ -1,9 +1,7 @@
 import type { StreamBody } from '../message/reply.ts'
 
-/** Texts are escaped for spreadsheets; null is empty. */
 export type CsvValue = string | number | bigint | boolean | null
 
-/** Columns by their header, in order. */
 export type CsvColumns<T> = Readonly<Record<string, (row: T) => CsvValue>>
 
 export const CSV = 'text/csv; charset=utf-8; header=present'

@@ -19,10 +19,8 @@ const DATA = Buffer.from('data:')
 const DONE = Buffer.from('[DONE]')
 const JOIN = Buffer.from('\n')
 const FIELDS: ReadonlySet<string> = new Set(['event', 'id', 'error'])
-/** Bytes kept of a field's name and of a value. */
 const KEPT = 16
 
-/** Where in a line the last byte was; `rest` is skipped. */
 type Place = 'start' | 'name' | 'colon' | 'data' | 'value' | 'rest'
 
 /**
@@ -98,7 +96,6 @@ export class EventReader {
     return at
   }
 
-  /** A part of a line, without its end. */
   #part(piece: Buffer, from: number, to: number): void {
     let at = from
     if (this.#place === 'start') {
@@ -180,7 +177,6 @@ export class EventReader {
   }
 }
 
-/** The index of the next such byte, or the length. */
 function nextOf(piece: Buffer, byte: number, from: number): number {
   const at = piece.indexOf(byte, from)
   return at < 0 ? piece.length : at

@@ -11,7 +11,6 @@ export interface ServerSentEvent {
   readonly event?: string
 }
 
-/** Ignores calls after the end of the stream. */
 export interface EventSink {
   /**
    * Throws `TypeError` when `id` or `event` is more than one line. Ends the stream of a client that has stopped
@@ -26,9 +25,7 @@ export interface EventStreamOptions {
   readonly clock: Clock
   /** Called once, when the client is connected; returns the clean-up, called once at the end. */
   readonly begin: (events: EventSink) => () => void
-  /** Reconnect delay of the client. */
   readonly retry?: number
-  /** Interval of comments that keep a quiet connection open. */
   readonly heartbeat?: number
   /** Ends the stream after this age, so that clients rebalance over the current processes. */
   readonly maxAge?: number
@@ -55,7 +52,6 @@ function line(name: 'id' | 'event', value: string): string {
   return `${name}: ${value}\n`
 }
 
-/** Throws `TypeError` when `id` or `event` is more than one line. */
 export function encodeEvent({ data, id, event }: ServerSentEvent): string {
   let text = ''
   if (event !== undefined) text += line('event', event)

@@ -15,7 +15,6 @@ export class Outline implements Span {
   readonly isObject: boolean
   readonly isList: boolean
   readonly #places: readonly number[]
-  /** Names with escapes or non-ASCII letters by index, decoded once. */
   #odd: ReadonlyMap<number, { readonly name: string; readonly folded: string }> | null = null
 
   constructor(text: string, { start, end }: Span, places: readonly number[]) {
@@ -31,13 +30,11 @@ export class Outline implements Span {
     return this.#places.length / (this.isObject ? 4 : 2)
   }
 
-  /** The value of a member, or an item. */
   span(index: number): Span {
     const at = this.isObject ? index * 4 + 2 : index * 2
     return { start: this.#places[at] ?? 0, end: this.#places[at + 1] ?? 0 }
   }
 
-  /** Offset of the opening quote of a member's name. */
   startOf(index: number): number {
     const start = this.#places[index * 4] ?? 0
     return start < 0 ? ~start : start
@@ -65,7 +62,6 @@ export class Outline implements Span {
     return found.sort((one, other) => one - other)
   }
 
-  /** The first member of this name; null for none, or for no object. */
   member(name: string): Span | null {
     const [first] = this.indexesOf(name)
     return first === undefined ? null : this.span(first)
@@ -162,7 +158,6 @@ export function tooDeep(text: string, depth = MAX_DEPTH): boolean {
   return false
 }
 
-/** The value of a string; null for other values. */
 export function textAt(text: string, { start, end }: Span): string | null {
   return text[start] === '"' ? nameAt(text, start, end, text.slice(start, end).includes('\\')) : null
 }

@@ -10,9 +10,7 @@ export interface Span {
 }
 
 export interface JsonLimits {
-  /** Levels of lists and objects. */
   readonly depth: number
-  /** Members of the outermost object, or items of the outermost list. */
   readonly members: number
   /** Members of all objects together, whose names must be unique within their object; null accepts duplicates. */
   readonly names: number | null
@@ -50,7 +48,6 @@ export class Scan {
   /** Names of the open objects, with a count: setting the array's length is slower. */
   readonly #open: string[] = []
   #opened = 0
-  /** The last string has an escape or a non-ASCII letter. */
   #isOdd = false
   #isEscaped = false
 
@@ -161,7 +158,6 @@ export class Scan {
     return this.#opened - base > FEW_NAMES ? new Set(open.slice(base, this.#opened)) : null
   }
 
-  /** The end of a string whose content begins at `from`. */
   #string(from: number): number {
     const text = this.#text
     this.#isOdd = this.#isEscaped = false
@@ -177,7 +173,6 @@ export class Scan {
     throw syntax()
   }
 
-  /** The end of an escape; `at` follows its backslash. */
   #escape(at: number): number {
     const code = this.#text.charCodeAt(at)
     // "\/bfnrt
@@ -217,7 +212,6 @@ export function afterSpace(text: string, from: number): number {
   }
 }
 
-/** The string whose quotes are at `start` and before `end`. */
 export function nameAt(text: string, start: number, end: number, isOdd: boolean): string {
   // What was scanned as a string is one.
   return isOdd ? (JSON.parse(text.slice(start, end)) as string) : text.slice(start + 1, end - 1)

@@ -18,12 +18,10 @@ export function roundedMember(text: string, names: ReadonlySet<string>): string 
   return null
 }
 
-/** Whether the shortest decimal of the parsed number differs from its text. */
 function isRounded(source: string): boolean {
   return plainest(source) !== plainest(String(Number(source)))
 }
 
-/** Significant digits and exponent: equal for all spellings of one number. */
 function plainest(number: string): string {
   const [, sign = '', whole = '', fraction = '', power = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(number) ?? []

@@ -19,7 +19,6 @@ const LINE_BREAKER = /[^\t\x20-\x7e\x80-\xff]/
 
 const statusLines = new Map<number, string>()
 
-/** The start of each header line, after the line before it; empty for invalid names. */
 const starts = new NameTable(name => (isToken(name) ? `\r\n${name}: ` : ''))
 
 /** @throws RangeError, like Node, for an invalid status */
@@ -57,11 +56,9 @@ export class LaneWire implements Wire {
   #stage = FRESH
   #silent: boolean
   #chunked = false
-  /** Status line and headers, until sent. */
   #head = ''
   #begun = false
   #wrote = false
-  /** The first piece of the body, until its head is sent. */
   #kept: Uint8Array | null = null
   #needsDrain = false
   /** Bytes buffered for a slow client, counted against the listener's allowance. */
@@ -162,7 +159,6 @@ export class LaneWire implements Wire {
     return size > 0
   }
 
-  /** The client has read everything, or reads nothing more. */
   #caughtUp(): void {
     this.#lane.keeping.slow.give(this.#keeps)
     this.#keeps = 0
@@ -195,7 +191,6 @@ export class LaneWire implements Wire {
     this.#finish(front + tail)
   }
 
-  /** Writes the end of the response; one callback reports when all of it is sent. */
   #finish(rest: string): void {
     const { socket, written } = this.#lane
     if (!socket.writable) return
@@ -204,7 +199,6 @@ export class LaneWire implements Wire {
     while (socket.writableCorked > 0) socket.uncork()
   }
 
-  /** Takes the unsent head and first piece. */
   #front(): string {
     const head = this.#head
     const kept = this.#kept
@@ -233,7 +227,6 @@ export class LaneWire implements Wire {
     return socket.write('\r\n', 'latin1')
   }
 
-  /** Pieces written in the same turn leave together. */
   #gather(): void {
     const { socket } = this.#lane
     if (socket.writableCorked > 0) return
@@ -267,7 +260,6 @@ export class LaneWire implements Wire {
     return true
   }
 
-  /** Sends the head and the piece kept for it, unless already sent. */
   flush(): void {
     if (this.#stage !== HEAD || this.gone) return
     // Later pieces have no head to leave with.

@@ -15,11 +15,9 @@ export interface LaneHost extends RefusalHost {
   readonly draining: Stopping
   readonly clock: Clock
   readonly keeping: Keeping
-  /** Most bytes of a head on the fast lane. */
   readonly laneHead: number
   readonly rules: DoorRules
   monotonic(): number
-  /** The current `Date: …` line with its line end. */
   dateLine(): string
   /** Serves an admitted request; sets `lane.current` before it returns. */
   serve(lane: Lane, admission: Admission, body: WireBody, last: boolean): void
@@ -30,7 +28,6 @@ export interface LaneHost extends RefusalHost {
   handOver(lane: Lane, bytes: Buffer, behind: boolean): void
 }
 
-/** Bytes behind the current request before reading pauses. */
 const HELD = 64 * 1024
 
 /**
@@ -41,7 +38,6 @@ const HELD = 64 * 1024
 export class Lane implements Watched, UploadValve {
   readonly socket: Socket
   readonly peerAddress: string
-  /** The peer is a trusted proxy. */
   readonly trusted: boolean
   readonly watch: Watch
   current: LaneWire | null = null
@@ -51,11 +47,9 @@ export class Lane implements Watched, UploadValve {
   readonly #host: LaneHost
   /** The body of the last request, until it has arrived and its response is over. */
   #upload: RequestUpload | null = null
-  /** Bytes behind the current request. */
   #held: Buffer | null = null
   #holding = false
   #left = false
-  /** The client sends no further request. */
   #last = false
 
   constructor(socket: Socket, peerAddress: string, trusted: boolean, host: LaneHost) {
@@ -99,7 +93,6 @@ export class Lane implements Watched, UploadValve {
     socket.on('data', this.#onData)
   }
 
-  /** Detaches from the socket. */
   leave(): void {
     const { socket } = this
     this.#left = true
@@ -116,7 +109,6 @@ export class Lane implements Watched, UploadValve {
       const upload = this.#upload
       const count = upload.take(bytes)
       if (upload.complete && this.current === null && !this.closing) {
-        // The response ended before its request.
         this.#upload = null
         this.#next(count === bytes.length ? null : bytes.subarray(count), false)
         return
@@ -134,7 +126,6 @@ export class Lane implements Watched, UploadValve {
     if (this.#held.length >= HELD) this.hold()
   }
 
-  /** Reads a request from the start of `bytes`, or hands it to node:http. */
   #begin(bytes: Buffer, behind: boolean): void {
     const head = readPlainHead(bytes, this.#host.laneHead)
     const admission = head === null ? null : admit(head, this.#host.rules)
@@ -163,7 +154,6 @@ export class Lane implements Watched, UploadValve {
     return body
   }
 
-  /** The last request and its response are over; reads what came behind them. */
   #next(bytes: Buffer | null, behind: boolean): void {
     const { socket } = this
     this.#holding = false
@@ -197,7 +187,6 @@ export class Lane implements Watched, UploadValve {
     this.#upload?.destroy()
   }
 
-  /** The system has accepted the final write of a response. */
   readonly written = (error?: Error | null): void => {
     const wire = this.current
     // The connection's close reports failures.
@@ -206,7 +195,6 @@ export class Lane implements Watched, UploadValve {
     wire.closed(true)
   }
 
-  /** The head in progress is the last one. */
   lastResponse(): void {
     this.closing = true
     this.#held = null

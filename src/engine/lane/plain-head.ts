@@ -7,9 +7,7 @@ export interface PlainHead {
   readonly httpVersion: '1.1'
   /** `[name, value, …]` in wire order, values trimmed. */
   readonly rawHeaders: string[]
-  /** Offset of the body, or of the next request. */
   readonly end: number
-  /** The client asks to close after the response. */
   readonly last: boolean
 }
 

@@ -1,12 +1,9 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
 import { tableOf } from '../message/header-names.ts'
 
-/** Bit flags of a response's headers. */
 export const FRAMED = 1
-/** The headers ask to close the connection. */
 export const CLOSES = 2
 export const DATED = 4
-/** No body, whatever follows the head. */
 export const EMPTY = 8
 
 const KEPT = 0

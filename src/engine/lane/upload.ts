@@ -4,7 +4,6 @@ import type { BodySource } from '../listener/request-body.ts'
 /** Bytes that may wait for their reader before reading pauses. */
 const HELD = 64 * 1024
 
-/** Pauses the connection while its bytes find no reader. */
 export interface UploadValve {
   hold(): void
   release(): void

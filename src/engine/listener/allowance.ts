@@ -1,7 +1,6 @@
 /** Memory budget shared by many connections; one that finds it used up does without. */
 export class Allowance {
   used = 0
-  /** Bytes. */
   readonly most: number
 
   constructor(most: number) {
@@ -27,11 +26,9 @@ export function sizeKept(bytes: number): number {
   return bytes + PER_PIECE
 }
 
-/** Memory limits of a listener's connections. */
 export interface Keeping {
   /** Bytes for one slow client, in one direction. */
   readonly each: number
-  /** For all slow clients together. */
   readonly slow: Allowance
   /** For bodies from unauthenticated senders while an operation reads them. */
   readonly strangers: Allowance

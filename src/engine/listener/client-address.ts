@@ -2,10 +2,8 @@ import ipaddr from 'ipaddr.js'
 import { parseAddress } from '../message/addresses.ts'
 import { trimmed, type ReadonlyHeaders } from '../message/headers.ts'
 
-/** The client as seen past trusted proxies. */
 export interface ClientFacts {
   readonly address: string
-  /** The client's own connection uses TLS. */
   readonly secure: boolean
 }
 

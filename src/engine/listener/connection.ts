@@ -26,7 +26,6 @@ export interface ConnectionHost {
   /** The offered id where it is acceptable, else a fresh one. */
   correlationId(offered: string | null): string
   refused(event: RefusalEvent): void
-  /** Admits or refuses the next request of the connection. */
   take(connection: Connection, req: IncomingMessage, res: WireResponse): void
 }
 
@@ -45,7 +44,6 @@ const PIPELINE = 8
 export class Connection implements WireConnection, Watched {
   readonly socket: Socket
   readonly peerAddress: string
-  /** The peer is a trusted proxy. */
   readonly trusted: boolean
   readonly watch: Watch
   current: ResponseWire | null = null
@@ -96,7 +94,6 @@ export class Connection implements WireConnection, Watched {
     return this.#waiting.length >= PIPELINE
   }
 
-  /** Serves the request now, or after those before it. */
   arrive(req: IncomingMessage, res: WireResponse): void {
     if (this.closing || this.#verdict !== null) return
     if (this.lastRequest !== null && this.lastRequest !== req) return
@@ -194,7 +191,6 @@ export class Connection implements WireConnection, Watched {
 
 export type RefusalHost = Pick<ConnectionHost, 'now' | 'correlationId' | 'refused'>
 
-/** Reports a refusal, answers it on the bare socket, and ends the connection. */
 export function writeRefusal(
   socket: Socket,
   peerAddress: string,
@@ -209,7 +205,6 @@ export function writeRefusal(
   else socket.destroy()
 }
 
-/** Refuses a request that Node has parsed, in order among the responses of its connection. */
 export function refuseRequest(
   connection: Connection,
   req: IncomingMessage,

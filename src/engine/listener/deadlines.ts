@@ -9,7 +9,6 @@ export interface ListenerLimits {
   readonly idleReadDeadline: number
   /** Longest time a client may leave written bytes unread. */
   readonly idleWriteDeadline: number
-  /** Longest idle time between two requests. */
   readonly keepAlive: number
   readonly headerSize: number
   readonly headerCount: number
@@ -22,11 +21,9 @@ export interface ListenerLimits {
   /** For one slow client, and for all of them together. */
   readonly buffer: number
   readonly buffers: number
-  /** How long running requests may continue once the listener drains. */
   readonly drainTimeout: number
 }
 
-/** The configuration's defaults, for tests and embedding. */
 export const defaultLimits: ListenerLimits = Object.freeze({
   headerDeadline: 10_000,
   idleReadDeadline: 60_000,
@@ -79,7 +76,6 @@ export class Watch {
   /** When a half-closed client was last written to, and the bytes sent by then. */
   spokenAt: number | null = null
   spoken = 0
-  /** The request in progress at the last sweep. */
   awaited: object | null = null
   received = 0
   receivedAt: number | null = null
@@ -90,7 +86,6 @@ export class Watch {
     this.idleSince = now
   }
 
-  /** The response is over; the connection waits for the next request. */
   idle(now: number, bytesRead: number): void {
     this.idleSince = now
     this.bytesAtIdle = bytesRead
@@ -101,24 +96,19 @@ export class Watch {
   }
 }
 
-/** A client connection as its deadlines see it. */
 export interface Watched {
   readonly socket: Socket
   readonly watch: Watch
-  /** The request in progress. */
   readonly current: { readonly body: WireBody; probe(): boolean } | null
   /** The last response is sent, or nothing more is read. */
   readonly closing: boolean
   readonly tunnelling: boolean
-  /** At least one response was sent. */
   readonly served: boolean
   /** The last answered request has not arrived completely. */
   readonly leftover: boolean
   /** Bytes that the system has accepted for sending. */
   readonly taken: number
-  /** Answers on the bare socket and reads nothing more. */
   refuse(status: number, message: string): void
-  /** Fails the current request's body as malformed or late. */
   failBody(status: number, message: string): void
 }
 
@@ -177,7 +167,6 @@ export function enforce(connection: Watched, now: number, limits: ListenerLimits
     connection.refuse(408, 'The request head did not arrive in time.')
 }
 
-/** The client leaves the same bytes unread for too long, or reads too slowly. */
 function stalled(connection: Watched, watch: Watch, now: number, limits: ListenerLimits): boolean {
   if (connection.socket.writableLength === 0) {
     watch.unreadSince = null

@@ -105,14 +105,11 @@ const MAX_PATH = 8192
 export interface RawHead {
   readonly method?: string | undefined
   readonly url?: string | undefined
-  /** `1.1`, or whatever the request line said. */
   readonly httpVersion: string
-  /** `[name, value, …]` in wire order. */
   readonly rawHeaders: string[]
 }
 
 export interface DoorRules {
-  /** Most header lines. */
   readonly headerCount: number
   /** The connection will switch protocols (Connection: upgrade). */
   readonly upgrading: boolean
@@ -136,7 +133,6 @@ export class FrontDoorRefusal {
 
 export class Admission {
   readonly method: string
-  /** Origin-form, byte for byte. */
   readonly target: string
   /** Lower case, with the port where one was given; empty for an HTTP/1.0 client without Host. */
   readonly host: string

@@ -1,6 +1,5 @@
 import { isToken, NameTable } from '../message/header-names.ts'
 
-/** How the front door treats a header line, by its name alone. */
 export type HeaderKind = number
 
 export const OTHER = 0

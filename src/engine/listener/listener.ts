@@ -30,7 +30,6 @@ export interface ListenerOptions {
   readonly handle: (ctx: Context, wire: Wire) => void
   /** Whether a path may hide a dot segment (`DoorRules.takesAnySegment`); default none. */
   readonly takesAnySegment?: (method: string, host: string, path: string) => boolean
-  /** Called for each request refused before it had a context. */
   readonly refused?: (event: RefusalEvent) => void
   /** Whether plain requests bypass node:http (default true); responses are the same. */
   readonly fastLane?: boolean
@@ -60,7 +59,6 @@ export class Listener implements ConnectionHost, LaneHost {
   readonly #proxies: TrustedProxies
   readonly #upgrading: DoorRules
   readonly #acceptors: Acceptors
-  /** Parses what is not read on the fast lane; it listens on no port. */
   readonly #server: Server<typeof IncomingMessage, typeof WireResponse>
   readonly #readByNode: (socket: Socket) => void
   readonly #connections = new Map<Socket, Connection | Lane>()
@@ -249,7 +247,6 @@ export class Listener implements ConnectionHost, LaneHost {
     return this.#dateLine
   }
 
-  /** The connection that node:http reads from this socket. */
   #read(socket: Socket): Connection | null {
     const connection = this.#connections.get(socket)
     return connection instanceof Connection ? connection : null

@@ -45,7 +45,6 @@ export function rawReplyBytes(reply: RawReply, now: number): string {
   return `${text}\r\n${reply.body}`
 }
 
-/** Maps the parser's error code to a response. */
 export function parseFault(code: string | undefined): { readonly status: number; readonly message: string } {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':

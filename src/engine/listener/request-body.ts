@@ -13,7 +13,6 @@ type Consumer = (chunk: Buffer) => void
 
 /** Source of a body's bytes: Node's message, or an upload on the fast lane. Starts paused. */
 export interface BodySource {
-  /** All of it has arrived, read or not. */
   readonly complete: boolean
   readonly destroyed: boolean
   on(event: 'data', listener: Consumer): unknown
@@ -24,7 +23,6 @@ export interface BodySource {
   pause(): unknown
 }
 
-/** Sends 100 Continue to a client that waits for it. */
 export interface Inviter {
   readonly headersSent: boolean
   writeContinue(): void
@@ -38,7 +36,6 @@ export interface WireBody extends RequestBody {
   fail(error: Error): void
   /** The response is given: reads up to `most` bytes of the remaining upload. */
   discard(most: number): void
-  /** Releases the memory counted for this request. */
   done(): void
 }
 
@@ -80,7 +77,6 @@ export class IncomingBody implements WireBody {
   #consumer: Consumer | null = null
   #onEnd: (() => void) | null = null
   readonly #keeping: Keeping
-  /** Pieces that arrived before `stream` was called. */
   #gathered: Buffer[] | null = null
   /** Counted against the budgets of slow clients and of unauthenticated senders. */
   #slow = 0
@@ -202,7 +198,6 @@ export class IncomingBody implements WireBody {
     reject?.(error)
   }
 
-  /** Counts bytes of the tunnel that this connection has become. */
   tunnelled(bytes: number): void {
     this.received += bytes
   }

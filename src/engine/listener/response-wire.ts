@@ -9,21 +9,16 @@ import { PROBE, stillReads } from './presence.ts'
 import { CLOSES, EMPTY, FRAMED, frameReply, headerLine } from '../lane/reply-framing.ts'
 import type { IncomingBody, WireBody } from './request-body.ts'
 
-/** The connection as the wire of one request sees it. */
 export interface WireConnection {
   readonly socket: Socket
-  /** The next response is the last and says so. */
   readonly closing: boolean
   readonly draining: Stopping
   readonly clock: Clock
   readonly keeping: Keeping
-  /** The head in progress is the last one. */
   lastResponse(): void
-  /** The response is over, complete or not. */
   settled(wire: ResponseWire): void
 }
 
-/** Opens the tunnel of an upgrade request. */
 export type TunnelOpener = (
   target: TunnelTarget,
   accepted: (response: TunnelResponse) => void | Promise<void>,
@@ -65,7 +60,6 @@ function flushHead(wire: ResponseWire): void {
   wire.flush()
 }
 
-/** The client's side of one request, over Node's response. */
 export class ResponseWire implements Wire {
   listener: WireListener | null = null
   readonly body: IncomingBody
@@ -78,7 +72,6 @@ export class ResponseWire implements Wire {
   #silent: boolean
   #begun = false
   #wrote = false
-  /** The first piece of the body, until its head is sent. */
   #kept: Buffer | null = null
   #bytesOut = 0
   /** Bytes buffered for a slow client, counted against the listener's allowance. */
@@ -241,7 +234,6 @@ export class ResponseWire implements Wire {
     return true
   }
 
-  /** Sends the head, or the piece kept for it. */
   flush(): void {
     if (this.#stage !== HEAD || this.gone) return
     if (!this.#wrote) {
@@ -262,7 +254,6 @@ export class ResponseWire implements Wire {
     this.#res.detachSocket(this.#connection.socket)
   }
 
-  /** Bytes the tunnel has sent to the client. */
   tunnelled(bytes: number): void {
     this.#bytesOut += bytes
   }

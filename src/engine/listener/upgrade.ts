@@ -14,13 +14,10 @@ import { refusedBody } from './refused-upgrade.ts'
 export interface TunnelClient {
   readonly socket: Socket
   readonly method: string
-  /** The value of Upgrade as the client wrote it. */
   readonly protocol: string
   /** The 101 follows: the HTTP response must detach from the socket. */
   opening(): void
-  /** Bytes relayed in each direction, as they pass. */
   passed(bytesIn: number, bytesOut: number): void
-  /** The tunnel is over; `clean` when no side failed. */
   closed(clean: boolean): void
 }
 
@@ -341,7 +338,6 @@ function outgoing(socket: Socket, target: TunnelTarget): IncomingMessage {
   return message
 }
 
-/** Drops hop-by-hop headers. */
 function endToEnd(rawHeaders: readonly string[]): string[] {
   const named = new Set<string>()
   for (let at = 0; at < rawHeaders.length; at += 2) {

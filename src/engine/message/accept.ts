@@ -19,7 +19,6 @@ export interface Range {
   readonly subtype: string
   /** Whether it has parameters other than its weight and `charset=utf-8`, which no response matches. */
   readonly isNarrower: boolean
-  /** From 0 to 1. */
   readonly weight: number
 }
 
@@ -108,7 +107,6 @@ export function prefersProblem(accept: string | undefined): boolean {
   return weightOf(ranges, 'application', 'problem+json', 2) > weightOf(ranges, 'application', 'json', 1)
 }
 
-/** Whether CSV is named with at least the weight of JSON. */
 export function prefersCsv(accept: string | undefined): boolean {
   // Only `charset` and `header` are known parameters; neither changes anything here.
   const ranges = mediaRanges(accept?.replaceAll(/;[ \t]*header=present/gi, ''))

@@ -15,10 +15,8 @@ import type { BodyLimit } from './unpaid-body.ts'
 // oxlint-disable-next-line typescript/no-empty-object-type -- filled by declaration merging
 export interface PrincipalKinds {}
 
-/** The authenticated caller. */
 export type Principal = PrincipalKinds[keyof PrincipalKinds] & { readonly kind: string; readonly id: string }
 
-/** What was paid for this request, after verification. */
 export interface RequestPayment {
   readonly scheme: 'l402' | 'payment' | 'payment-legacy' | 'session'
   /** 64 lower-case hex characters; for a session its id, the hash of its first deposit. */
@@ -99,7 +97,6 @@ export class Context {
   readonly target: string
   /** Raw, without the query. */
   readonly path: string
-  /** Raw, without the question mark; empty for none. */
   readonly query: string
   readonly headers: ReadonlyHeaders
   /** As the client sent it, lower case, with port; empty for an HTTP/1.0 client without Host. */
@@ -132,7 +129,6 @@ export class Context {
   payment: RequestPayment | null
   /** The request's idempotency key; null for none, and without the `idempotency` plugin. */
   idempotency: Idempotency | null
-  /** Null when free or not yet priced. */
   offer: RequestOffer | null
   /** Part of the payment's balance is reserved for this request; set by the plugin `meter`. */
   isReserved: boolean
@@ -140,13 +136,11 @@ export class Context {
   upstreamTarget: UpstreamTarget | null
   /** Where `metrics` counts this request besides its route. */
   tally: Tally | null
-  /** Controls the response while it streams; null without an engine. */
   response: RunningResponse | null
   /** Rate limits that count bodies; each `throttle` of the chain adds its own. */
   bodyLimits: readonly BodyLimit[]
   /** Units counted against the body limits at the end unless the request is paid; null until the body is read. */
   bodyUnits: number | null
-  /** Use `get` and `set`. */
   slots: unknown[]
 
   constructor(facts: RequestFacts, noRoute: RouteInfo) {

@@ -1,12 +1,8 @@
-/** Header fields in a flat list, in wire order. */
 export interface ReadonlyHeaders {
-  /** `[name, value, …]`, names as sent. */
   readonly pairs: readonly string[]
   /** The first value under `name` (lower case). */
   get(name: string): string | undefined
-  /** Every value under `name` (lower case), in order. */
   all(name: string): string[]
-  /** `name` in lower case. */
   has(name: string): boolean
 }
 
@@ -72,7 +68,6 @@ export class HeaderList implements ReadonlyHeaders {
     this.set(name, present === '' ? token : `${present}, ${token}`)
   }
 
-  /** `name` in lower case. */
   delete(name: string): void {
     this.#removeFrom(name, 0)
   }

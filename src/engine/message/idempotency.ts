@@ -8,7 +8,6 @@ export interface Idempotency {
   readonly fingerprint: string
 }
 
-/** The result of a request under an idempotency key, with its fingerprint. */
 export interface Kept<T> {
   readonly made: T
   readonly fingerprint: string

@@ -2,13 +2,11 @@ import { UNSUPPORTED_MEDIA_TYPE } from '../operations/error-kinds.ts'
 import { LongError } from '../operations/errors.ts'
 import { trimmed, type ReadonlyHeaders } from './headers.ts'
 
-/** The first content coding by any of the headers; null for none. */
 export function bodyCoding(headers: ReadonlyHeaders): string | null {
   const codings = headers.all('content-encoding').flatMap(value => value.split(','))
   return codings.map(coding => trimmed(coding).toLowerCase()).find(coding => !['', 'identity'].includes(coding)) ?? null
 }
 
-/** The first charset other than UTF-8 by any of the types; null for none. */
 export function otherCharset(headers: ReadonlyHeaders): string | null {
   const charsets = headers
     .all('content-type')

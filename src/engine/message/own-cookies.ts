@@ -6,7 +6,6 @@ const OWN = /^(?:__(?:host|secure|http|host-http)-)?boltgate[-_]/i
 /** A substring of every such name: one search suffices for most requests. */
 const MARK = /boltgate[-_]/i
 
-/** `Cookie` without the gateway's; null when nothing is left. */
 export function withoutOwnCookies(value: string): string | null {
   if (!MARK.test(value)) return value
   const others = value.split(';').filter(cookie => !OWN.test(cookie.trimStart()))

@@ -51,7 +51,6 @@ export function hasPaymentCredential(headers: {
   )
 }
 
-/** The trimmed value after the scheme's name. */
 export function schemeValue(value: string, scheme: PaymentScheme): string {
   return value.slice(afterBlanks(value) + scheme.length).trim()
 }

@@ -1,7 +1,6 @@
 import type { StreamBody, StreamSink } from './reply.ts'
 
 export interface StreamWay {
-  /** The client is gone, or the response was aborted. */
   gone(): boolean
   /** Writes the head unless written; throws when it is invalid. */
   head(): void

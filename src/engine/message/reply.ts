@@ -40,14 +40,12 @@ export function isStreamBody(body: unknown): body is StreamBody {
 /** The upstream, the gateway itself (whole or as a stream), or the error table. */
 export type HeadSource = 'upstream' | 'reply' | 'stream' | 'error'
 
-/** The head on its way up the chain; plugins may change it until it is written. */
 export interface Head {
   status: number
   readonly headers: HeaderList
   readonly source: HeadSource
 }
 
-/** Given to every `done` hook exactly once. */
 export interface Outcome {
   /** 499 when the client left before the head. */
   readonly status: number

@@ -1,8 +1,6 @@
 import type { Readable } from 'node:stream'
 
-/** The upstream of a tunnel (WebSocket or another upgraded protocol). */
 export interface TunnelTarget {
-  /** Scheme, host and port. */
   readonly origin: string
   /** Raw path and query, byte for byte. */
   readonly path: string
@@ -10,11 +8,9 @@ export interface TunnelTarget {
   readonly headers: readonly string[]
   /** The checked address to connect to; null to resolve the name. */
   readonly address: string | null
-  /** TLS options of an https upstream. */
   readonly tls: { readonly ca?: string; readonly servername?: string } | null
   /** Milliseconds until the upstream answers the upgrade; then the longest pause in a response other than 101. */
   readonly timeout: number
-  /** Most body bytes of a response other than 101. */
   readonly responseLimit: number
 }
 
@@ -27,7 +23,6 @@ export interface TunnelResponse {
 export type Stopping = boolean | 'cut'
 
 export interface WireListener {
-  /** The connection has drained after a `write` that returned false. */
   drained(): void
   /** The process is about to stop: a response without an end of its own should end now. */
   stopping(): void
@@ -50,14 +45,12 @@ export interface Wire {
    * received.
    */
   readonly begun: boolean
-  /** Body bytes so far. */
   readonly bytesOut: number
   /**
    * Before the head: probes whether a half-closed client still reads. Null when it is not half-closed, or cannot be
    * probed.
    */
   stillReads(): Promise<boolean> | null
-  /** Passes on a 102 or 103. */
   interim(status: number, headers: readonly string[]): void
   /** `headers` is a flat list and may be kept. */
   head(status: number, headers: string[]): void

@@ -153,7 +153,6 @@ export const errorSchemas: Readonly<Record<string, Json>> = Object.freeze({
   )
 })
 
-/** Media type, and name of the schema under `components/schemas`. */
 interface Form {
   readonly mediaType: string
   readonly schema: string
@@ -183,7 +182,6 @@ const retryAfter: Json = {
 const reason: Json = { 'X-L402-Error': { description: 'Why.', schema: text } }
 const either = json('ShortError', 'LongError')
 
-/** The gateway's own refusals, by name under `components/responses`. */
 export const refusals = Object.freeze({
   Malformed: refusal([REQUEST_MALFORMED], json('LongError')),
   Refused: refusal([VALIDATION, INVALID_STATE], either),

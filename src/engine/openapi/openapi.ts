@@ -7,10 +7,8 @@ import type { Access, AnyOperation, OperationResponse } from '../operations/oper
 import { API_VERSION } from '../operations/version.ts'
 
 export interface OperationExample {
-  /** Path parameters by name. */
   readonly params?: Readonly<Record<string, string>>
   readonly body?: unknown
-  /** Bodies by status. */
   readonly responses?: Readonly<Record<number, unknown>>
 }
 
@@ -20,9 +18,7 @@ export interface DocumentFacts {
   readonly publicUrl: string
   /** Routes with a price; those of operators' and merchants' APIs get their own paths. */
   readonly pricedRoutes: readonly PricedRoute[]
-  /** The price of the route that leads to an operation. */
   readonly priceOf?: (operation: AnyOperation) => DocumentedPrice | null
-  /** By operationId or webhook. */
   readonly examples?: Readonly<Record<string, OperationExample>>
   /** Requests that the gateway sends, by event name (OpenAPI `webhooks`). */
   readonly webhooks?: Readonly<Record<string, WebhookFacts>>
@@ -37,7 +33,6 @@ export interface WebhookFacts {
 }
 
 const METHODS = new Set(['get', 'put', 'post', 'delete', 'options', 'head', 'patch'])
-/** Methods that describe a route for any method. */
 const ANY_METHOD = ['get', 'post', 'put', 'patch', 'delete']
 
 const PROXY_ERROR: Json = {
@@ -109,7 +104,6 @@ class Writer {
       // Query schemas are objects; their members are the parameters.
       const { properties, required } = membersOf(this.names.write(operation.query))
       for (const [name, { description, ...schema }] of Object.entries(properties)) {
-        // An empty value means none.
         list.push({
           name,
           in: 'query',
@@ -229,7 +223,6 @@ class Writer {
   }
 }
 
-/** Ready bytes of a media type: text, or unspecified JSON. */
 function readyForm(mediaType: string): SchemaForm {
   return [mediaType, mediaType.startsWith('application/json') ? { type: 'object' } : { type: 'string' }]
 }
@@ -251,7 +244,6 @@ function membersOf(schema: Json): {
 
 const DETAILS = 'The API behind says what it takes and gives; this gateway asks for the payment.'
 
-/** One method of a priced route to an API that is not described here. */
 function paid(route: PricedRoute, method: string): Json {
   const name = `${method}${route.path.replaceAll(/[^A-Za-z0-9]+([A-Za-z0-9]?)/g, (_all, next: string) => next.toUpperCase())}`
   const body = ['post', 'put', 'patch'].includes(method)

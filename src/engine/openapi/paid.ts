@@ -10,7 +10,6 @@ import type { Json } from './errors.ts'
 import type { AnyOperation } from '../operations/operation.ts'
 import { Router } from '../pipeline/router.ts'
 
-/** A request's price in the form of the Payment discovery draft. */
 export interface DocumentedPrice {
   /** Null where merchants set it. */
   readonly price: PriceConfig | null
@@ -19,12 +18,10 @@ export interface DocumentedPrice {
   readonly calls?: readonly CallPrice[]
   /** How requests draw from a purchased balance; omitted for single requests. */
   readonly meter?: MeterConfig
-  /** Prepaid sessions, where offered. */
   readonly sessions?: SessionsConfig
 }
 
 export interface PricedRoute extends DocumentedPrice {
-  /** OpenAPI path: parameters in braces. */
   readonly path: string
   /** Lower case; empty means all. */
   readonly methods: readonly string[]
@@ -94,7 +91,6 @@ export function operationPrices(config: Priced): (operation: AnyOperation) => Do
   }
 }
 
-/** Null where the price varies. */
 export function fixedSats(price: PriceConfig | null): number | null {
   return typeof price === 'number' ? price : null
 }
@@ -119,7 +115,6 @@ function offerJson(price: PriceConfig | null, description: string): Json {
   return { ...offer, description: `${description} (${priceWords(price)})`, price: toldPrice(price) }
 }
 
-/** The unit price of a session, and a fixed deposit in satoshis. */
 function sessionJson(
   price: PriceConfig | null,
   description: string,
@@ -136,7 +131,6 @@ function sessionJson(
   }
 }
 
-/** A price without a fixed number of satoshis, for programs. */
 function toldPrice(price: PriceConfig): Json {
   if (typeof price !== 'object') return { mode: 'fixed', ...amountAndCurrency(price) }
   if (!isTable(price)) return { mode: 'asked' }

@@ -102,7 +102,6 @@ function isData(name: string): boolean {
   return name === 'example' || name === 'examples' || name === 'default' || name === 'const' || name === 'enum'
 }
 
-/** Components referenced by a document, directly or indirectly. */
 export function referenced(document: unknown, components: Readonly<Record<string, Json>>): Record<string, Json> {
   const out: Record<string, Json> = {}
   const visit = (value: unknown): void => {

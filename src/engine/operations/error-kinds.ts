@@ -1,6 +1,5 @@
 import { defineError, type ErrorCode } from '../../platform/system/errors.ts'
 
-/** An error of docs/errors.md that clients get as a response. */
 export interface ErrorKind {
   readonly code: ErrorCode
   readonly status: number

@@ -39,7 +39,6 @@ export interface ErrorSurroundings {
  */
 export abstract class GatewayError extends Error {
   readonly status: number
-  /** Additional headers, flat. */
   readonly headers: readonly string[]
   // Private, since loggers write the members of an error.
   readonly #kind: ErrorKind

@@ -9,7 +9,6 @@ export const listingHeaders = {
     '`text/csv` for all rows as CSV, streamed; JSON unless said. Cells that a spreadsheet would run begin with an apostrophe.'
 }
 
-/** A list of rows, newest first, as JSON pages or one CSV. */
 export interface Listing<T> {
   /** Member of the JSON with the rows, and default name of the CSV file. */
   readonly name: string

@@ -8,7 +8,6 @@ import type { Role } from './roles.ts'
 /** Who may call an operation. The chain enforces it; OpenAPI and the authorization tests read it. */
 export type Access = 'public' | 'merchant' | 'admin' | 'credential'
 
-/** Where an operation is mounted without a route in the file, by `use`. */
 export interface OperationMount {
   readonly use: PresetName
   /** Name of a chain that establishes the operation's `access`, or the gateway does not start. */
@@ -28,13 +27,10 @@ export interface OperationMount {
 export interface Result {
   readonly status: number
   readonly body: unknown
-  /** Additional headers, flat. */
   readonly headers?: readonly string[]
-  /** The body is ready, in the form `OperationResponse.also`. */
   readonly mediaType?: string
 }
 
-/** A handler's input, validated against the operation's schemas. */
 export interface Input<P, Q, B> {
   readonly params: P
   readonly query: Q
@@ -54,10 +50,8 @@ export interface OperationResponse {
   readonly isPaged?: true
 }
 
-/** A request header in OpenAPI. */
 export interface HeaderFacts {
   readonly description: string
-  /** The operation refuses requests without it. */
   readonly required?: boolean
   readonly pattern?: string
   readonly example?: string
@@ -68,7 +62,6 @@ export interface HeaderFacts {
  * and serializes the result by the schema of its status, the allowlist of members.
  */
 export interface Operation<P extends TSchema = TSchema, Q extends TSchema = TSchema, B extends TSchema = TSchema> {
-  /** operationId in OpenAPI, unique. */
   readonly id: string
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE' | 'PATCH'
   /** `:name` parameters match one segment; a trailing `*` matches the rest. */
@@ -119,7 +112,6 @@ export type AnyOperation = Omit<Operation, 'handle'> & {
   handle(input: Input<never, never, never>): Result | Promise<Result>
 }
 
-/** Infers the handler's types from the schemas. */
 export function defineOperation<const P extends TSchema, const Q extends TSchema, const B extends TSchema>(
   operation: Operation<P, Q, B>
 ): AnyOperation {

@@ -2,11 +2,9 @@ import type { TSchema } from 'typebox'
 import type { Principal } from '../message/context.ts'
 import type { AnyOperation } from './operation.ts'
 
-/** A change that an operation is about to make. */
 export interface Change {
   /** Null for a failed sign-in, whose actor is unknown. */
   readonly principal: Principal | null
-  /** The operation's id. */
   readonly operation: string
   /** Path parameters; for sign-ins the client's network, as `address`. */
   readonly target: Readonly<Record<string, string>>
@@ -14,7 +12,6 @@ export interface Change {
   readonly asked: unknown
 }
 
-/** Audit log of changes. */
 export interface Trail {
   /**
    * Records the change before it is made; an error prevents the change.
@@ -23,12 +20,10 @@ export interface Trail {
   begin(change: Change): Promise<(status: number, made: Readonly<Record<string, string | number>>) => Promise<void>>
 }
 
-/** Changes of accounts or the gateway, except sales. */
 export function isAudited({ access, method, unaudited }: AnyOperation): boolean {
   return (access === 'merchant' || access === 'admin') && method !== 'GET' && unaudited !== true
 }
 
-/** Replaces a possibly secret text. */
 const HIDDEN = '…'
 /** Most levels of nesting, and most members named per object. */
 const DEEPEST = 4
@@ -58,7 +53,6 @@ function isShown(value: string, schema: TSchema | undefined): boolean {
   return shown === true || allowed?.includes(value) === true
 }
 
-/** Members of a response that are called `id` or end in `Id`. */
 export function idsOf(body: unknown): Readonly<Record<string, string | number>> {
   if (typeof body !== 'object' || body === null) return {}
   return Object.fromEntries(

@@ -34,7 +34,6 @@ export function invalidField(path: string, message: string): ValidationError {
 
 export const FIELD_REQUIRED = 'This field is required.'
 
-/** Reported under `$`. */
 export const BODY_REQUIRED = 'A JSON body is required.'
 
 interface SchemaError {
@@ -58,7 +57,6 @@ const KINDS: Readonly<Record<string, string>> = {
   object: 'an object'
 }
 
-/** Expected types of a `type` error; without null, which means absent. */
 function kindsOf(error: SchemaError): string[] {
   const { type } = error.params
   return (Array.isArray(type) ? type : [type])
@@ -121,7 +119,6 @@ function unescaped(step: string): string {
   return step.replaceAll('~1', '/').replaceAll('~0', '~')
 }
 
-/** Plain-word messages; unlisted keywords keep the library's text. */
 function messageOf(error: SchemaError, schema: TSchema): string {
   const { limit } = error.params
   switch (error.keyword) {
@@ -221,13 +218,11 @@ function collect(errors: Iterable<SchemaError>, schema: TSchema): ValidationErro
   return new ValidationError(fields)
 }
 
-/** By its format, or by the keyword beside a pattern. */
 function isEmail(schema: TSchema | undefined): boolean {
   const { format, 'x-email': email } = (schema ?? {}) as { format?: unknown; 'x-email'?: unknown }
   return format === 'email' || email === true
 }
 
-/** A schema such as `type: ['string', 'null']`. */
 function takesNull(schema: TSchema | undefined): boolean {
   const { type, anyOf } = (schema ?? {}) as { type?: unknown; anyOf?: readonly TSchema[] }
   return type === 'null' || (Array.isArray(type) && type.includes('null')) || (anyOf?.some(takesNull) ?? false)
@@ -268,7 +263,6 @@ function isOptional(schema: TSchema, name: string): boolean {
   return !((schema as { required?: readonly string[] }).required ?? []).includes(name)
 }
 
-/** The one branch of a union that takes an object, or the schema itself. */
 function objectOf(schema: TSchema | undefined): TSchema | undefined {
   const { anyOf } = (schema ?? {}) as { anyOf?: readonly TSchema[] }
   const objects = anyOf?.filter(branch => mayTake(branch, 'object')) ?? []

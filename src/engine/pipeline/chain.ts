@@ -12,7 +12,6 @@ type LastHook = (ctx: Context) => Uint8Array | null
 type DoneHook = (ctx: Context, outcome: Outcome) => void
 type Handle = (ctx: Context, responder: Responder) => HookResult
 
-/** A request's progress down a chain; `next` is the index of the next plugin. */
 export interface ChainProgress {
   next: number
   /** The client is gone: no further plugin is entered. */
@@ -65,7 +64,6 @@ export class Chain {
     this.watchesChunks = this.#chunk.some(hook => hook !== null)
   }
 
-  /** Returns the first reply, or nothing when the terminal plugin is next. */
   enter(ctx: Context, progress: ChainProgress): HookResult {
     const hooks = this.#request
     while (progress.next < hooks.length) {
@@ -87,12 +85,10 @@ export class Chain {
     return this.#handle(ctx, responder)
   }
 
-  /** Runs the `upstream` hooks in the order of the file. */
   forwarding(ctx: Context, out: UpstreamRequest): void {
     for (const hook of this.#upstream) hook(ctx, out)
   }
 
-  /** Runs the `response` hooks of the entered plugins, in reverse. */
   leave(ctx: Context, head: Head, progress: ChainProgress): void | Promise<void> {
     return this.#leaveFrom(ctx, head, progress.next - 1)
   }
@@ -132,7 +128,6 @@ export class Chain {
     if (all !== null) return Promise.all(all).then(() => undefined)
   }
 
-  /** Bytes after the last piece of an upstream's response, or null. */
   last(ctx: Context, progress: ChainProgress): Uint8Array | null {
     const all: Uint8Array[] = []
     for (let at = progress.next - 1; at >= 0; at--) {

@@ -16,7 +16,6 @@ import { Snapshot, type CompiledRoute } from './snapshot.ts'
 
 export interface CompileOptions {
   readonly services: Services
-  /** By the name or the absolute path that chain entries use. */
   readonly plugins: ReadonlyMap<string, Plugin>
   readonly internals: ReadonlyMap<string, InternalUpstream>
   readonly generation: number
@@ -219,7 +218,6 @@ function scopeFor(
   return { services: allowed as Services, route, mode, slot: name => slots.take(name) }
 }
 
-/** Allocates the slots of one chain. */
 class Slots {
   count = 0
 

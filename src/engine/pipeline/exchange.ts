@@ -26,14 +26,12 @@ import type { TunnelResult, TunnelTarget, Wire, WireListener } from '../message/
 import type { Responder, TunnelPolicy } from './responder.ts'
 import { API_VERSION } from '../operations/version.ts'
 
-/** Called by the engine for logging and metrics. */
 export interface ExchangeEvents {
   readonly mode: 'development' | 'production'
   now(): number
   monotonic(): number
   /** An error that the contract answers with 5xx, or a plugin's `done` that threw. */
   fault(ctx: Context, error: Error): void
-  /** The request is over; its snapshot may be released. */
   finished(exchange: Exchange): void
 }
 
@@ -72,12 +70,10 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #ended = false
   /** The connection is done with this response; `#complete` says whether it sent all of it. */
   #closed = false
-  /** The client's connection applies back-pressure. */
   #isFull = false
   /** Watchers that back-pressure the upstream. */
   #waits = 0
   #complete = false
-  /** Asynchronous steps in progress. */
   #working = 0
   #settled = false
   #isQueued = false
@@ -85,7 +81,6 @@ export class Exchange implements Responder, RunningResponse, WireListener {
   #tunnelled: TunnelResult | null = null
   #stream: ReplyStream | null = null
   #filter: BodyFilter | null = null
-  /** The filter has seen the end of the upstream's body. */
   #isFiltered = false
 
   constructor(ctx: Context, wire: Wire, chain: Chain, events: ExchangeEvents) {
@@ -200,7 +195,6 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     return !this.#isFull && this.#waits === 0
   }
 
-  /** Writes a piece to the client, bypassing the watchers. */
   #pass(bytes: Uint8Array): boolean {
     let pending: void | Promise<void> = undefined
     if (this.#chain.watchesChunks) {
@@ -375,7 +369,6 @@ export class Exchange implements Responder, RunningResponse, WireListener {
     this.#settle()
   }
 
-  /** Reports the outcome once the connection is closed and no step is in progress. */
   #settle(): void {
     if (this.#settled || this.#working > 0) return
     this.#settled = true

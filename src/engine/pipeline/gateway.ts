@@ -8,7 +8,6 @@ import type { Wire } from '../message/wire.ts'
 export class Gateway {
   #current: Snapshot
   readonly #retiring = new Set<Promise<void>>()
-  /** Replaced snapshots whose requests are still in progress. */
   readonly #retired = new Set<Snapshot>()
 
   constructor(first: Snapshot) {
@@ -19,7 +18,6 @@ export class Gateway {
     return this.#current.generation
   }
 
-  /** Requests in progress, of every generation. */
   get active(): number {
     let active = this.#current.active
     for (const snapshot of this.#retired) active += snapshot.active
@@ -40,7 +38,6 @@ export class Gateway {
     return this.#current.answersItself(method, host, path)
   }
 
-  /** New requests take `next`; the old snapshot closes after its last request. */
   swap(next: Snapshot): void {
     const old = this.#current
     this.#current = next

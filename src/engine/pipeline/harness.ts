@@ -36,7 +36,6 @@ export type HarnessAnswer =
   | {
       readonly status?: number
       readonly headers?: Readonly<Record<string, string>> | readonly string[]
-      /** Each piece is written separately. */
       readonly body?: string | Uint8Array | ReadonlyArray<string | Uint8Array>
       /** Reads the request's body to its end first, like a real upstream. */
       readonly readsBody?: boolean
@@ -54,17 +53,14 @@ export interface HarnessOptions {
 /** Defaults are those of a plain GET from 203.0.113.1. */
 export interface HarnessRequest {
   readonly method?: string
-  /** Path and query. */
   readonly target?: string
   /** An object, or a flat list for repeated names. */
   readonly headers?: Readonly<Record<string, string>> | readonly string[]
   /** Pieces are sent without a known length, like `chunked`. */
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array> | null
-  /** Without Content-Length. */
   readonly chunked?: boolean
   readonly host?: string
   readonly peerAddress?: string
-  /** Defaults to the peer's. */
   readonly clientAddress?: string
   readonly secure?: boolean
   readonly correlationId?: string
@@ -80,7 +76,6 @@ export interface HarnessResult {
   readonly headers: HeaderList
   readonly body: Buffer
   readonly text: string
-  /** Throws when the body is not JSON. */
   json(): unknown
   readonly source: HeadSource
   readonly outcome: Outcome
@@ -88,18 +83,14 @@ export interface HarnessResult {
   readonly upstream: UpstreamRequest | null
   /** Errors that the engine would log. */
   readonly faults: readonly Error[]
-  /** The connection was aborted. */
   readonly destroyed: boolean
 }
 
-/** A request in progress. */
 export interface HarnessExchange {
   readonly ctx: Context
-  /** Resolves after every plugin's `done`. */
   readonly result: Promise<HarnessResult>
   /** Body bytes received by the client so far. */
   readonly received: () => number
-  /** The client closes its connection. */
   leave(): void
 }
 
@@ -107,7 +98,6 @@ export interface Harness {
   run(request?: HarnessRequest): Promise<HarnessResult>
   /** Starts a request, for tests in which the client leaves or two run concurrently. */
   begin(request?: HarnessRequest): HarnessExchange
-  /** Calls the plugins' `close`. */
   close(): Promise<void>
 }
 

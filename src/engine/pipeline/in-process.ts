@@ -11,11 +11,9 @@ import type { CompiledRoute } from './snapshot.ts'
 
 export interface InProcessRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
-  /** Raw path and query. */
   readonly target: string
   /** Sent as JSON; omit for none. */
   readonly body?: unknown
-  /** Additional headers, flat. */
   readonly headers?: readonly string[]
 }
 

@@ -21,7 +21,6 @@ interface Mounted {
   readonly write: ReadonlyMap<number, { readonly mediaType: string; readonly write: Write }>
 }
 
-/** One path of an internal upstream with its operations. */
 class Resource {
   readonly operations = new Map<string, Mounted>()
 
@@ -160,7 +159,6 @@ export class InternalUpstream {
   }
 }
 
-/** Runs a change between its audit entry and the record of its outcome. */
 async function onRecord(
   trail: Trail,
   mounted: Mounted,

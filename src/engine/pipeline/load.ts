@@ -25,7 +25,6 @@ const CALM = 2_000
 const WINDOW = 500
 /** Multiple of the delay and queue length at which paid requests are shed. */
 const PAID = 1.6
-/** Least milliseconds between two reports. */
 const REPORT = 1_000
 
 const PROBES: ReadonlySet<string> = new Set(['/health', '/ready'])
@@ -62,7 +61,6 @@ export class RouteQueue {
     this.#seen = this.#done
   }
 
-  /** Requests that complete within `ms` at the present rate (Little's law). */
   completing(ms: number): number {
     return Math.floor(this.#rate * ms)
   }
@@ -70,7 +68,6 @@ export class RouteQueue {
 
 interface LoadOptions {
   readonly clock: Clock
-  /** Runs an empty statement, whose latency measures the database's delay. */
   readonly probe: () => PromiseLike<unknown>
   /** Whether a request has a payment credential, valid or not. */
   readonly isPaid: (ctx: Context) => boolean
@@ -162,7 +159,6 @@ class DatabaseLoad {
   readonly #send: LoadOptions['probe']
   readonly #queues = new Set<RouteQueue>()
   #sentAt: number | null = null
-  /** The last response took more than `SLOW`. */
   #wasSlow = false
   #behindSince: number | null = null
   #behindUntil = 0
@@ -172,7 +168,6 @@ class DatabaseLoad {
     this.#send = probe
   }
 
-  /** Called with each request of a queue longer than a burst. */
   watch(queue: RouteQueue): void {
     if (!this.#queues.has(queue)) {
       this.#queues.add(queue)
@@ -182,7 +177,6 @@ class DatabaseLoad {
     if (queue.waiting + GROWTH / 2 > queue.limit) this.#probe()
   }
 
-  /** Called with each request that a full queue sheds. */
   full(now: number): void {
     if (this.#behindSince !== null) this.#behindUntil = now + CALM
   }

@@ -12,7 +12,6 @@ export type HookResult = void | Reply | Promise<void | Reply>
 /** The request as it goes to the upstream. Plugins may change it in `upstream`. */
 export interface UpstreamRequest {
   readonly method: string
-  /** Path and query. */
   path: string
   readonly headers: HeaderList
   /** Replaces the request's own body, which must have been collected. */
@@ -64,23 +63,19 @@ export interface Scope<K extends keyof Services = keyof Services> {
   readonly services: Pick<Services, K>
   readonly route: RouteInfo
   readonly mode: 'development' | 'production'
-  /** Reserves a place on the context for a value of this plugin. */
   slot<T>(name: string): Slot<T>
 }
 
 export interface Plugin<S extends TSchema = TSchema, K extends keyof Services = keyof Services> {
   readonly name: string
   readonly config: S
-  /** One paragraph for the generated reference. */
   readonly description?: string
-  /** Services in its scope. */
   readonly uses?: readonly K[]
   /** Facts that an earlier plugin of the chain must provide. */
   readonly needs?: readonly string[]
   readonly provides?: readonly string[]
   /** Plugins that must not come later in the chain: `challenge` has `after: ['throttle']`. */
   readonly after?: readonly string[]
-  /** Ends a chain and has `handle`. */
   readonly terminal?: boolean
   setup(config: Static<S>, scope: Scope<K>): Hooks | Promise<Hooks>
 }

@@ -14,15 +14,12 @@ export interface Establishes {
   readonly when: WhenConfig | undefined
 }
 
-/** A compiled route and what its chain guarantees. */
 export interface BuiltRoute {
   readonly compiled: CompiledRoute
   readonly callers: readonly Establishes[]
-  /** Every request of it is asked to pay. */
   readonly asks: boolean
 }
 
-/** An operation reachable through a chain that lacks what it needs. */
 interface Lacking {
   readonly route: BuiltRoute
   readonly operation: AnyOperation
@@ -110,9 +107,7 @@ export function checkReach(
 }
 
 interface Spelled {
-  /** The first route of the file that leads to one of them by its path. */
   first: RouteConfig | null
-  /** Those that no route leads to. */
   readonly missing: AnyOperation[]
 }
 
@@ -124,7 +119,6 @@ function nameOf({ method, path }: AnyOperation): string {
   return `${method} ${path}`
 }
 
-/** The route; for a preset's route, the operator's replacement chain. */
 function placeOf(config: GatewayConfig, route: RouteConfig): Position {
   return route.at.file === config.file ? route.at : (config.chains[route.chain]?.[0]?.at ?? route.at)
 }

@@ -10,9 +10,7 @@ export interface Responder {
   onDrain: (() => void) | null
   /** Called once when the response is over, also when the client left. */
   onClose: (() => void) | null
-  /** Runs the chain's `upstream` hooks. */
   forwarding(out: UpstreamRequest): void
-  /** Passes on a 102 or 103. */
   interim(status: number, headers: readonly string[]): void
   /** Runs the response hooks and writes the head. If it returns a promise, write nothing before it resolves. */
   head(status: number, headers: HeaderList): void | Promise<void>
@@ -28,6 +26,5 @@ export interface Responder {
 export interface TunnelPolicy {
   /** The headers of the upstream's response that may be passed on; `raw` is flat. */
   headers(status: number, raw: readonly string[]): HeaderList
-  /** The error to answer when the upstream could not be joined. */
   failure(error: Error): Error
 }

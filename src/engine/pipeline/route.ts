@@ -1,6 +1,5 @@
 import type { RouteConfig } from '../config/schema.ts'
 
-/** The matched route as plugins see it. */
 export interface RouteInfo {
   /**
    * Label for logs and metrics: the route's name, else its method and path pattern. Never made from a request's path.

@@ -18,7 +18,6 @@ export interface Mount {
   readonly host: string | null
   /** Empty takes all. GET includes HEAD (decision 6). */
   readonly methods: readonly string[]
-  /** find-my-way's path syntax. */
   readonly path: string
 }
 
@@ -40,7 +39,6 @@ export class Router<T> {
   readonly #any: Tree<T>
   readonly #hosts = new Map<string, Tree<T>>()
   readonly #suffixes: Array<{ readonly suffix: string; readonly tree: Tree<T> }> = []
-  /** The numbers of each method's mounts, in order. */
   readonly #mounts = new Map<string, string>()
   #mounted = 0
 

@@ -13,7 +13,6 @@ const METERING_UNAVAILABLE = defineError('BG_METERING_UNAVAILABLE', {
   fix: 'Add `meter` after `challenge` to the chain named in `message`; `boltgate check` warns about it.'
 })
 
-/** Enabled entries of a chain that ask for payment. */
 function asking(
   entries: readonly ChainEntryConfig[],
   plugins: ReadonlyMap<string, Plugin>

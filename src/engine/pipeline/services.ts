@@ -14,6 +14,5 @@ export interface Services {
   readonly metrics: Metrics
   /** Counters, replays and caches that workers share. */
   readonly state: State
-  /** Rate limits by name: built-in and configured. */
   readonly policies: Readonly<Record<string, PolicyConfig>>
 }

@@ -16,11 +16,9 @@ import type { Wire } from '../message/wire.ts'
 export interface CompiledRoute {
   readonly info: RouteInfo
   readonly chain: Chain
-  /** For a route to own operations; else null. */
   readonly operations: InternalUpstream | null
 }
 
-/** A host with its own routes only. */
 interface ProxyHost {
   readonly host: string
   readonly router: Router<CompiledRoute>
@@ -168,7 +166,6 @@ export class Snapshot implements ExchangeEvents {
     return this.#routerOf(host).find(host, method, path)?.value.info.config?.upstream.kind === 'internal'
   }
 
-  /** Resolves once the last request is over and every plugin has closed. */
   retire(): Promise<void> {
     if (!this.#retired) {
       this.#retired = true

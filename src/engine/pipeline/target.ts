@@ -2,9 +2,7 @@ import type { ProxyScope } from '../message/proxy-scope.ts'
 
 /** Where a request is forwarded to: constant for an operator's route, looked up for a merchant's proxy. */
 export interface UpstreamTarget {
-  /** Scheme, host and port. */
   readonly origin: string
-  /** Raw path and query for the upstream's request line. */
   readonly path: string
   /** Flat list; replaces the client's headers of the same names. */
   readonly requestHeaders: readonly string[]
@@ -14,7 +12,6 @@ export interface UpstreamTarget {
   readonly timeout: number
   /** Bytes of response body; Infinity for no limit (decision 96). */
   readonly responseLimit: number
-  /** Passes on request headers with an underscore in the name. */
   readonly underscoreHeaders?: boolean
   /** Connections are never shared between tenants. */
   readonly tenant: string

@@ -2,14 +2,12 @@ import { Type } from 'typebox'
 import { described, List, SecretText, strict } from '../config/fields.ts'
 import { Duration } from '../config/units.ts'
 
-/** A provider kind as the loader sees it. */
 export interface ProviderFacts {
   readonly name: string
   /** Makes invoices without money: needs no key, and is refused in production. */
   readonly isSandbox: boolean
   /** Whether the provider counts calls per address or key, and charges for unpaid invoices; null without calls. */
   readonly calls: { readonly counted: 'address' | 'key'; readonly billsInvoices?: true } | null
-  /** Cannot pay. */
   readonly onlyReceives?: true
   /** Cannot pay an invoice without an amount. */
   readonly wantsAmounts?: true
@@ -71,7 +69,6 @@ const provider = (side: string, kinds: readonly ProviderFacts[]) =>
     strict
   )
 
-/** One provider, or several in order of preference. */
 const slot = (side: string, kinds: readonly ProviderFacts[]) =>
   List(provider(side, kinds), {
     default: [{ kind: 'sandbox' }],

@@ -6,7 +6,6 @@ import { SessionsSchema } from '../checks/sessions.ts'
 import { Duration, Size } from '../config/units.ts'
 import { UpstreamSchema } from './upstream.ts'
 
-/** find-my-way syntax. */
 const MatchSchema = Type.Object(
   {
     host: Type.Optional(

@@ -38,7 +38,6 @@ interface Trouble {
  */
 export class UpstreamBreakers {
   readonly #clock: Clock
-  /** Only upstreams that fail. */
   readonly #troubles = new Map<string, Trouble>()
 
   constructor(clock: Clock) {
@@ -95,7 +94,6 @@ export class UpstreamBreakers {
     if (trouble !== null) trouble.triedUntil = 0
   }
 
-  /** The open breaker of the request's upstream, where it applies to this client. */
   #open(ctx: Context, target: UpstreamTarget | null): Trouble | null {
     if (this.#troubles.size === 0) return null
     const trouble = this.#troubles.get(keyOf(ctx, target))

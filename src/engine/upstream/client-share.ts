@@ -1,13 +1,10 @@
 import type { QueuedCall } from './connection.ts'
 
-/** One client's share of the connections to an upstream. */
 export class ClientShare {
   running = 0
-  /** It has a turn in the queue. */
   inRound = false
   /** The tick when it last lost a connection for delaying others; null after a while. */
   dawdledAt: number | null = null
-  /** In order of arrival. */
   readonly waiting: QueuedCall[] = []
   readonly most: number
 
@@ -15,7 +12,6 @@ export class ClientShare {
     this.most = most
   }
 
-  /** Connections its waiting requests may still take. */
   get wanted(): number {
     return Math.min(this.waiting.length, this.most - this.running)
   }
@@ -40,12 +36,9 @@ export class Round {
   readonly #most: number
   readonly #mostBehind: number
   readonly #shares = new Map<string, ClientShare>()
-  /** Requests without a client. */
   readonly #nobody = new ClientShare(Number.POSITIVE_INFINITY)
   #turns: ClientShare[] = []
-  /** Turns of deprioritized clients. */
   #behind: ClientShare[] = []
-  /** Connections of deprioritized clients. */
   #runningBehind = 0
   #tick = 0
 
@@ -69,7 +62,6 @@ export class Round {
     return this.#mostBehind - this.#runningBehind
   }
 
-  /** Connections that the waiting requests may take, up to `enough`. */
   wanted(enough: number): number {
     return Math.min(
       enough,
@@ -104,7 +96,6 @@ export class Round {
     return firstOf(this.#turns) ?? (this.#roomBehind > 0 ? firstOf(this.#behind) : null)
   }
 
-  /** Takes the first request of the share with the next turn. */
   take(share: ClientShare): QueuedCall | undefined {
     const call = share.waiting.shift()
     share.running++
@@ -119,7 +110,6 @@ export class Round {
     return call
   }
 
-  /** Counts a connection made for one request of this client. */
   claim(client: string): ClientShare {
     const share = this.#shareOf(client)
     share.running++
@@ -146,7 +136,6 @@ export class Round {
     }
   }
 
-  /** Returns what waited. */
   clear(): QueuedCall[] {
     const left: QueuedCall[] = []
     for (const share of [...this.#shares.values(), this.#nobody]) {

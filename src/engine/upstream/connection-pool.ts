@@ -5,7 +5,6 @@ import { requestHead, type UpstreamCall } from './request-head.ts'
 import { Round, type ClientShare } from './client-share.ts'
 
 export interface ConnectionPoolOptions {
-  /** Host and port, for requests without a Host. */
   readonly authority: string
   readonly connections: number
   /** Most connections for one client; default all. */
@@ -43,7 +42,6 @@ export class ConnectionPool implements ConnectionOwner {
   readonly #patience: number
   readonly #all = new Set<UpstreamConnection>()
   readonly #idle: UpstreamConnection[] = []
-  /** Used in this turn of the loop. */
   readonly #cooling: UpstreamConnection[] = []
   readonly #round: Round
   #opening = 0
@@ -84,14 +82,12 @@ export class ConnectionPool implements ConnectionOwner {
     }
   }
 
-  /** Finishes running and waiting requests, then closes and calls `done`. */
   close(done: () => void): void {
     this.#closed = true
     this.#onEmpty = done
     this.#schedule()
   }
 
-  /** Fails running and waiting requests. */
   destroy(): void {
     this.#closed = true
     const waiting = this.#round.clear()
@@ -130,7 +126,6 @@ export class ConnectionPool implements ConnectionOwner {
     }
   }
 
-  /** Ticks that a connection may be idle. */
   #limit(connection: UpstreamConnection): number {
     const { keepAlive } = connection
     return keepAlive < 0 ? this.#patience : Math.min(this.#patience, Deadlines.ticks(keepAlive - MARGIN))
@@ -182,7 +177,6 @@ export class ConnectionPool implements ConnectionOwner {
     if (call !== undefined) connection.start(call)
   }
 
-  /** The connection carries no request any more. */
   #left(connection: UpstreamConnection): void {
     const { share } = connection
     if (share === null) return
@@ -199,7 +193,6 @@ export class ConnectionPool implements ConnectionOwner {
     for (let count = this.#round.wanted(spare + room) - spare; count > 0; count--) this.#open()
   }
 
-  /** Opens a connection for the next request, or for `own` alone. */
   #open(own: QueuedCall | null = null): void {
     const connection = new UpstreamConnection(this, this.#dialer.secure)
     this.#all.add(connection)

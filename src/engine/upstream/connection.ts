@@ -6,13 +6,10 @@ import { ResponseFault } from './response-fault.ts'
 import { MAX_PIECE, ResponseParser, type ResponseReader } from './response-parser.ts'
 import { UpstreamUpload } from './upload.ts'
 
-/** The sender's handle on the connection, until the response is complete. */
 export interface CallController {
   /** Flat list of the current head; empty after its callback. */
   readonly rawHeaders: readonly string[]
-  /** Of the current head. */
   readonly httpVersion: '1.0' | '1.1'
-  /** Flat list, once the response is complete. */
   readonly rawTrailers: readonly string[]
   /**
    * The connection was reused and no byte of the response has come: the upstream may have closed it before the request
@@ -25,7 +22,6 @@ export interface CallController {
   abort(): void
 }
 
-/** Receives the outcome of one request. */
 export interface CallHandler {
   /** The response is no longer needed; such a request is not sent. */
   readonly over: boolean
@@ -35,9 +31,7 @@ export interface CallHandler {
   readonly dawdling: number
   /** The request must end, since its client stalls a connection that others wait for. */
   giveUp(): void
-  /** A connection was found; the request is sent now. */
   onRequestStart(controller: CallController): void
-  /** A piece of the body was sent. */
   onBodySent(): void
   onRequestSent(): void
   /** A head: interim below 200, then that of the response. */
@@ -55,12 +49,10 @@ export interface QueuedCall {
 }
 
 export interface ConnectionOwner {
-  /** The connection may carry another request. */
   release(connection: UpstreamConnection): void
   lost(connection: UpstreamConnection): void
 }
 
-/** Largest payload of a TLS record. */
 const RECORD = 16 * 1024
 /**
  * One buffer for all plain connections: no other code runs between the kernel's read and the callback, and retained
@@ -71,7 +63,6 @@ const SHARED = process.platform === 'win32' ? null : Buffer.allocUnsafeSlow(MAX_
 
 const NONE: readonly string[] = []
 
-/** One HTTP/1.1 connection to an upstream, with one request at a time. */
 export class UpstreamConnection implements CallController, ResponseReader {
   rawHeaders: readonly string[] = NONE
   rawTrailers: readonly string[] = NONE
@@ -87,14 +78,11 @@ export class UpstreamConnection implements CallController, ResponseReader {
   #socket: Socket | null = null
   #handler: CallHandler | null = null
   #upload: UpstreamUpload | null = null
-  /** It carries a request and was not given back. */
   #busy = false
-  /** No request may follow the current one. */
   #last = false
   #isUsed = false
   /** The socket is paused: a piece came while the handler had paused. */
   #held = false
-  /** The upstream has closed its side. */
   #ended = false
   #dead = false
   #unreferenced = false
@@ -205,7 +193,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.destroy()
   }
 
-  /** Ticks for which the current request's client has stalled it. */
   get dawdling(): number {
     return this.#handler?.dawdling ?? 0
   }
@@ -220,7 +207,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#socket?.unref()
   }
 
-  /** Closes it with the request that runs on it. */
   destroy(): void {
     if (this.#dead) return
     this.#dead = true
@@ -277,7 +263,6 @@ export class UpstreamConnection implements CallController, ResponseReader {
     this.#read()
   }
 
-  /** Part of the response was read: reads on, or gives the connection back. */
   #read(): void {
     if (this.#dead) return
     if (this.#handler === null) {

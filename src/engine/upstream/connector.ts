@@ -45,7 +45,6 @@ function base(options: ConnectOptions, more: { onread?: OnReadOpts; session?: Bu
   })
 }
 
-/** Options for `hostname` under the upstream's own name. */
 function aimed(options: buildConnector.Options, hostname: string, tls: UpstreamTls | null): buildConnector.Options {
   const name = options.protocol === 'https:' ? servername(options, tls) : undefined
   return {
@@ -211,7 +210,6 @@ async function open(
   attempt(connect, wanted, tls, addresses, 0, callback)
 }
 
-/** Tries the addresses in order. */
 function attempt(
   connect: Connector,
   wanted: buildConnector.Options,

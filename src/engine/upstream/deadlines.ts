@@ -1,8 +1,6 @@
 import type { Clock, Timer } from '../../platform/system/clock.ts'
 
-/** Something with an inactivity timeout. */
 export interface Waiting {
-  /** The tick of the last activity. */
   touched: number
   /** Timeout in ticks. */
   readonly patience: number

@@ -53,7 +53,6 @@ export function faultCode(error: Error): string {
   return typeof code === 'string' ? code : ''
 }
 
-/** Connection faults and invalid responses. */
 export function isOfUpstream(error: Error): boolean {
   return error instanceof GatewayError ? error.status === 504 : isUnreachable(error) || faultCode(error) in DETAILS
 }

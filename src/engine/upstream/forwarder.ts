@@ -31,7 +31,6 @@ export interface ForwarderOptions {
   readonly clock: Clock
   /** In production merchants cannot target this machine (decision 162). */
   readonly production: boolean
-  /** Resolver of merchants' hosts; default DNS. */
   readonly resolve?: ResolveName
   /** Most pools of merchants' targets. */
   readonly poolCap?: number
@@ -49,7 +48,6 @@ const REPLAYED = 64 * 1024
 export interface RouteUpstream {
   readonly target: UpstreamTarget
   readonly upstream: Upstream
-  /** Sends the client's Host instead of the upstream's own. */
   readonly preserveHost: boolean
   /** Path of the configured address, without a trailing slash. */
   readonly basePath: string
@@ -63,7 +61,6 @@ export interface RouteUpstream {
  * configuration generations share its pools.
  */
 export class Forwarder {
-  /** Also for calls other than forwarding. */
   readonly guard: AddressGuard
   readonly breakers: UpstreamBreakers
   readonly #pools: Pools
@@ -306,7 +303,6 @@ function refuseUnsendable(path: string, headers: HeaderList, target: UpstreamTar
   throw new Error(`the request cannot be forwarded: ${refusal}`)
 }
 
-/** Header policy and error bodies for the response to an upgrade. */
 class UpgradePolicy implements TunnelPolicy {
   readonly #ctx: Context
   readonly #target: UpstreamTarget
@@ -343,7 +339,6 @@ class UpgradePolicy implements TunnelPolicy {
   }
 }
 
-/** A small body of a retryable request. */
 function isKept({ method, body: { length, collected } }: Context): boolean {
   return length !== null && length > 0 && length <= REPLAYED && collected === null && IDEMPOTENT.has(method)
 }

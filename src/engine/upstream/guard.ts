@@ -73,7 +73,6 @@ const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
 /** Azure's metadata address, which every list of ranges calls unicast, serves credentials. */
 const AZURE_PLATFORM = '168.63.129.16'
 
-/** Without brackets; lower case, as URL gives it. */
 function bare(hostname: string): string {
   return hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
 }

@@ -134,9 +134,7 @@ const FRAMING = new Set(['content-length', 'host'])
 /** Name of the gateway in Via (RFC 9110 7.6.3). */
 const PSEUDONYM = 'boltgate'
 type HttpVersion = Context['httpVersion']
-/** Via element by HTTP version. */
 export const VIA: Readonly<Record<HttpVersion, string>> = { '1.0': `1.0 ${PSEUDONYM}`, '1.1': `1.1 ${PSEUDONYM}` }
-/** Most gateways of this kind in sequence. */
 const MAX_PASSES = 8
 
 /**

@@ -2,11 +2,9 @@ import { Client } from 'undici'
 import { guardedConnector } from './connector.ts'
 import type { AddressGuard } from './guard.ts'
 
-/** A call of our own to an address that a user gave. */
 export interface OutboundRequest {
   readonly method: 'GET' | 'POST'
   readonly url: string
-  /** Flat list. */
   readonly headers: readonly string[]
   readonly body?: Uint8Array
   /** Milliseconds for the whole call, from name resolution to the last byte. */
@@ -67,7 +65,6 @@ export function outboundCall(guard: AddressGuard): OutboundCall {
   }
 }
 
-/** The first `keep` bytes of a body, as far as it comes. */
 async function beginning(body: AsyncIterable<Uint8Array>, keep: number): Promise<Uint8Array> {
   const pieces: Uint8Array[] = []
   let left = keep

@@ -4,14 +4,12 @@ import type { AddressGuard } from './guard.ts'
 
 /** Requests with equal settings share connections. */
 export interface PoolSettings {
-  /** Scheme, host and port. */
   readonly origin: string
   /** Connections are never shared between tenants. */
   readonly tenant: string
   readonly untrusted: boolean
   readonly tls: UpstreamTls | null
   readonly connections: number
-  /** Most connections for one client. */
   readonly perClient: number
   /** Milliseconds. */
   readonly connectTimeout: number
@@ -21,12 +19,10 @@ export interface PoolSettings {
 
 export class Upstream {
   readonly origin: string
-  /** Host and port as in Host. */
   readonly authority: string
   readonly pool: ConnectionPool
   /** Configurations that hold it; a held one is never evicted. */
   holders = 0
-  /** The tick of its last use. */
   usedAt = 0
 
   /** With a `guard` every address is checked at connect. */
@@ -45,7 +41,6 @@ export class Upstream {
 }
 
 export interface PoolBounds {
-  /** Most unheld pools. */
   readonly cap: number
   /** Ticks after which an unused pool is closed. */
   readonly idle: number
@@ -59,7 +54,6 @@ export class Pools {
   readonly #guard: AddressGuard
   readonly #bounds: PoolBounds
   readonly #byKey = new Map<string, Upstream>()
-  /** Pools that finish their requests and take no more. */
   readonly #retiring = new Set<Upstream>()
 
   constructor(guard: AddressGuard, bounds: PoolBounds) {
@@ -90,7 +84,6 @@ export class Pools {
     return upstream
   }
 
-  /** Releases a held pool, which closes after the idle time. */
   release(upstream: Upstream, tick: number): void {
     upstream.holders--
     upstream.usedAt = tick

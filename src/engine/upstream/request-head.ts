@@ -1,12 +1,9 @@
 import type { Readable } from 'node:stream'
 import { isToken, NameTable } from '../message/header-names.ts'
 
-/** A request to an upstream, after the header policy and the plugins. */
 export interface UpstreamCall {
   readonly method: string
-  /** Raw path and query. */
   readonly path: string
-  /** Flat list. */
   readonly headers: readonly string[]
   readonly body: Uint8Array | Readable | null
 }
@@ -16,7 +13,6 @@ export interface RequestHead {
   readonly text: string
   /** Content-Length; -1 for a chunked body. */
   readonly length: number
-  /** No request may follow on the connection. */
   readonly last: boolean
 }
 
@@ -48,7 +44,6 @@ const KINDS: ReadonlyMap<string, number> = new Map([
   ['te', TE],
   ['transfer-encoding', HOP]
 ])
-/** How a header is treated, and the start of its line after the previous line's end. */
 interface Line {
   readonly kind: number
   readonly start: string
@@ -123,7 +118,6 @@ export function requestHead(call: UpstreamCall, authority: string): RequestHead 
 
 const NO_PATH = /[^\x21-\xff]/
 
-/** Why a path is invalid in a request line, or null. */
 export function pathFault(path: string): string | null {
   if (!path.startsWith('/')) return 'the path does not begin with a slash'
   return NO_PATH.test(path) ? 'the path holds a space, a control character or one beyond Latin-1' : null

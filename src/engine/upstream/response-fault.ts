@@ -1,12 +1,6 @@
 export type ResponseFaultCode =
   /** The upstream closed before the response was complete, or sent an unsolicited 100 or 101. */
-  | 'UPSTREAM_CLOSED'
-  /** Head or trailers exceed the limits. */
-  | 'UPSTREAM_HEAD_TOO_LARGE'
-  /** The body ends before its announced length. */
-  | 'UPSTREAM_LENGTH_MISMATCH'
-  /** Invalid or ambiguous HTTP. */
-  | 'UPSTREAM_MALFORMED'
+  'UPSTREAM_CLOSED' | 'UPSTREAM_HEAD_TOO_LARGE' | 'UPSTREAM_LENGTH_MISMATCH' | 'UPSTREAM_MALFORMED'
 
 /** A response that cannot be passed on. The message is for the log; clients get the text of `failure.ts`. */
 export class ResponseFault extends Error {

@@ -8,11 +8,9 @@ export interface ResponseReader {
   responseHead(status: number, pairs: string[]): void
   /** Body bytes from `from` to `to`, valid only during the call. */
   responseBody(bytes: Buffer, from: number, to: number): void
-  /** `trailers` is flat. */
   responseEnd(trailers: readonly string[]): void
 }
 
-/** Most bytes of a head, or of trailers. */
 export const MAX_HEAD = 64 * 1024
 /** Most lines of a head, or of trailers: each costs time in every plugin. */
 export const MAX_FIELDS = 1_000
@@ -84,7 +82,6 @@ const EMPTY = Buffer.alloc(0)
  * caller may reuse the memory.
  */
 export class ResponseParser {
-  /** Nothing is expected, or the response is complete. */
   idle = true
   /** Another request may follow on the connection. Valid from the head on. */
   reusable = false
@@ -95,19 +92,14 @@ export class ResponseParser {
   readonly #reader: ResponseReader
   #state = IDLE
   #paused = false
-  /** The upstream closed during a pause. */
   #ended = false
   /** Unread: a part of a line, or what came during a pause. */
   #left: Buffer | null = null
-  /** The response to HEAD has no body. */
   #silent = false
   #status = 0
-  /** HTTP/1.0. */
   #old = false
   #pairs: string[] = []
-  /** The empty line was read. */
   #complete = false
-  /** Bytes of the head so far. */
   #size = 0
   #length = -1
   #codings = 0
@@ -121,7 +113,6 @@ export class ResponseParser {
     this.#reader = reader
   }
 
-  /** Of the last head. */
   get httpVersion(): '1.0' | '1.1' {
     return this.#old ? '1.0' : '1.1'
   }
@@ -233,7 +224,6 @@ export class ResponseParser {
       }
       if (at === to) return
       const next = this.#step(bytes, at, to)
-      // An incomplete line.
       if (next === at) break
       at = next
     }
@@ -442,7 +432,6 @@ export class ResponseParser {
       }
     } else if (this.#state === TRAILERS) return
     else if (name === 'connection') {
-      // The usual value.
       if (value === 'keep-alive') {
         this.#keep = true
         return

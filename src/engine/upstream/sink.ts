@@ -29,7 +29,6 @@ const HELD_BODY = 16 * 1024
 const STILL_GOOD = 'The payment is still good: send the request again with the same credential.'
 /** Retryable requests (RFC 9110 9.2.2). */
 export const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'])
-/** Errors of a connection closed by the upstream. */
 const CLOSED: ReadonlySet<string> = new Set(['ECONNRESET', 'EPIPE', 'UPSTREAM_CLOSED'])
 
 /**
@@ -48,9 +47,7 @@ export class Sink implements CallHandler, Waiting {
   readonly #breakers: UpstreamBreakers | null
   /** Null once answered: a long response would keep its headers and body alive. */
   #request: UpstreamCall | null
-  /** The request's body, while it is streamed. */
   readonly #body: Readable | null
-  /** The connection, from sending the request to the end of its response. */
   #controller: CallController | null = null
   #sent = false
   #headSeen = false

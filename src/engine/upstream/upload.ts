@@ -7,7 +7,6 @@ const HELD = 64 * 1024
 
 /** Nothing follows `done` or `failed`. */
 export interface UploadEvents {
-  /** A piece was sent. */
   sent(): void
   done(): void
   failed(error: Error): void
@@ -25,7 +24,6 @@ export class UpstreamUpload {
   readonly #events: UploadEvents
   #sent = 0
   #over = false
-  /** Waits for the loop. */
   #waiting: Uint8Array[] = []
   #held = 0
   #look: NodeJS.Immediate | null = null
@@ -89,7 +87,6 @@ export class UpstreamUpload {
     this.#events.sent()
   }
 
-  /** Whether the socket takes more. */
   #write(bytes: Uint8Array): boolean {
     const socket = this.#socket
     if (this.#head.length >= 0) return socket.write(bytes)
@@ -145,7 +142,6 @@ export class UpstreamUpload {
     this.#events.failed(error)
   }
 
-  /** Whether it was still in progress. */
   #leave(): boolean {
     if (this.#over) return false
     this.#over = true
