@@ -16,7 +16,6 @@ export interface BatchOptions<I, V> {
   readonly key: (item: I) => string | null
   /** Bytes of an item; default 1, which leaves them unbounded. */
   readonly size?: (item: I) => number
-  /** For `PATIENCE`. */
   readonly clock?: Clock
 }
 
@@ -57,11 +56,9 @@ export class Batch<I, V> {
   readonly #keyOf: (item: I) => string | null
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
-  /** Ready for the next statement. */
   #ready: Entry<I, V>[] = []
   /** The newest entry of each key that is ready or in progress. */
   readonly #last = new Map<string, Entry<I, V>>()
-  /** Items without a verdict. */
   #open = 0
   /** The statement that others wait for; null for none, or when it exceeds `PATIENCE`. */
   #current: { isAnswered: boolean } | null = null
@@ -124,7 +121,6 @@ export class Batch<I, V> {
     })
   }
 
-  /** Sends as much as one statement takes. */
   #send(): void {
     this.#patience?.cancel()
     this.#patience = null

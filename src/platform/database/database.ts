@@ -46,7 +46,6 @@ export interface Health {
   error: string | null
 }
 
-/** PostgreSQL, or the embedded database behind the same client. */
 export interface Database {
   readonly kind: 'postgres' | 'pglite'
   /**
@@ -296,10 +295,8 @@ function folderBelow(dataDir: string, name: string): string {
 }
 
 interface Ways {
-  /** Checks that it is writable; default by a table. */
   readonly probe?: WriteProbe
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
-  /** Verifies the sessions; PostgreSQL only. */
   verify?(): Promise<void>
   close(): Promise<void>
 }

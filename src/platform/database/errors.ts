@@ -12,7 +12,6 @@ const DATABASE_OPEN = defineError('BG_DATABASE_OPEN', {
   fix: 'Follow the message: move the obstacle away, restore the folder from a backup, or set another `data` folder.'
 })
 
-/** The embedded database is not running; the message says why. */
 export class DatabaseStopped extends Error {
   override name = 'DatabaseStopped'
   readonly code = 'DATABASE_STOPPED'

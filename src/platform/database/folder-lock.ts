@@ -9,7 +9,6 @@ const DATABASE_IN_USE = defineError('BG_DATABASE_IN_USE', {
   fix: 'Stop that gateway, or set another `data` folder; several gateways on one database need PostgreSQL.'
 })
 
-/** Another process, or another part of this one, has locked the folder. */
 export class FolderInUse extends Error {
   override name = 'FolderInUse'
   readonly code = DATABASE_IN_USE.code

@@ -20,7 +20,6 @@ const LOCK_TIMEOUT = 250
 const UNTIL_LOCKED = ` cross join (select set_config('lock_timeout', '${LOCK_TIMEOUT}', true)) as patience`
 
 export interface OverRows<R> {
-  /** Returned rows in any order. */
   run(sql: Sql, rows: readonly R[]): Promise<readonly Row[]>
   /** One returned row for each input row, in order; null for none. */
   one(sql: Sql, rows: readonly R[]): Promise<Array<Row | null>>

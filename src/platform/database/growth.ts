@@ -33,7 +33,6 @@ export class GrowthWatch {
     await this.#looking
   }
 
-  /** The current or last check. */
   get looking(): Promise<void> {
     return this.#looking
   }

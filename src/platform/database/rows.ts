@@ -24,11 +24,9 @@ type Columns = Readonly<Record<string, Column<unknown>>>
 
 type RecordOf<C extends Columns> = { readonly [K in keyof C]: C[K] extends Column<infer T> ? T : never }
 
-/** Maps rows to records: the only place that does. */
 export interface Records<T> {
   readonly names: readonly string[]
   read(row: Row): T
-  /** Null when there is no row. */
   one(statement: Rows): Promise<T | null>
   all(statement: Rows): Promise<T[]>
   /** The columns of the given members, for `sql(…)` in an insert or a `set`; omits undefined ones. */
@@ -166,7 +164,6 @@ export function ofRow<I extends string | number, T>(
   })
 }
 
-/** A member that is a record of several columns. */
 export function group<C extends Columns>(columns: C): Column<RecordOf<C>> {
   const inner = records(columns)
   return {

@@ -1,7 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { OutsideTransaction } from './errors.ts'
 
-/** A transaction of this process, as the code within it sees it. */
 interface Scope {
   open: boolean
 }
@@ -19,7 +18,6 @@ export function openScope(): { run<A, T>(run: (argument: A) => T, argument: A): 
   }
 }
 
-/** Runs `run` outside its caller's transaction. */
 export function outsideScopes<A>(run: (argument: A) => void, argument: A): void {
   scopes.exit(run, argument)
 }

@@ -1,7 +1,6 @@
 import { Batch } from './batch.ts'
 
 export interface SharedLookOptions<Q, V> {
-  /** Equal for questions with the same answer. */
   readonly key: (question: Q) => string
   /** Answers distinct questions in one statement, in order. */
   readonly find: (questions: readonly Q[]) => Promise<readonly V[]>

@@ -69,7 +69,6 @@ async function freeBytes(folder: string): Promise<number> {
   return bavail * bsize
 }
 
-/** Rolls back the probe's transaction. */
 class Undone extends Error {}
 
 class Remembered implements WriteProbe {

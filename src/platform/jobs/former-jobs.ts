@@ -1,6 +1,5 @@
 import type { Database } from '../database/database.ts'
 
-/** Jobs moved in one statement. */
 const MOVED = 1_000
 
 /**

@@ -8,9 +8,7 @@ export interface JsonObject {
 }
 
 export interface QueueOptions {
-  /** For people, at /jobs. */
   readonly title: string
-  /** Concurrent jobs per process. */
   readonly concurrency: number
   /** Concurrent jobs of one group over all processes, so that one group cannot take all places; default unlimited. */
   readonly perGroup?: number
@@ -30,13 +28,11 @@ export interface QueueOptions {
   readonly poll?: number
 }
 
-/** Duration of a group's latest jobs; unproven without any. */
 export type Pace = 'quick' | 'unproven' | 'slow'
 
 export interface EnqueueOptions {
   /** Milliseconds since the epoch of the Clock; default now. */
   readonly startAfter?: number
-  /** Group for `perGroup`. */
   readonly group?: string
   /** Pace of the group, in a `paced` queue; default `unproven`. */
   readonly pace?: Pace
@@ -53,13 +49,11 @@ export type RunJob<T extends JsonObject> = (
 /** `waiting` for its time or a place, `running`, `done`, or `failed` until retried by hand. */
 export type JobState = 'waiting' | 'running' | 'done' | 'failed'
 
-/** A queue for the dashboard, with its number of jobs in each state. */
 export interface QueueView extends Readonly<Record<JobState, number>> {
   readonly name: string
   readonly title: string
   /** Milliseconds between the runs of a periodic job; null for queues. */
   readonly every: number | null
-  /** Waiting jobs that are not due yet. */
   readonly later: number
   /** The last success in milliseconds since the epoch, by the database's clock; null when none is kept. */
   readonly lastDone: number | null
@@ -72,7 +66,6 @@ export interface JobView {
   readonly state: JobState
   readonly data: unknown
   readonly group: string | null
-  /** The last failure; null for none. */
   readonly reason: string | null
   readonly runs: number
   readonly createdAt: number
@@ -106,7 +99,6 @@ export interface Jobs {
   declare(jobs: readonly JobDeclaration[]): void
   /** Adds a job in the transaction of `sql`, or immediately with `database.sql`. */
   enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>
-  /** Adds several jobs without delay in one statement. */
   enqueueAll(
     sql: TransactionSql | Sql,
     name: string,
@@ -117,22 +109,18 @@ export interface Jobs {
       readonly key: string
     }>
   ): Promise<void>
-  /** Changes the pace of a group's waiting jobs, in the transaction of `sql`. */
   setPace(sql: TransactionSql, name: string, group: string, pace: Pace): Promise<void>
   /** Rejects when the database is unavailable, and may be called again. */
   start(): Promise<void>
   /** Claims nothing more, waits a while for running jobs, and releases the unfinished ones. */
   close(): Promise<void>
-  /** Every queue of this process or the database. */
   queues(): Promise<readonly QueueView[]>
   list(query: JobQuery): Promise<JobPage>
   /** Retries a failed job, or starts a periodic job's next run now. False when there is none. */
   retry(queue: string, id: string): Promise<boolean>
-  /** Makes the next run of a periodic job due now, in any process. */
   hasten(name: string): Promise<void>
 }
 
-/** A queue or a periodic job of a domain; composition passes it to `Jobs`. */
 export interface JobDeclaration {
   readonly name: string
   readonly options: QueueOptions

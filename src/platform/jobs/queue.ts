@@ -24,7 +24,6 @@ const TEND_EVERY = 10_000
 /** A purge reads the whole table. */
 const PURGE_EVERY = 600_000
 
-/** Jobs in the gateway's own database, embedded or PostgreSQL. */
 export class DatabaseJobs implements Jobs {
   readonly #options: JobsOptions
   readonly #table: JobTable

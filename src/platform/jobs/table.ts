@@ -11,11 +11,9 @@ export interface ClaimedJob {
   readonly pace: Pace
 }
 
-/** What one queue claims. */
 export interface Want {
   readonly queue: string
   readonly most: number
-  /** The slowest pace to claim. */
   readonly slowest: Pace
   /** Concurrent jobs per group, quick or other; null for unlimited. */
   readonly perGroup: { readonly quick: number; readonly others: number } | null
@@ -52,7 +50,6 @@ interface JobRow {
 export const CHANNEL = 'boltgate_jobs'
 /** Key of a periodic job, kept while it runs: there is one, waiting or running. */
 export const PERIODIC = ''
-/** Jobs deleted in one statement. */
 const PURGED = 5_000
 const RANK: Readonly<Record<Pace, number>> = { quick: 1, unproven: 0, slow: -1 }
 

@@ -42,13 +42,10 @@ const ABORT_REST = 500
 export class JobWorker {
   readonly #options: WorkerOptions
   readonly #running = new Map<string, Running>()
-  /** Queues that may have due jobs. */
   readonly #woken = new Set<string>()
-  /** Queues that may have due jobs without a free place. */
   readonly #behind = new Set<string>()
   #claiming: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
-  /** When the timer fires, by the machine's steady clock. */
   #timerAt = Infinity
   readonly #renewal: NodeJS.Timeout
   #renewing: Promise<void> | null = null
@@ -66,13 +63,11 @@ export class JobWorker {
     this.wake()
   }
 
-  /** Claims due jobs of a queue, or of all. */
   wake(queue?: string): void {
     for (const name of queue === undefined ? this.#options.declared.keys() : [queue]) this.#woken.add(name)
     this.#next()
   }
 
-  /** A job becomes due in `ms`: claims no later than that. */
   soon(ms: number): void {
     const wait = Math.max(Math.min(ms, this.#options.poll), LEAST)
     const at = performance.now() + wait
@@ -150,7 +145,6 @@ export class JobWorker {
     this.soon(next)
   }
 
-  /** What a queue has places for. */
   #want(queue: string): Want[] {
     const declared = this.#options.declared.get(queue)
     if (declared === undefined) return []
@@ -238,7 +232,6 @@ export class JobWorker {
     }
   }
 
-  /** Releases an unfinished job for another process. */
   async #giveBack(job: ClaimedJob): Promise<void> {
     const { log, table } = this.#options
     const outcome = { state: 'waiting', reason: 'the gateway stopped before it was finished', delay: 0 } as const

@@ -26,14 +26,12 @@ export const KEY_FILE = defineError('BG_KEY_FILE', {
 /** `keys.json` in the data folder, for the operator after the first start. */
 export interface Keys {
   adminKey: Secret<string>
-  /** Null where no merchant was made. */
   merchant: { id: number; apiKey: Secret<string> } | null
 }
 
 const keysName = 'keys.json'
 const masterName = 'master.key'
 
-/** For messages. */
 export function keysPath(dataDir: string): string {
   return join(dataDir, keysName)
 }
@@ -109,7 +107,6 @@ export function loadMasters(dataDir: string, random: Random = systemRandom): Mas
   return { current: new Secret(current), previous: previous.map(line => new Secret(line)) }
 }
 
-/** Creates `master.key` unless it exists. */
 export function makeMaster(dataDir: string, random: Random = systemRandom): void {
   // Of two processes that start together the first to place its file wins, and both read it.
   writePrivate(join(dataDir, masterName), `${randomToken(48, random)}\n`, 'keep')

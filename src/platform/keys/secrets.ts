@@ -131,7 +131,6 @@ export class Sealer {
     this.#random = random
   }
 
-  /** Encrypts `plaintext` for one place with a random nonce. */
   seal(plaintext: string, place: SealedPlace): string {
     const nonce = this.#random(nonceBytes)
     const cipher = createCipheriv('aes-256-gcm', this.#current.key, nonce)
@@ -184,7 +183,6 @@ export class Sealer {
     return [...this.#keys.keys()]
   }
 
-  /** Whether the text was sealed with a previous master. */
   isStale(ciphertext: string): boolean {
     return !ciphertext.startsWith(`v1.${this.#current.id}.`)
   }

@@ -8,9 +8,7 @@ interface FixedWindow {
 }
 
 interface SlidingWindow {
-  /** Number of the newest segment since the epoch. */
   newest: number
-  /** Counts of the segments, newest at `newest % counts.length`. */
   counts: number[]
 }
 
@@ -47,7 +45,6 @@ interface Cached {
 export interface MemoryStateLimits {
   /** Most keys per kind of counter. Eviction starts a new window, so keep this above the clients of a window. */
   counters?: number
-  /** Most bytes of kept responses. */
   replayBytes?: number
   cached?: number
 }
@@ -263,7 +260,6 @@ function filled({ left, at }: Tokens, { burst, perMinute }: Bucket, now: number)
   return Math.min(burst, left + (Math.max(0, now - at) * perMinute) / 60_000)
 }
 
-/** Milliseconds until so many more tokens are there. */
 function msUntil(missing: number, { perMinute }: Bucket): number {
   // Ignores floating-point error of fractional tokens.
   return missing < 1e-6 ? 0 : Math.ceil((missing * 60_000) / perMinute)

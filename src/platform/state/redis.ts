@@ -17,7 +17,6 @@ import {
 export interface RedisStateOptions {
   clock: Clock
   log: Log
-  /** Addresses are nodes of a Redis Cluster. */
   cluster?: boolean
   /** Prefix of every key; default `bg:`. */
   prefix?: string
@@ -30,16 +29,13 @@ export interface RedisStateOptions {
 
 /** Permits of one fixed window held by this worker. */
 interface Permits {
-  /** Taken from Redis and unused. */
   left: number
-  /** What remained in Redis beyond them. */
   beyond: number
   /** Expiry in monotonic milliseconds. */
   until: number
   /** Redis has none left in this window, and none can be returned. */
   spent: boolean
   limit: number
-  /** Batch size. */
   size: number
   /** Monotonic milliseconds when unused permits expire. */
   holdUntil: number
@@ -55,12 +51,10 @@ const holdMs = 250
 const givingBackMs = 100
 const commandTimeoutMs = 1_000
 const connectTimeoutMs = 2_000
-// Interval of removing finished windows of one-time clients.
 const sweepEvery = 10_000
 
 const retryAfter = (times: number): number => Math.min(100 * 2 ** Math.min(times, 6), 3_000)
 
-/** One address, or those of a cluster's nodes, separated by commas. */
 export function redisAddresses(url: string): string[] {
   // A password may contain a comma.
   return url.split(/,(?=rediss?:\/\/)/)

@@ -20,7 +20,6 @@ local function window (key)
 end
 `
 
-/** Each has one key. */
 export const scripts = {
   /**
    * limit, windowMs, want, worker, holdMs: gives granted, what remains, ms to the end, ms for which other workers may

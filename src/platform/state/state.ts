@@ -16,7 +16,6 @@ export interface LimitVerdict {
   readonly retryAfterMs: number
 }
 
-/** A response kept for a byte-for-byte replay. */
 export interface ReplayRecord {
   readonly status: number
   readonly headers: readonly (readonly [name: string, value: string])[]
@@ -39,7 +38,6 @@ export type Waited =
   | { readonly kind: 'gone' }
   | { readonly kind: 'timeout' }
 
-/** A token bucket. */
 export interface Bucket {
   /** Capacity, and initial tokens. */
   readonly burst: number
@@ -122,7 +120,6 @@ export interface State {
   close(): Promise<void>
 }
 
-/** The state is unreachable or did not answer in time. */
 export class StateUnavailable extends Error {
   override name = 'StateUnavailable'
   readonly code = STATE_AWAY.code

@@ -9,7 +9,6 @@ export type { State } from './state.ts'
 export interface StateOptions {
   clock: Clock
   log: Log
-  /** Addresses are nodes of a Redis Cluster. */
   cluster?: boolean
   /** Prefix of every Redis key; default `bg:`. */
   prefix?: string

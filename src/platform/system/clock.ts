@@ -51,7 +51,6 @@ export const systemClock: Clock = {
   }
 }
 
-/** `every` for intervals beyond Node's limit. */
 function seldom(ms: number, run: () => void): Timer {
   let timer: Timer
   const next = (): void => {

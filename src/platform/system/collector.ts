@@ -8,7 +8,6 @@ const LOOK_MS = 5
 /** Idle checks after which the timer stops until the next request: starting one per request costs more. */
 const IDLE_LOOKS = 20
 
-/** A minor collection takes a few hundred microseconds where little is alive. */
 export type CollectYoung = () => void
 
 /**
@@ -80,7 +79,6 @@ export class BufferCollector {
     })
   }
 
-  /** Stops checking until the next request. */
   cancel(): void {
     this.#timer?.cancel()
     this.#timer = null

@@ -1,7 +1,6 @@
 /** Name of an error, such as `BG_CONFIG_SYNTAX`, printed by commands and logged. */
 export type ErrorCode = `BG_${string}`
 
-/** The entry of a code in docs/errors.md. */
 export interface ErrorText {
   readonly cause: string
   readonly fix: string
@@ -13,7 +12,6 @@ export interface ErrorText {
 
 const defined = new Map<string, ErrorText>()
 
-/** Errors of the loaded modules, by code. */
 export const definedErrors: ReadonlyMap<string, ErrorText> = defined
 
 /**

@@ -1,4 +1,3 @@
-/** A PostgreSQL URL of libpq, Prisma or JDBC. */
 export interface PostgresUrl {
   readonly hosts: ReadonlyArray<{ readonly host: string; readonly port: number }>
   /** Directory of a Unix socket; null for TCP. */
@@ -8,13 +7,11 @@ export interface PostgresUrl {
   readonly password: string | undefined
   readonly database: string | undefined
   readonly tls: PostgresTls
-  /** Which of several hosts serves. */
   readonly target: 'read-write' | 'primary' | undefined
   /** Milliseconds; null for the default. */
   readonly connectTimeout: number | null
   /** Seconds of silence before TCP keep-alive probes; null for the default. */
   readonly keepAlive: number | null
-  /** Session settings, by PostgreSQL's names. */
   readonly settings: Readonly<Record<string, string>>
   /** Parameters without effect, each with an alternative. */
   readonly ignored: readonly string[]

@@ -16,7 +16,6 @@ export class Rerun {
     return (this.#running ??= this.#run())
   }
 
-  /** Resolves when nothing is running. */
   async ended(): Promise<void> {
     await this.#running
   }

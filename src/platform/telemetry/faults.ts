@@ -43,7 +43,6 @@ export class Faults {
     })
   }
 
-  /** Returns and clears all. */
   take(): FaultSum[] {
     const sums = [...this.#sums.values()]
     this.#sums = new Map()

@@ -24,7 +24,6 @@ export function boundsOfParts(bounds: readonly number[], parts: number): number[
   })
 }
 
-/** Ascending upper bounds of buckets and of their parts. */
 export interface Split {
   readonly whole: readonly number[]
   readonly parts: number

@@ -21,7 +21,6 @@ export interface Log {
 
 export interface LogOptions {
   level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
-  /** Default standard output. */
   destination?: DestinationStream
 }
 
@@ -126,12 +125,10 @@ function shownError(error: unknown): unknown {
   return shown
 }
 
-/** The message of nearly all lines. */
 const REQUEST = 'request'
 const REQUEST_END = `,"msg":"${REQUEST}"}\n`
 
 interface Destination extends DestinationStream {
-  /** `write` for ASCII lines. */
   writeAscii?(line: string): void
 }
 
@@ -204,5 +201,4 @@ export function cleanTarget(target: string): string {
   return target.includes('?') ? target.replace(secretParameters, '$1[redacted]') : target
 }
 
-/** For tests and for commands that print results only. */
 export const silentLog: Log = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

@@ -14,7 +14,6 @@ export interface HistogramCell {
   observe(value: number): void
 }
 
-/** A metric of cells, one per combination of labels. */
 export interface Cells<L extends string, C> {
   /** Always the same cell; labels are written in the order of the object. Keep it: this is a look-up. */
   cell(labels: Readonly<Record<L, string>>): C

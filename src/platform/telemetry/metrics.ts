@@ -28,7 +28,6 @@ export class Metrics {
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()
 
-  /** For the Content-Type header. */
   get contentType(): string {
     return this.#registry.contentType
   }

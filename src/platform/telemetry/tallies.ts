@@ -1,6 +1,5 @@
 import { LATENCY_SPLIT, partOf, type LatencyCounts } from './latency.ts'
 
-/** Counts since the last `take`. */
 export interface Tallied {
   readonly key: string
   readonly requests: number
@@ -54,17 +53,14 @@ export class Tally {
     if (this.#latencies !== null) this.#paidRequests++
   }
 
-  /** Its upstream was unreachable, late, or broke off. */
   upstreamFailed(): void {
     if (this.#latencies !== null) this.#upstreamFailures++
   }
 
-  /** The client did not receive the complete response. */
   brokenOff(): void {
     if (this.#latencies !== null) this.#unfinished++
   }
 
-  /** Returns and resets the counts. */
   take(): Tallied {
     const latencies = new Map<number, number>()
     this.#latencies?.forEach((count, part) => {
@@ -91,7 +87,6 @@ export class Tally {
 /** Most tallies in use; further ones of the same minute are not counted, which bounds memory (about 600 bytes each). */
 const MOST = 20_000
 
-/** Tallies with counts since the last `take`. */
 export class Tallies {
   #touched: Tally[] = []
   readonly #touch = (tally: Tally): boolean => this.#touched.length < MOST && this.#touched.push(tally) > 0
@@ -101,7 +96,6 @@ export class Tallies {
     return new Tally(key, this.#touch)
   }
 
-  /** Returns and resets the counts. */
   take(): Tallied[] {
     const touched = this.#touched
     this.#touched = []

@@ -11,9 +11,7 @@ export const frame = {
   request: 1,
   /** Empty: close the database and exit. */
   close: 2,
-  /** Empty: the database is ready. */
   ready: 3,
-  /** Text for the log. */
   warning: 4,
   /** Text: why it could not start. */
   failed: 5,
@@ -36,7 +34,6 @@ function headOf(kind: FrameKind, length: number): Buffer {
   return head
 }
 
-/** The gateway's side; `bytes` must not change afterwards. */
 export function sendFrame(to: Socket, kind: FrameKind, bytes: Uint8Array): void {
   // Corked, both go out in one system call.
   to.cork()
@@ -74,7 +71,6 @@ function readSyncWhole(fd: number, length: number): Buffer | null {
   return bytes
 }
 
-/** The gateway's side. */
 export class FrameReader {
   readonly #whole: (kind: number, bytes: Buffer) => void
   readonly #answer: (bytes: Buffer, whole: boolean) => void

@@ -53,7 +53,6 @@ export class PgliteServer {
   readonly #ended = Promise.withResolvers<void>()
   readonly #stop = Promise.withResolvers<DatabaseStopped>()
   #reader: PgliteSocket | null = null
-  /** Unanswered requests. */
   #owed = 0
   /** A connection that waits for the previous one's abandoned answers. */
   #next: { readonly socket: PgliteSocket; readonly requests: Buffer[] } | null = null
@@ -122,12 +121,10 @@ export class PgliteServer {
     return this.#stopped !== null
   }
 
-  /** Resolves when the database has stopped for any reason. */
   get stop(): Promise<DatabaseStopped> {
     return this.#stop.promise
   }
 
-  /** For tests and measurements. */
   get pid(): number | undefined {
     return this.#process.pid
   }
@@ -165,13 +162,11 @@ export class PgliteServer {
     this.#pipe[keeps ? 'ref' : 'unref']()
   }
 
-  /** For tests: kills the process, like a crash. */
   async kill(): Promise<void> {
     this.#process.kill('SIGKILL')
     await this.#ended.promise
   }
 
-  /** Sends bytes of the wire protocol; the answer goes to the same socket. */
   send(socket: PgliteSocket, bytes: Buffer): void {
     if (this.#reader !== socket && this.#owed > 0) {
       if (this.#next?.socket !== socket) this.#next = { socket, requests: [] }
@@ -244,7 +239,6 @@ export class PgliteServer {
   }
 }
 
-/** A connection to the database's process, as similar to `net.Socket` as postgres.js needs. */
 class PgliteSocket extends Duplex {
   /** postgres.js sends Terminate only to a socket that reads `open`. */
   get readyState(): string {

@@ -15,7 +15,6 @@ import { unpackInto } from './tar.ts'
 
 /** JSON in the process's only argument. */
 export interface PgliteInput {
-  /** Null for a database in memory. */
   folder: string | null
   /** Image file for a new database; null creates one from scratch, which takes seconds. */
   image: string | null
@@ -36,7 +35,6 @@ function say(kind: FrameKind, bytes: Uint8Array | string): void {
   try {
     sendFrameSync(pipe, kind, typeof bytes === 'string' ? Buffer.from(bytes) : bytes)
   } catch {
-    // The gateway is gone.
     process.exit(0)
   }
 }
@@ -45,7 +43,6 @@ function nextFrame(): ReturnType<typeof receiveFrameSync> {
   try {
     return receiveFrameSync(pipe)
   } catch {
-    // Killed before it had read the last answer.
     return null
   }
 }

@@ -1,7 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { LOOK_AT_GROWN } from '../look-at-grown.ts'
 
-/** PGlite's interface to PostgreSQL's wire protocol. */
 export interface ProtocolExecutor {
   execProtocolRaw(message: Uint8Array): Promise<Uint8Array>
   execProtocolRawStream(message: Uint8Array, options: { onRawData(bytes: Uint8Array): void }): Promise<void>

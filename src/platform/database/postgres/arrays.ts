@@ -58,7 +58,6 @@ function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, pos
   ]
 }
 
-/** For `sql.array`: the array type of each element's. */
 export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
 /**
@@ -87,7 +86,6 @@ function writeItem(item: unknown, serialize: Serialize): string {
   return value.includes('"') || value.includes('\\') ? `"${value.replace(/["\\]/g, '\\$&')}"` : `"${value}"`
 }
 
-/** Parses an array's text. */
 export function readArray(text: string, parse: Parse): unknown[] {
   // Bounds come before an array that does not begin at 1.
   let at = text.indexOf('{')

@@ -6,22 +6,18 @@ import type { Duplex } from 'node:stream'
 import postgres from 'postgres'
 import { unsendable } from './unsendable.ts'
 
-/** A statement of the package, a `PendingQuery`. */
 export interface Statement extends PromiseLike<unknown> {
   cancel(): void
 }
 
-/** Options missing in the package's types. */
 interface UntypedOptions {
   /** Makes a connection, as in the README. Receives the parsed options. */
   readonly socket?: (options: PostgresAddress) => Duplex | Promise<Duplex>
-  /** Receives every notification of every connection and channel. */
   readonly onnotify?: (channel: string, payload: string) => void
   /** Statements in flight per connection. */
   readonly max_pipeline?: number
 }
 
-/** The members of postgres.js's parsed options that a socket is made from. */
 export interface PostgresAddress {
   readonly host: readonly string[]
   readonly port: readonly number[]
@@ -33,29 +29,24 @@ type Types = Record<string, postgres.PostgresType>
 
 export type Options<T extends Types> = postgres.Options<T> & UntypedOptions
 
-/** Private members of a client and its statements. */
 interface InnerClient {
   readonly options: { readonly shared: { readonly typeArrayMap: Record<number, number> } }
 }
 interface InnerStatement {
-  /** The connection that has taken it. */
   readonly state: unknown
   /** Called once on execution; never for parts of other statements. */
   handler: (statement: unknown) => unknown
   resolve: (rows: unknown) => void
   reject: (error: unknown) => void
-  /** Its values as sent; unset before. */
   readonly parameters?: readonly unknown[]
 }
 
 const inner = (statement: Statement): InnerStatement => statement as unknown as InnerStatement
 
-/** Array type by element type for `sql.array`, by OID. */
 export function setArrayTypes(client: object, arrayOf: Readonly<Record<number, number>>): void {
   Object.assign((client as InnerClient).options.shared.typeArrayMap, arrayOf)
 }
 
-/** Calls `run` instead of executing the statement, with a function that does. */
 export function onExecution(statement: Statement, run: (execute: () => unknown) => unknown): void {
   const { handler } = inner(statement)
   inner(statement).handler = given => run(() => handler(given))
@@ -74,7 +65,6 @@ export function onFailure(statement: Statement, heard: (error: unknown) => boole
   }
 }
 
-/** Settles the statement like another one. */
 export function settle(statement: Statement, other: PromiseLike<unknown>): void {
   other.then(inner(statement).resolve, (error: unknown) => {
     inner(statement).reject(error)

@@ -27,7 +27,6 @@ export interface SessionLimits {
   readonly idle_in_transaction_session_timeout: number
 }
 
-/** Limits for `silence` milliseconds: a server that is only slow answers earlier. */
 export function sessionLimits(silence: number): SessionLimits {
   return { statement_timeout: Math.floor((silence * 4) / 5), idle_in_transaction_session_timeout: 60_000 }
 }

@@ -1,7 +1,6 @@
 import type { Duplex } from 'node:stream'
 import { fail, isTaken, onExecution, type Statement } from './inside.ts'
 
-/** The database did not answer, or did not take a statement, in time. */
 class DatabaseSilent extends Error {
   override name = 'DatabaseSilent'
   readonly code = 'ETIMEDOUT'
@@ -33,7 +32,6 @@ export class Silence {
   readonly ms: number
   readonly #oneSession: boolean
   #patient = 0
-  /** When the database was last heard, on any connection. */
   #heardAt = performance.now()
 
   constructor(ms: number, { oneSession = false }: SilenceOptions = {}) {
@@ -190,7 +188,6 @@ class AnswersDue {
   #ready = 0
   /** A description was requested last; nothing may follow before its answer. */
   #described = false
-  /** The start-up is over: statements can be sent. */
   begun = false
   readonly #head = Buffer.alloc(5)
   #have = 0

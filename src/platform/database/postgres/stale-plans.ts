@@ -9,11 +9,9 @@ export const RUNS = 5
  * which every connection prepares again.
  */
 export class StalePlans {
-  /** Number of table changes noticed by this process. */
   generation = 0
   #respelled = new WeakMap<TemplateStringsArray, TemplateStringsArray>()
 
-  /** The template in the current generation's spelling. */
   spell(strings: TemplateStringsArray): TemplateStringsArray {
     if (this.generation === 0) return strings
     let respelled = this.#respelled.get(strings)

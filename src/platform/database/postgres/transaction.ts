@@ -27,7 +27,6 @@ export function beginOn<T>(
   return held.orLost(begun)
 }
 
-/** The connection that one transaction holds. */
 class Held {
   readonly #loss = Promise.withResolvers<never>()
   readonly #plans: StalePlans

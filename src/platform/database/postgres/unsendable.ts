@@ -1,7 +1,6 @@
 /** Prefix of an unsendable value's text, before the reason. PostgreSQL accepts a NUL in no value of any type. */
 const MARK = '\0cannot be sent: '
 
-/** Sent for undefined. */
 export const UNDEFINED = `${MARK}undefined; say null`
 
 /**
