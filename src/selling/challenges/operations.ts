@@ -7,7 +7,6 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { priceList } from './pricing.ts'
 import { invalidInput } from './problems.ts'
 import { Producer, type ProducerParts } from './producer.ts'
-import { ProducerStore } from './producer-store.ts'
 import { ProducerVerifier, type ProducerVerifierParts } from './producer-verify.ts'
 import {
   ChallengeInput,
@@ -27,7 +26,7 @@ import {
 } from './schema.ts'
 
 /** What the operations of pay-per-request need. */
-export interface ChallengeOperationParts extends Omit<ProducerParts, 'store'>, ProducerVerifierParts {
+export interface ChallengeOperationParts extends ProducerParts, ProducerVerifierParts {
   config(): GatewayConfig
 }
 
@@ -76,7 +75,7 @@ function headerKey(headers: ReadonlyHeaders): string | null {
 
 /** The producer API, the price list, the status of a token, and the ping (contract, Pay-per-request gating). */
 export function challengeOperations(parts: ChallengeOperationParts): AnyOperation[] {
-  const producer = new Producer({ ...parts, store: new ProducerStore(parts.database) })
+  const producer = new Producer(parts)
   const verifier = new ProducerVerifier(parts)
   const refuse = (error: ValidationError) => invalidInput(producer.problemBase, error)
   return [

@@ -12,14 +12,15 @@ import { ProviderKeyRequired } from '../../lightning/provider-calls/errors.ts'
 import { UNROUTED, type Offer } from '../offers/offer.ts'
 import { ProducerProblem } from './problems.ts'
 import { countEndpoints } from '../../accounts/merchants/holdings.ts'
-import type { ProducerStore } from './producer-store.ts'
+import { ProducerStore } from './producer-store.ts'
 import { paymentLine } from '../minting/replies.ts'
 import {
+  challengeAt,
+  isPayableAt,
   MAX_KEY_CHARS,
   type ChallengeInput,
   type ChallengePage,
   type ChallengeQuery,
-  type ChallengeStatus,
   type ChallengeView,
   type CreatedChallenge,
   type EndpointPage,
@@ -36,12 +37,10 @@ import { sentAgain } from '../minting/wording.ts'
 /** Value of the services caveat of producers' tokens (decision 113). */
 export const PRODUCER_SERVICE = serviceCaveat('producer')
 
-/** What the producer API is built from. */
 export interface ProducerParts {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Minting
   readonly revocations: Revocations
-  readonly store: ProducerStore
   readonly database: Database
   readonly clock: Clock
   config(): Pick<GatewayConfig, 'plans'>
@@ -52,7 +51,7 @@ export interface ProducerParts {
   countProxies(sql: Sql, merchantId: number): Promise<number>
 }
 
-/** A created challenge, and whether its idempotency key had made it before. */
+/** A created challenge; `replayed` if its idempotency key had made it before. */
 export interface Created {
   readonly body: CreatedChallenge
   readonly replayed: boolean
@@ -67,7 +66,6 @@ interface Wish {
 
 interface Found {
   readonly challenge: SentChallenge
-  /** The key had it before. */
   readonly replayed: boolean
 }
 
@@ -76,7 +74,7 @@ interface Running {
   readonly found: Promise<Found>
 }
 
-/** Another process has bound the key while this one asked for an invoice. */
+/** Another process bound the key while this one waited for its invoice. */
 class KeyTaken extends Error {}
 
 /**
@@ -85,13 +83,14 @@ class KeyTaken extends Error {}
  */
 export class Producer {
   readonly #parts: ProducerParts
-  // Creates under way by merchant and key: those that come meanwhile wait, instead of asking for invoices that nobody
-  // gets. The look for the key's challenge is part of it: one made outside could answer only after the create that it
-  // did not see had ended.
+  readonly #store: ProducerStore
+  // Creates in progress by merchant and key: duplicates wait instead of making invoices that are dropped. The look for
+  // the key's challenge is part of it: outside it could miss a create that ends meanwhile.
   readonly #running = new Map<string, Running>()
 
   constructor(parts: ProducerParts) {
     this.#parts = parts
+    this.#store = new ProducerStore(parts.database)
   }
 
   /** Base of the problem types (decision 103). */
@@ -100,8 +99,8 @@ export class Producer {
   }
 
   /**
-   * Makes a challenge, or gives the one that the idempotency key has already made.
-   * @param headerKey of the request's header, which goes before the body's; null when there is none
+   * Makes a challenge, or returns the one that the idempotency key has made.
+   * @param headerKey of the request's header, which takes precedence over the body's
    * @throws ProblemError 400, 402, 409, 503
    */
   async create(merchant: Merchant, input: ChallengeInput, headerKey: string | null): Promise<Created> {
@@ -120,25 +119,25 @@ export class Producer {
         const found = await this.#lead(slot, merchant, wish)
         if (found !== null) return this.#created(found.challenge, found.replayed)
       } else if (running.wish.resource === resource && running.wish.priceSats === priceSats) {
-        // Its failure is ours too: what it was refused, we would be refused.
+        // Its failure is ours too.
         const found = await running.found.catch(keyTaken)
         if (found !== null) return this.#created(found.challenge, true)
       } else {
-        await running.found.catch(() => null) // Only waited for; the next look says whether it stands.
+        await running.found.catch(() => null) // The next look finds what became of it.
       }
     }
   }
 
   /** A page of the merchant's challenges. */
   async list(merchant: Merchant, query: ChallengeQuery): Promise<ChallengePage> {
-    const { clock, store } = this.#parts
+    const { clock } = this.#parts
     const page = clamped(query)
     const now = clock.now()
     const since = query.since === undefined ? null : this.#time(query.since)
     const status = query.status ?? null
-    const { rows, total } = await this.#asked(() => store.list(merchant.id, { ...page, status, since, now }))
+    const { rows, total } = await this.#asked(() => this.#store.list(merchant.id, { ...page, status, since, now }))
     return {
-      challenges: rows.map(row => view(row, now)),
+      challenges: rows.map(row => challengeAt(row, now)),
       total,
       ...page,
       status,
@@ -148,21 +147,20 @@ export class Producer {
 
   /** One challenge. @throws ProducerProblem 404 for an unknown one and for another merchant's alike */
   async get(merchant: Merchant, paymentHash: string): Promise<ChallengeView> {
-    const { clock, store } = this.#parts
-    const row = isHex32(paymentHash) ? await this.#asked(() => store.get(merchant.id, paymentHash)) : null
+    const row = isHex32(paymentHash) ? await this.#asked(() => this.#store.get(merchant.id, paymentHash)) : null
     if (row === null)
       throw new ProducerProblem(
         this.problemBase,
         'challenge-not-found',
         'This account has no challenge with this payment hash.'
       )
-    return view(row, clock.now())
+    return challengeAt(row, this.#parts.clock.now())
   }
 
   /** The merchant's resources, retired ones included. */
   async endpoints(merchant: Merchant, query: EndpointQuery): Promise<EndpointPage> {
     const page = clamped(query)
-    const { rows, total } = await this.#asked(() => this.#parts.store.endpoints(merchant.id, page))
+    const { rows, total } = await this.#asked(() => this.#store.endpoints(merchant.id, page))
     return {
       endpoints: rows.map(row => ({
         resource: row.resource,
@@ -176,8 +174,8 @@ export class Producer {
 
   /** Ends a resource: no more challenges for it, and its place under the cap is free. What was paid stays good. */
   async retire(merchant: Merchant, resource: string): Promise<void> {
-    const { clock, store } = this.#parts
-    const known = resource.isWellFormed() && (await this.#asked(() => store.retire(merchant.id, resource, clock.now())))
+    const now = this.#parts.clock.now()
+    const known = resource.isWellFormed() && (await this.#asked(() => this.#store.retire(merchant.id, resource, now)))
     if (!known)
       throw new ProducerProblem(
         this.problemBase,
@@ -205,7 +203,7 @@ export class Producer {
    * something else
    */
   async #bound(merchant: Merchant, wish: Wish): Promise<SentChallenge | null> {
-    const bound = await this.#parts.store.byKey(this.#parts.database.sql, merchant.id, wish.key ?? '')
+    const bound = await this.#store.byKey(this.#parts.database.sql, merchant.id, wish.key ?? '')
     const held = bound === null ? null : this.#held(bound)
     if (held === null) return null
     if (held.resource === wish.resource && held.amountSats === wish.priceSats) return held
@@ -216,10 +214,10 @@ export class Producer {
     )
   }
 
-  /** A bound challenge that is still worth paying: its invoice lives, so do its keys, and it is not revoked. */
+  /** A bound challenge that can still be paid: invoice and keys are live, and it is not revoked. */
   #held(challenge: Challenge): SentChallenge | null {
     const { clock, keys, revocations } = this.#parts
-    return live(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
+    return isPayableAt(challenge, clock.now()) && !revocations.covers(challenge) ? sentAgain(challenge, keys()) : null
   }
 
   /** Finds or makes the challenge of a key; null when another process was quicker. */
@@ -242,7 +240,7 @@ export class Producer {
 
   async #make(merchant: Merchant, wish: Wish, key: string | null): Promise<SentChallenge> {
     const { database, minting } = this.#parts
-    // Once without a lock, so that what the caps refuse costs no invoice; what counts is the look under the lock.
+    // Once without a lock, so that a reached cap costs no invoice; the check under the lock decides.
     await this.#recorded(() => this.#check(database.sql, merchant, wish))
     try {
       const { challenge } = await minting.mint(this.#offer(merchant, wish), {
@@ -269,32 +267,31 @@ export class Producer {
     }
   }
 
-  /** All that a challenge needs to be counted and found again, or nothing. */
   async #record(tx: Sql, merchant: Merchant, wish: Wish, made: NewChallenge): Promise<void> {
-    const { challengeStore, store } = this.#parts
+    const store = this.#store
     await store.lock(tx, merchant.id)
     if (wish.key !== null) {
       const bound = await store.byKey(tx, merchant.id, wish.key)
       if (bound !== null && this.#held(bound) !== null) throw new KeyTaken()
     }
     await this.#check(tx, merchant, wish)
-    await challengeStore.insert(tx, made)
+    await this.#parts.challengeStore.insert(tx, made)
     await store.addEndpoint(tx, merchant.id, wish.resource, made.createdAt)
     if (wish.key !== null) await store.bindKey(tx, merchant.id, wish.key, made.paymentHash)
   }
 
   /** The plan's caps and retired resources (decisions 84, 85, 87 and 102). @throws ProblemError 402, 409 */
   async #check(sql: Sql, merchant: Merchant, wish: Wish): Promise<void> {
-    const { store, clock } = this.#parts
+    const { clock } = this.#parts
     const caps = planCaps(this.#parts.config().plans, merchant.tier)
     const base = this.problemBase
     const tooDear = overCap('price', merchant, caps, { current: 0, requested: wish.priceSats }, base)
     if (tooDear !== null) throw tooDear
-    const endpoint = await store.endpoint(sql, merchant.id, wish.resource)
+    const endpoint = await this.#store.endpoint(sql, merchant.id, wish.resource)
     if (endpoint !== null && endpoint.retiredAt !== null)
       throw new ProducerProblem(base, 'endpoint-retired', `This resource was retired at ${iso(endpoint.retiredAt)}.`)
     if (caps.challengesPerMonth !== null) {
-      const current = await store.countSince(sql, merchant.id, monthStart(clock.now()))
+      const current = await this.#store.countSince(sql, merchant.id, monthStart(clock.now()))
       const tooMany = overCap('monthly', merchant, caps, { current, requested: 1 }, base)
       if (tooMany !== null) throw tooMany
     }
@@ -317,7 +314,7 @@ export class Producer {
       path: wish.resource,
       tokenPath: wish.resource,
       wildcard: wish.resource.endsWith('/*'),
-      // The producer serves the resource itself; which method it is asked with is not known here.
+      // The producer serves the resource, by any method.
       method: '*',
       query: '',
       tokenValiditySeconds: Math.max(1, Math.floor(tokenValidity / 1000)),
@@ -346,7 +343,7 @@ export class Producer {
     return time
   }
 
-  /** What fails while a challenge is recorded leaves none, and nothing was sent (contract, Errors: 503). */
+  /** A failure while a challenge is recorded is 503, and no challenge was issued (contract, Errors). */
   #recorded<T>(step: () => Promise<T>): Promise<T> {
     return this.#or('challenge-not-recorded', 'The challenge could not be durably recorded, so none was issued.', step)
   }
@@ -364,8 +361,7 @@ export class Producer {
       return await step()
     } catch (error) {
       if (error instanceof GatewayError || error instanceof KeyTaken) throw error
-      // Recording must not fail in another way than by 503; a reading that fails for no outer reason is a fault of
-      // ours.
+      // Recording fails by 503 only; a read that fails with the database there is a bug.
       if (slug === 'service-unavailable' && !isConnectionFault(error)) throw error
       throw new ProducerProblem(this.problemBase, slug, detail, { cause: error })
     }
@@ -377,30 +373,8 @@ function keyTaken(error: unknown): null {
   throw error
 }
 
-function live(challenge: Challenge, now: number): boolean {
-  return challenge.expiresAt > now
-}
-
 function clamped(query: { readonly limit?: number; readonly offset?: number }): { limit: number; offset: number } {
   return { limit: Math.min(200, Math.max(1, query.limit ?? 50)), offset: Math.max(0, query.offset ?? 0) }
-}
-
-/** Paid from its first verification on, else expired from the invoice's expiry on (decision 109). */
-function statusOf(challenge: Challenge, now: number): ChallengeStatus {
-  return challenge.paidAt !== null ? 'paid' : live(challenge, now) ? 'unpaid' : 'expired'
-}
-
-function view(challenge: Challenge, now: number): ChallengeView {
-  return {
-    paymentHash: challenge.paymentHash,
-    resource: challenge.resource,
-    amountSats: challenge.amountSats,
-    status: statusOf(challenge, now),
-    createdAt: iso(challenge.createdAt),
-    paidAt: challenge.paidAt === null ? null : iso(challenge.paidAt),
-    expiresAt: iso(challenge.expiresAt),
-    idempotencyKey: challenge.idempotencyKey
-  }
 }
 
 /** Text for an invoice: the database and wallets take no control characters. */

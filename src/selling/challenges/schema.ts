@@ -1,3 +1,4 @@
+import type { Challenge } from '../holding/challenge.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull, isoTimeQuery } from '../../engine/formats/iso-time.ts'
 
@@ -221,3 +222,27 @@ export const PriceList = Type.Object(
   { title: 'PriceList' }
 )
 export type PriceList = Static<typeof PriceList>
+
+/** Whether the invoice of a challenge is live. */
+export function isPayableAt(challenge: Challenge, now: number): boolean {
+  return challenge.expiresAt > now
+}
+
+/** Paid from its first verification on, else expired from the invoice's expiry on (decision 109). */
+function statusOf(challenge: Challenge, now: number): ChallengeStatus {
+  return challenge.paidAt !== null ? 'paid' : isPayableAt(challenge, now) ? 'unpaid' : 'expired'
+}
+
+/** A challenge as the producer API returns it. */
+export function challengeAt(challenge: Challenge, now: number): ChallengeView {
+  return {
+    paymentHash: challenge.paymentHash,
+    resource: challenge.resource,
+    amountSats: challenge.amountSats,
+    status: statusOf(challenge, now),
+    createdAt: new Date(challenge.createdAt).toISOString(),
+    paidAt: challenge.paidAt === null ? null : new Date(challenge.paidAt).toISOString(),
+    expiresAt: new Date(challenge.expiresAt).toISOString(),
+    idempotencyKey: challenge.idempotencyKey
+  }
+}

@@ -16,7 +16,7 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { SessionActionRefused } from './refused.ts'
 
 /** What deposits are checked with. */
-interface DepositParts {
+export interface DepositParts {
   readonly claims: Claims
   readonly revocations: Revocations
   readonly settlements: Pick<Settlements, 'settled'>

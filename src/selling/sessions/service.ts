@@ -3,11 +3,7 @@ import { LRUCache } from 'lru-cache'
 import type { Balances } from '../balances/service.ts'
 import type { BalanceStore } from '../balances/store.ts'
 import type { Challenges } from '../challenges/service.ts'
-import type { Claims } from '../holding/claims.ts'
-import type { Settlements } from '../holding/settlements.ts'
 import type { Offers } from '../offers/offers.ts'
-import type { TokenKeyRing } from '../../lightning/l402/root-key.ts'
-import type { Revocations } from '../verifying/revocations.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 import type { Offer, RouteOffers } from '../offers/offer.ts'
@@ -30,12 +26,9 @@ import {
   type SessionRefund,
   TOPPED_UP
 } from '../../lightning/payment-scheme/session-messages.ts'
-import type { Payees } from '../../lightning/providers/payees.ts'
 import { StateUnavailable, type State } from '../../platform/state/state.ts'
-import type { Clock } from '../../platform/system/clock.ts'
-import type { Log } from '../../platform/telemetry/log.ts'
 import type { SessionCounters } from './counters.ts'
-import { networkOf, paidDeposit } from './deposits.ts'
+import { networkOf, paidDeposit, type DepositParts } from './deposits.ts'
 import type { SessionNews } from './news.ts'
 import type { RefundOverrides } from './refund-overrides.ts'
 import { TOUCH_EACH, type SessionRefunds } from './refunds.ts'
@@ -51,7 +44,7 @@ declare module '../../engine/pipeline/services.ts' {
 }
 
 /** What the service is built from. */
-export interface PrepaidSessionsParts {
+export interface PrepaidSessionsParts extends DepositParts {
   readonly store: SessionStore
   readonly refunds: SessionRefunds
   readonly overrides: RefundOverrides
@@ -59,18 +52,11 @@ export interface PrepaidSessionsParts {
   readonly balanceStore: BalanceStore
   readonly challenges: Pick<Challenges, 'answer'>
   readonly challengeStore: Pick<ChallengeStore, 'claim'>
-  readonly claims: Claims
   readonly offers: Pick<Offers, 'inSatoshis'>
-  readonly revocations: Revocations
-  readonly settlements: Pick<Settlements, 'settled'>
-  readonly payees: Pick<Payees, 'maker'>
   readonly database: Database
   readonly state: State
   readonly news: SessionNews
   readonly counters: SessionCounters
-  readonly clock: Clock
-  readonly log: Log
-  keys(): TokenKeyRing
 }
 
 type Credential<A extends SessionPayload['action']> = SessionCredential & { readonly payload: PayloadOf<A> }
