@@ -1,17 +1,15 @@
 import type { Sql } from '../../platform/database/database.ts'
 
-/** Who made an offer; kept with its challenge. */
+/** What made an offer. */
 export type ChallengeSource = 'route' | 'proxy' | 'ping' | 'producer' | 'storefront' | 'subscription'
 
 /** Prefix of the binding of a challenge that only one browser may be handed again. */
 export const HOLDER_MARK = '~'
 
-/** Which scheme claimed a payment: the first one has it, the others are refused (one payment, one purchase). */
+/** The scheme that claimed a payment: the first one has it, others are refused. */
 export type ClaimScheme = 'l402' | 'payment' | 'payment-legacy'
 
-/**
- * What is written when a challenge is made; nothing of it changes afterwards. Times in milliseconds since the epoch.
- */
+/** What is written when a challenge is made; it never changes. Times in milliseconds since the epoch. */
 export interface NewChallenge {
   /** 64 lower-case hex characters; the key of the row. */
   readonly paymentHash: string
@@ -20,7 +18,6 @@ export interface NewChallenge {
   readonly service: string
   readonly merchantId: string | null
   readonly proxyId: string | null
-  /** Where its client's open invoices are counted. */
   readonly place: string
   /** The path caveat, or the producer's resource. */
   readonly resource: string
@@ -29,15 +26,15 @@ export interface NewChallenge {
   /** `boundQuery` of the request's query. */
   readonly query: string
   readonly amountSats: number
-  /** What was asked where that was no bitcoin, such as `USD 0.002`; null for satoshis. */
+  /** The price in fiat, such as `USD 0.002`; null for satoshis. */
   readonly price: string | null
-  /** What a price server was asked for the price, as a digest; null where none was. */
+  /** Digest of the price server's request; null without one. */
   readonly asked: string | null
   /** `sha-256=:…:` of the challenged body, or null. */
   readonly digest: string | null
   /** Hash of place, method, path, query, price and digest: requests that may share an invoice have the same. */
   readonly binding: string
-  /** The Payment challenge's parameters; null where the scheme cannot be offered for this invoice. */
+  /** Null where the scheme cannot be offered for this invoice. */
   readonly payment: StoredPaymentChallenge | null
   readonly wording: Wording
   /** 64 lower-case hex characters. */
@@ -45,10 +42,10 @@ export interface NewChallenge {
   readonly invoice: string
   readonly network: string
   readonly chargeId: string
-  /** Provider slot and kind that made the invoice. */
+  /** Of the account that made the invoice. */
   readonly providerSlot: string
   readonly providerKind: string
-  /** Whose open invoices are counted: the client's address. */
+  /** Whose open invoices are counted: the client's network. */
   readonly clientKey: string
   readonly idempotencyKey: string | null
   readonly description: string
@@ -88,13 +85,13 @@ export interface KeptWording {
   readonly request: string | null
 }
 
-/** A challenge as it stands. */
+/** A challenge in its current state. */
 export interface Challenge extends NewChallenge {
   readonly state: 'unspent' | 'leased' | 'spent'
   readonly scheme: ClaimScheme | null
   /** First successful verification. */
   readonly paidAt: number | null
-  /** When its provider's word came that the invoice was paid; null before that, and where a credential came first. */
+  /** When its provider reported the invoice as paid; null before that, and where a credential came first. */
   readonly settledAt: number | null
   readonly leaseId: string | null
   readonly leaseUntil: number | null
@@ -109,24 +106,21 @@ export interface SentChallenge extends Challenge {
   readonly macaroon: string
 }
 
-/**
- * As much of a challenge as is counted when it is claimed. Rows are wide: sending and reading a whole one costs as much
- * as the claim.
- */
+/** What a claim counts. Rows are wide: reading a whole one costs as much as the claim. */
 export type Sale = Pick<Challenge, 'source' | 'amountSats' | 'asked' | 'createdAt' | 'clientKey'>
 
 /** What the row of a classic token's payment must say for it to be claimed. */
 export interface ClaimCondition {
   readonly chargeId: string
   readonly tokenId: string
-  /** What the token says of its price: a holder can add that, so the row must say the same. */
+  /** The token's price caveat, which a holder can add, so the row must have the same. */
   readonly price: string | null
   /**
    * The path for which a genuine token was issued, which may be another one than its invoice was made for (decision
    * 425): its claim makes the payment that token's. Null where only the row's own token will do.
    */
   readonly issuedPath?: string | null
-  /** What was issued up to then is revoked, in milliseconds since the epoch; null for nothing. */
+  /** What was issued up to then is revoked; milliseconds since the epoch. */
   readonly issuedAfter: number | null
 }
 
@@ -134,23 +128,21 @@ export interface ClaimCondition {
 export interface ClaimedChallenge<C extends Sale = Challenge> {
   readonly challenge: C
   readonly first: boolean
-  /** How often the payment came back for a client that had left (decision 184). */
+  /** How often the payment was released for a client that had left (decision 184). */
   readonly returns: number
 }
 
-/** A lease in the database: which payment, and the id that only its holder knows. */
+/** A lease in the database. Only its holder knows `leaseId`. */
 export interface LeaseKey {
   readonly paymentHash: string
   readonly leaseId: string
 }
 
-/** A lease that is to be taken. */
 export interface NewLease extends LeaseKey {
-  /** It counts as spent once it has lapsed, since its gateway died over it (decision 183). Not so when left out. */
+  /** It counts as spent once it has lapsed (decision 183); false when left out. */
   readonly isFinal?: boolean
 }
 
-/** A lease that is given back. */
 export interface GivenBack extends LeaseKey {
   /**
    * Its client left, and its method is one of those that come back so only a few times (decision 184). Not so when left
@@ -168,15 +160,14 @@ export interface AmbiguousLease {
   readonly method: string
   readonly path: string
   readonly amountSats: number
-  /** The process that held it. */
   readonly gateway: string
   /** Milliseconds since the epoch. */
   readonly lapsedAt: number
 }
 
-/** What a modern credential was made for, as far as its row must say the same for it to be leased at first sight. */
+/** What the row of a modern credential must have for it to be leased by one statement. */
 export interface Bond {
-  /** Id of the Payment challenge, checked to be ours. */
+  /** Id of the Payment challenge, verified as ours. */
   readonly paymentId: string
   readonly merchantId: string | null
   readonly service: string
@@ -207,7 +198,7 @@ export interface Listed extends Revocation {
   readonly at: number
 }
 
-/** One open invoice: unsettled, unexpired and unclaimed. */
+/** Unsettled, unexpired and unclaimed. */
 export interface OpenInvoice {
   readonly paymentHash: string
   readonly binding: string
@@ -215,18 +206,18 @@ export interface OpenInvoice {
 
 /** The open invoices of one client in one place, and the newest that could be handed out again. */
 export interface Outstanding {
-  /** How many were made before `since`, in the place and of the binding; at most the place's limit is counted. */
+  /** Counts of those made before `since`, up to the place's limit. */
   readonly inPlace: number
   readonly ofRequest: number
   /** Those made since, one by one. */
   readonly recent: readonly OpenInvoice[]
-  /** When the first of them expires, in milliseconds since the epoch; null without any. */
+  /** First expiry, in milliseconds since the epoch; null without any. */
   readonly firstExpiry: number | null
-  /** Of the binding; looked for only where as many of it are open as its limit says. */
+  /** Of the binding; only when its limit is reached. */
   readonly newest: Challenge | null
 }
 
-/** What is asked about a client's open invoices. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface OutstandingQuery {
   readonly clientKey: string
   readonly place: string

@@ -7,15 +7,14 @@ import type { ClaimedChallenge, GivenBack, LeaseKey, NewLease, Sale } from './ch
 import type { ChallengeStore } from './store.ts'
 
 /**
- * One redemption under way. `held`: leased, nothing decided. `spending`: the spend is being written. `spent`: it is
- * durable. `released`: given back. `lost`: another lease has taken the payment.
+ * `held`: leased, nothing decided. `spending`: the spend is being written. `spent`: it is durable. `released`: given
+ * back. `lost`: another lease has taken the payment.
  */
 export type LeaseState = 'held' | 'spending' | 'spent' | 'released' | 'lost'
 
-/** A lease as its holder sees it. */
 export interface Lease extends NewLease {
   readonly state: LeaseState
-  /** How often its payment came back for a client that had left. */
+  /** How often its payment was released for a client that had left. */
   readonly returns: number
 }
 
@@ -23,13 +22,13 @@ interface Held extends NewLease, GivenBack {
   state: LeaseState
   returns: number
   isCounted: boolean
-  /** Until when we trust it without asking; the database keeps it longer. Milliseconds since the epoch. */
+  /** Until when this process trusts it; the database keeps it longer. Milliseconds since the epoch. */
   until: number
-  /** Resolved when a release that was asked for is durable or has been given up. */
+  /** Resolved when a release is durable or was given up. */
   settled: PromiseWithResolvers<void> | null
 }
 
-/** Runs the UPDATE that takes a lease. Times in milliseconds since the epoch. */
+/** Runs the UPDATE that takes a lease. */
 export type Take<C extends Sale> = (
   key: NewLease,
   gateway: string,
@@ -37,30 +36,27 @@ export type Take<C extends Sale> = (
   now: number
 ) => Promise<ClaimedChallenge<C> | null>
 
-/**
- * What leases are kept with. `timeout` in milliseconds: a dead gateway's lease is free again after at most this time.
- */
-export interface LeaseParts {
+/** `timeout` in milliseconds: a dead gateway's lease is free again after at most this time. */
+export interface LeasesOptions {
   readonly store: ChallengeStore
   readonly clock: Clock
   readonly log: Log
   readonly timeout: number
-  /** A hook for tests; a random UUID for each process otherwise. */
+  /** A random UUID unless a test fixes it. */
   readonly gateway?: string
 }
 
 const FIRST_RETRY = 100
 const LAST_RETRY = 5_000
-// A client that was refused should find its payment given back when it comes again; it is not kept waiting for ever.
+// The client waits this long at most for its payment to be released, so that its retry finds it.
 const RELEASE_WAIT = 2_000
-// Releases of leases that perhaps never were, kept while the database is away; the rest lapse by themselves.
+// Maximum releases of doubtful leases kept while the database is down; the rest lapse.
 const MAX_DOUBTFUL = 10_000
 
 /**
  * The leases of this process. A lease is taken before a request is forwarded and ends in one of two writes: spent, when
- * the response is over, or released. Each is written in the turn in which it is asked for, or with those that come while
- * others are being written, and repeated until the database has taken it. While they are held, a heartbeat extends
- * them; when the process dies, they lapse: into unspent, or into spent where they are final.
+ * the response is over, or released. Writes are batched, and retried until the database has them. A heartbeat extends
+ * held leases; when the process dies, they lapse: into unspent, or into spent where they are final.
  */
 export class Leases {
   readonly gateway: string
@@ -72,28 +68,27 @@ export class Leases {
   readonly #heartbeatEvery: number
   readonly #held = new Map<string, Held>()
   readonly #byHash = new Map<string, Held>()
-  /** What is to be written, until the database has taken it. */
+  /** Pending writes. */
   readonly #spends = new Set<Held>()
   readonly #releases = new Set<Held>()
   readonly #spending: Batch<Held, boolean>
   readonly #releasing: Batch<Held, null>
-  /** Those of the above that could not be written and wait for another try. */
+  /** Those of them that wait for a retry. */
   #again = new Set<Held>()
   #retry: Timer | null = null
   #retryAfter = FIRST_RETRY
   #heartbeat: Timer | null = null
   #beating = false
 
-  constructor(parts: LeaseParts) {
-    this.#store = parts.store
-    this.#clock = parts.clock
-    this.#log = parts.log
-    this.gateway = parts.gateway ?? randomUUID()
-    // The holder trusts a lease for two thirds of the time that was promised, and the others leave it alone for five
-    // sixths: clocks of several nodes may differ by a sixth either way.
-    this.#duration = Math.floor((parts.timeout * 2) / 3)
-    this.#kept = Math.floor((parts.timeout * 5) / 6)
-    this.#heartbeatEvery = Math.floor(parts.timeout / 6)
+  constructor(options: LeasesOptions) {
+    this.#store = options.store
+    this.#clock = options.clock
+    this.#log = options.log
+    this.gateway = options.gateway ?? randomUUID()
+    // The holder trusts a lease for 2/3 of the timeout, others leave it alone for 5/6: clocks may differ by 1/6.
+    this.#duration = Math.floor((options.timeout * 2) / 3)
+    this.#kept = Math.floor((options.timeout * 5) / 6)
+    this.#heartbeatEvery = Math.floor(options.timeout / 6)
     const key = (held: Held): string => held.paymentHash
     this.#spending = new Batch({
       key,
@@ -116,7 +111,7 @@ export class Leases {
     return this.#held.size
   }
 
-  /** Whether the response that this payment bought here has gone out while the database has not yet taken the spend. */
+  /** Whether a response for this payment has gone out here, and the database does not have the spend yet. */
   delivered(paymentHash: string): boolean {
     const held = this.#byHash.get(paymentHash)
     return held?.state === 'spending' && this.#spends.has(held)
@@ -125,8 +120,7 @@ export class Leases {
   /**
    * Takes the payment for one redemption. `take` runs the one conditional UPDATE, `ChallengeStore.lease`, alone or in a
    * transaction. Null when the payment is spent, leased or claimed by another scheme. Rejects when the database is
-   * away; then nothing is known to be taken. `isFinal`: when this process dies, the lease lapses into spent (decision
-   * 183).
+   * away. `isFinal`: when this process dies, the lease lapses into spent (decision 183).
    */
   async acquire<C extends Sale>(
     paymentHash: string,

@@ -25,27 +25,24 @@ import { CHALLENGES_UNAVAILABLE, Mint, rootKeyOf, type MintOptions } from './min
 import { offeredSchemes, placeOfSession, type DepositChallenge } from './replies.ts'
 import { isSoldAlike, leastPayable, MIN_PAYABLE_SECONDS, sentAgain, sharedWith } from './wording.ts'
 
-/** What of a request its challenge is bound to, besides the offer. */
+/** What a challenge is bound to, besides the offer. */
 export interface MintRequest {
-  /** Whose open invoices are counted: the client's network (decision 32). */
+  /** Whose open invoices are counted: the client's network. */
   readonly clientKey: string
   /** `sha-256=:…:` of the body, or null. */
   readonly digest: string | null
   readonly idempotencyKey?: string | null
-  /** Who alone it may be handed out to again, as a random text; anybody of the client's network where it is left out. */
+  /** Random text of the only holder it may be reused for; any of the client's network when left out. */
   readonly holder?: string
-  /** Above the client's cap, an unpaid invoice of the same price may be handed out for this request too (decision 175). */
+  /** Above the client's cap, an unpaid invoice of the same price may be reused for this request (decision 175). */
   readonly shares?: boolean
-  /** The caller counts by itself (plan caps): nothing is handed out again and no cap on open invoices stops it. */
+  /** The caller has caps of its own (plans): nothing is reused and no cap on open invoices applies. */
   readonly uncapped?: boolean
-  /**
-   * Asked for with a key, or by a job: it comes before strangers where a provider's budget is short, as `uncapped`
-   * does.
-   */
+  /** Requested with a key, or by a job: comes before anonymous clients where a provider's budget is short. */
   readonly keyed?: boolean
   /**
-   * Writes the row in the place of a plain INSERT, for a caller that must write something else with it, in one
-   * transaction. The challenge is sent only when it has resolved; what it throws reaches the caller.
+   * Replaces the INSERT of the row, for a caller that writes more in the same transaction. The challenge is sent once it
+   * has resolved.
    */
   readonly record?: (challenge: NewChallenge) => Promise<void>
   /** Unix seconds at which the macaroon ends, where it is not issuance and validity (decision 136). */
@@ -55,7 +52,7 @@ export interface MintRequest {
 /** A challenge that may be sent. */
 export interface Minted {
   readonly challenge: SentChallenge
-  /** It had been made for an earlier request and was handed out again (decision 122). */
+  /** It was made for an earlier request (decision 122). */
   readonly again: boolean
 }
 
@@ -69,7 +66,7 @@ export interface MintingOptions extends MintOptions, InvoicingOptions {
   settings(): ChallengeSettings
 }
 
-/** Characters of the longest path that is sold: with it both challenge lines stay under 8 KB together. */
+/** Maximum characters of a path: both challenge lines stay under 8 KB together. */
 export const MAX_PRICED_PATH = 1024
 
 /**
@@ -82,7 +79,7 @@ export class Minting {
   readonly #invoicing: Invoicing
   readonly #mint: Mint
   readonly #deposits: DepositChallenges
-  // Challenges that are being made right now, which no count of rows can see yet, by client and place.
+  // Not in any count of rows yet.
   readonly #makings = new Makings()
 
   constructor(options: MintingOptions) {
@@ -177,7 +174,7 @@ export class Minting {
       const { newest } = outstanding
       const sent = newest !== null && this.#stillGood(newest, settings) ? sentAgain(newest, this.#options.keys()) : null
       if (sent !== null) return this.#again(sent)
-      // Those may have been paid for by now, which only their rows can tell.
+      // Those may have been paid by now; their rows have it.
       if (counting.meanwhile.some(made => made.binding === binding)) return this.mint(offer, request)
       const last = this.#makings.running(client).find(making => making.binding === binding)
       if (last !== undefined) return this.#again(await last.made)
@@ -208,8 +205,8 @@ export class Minting {
   }
 
   /**
-   * Whether what was made before may still be paid for, if its keys are live: nobody has revoked it, and it has a
-   * challenge for every scheme.
+   * Whether an earlier challenge can be reused, if its keys are live: it is not revoked, and has a challenge for every
+   * scheme.
    */
   #stillGood(challenge: Challenge, settings: ChallengeSettings): boolean {
     if (this.#options.revocations.covers(challenge)) return false
@@ -258,8 +255,7 @@ export class Minting {
   }
 
   /**
-   * Asks the store about a client's open invoices. This comes before the provider is asked, so that a database that is
-   * away costs no invoice.
+   * Queries a client's open invoices, before the provider is called: a database that is down costs no invoice.
    */
   async #orUnavailable<T>(offer: Offer, ask: () => Promise<T>): Promise<T> {
     try {
@@ -280,9 +276,9 @@ export class Minting {
     if (offer.callDigest !== undefined) return offer.callDigest
     if (!hasBoundBody(ctx, offer) || !offeredSchemes(this.#options.settings(), ctx.headers).includes('payment'))
       return null
-    // A client that waits for 100 gets its 402 before it has sent the body.
+    // A client that expects 100 gets its 402 before it sends the body.
     if (ctx.expectsContinue && ctx.body.collected === null) return null
-    // Nothing of it is kept: who pays sends it again, with the credential.
+    // Not kept: the payer sends it again, with the credential.
     const digest = new DigestOfPieces()
     await ctx.body.each(piece => {
       digest.add(piece)
@@ -307,7 +303,7 @@ function bindingOf(offer: Offer, digest: string | null, holder: string | undefin
       offer.query,
       offer.amountSats,
       digest,
-      // Only where there are any, so that what is open at an update is handed out again.
+      // Left out where null, so that invoices open at an upgrade are reused.
       ...(offer.fiat === null && offer.asked === null ? [] : [offer.fiat, offer.asked]),
       ...(holder === undefined ? [] : ['holder', holder]),
       ...(offer.deposit === undefined ? [] : [offer.deposit])

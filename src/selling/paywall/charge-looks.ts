@@ -4,62 +4,59 @@ import type { Clock } from '../../platform/system/clock.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { Challenge } from '../holding/challenge.ts'
 
-/** What is needed to ask providers how single charges stand. */
-export interface ChargeLooksParts {
+/** What charges are looked up with. */
+export interface ChargeLooksOptions {
   readonly clock: Clock
   readonly log: Log
-  /** Asks the account that made the invoice; null where it knows nothing of it or is another by now. */
+  /** Looks up the charge at the account that made it; null where that is gone. */
   lookUp(challenge: Challenge): Promise<ChargeState | null>
-  /** Names whose calls its provider counts: those of the account, or all from our address. */
+  /** Names the provider's rate limit: of the account, or of all calls from our address. */
   countedOf(challenge: Challenge): string
-  /** Notes that it was paid. */
   settled(paymentHash: string): Promise<void>
 }
 
 const SECOND = 1000
-/** Between two looks at one charge: shorter in the minute in which most pay. */
+/** Interval of polls of one charge: shorter in the minute in which most pay. */
 const OFTEN = 3 * SECOND
 const SELDOM = 10 * SECOND
 const MINUTE = 60 * SECOND
 /**
- * Polls of one process in a minute, where a provider counts them together: invoices must still be made. A network that
- * polled less than `LIGHT` times may go on to `MOST`, or one that follows a few unpaid pages would leave nothing to the
- * others.
+ * Polls per minute of one rate limit: calls must be left for invoices. A network with fewer than `LIGHT` polls may go on
+ * to `MOST`, so that a few unpaid pages of one network do not starve others.
  */
 const PER_MINUTE = 60
 const LIGHT = 10
 const MOST = 90
-/** A reader waits no longer for a provider. */
+/** Timeout of a poll for its reader. */
 const PATIENCE = 4 * SECOND
 const REMEMBERED = 10_000
 
-/** Polls in a minute that a provider counts together. */
 interface Polls {
   all: number
   readonly byNetwork: Map<string, number>
 }
 
 /**
- * Asks providers about charges whose page somebody looks at. Most of them tell of a payment by themselves, or are listed
- * by the poller, but that may take minutes, and a reader who has paid stands at the door.
+ * Polls providers for charges whose page is open. Notifications and the poller may take minutes, and a reader who has paid
+ * waits for access.
  */
 export class ChargeLooks {
-  readonly #parts: ChargeLooksParts
+  readonly #options: ChargeLooksOptions
   readonly #askedAt = new LRUCache<string, number>({ max: REMEMBERED })
   #minute = 0
   readonly #inMinute = new Map<string, Polls>()
 
-  constructor(parts: ChargeLooksParts) {
-    this.#parts = parts
+  constructor(options: ChargeLooksOptions) {
+    this.#options = options
   }
 
   /**
-   * Whether the provider says that the invoice was paid; false also where it was asked a moment ago, does not answer in
-   * time or cannot be asked. What it says later is noted all the same. Never rejects.
+   * Whether the provider reports the invoice as paid; false also when it was polled a moment ago, does not answer in time
+   * or fails. A late answer is recorded. Never rejects.
    */
   async isPaid(challenge: Challenge): Promise<boolean> {
     if (!this.#mayAsk(challenge)) return false
-    const { clock } = this.#parts
+    const { clock } = this.#options
     const given = Promise.withResolvers<boolean>()
     const patience = clock.after(PATIENCE, () => {
       given.resolve(false)
@@ -72,7 +69,7 @@ export class ChargeLooks {
 
   #mayAsk(challenge: Challenge): boolean {
     const { paymentHash, createdAt, clientKey } = challenge
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const before = this.#askedAt.get(paymentHash)
     if (before !== undefined && now - before < (now - createdAt < MINUTE ? OFTEN : SELDOM)) return false
     const minute = Math.floor(now / MINUTE)
@@ -80,7 +77,7 @@ export class ChargeLooks {
       this.#minute = minute
       this.#inMinute.clear()
     }
-    const counted = this.#parts.countedOf(challenge)
+    const counted = this.#options.countedOf(challenge)
     const polls = this.#inMinute.get(counted) ?? { all: 0, byNetwork: new Map() }
     const ofNetwork = polls.byNetwork.get(clientKey) ?? 0
     if (polls.all >= (ofNetwork < LIGHT ? MOST : PER_MINUTE)) return false
@@ -92,7 +89,7 @@ export class ChargeLooks {
   }
 
   async #ask(challenge: Challenge): Promise<boolean> {
-    const { log, lookUp, settled } = this.#parts
+    const { log, lookUp, settled } = this.#options
     try {
       const state = await lookUp(challenge)
       if (state?.status !== 'paid') return false

@@ -10,9 +10,8 @@ import type { ClassicTokens } from '../verifying/classic-tokens.ts'
 import type { VerifierOptions } from '../verifying/verify.ts'
 
 /**
- * What a browser is given with the page of a challenge, and shows again instead of a credential once that has been paid
- * (decision 310): the payment hash, and a code that only this gateway can make and that no one else is ever told. It
- * travels in a cookie alone.
+ * What a browser gets with the page of a challenge, and sends instead of a credential once that is paid (decision 310):
+ * the payment hash, and a code that only this gateway can make. Only in a cookie.
  */
 export interface Pass {
   /** 64 lower-case hex characters. */
@@ -21,7 +20,7 @@ export interface Pass {
   readonly code: Uint8Array
 }
 
-/** How passes are called: what is kept from upstreams begins so, and so do the names of sessions. */
+/** Prefix that is stripped for upstreams; names of sessions have it too. */
 const NAME = 'boltgate-pass-'
 const CODE_BYTES = 16
 const PURPOSE = Buffer.from('boltgate/pass')
@@ -29,7 +28,7 @@ const PASS = /^([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{22})$/
 /** Between a pass and the one before it, whose invoice may just have been paid. */
 const SEPARATOR = '~'
 
-/** The pass of a challenge; null when the master secret that it was made with is not live any more. */
+/** The pass of a challenge; null when its master secret is not live any more. */
 export function passOf(challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>, keys: TokenKeyRing): Pass | null {
   const { paymentHash } = challenge
   const rootKey = keys.rootKey(Buffer.from(challenge.tokenId, 'hex'))
@@ -38,7 +37,6 @@ export function passOf(challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>, ke
   return { paymentHash, code }
 }
 
-/** Whether a pass that was shown is the challenge's own. */
 export function isPassOf(
   pass: Pass,
   challenge: Pick<Challenge, 'paymentHash' | 'tokenId'>,
@@ -49,8 +47,8 @@ export function isPassOf(
 }
 
 /**
- * The name of the cookie for what an offer sells: one for each path and query, so that two pages in two tabs do not take
- * each other's place. `secure` has the browser itself see to it that it came over TLS (RFC 6265bis, 4.1.3.1).
+ * The cookie's name: one for each path and query, so that pages in two tabs do not replace each other's. `secure`: the
+ * browser accepts it over TLS only (RFC 6265bis, 4.1.3.1).
  */
 function nameOf(offer: Offer, secure: boolean): string {
   const sold = isOfOneAddress(offer) ? [offer.tokenPath, boundQuery(offer.query)] : [offer.tokenPath]
@@ -58,7 +56,7 @@ function nameOf(offer: Offer, secure: boolean): string {
   return `${secure ? '__Secure-' : ''}${NAME}${short}`
 }
 
-/** The passes that a browser shows for an offer, newest first; none where it has none. */
+/** The passes that a browser sends for an offer, newest first. */
 export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly Pass[] {
   if (!ctx.headers.has('cookie')) return []
   const lines = ctx.headers.all('cookie')
@@ -81,8 +79,8 @@ export function passesIn(ctx: Context, offer: Offer, secure: boolean): readonly 
 }
 
 /**
- * `Set-Cookie` with a pass, and with the one before it where that may still be paid. `seconds`: how long it is kept. It
- * goes to the path that was sold and below alone, to no program, and to no other site's requests.
+ * `Set-Cookie` with a pass, and the one before it where that may still be paid. Only for the path that was sold and below,
+ * not for scripts, and not for requests of other sites.
  */
 export function passCookie(offer: Offer, passes: readonly Pass[], seconds: number, secure: boolean): string {
   const value = passes
@@ -95,8 +93,7 @@ export function passCookie(offer: Offer, passes: readonly Pass[], seconds: numbe
 }
 
 /**
- * The path that is sold, as far as an attribute can say it: up to the last slash before what would end it or is no
- * ASCII.
+ * The path that is sold, as far as the attribute can have it: up to the last slash before a semicolon or non-ASCII.
  */
 function cookiePath({ tokenPath, wildcard }: Offer): string {
   const path = wildcard && tokenPath.endsWith('/*') ? tokenPath.slice(0, -2) || '/' : tokenPath
@@ -106,7 +103,7 @@ function cookiePath({ tokenPath, wildcard }: Offer): string {
 
 type PassClaimsOptions = Pick<VerifierOptions, 'claims' | 'clock' | 'counters' | 'revocations' | 'settings'>
 
-/** What a pass buys: it shows that a browser holds the challenge of a payment, as a credential would show the payment. */
+/** What a pass buys. */
 export class PassClaims {
   readonly #options: PassClaimsOptions
   readonly #tokens: ClassicTokens
@@ -118,8 +115,7 @@ export class PassClaims {
 
   /**
    * Whether a challenge's payment would buy what an offer sells, by the rules of tokens: merchant, expiry, path, service,
-   * price with its grace, revocation. Where one address is sold, its query must be the same too: a browser shows a pass
-   * by itself, and only for what it was made for.
+   * price with its grace, revocation. Where one address is sold, its query must be the same too.
    */
   stands(challenge: Challenge, offer: Offer): boolean {
     const { asked, createdAt, wording } = challenge
@@ -140,9 +136,8 @@ export class PassClaims {
   }
 
   /**
-   * Claims a payment that is known to have been made, for the browser that holds the pass of its challenge: as a token
-   * would be, good until it expires, or for a single use where only the Payment scheme is sold. Null where another
-   * scheme has it, or its use is up. @throws Unavailable
+   * Claims a known payment for the browser that holds its pass: as a token, until it expires, or for a single use where
+   * only the Payment scheme is sold. Null where another scheme has it, or it is spent. @throws Unavailable
    */
   async claim(challenge: Challenge, offer: Offer): Promise<Paid | null> {
     const { claims, clock, counters, revocations } = this.#options

@@ -16,47 +16,43 @@ import type { Paid } from '../holding/paid-responses.ts'
 import type { Minting } from '../minting/minting.ts'
 import { sentAgain } from '../minting/wording.ts'
 import type { Verifier, VerifierOptions } from '../verifying/verify.ts'
-import { ChargeLooks, type ChargeLooksParts } from './charge-looks.ts'
+import { ChargeLooks, type ChargeLooksOptions } from './charge-looks.ts'
 import { isPassOf, PassClaims, passCookie, passesIn, passOf, type Pass } from './pass.ts'
 
-/** Why a reader who was here before is asked to pay again. */
+/** Why a returning reader must pay again. */
 export type AskedAgain = 'over' | 'used-up'
 
-/** What the page of a challenge is about. */
+/** What a payment page shows. */
 export interface AskedOfPeople {
   readonly challenge: SentChallenge
   readonly offer: Offer
   /** Milliseconds since the epoch. */
   readonly now: number
-  /** The address as its reader knows it: host, path and query. */
   readonly host: string
   readonly target: string
-  /** Accept-Language, which says what money the reader counts in; empty for none. */
+  /** Accept-Language; decides the reader's currency. */
   readonly languages: string
-  /** The reader has seen this page before, and nothing has been paid yet. */
+  /** The reader has seen this page before and not paid yet. */
   readonly isStillUnpaid: boolean
-  /** Null for a first time. */
   readonly again: AskedAgain | null
-  /** Whether this reader may pay in the sandbox from the page. */
+  /** Whether the page offers to pay in the sandbox. */
   readonly paysInSandbox: boolean
 }
 
-/** A page that has been made. */
 export interface MadePage {
   readonly body: string
-  /** With its Content-Type, flat. */
+  /** A flat list, with Content-Type. */
   readonly headers: readonly string[]
 }
 
-/** Makes the page of a challenge. */
 export type ChallengePages = (asked: AskedOfPeople) => Promise<MadePage>
 
-/** What people are asked with, where they are. */
-export interface PaywallSurroundings extends Pick<ChargeLooksParts, 'lookUp' | 'countedOf'> {
+/** What a paywall takes from outside of pay-per-request. */
+export interface PaywallSurroundings extends Pick<ChargeLooksOptions, 'lookUp' | 'countedOf'> {
   readonly pages: ChallengePages
-  /** Pays an invoice of the sandbox, in development alone; null where there is none. */
+  /** Pays invoices of the sandbox, in development only. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
-  /** Whether the address that clients use is https. */
+  /** Whether the public address is https. */
   isSecure(): boolean
 }
 
@@ -70,16 +66,16 @@ export interface PaywallOptions extends PaywallSurroundings, VerifierOptions {
 }
 
 /**
- * What the page's own program asks for, in this header of a request for the page's own address: the pass goes nowhere
- * else. Another site's page cannot send it without asking first.
+ * Header of requests of the page's script to the page's own address, the only one that gets the pass. Other sites need a
+ * CORS preflight to send it.
  */
 const WISH = 'x-boltgate-page'
 
-/** Milliseconds between two looks at a row whose page is open; news of it within this process come at once. */
+/** Milliseconds between polls of a row whose page is open; this process's settlements push. */
 const LOOK_EVERY = 2_000
-/** What has less time left is not shown again. */
+/** Minimum milliseconds left to show an invoice again. */
 const PAYABLE = 20_000
-/** So long after its end an invoice may prove to have been paid in time. */
+/** Milliseconds after its expiry in which an invoice may prove to be paid in time. */
 const LATE_NEWS = 3_600_000
 const HOLDER_BYTES = 12
 
@@ -105,11 +101,11 @@ export class Paywall {
     })
   }
 
-  /** Whether the 402 of a request is one for a person. */
+  /** Whether the 402 of a request goes to a person. */
   isForPerson(ctx: Context, refusal: SaleRefusal): boolean {
     if (refusal.kind !== 'none' && refusal.kind !== 'used-up') return false
     if ((ctx.method !== 'GET' && ctx.method !== 'HEAD') || ctx.upgrade !== null) return false
-    // Whoever says how it pays, or has shown a credential, is a program that reads challenges.
+    // Programs that read challenges send these, or a credential.
     if (ctx.headers.has('accept-payment') || ctx.headers.has(WISH)) return false
     return (
       prefersHtml(ctx.headers.all('accept').join(',')) &&
@@ -161,7 +157,7 @@ export class Paywall {
         ...challengeLines(challenge, schemes, settings()),
         'Vary',
         'Accept',
-        // What HEAD asked to pay is not what the reader will be shown.
+        // The page that follows a HEAD has another challenge.
         ...(ctx.method === 'HEAD' ? [] : ['Set-Cookie', cookie])
       ],
       body: page.body
@@ -182,7 +178,7 @@ export class Paywall {
     return null
   }
 
-  /** What the page's program asked for. */
+  /** The response to the page's script. */
   async #granted(wish: string, ctx: Context, offer: Offer, known: readonly Challenge[]): Promise<Reply | null> {
     const [newest] = known
     if (newest === undefined) return null
@@ -190,7 +186,7 @@ export class Paywall {
       return {
         status: 200,
         headers: ['Content-Type', 'text/event-stream', ...EVENT_STREAM_HEADERS],
-        // What is paid and yet not enough is no news.
+        // A payment that does not suffice is no news.
         body: this.#follow([newest, ...known.slice(1).filter(challenge => !isPaid(challenge))], offer)
       }
     }
@@ -259,7 +255,7 @@ export class Paywall {
     }
   }
 
-  /** The challenges of genuine passes, as they stand. */
+  /** The challenges of genuine passes. */
   async #known(passes: readonly Pass[]): Promise<Challenge[]> {
     const { claims, keys } = this.#options
     const known: Challenge[] = []
@@ -280,8 +276,7 @@ export class Paywall {
   }
 
   /**
-   * Passes that a new one must not take from a browser: their invoices may prove to have been paid, or were and buy
-   * something yet.
+   * Passes that a new one must not replace: their invoices may prove to be paid, or are and still buy something.
    */
   #stillHoped(known: readonly Challenge[], offer: Offer, pass: Pass, now: number): Pass[] {
     return known
@@ -307,7 +302,7 @@ export class Paywall {
   }
 }
 
-/** Whether a payment is known: from its provider, or by a credential that was verified. */
+/** Whether a payment is known, from its provider or by a verified credential. */
 function isPaid({ settledAt, scheme }: Challenge): boolean {
   return settledAt !== null || scheme !== null
 }
