@@ -20,17 +20,17 @@ import type { VerifierOptions } from './verify.ts'
 
 type Classic = Extract<Credential, { kind: 'classic' }>
 
-/** A classic token that is genuine: its preimage and signature are right and nothing is said yet about any request. */
+/** A classic token with valid preimage and signature, not yet compared with a request. */
 export interface GenuineToken {
   readonly paymentHash: string
   /** 64 lower-case hex characters. */
   readonly tokenId: string
-  /** The path caveat that it was issued with; holders may have narrowed it. */
+  /** The path caveat at issuance; holders may have narrowed it. */
   readonly issuedPath: string | null
   readonly grant: Grant
 }
 
-/** Classic tokens, a macaroon with its preimage: good for many requests until they expire (contract, Pay-per-request gating). */
+/** Classic tokens, a macaroon with its preimage: valid for many requests until they expire. */
 export class ClassicTokens {
   readonly #options: VerifierOptions
   readonly #known: TokenCache
@@ -40,7 +40,7 @@ export class ClassicTokens {
     this.#known = known
   }
 
-  /** The verdict on a token that was verified before, for another request. Never waits. */
+  /** The verdict on a cached token. */
   recall({ grant, asked, issuedAt, paid }: Extract<Known, { kind: 'l402' }>, offer: Offer): Paid | ClassicRefused {
     return (
       this.#off() ??
@@ -51,13 +51,13 @@ export class ClassicTokens {
   }
 
   /**
-   * Judges a token against what it would buy, and keeps a good one under `key`. At once where its own bytes refuse it.
+   * Verifies a token for an offer, and caches a good one under `key`. Synchronous where its own bytes refuse it.
    * @throws Unavailable (in the promise)
    */
   verify(offer: Offer, credential: Classic, key: string | null): ClassicRefused | Promise<Paid | ClassicRefused> {
     const token = this.#off() ?? this.genuine(credential)
     if ('kind' in token) return token
-    // What was issued for its proxy or merchant is looked at with the claim, which knows when this one was.
+    // Revocations of its proxy or merchant are checked with the claim, which knows when it was issued.
     return (
       this.#revoked(token.paymentHash, offer, Infinity) ??
       this.unfit(token.grant, offer.asked, offer, -Infinity) ??
@@ -66,8 +66,7 @@ export class ClassicTokens {
   }
 
   /**
-   * Whether a classic credential is genuine, in the contract's order: the preimage, then the signature. Its caveats are
-   * read but compared with nothing. Never waits.
+   * Verifies a classic credential in the contract's order: the preimage, then the signature. Caveats are only read.
    */
   genuine(credential: Classic): GenuineToken | ClassicRefused {
     let macaroon: Macaroon
@@ -96,7 +95,7 @@ export class ClassicTokens {
     }
   }
 
-  /** The payment hash of a macaroon that this gateway has signed; null for any other. */
+  /** The payment hash of a macaroon of ours; null for any other. */
   issuedFor(macaroon: Macaroon): string | null {
     try {
       const { paymentHash, tokenId } = decodeIdentifier(macaroon.identifier)
@@ -109,9 +108,8 @@ export class ClassicTokens {
   }
 
   /**
-   * Whether a genuine token stands by itself: not revoked, not expired, no unknown caveat (decision 128). A promise
-   * only where its proxy or its merchant has revoked what was issued up to some moment: only the row knows when this
-   * one was.
+   * Whether a genuine token is valid without a request: not revoked, not expired, no unknown caveat (decision 128). A
+   * promise only where its proxy or merchant has revocations: the row has the time of issuance.
    * @throws Unavailable (in the promise)
    */
   standing(token: GenuineToken): ClassicRefused | null | Promise<ClassicRefused | null> {
@@ -130,7 +128,7 @@ export class ClassicTokens {
   async #claim(token: GenuineToken, offer: Offer, key: string | null): Promise<Paid | ClassicRefused> {
     const { claims, clock } = this.#options
     if (offer.meter === null && !isOfPrice(offer, token.grant.amountSats, token.grant.price)) {
-      // A former price is taken of what was issued while it was asked, and only the row knows when that was.
+      // A former price is accepted by the time of issuance, which the row has.
       const challenge = await claims.find(token.paymentHash)
       const refused = challenge === null ? null : this.unfit(token.grant, challenge.asked, offer, challenge.createdAt)
       if (refused !== null) return refused
@@ -159,7 +157,6 @@ export class ClassicTokens {
     return paid
   }
 
-  /** What the row of a token's payment must say for it to be claimed. */
   #conditionOf({ grant, tokenId, issuedPath }: GenuineToken, proxyId: string | null): ClaimCondition {
     return {
       chargeId: grant.chargeId ?? '',
@@ -171,7 +168,7 @@ export class ClassicTokens {
   }
 
   /**
-   * Claims the payment of a token that fits, at its first use and again where it is not known here (decision 123).
+   * Claims the payment of a token, at its first use and again where it is not cached (decision 123).
    * @throws Unavailable
    */
   async claim(token: GenuineToken): Promise<Challenge | ClassicRefused> {
@@ -187,7 +184,6 @@ export class ClassicTokens {
     )
   }
 
-  /** Why the payment of a genuine token could not be claimed. */
   async #unclaimed(token: GenuineToken): Promise<ClassicRefused> {
     const challenge = await this.#options.claims.find(token.paymentHash)
     if (challenge === null) return invalidToken('unknown-challenge', 'The payment of this token is not known')
@@ -200,13 +196,13 @@ export class ClassicTokens {
   }
 
   /**
-   * Why a grant that was issued at `issuedAt` does not buy what an offer sells; null where it does. `asked` is what a price
-   * server was asked when the token was sold.
+   * Why a grant does not buy what an offer sells; null where it does. `asked`: digest of the price server's request when
+   * the token was sold.
    */
   unfit(grant: Grant, asked: string | null, offer: Offer, issuedAt: number): ClassicRefused | null {
     const now = this.#options.clock.now()
     const { amountSats, price: fiat } = grant
-    // The usual case comes first: it makes nothing.
+    // The usual case first: it allocates nothing.
     const fits =
       amountSats !== null &&
       (offer.meter !== null ||
@@ -238,12 +234,11 @@ export class ClassicTokens {
   }
 }
 
-/** The proxy that a token was sold for: a merchant's service is its proxy's id (decision 113). */
+/** A merchant's service caveat has its proxy's id (decision 113). */
 function proxyOf({ grant }: GenuineToken): string | null {
   return grant.merchantId === null ? null : (grant.service?.replace(/:[01]$/, '') ?? null)
 }
 
-/** The verdict on what was revoked. */
 function revoked(): ClassicRefused {
   return invalidToken('revoked', 'The token has been revoked')
 }

@@ -14,16 +14,16 @@ import type { KnownPayment, TokenCache } from './token-cache.ts'
 import { paymentRefused, type LegacyRefused, type PaymentRefusedVerdict } from './verdict.ts'
 import type { VerifierOptions } from './verify.ts'
 
-/** A modern credential that is genuine: its id is ours, its preimage is right, and its challenge is known. */
+/** A modern credential whose id is ours, with valid preimage and known challenge. */
 export interface GenuinePayment {
   readonly credential: PaymentCredential
   readonly challenge: Challenge
 }
 
-/** A modern credential that could be read, with a preimage that is right. */
+/** A readable modern credential with valid preimage. */
 interface OwnPayment {
   readonly credential: PaymentCredential
-  /** Whether its id is ours as it stands; false where that depends on a digest that was not echoed. */
+  /** Whether its id is ours as echoed; false where that depends on a digest that was not echoed. */
   readonly isOurs: boolean
 }
 
@@ -42,14 +42,14 @@ export class PaymentCredentials {
     this.#known = known
   }
 
-  /** The verdict on a credential that was verified before, for another request. Never waits. */
+  /** The verdict on a cached credential. */
   recall({ kind, challenge, paid }: KnownPayment, offer: Offer): Paid | PaymentRefusedVerdict | LegacyRefused {
     const refused = this.off() ?? this.#fit.unbound(challenge, offer)
     if (refused === null) return paid
     return kind === 'payment' ? refused : legacyRefused(refused)
   }
 
-  /** Judges a credential against what it would buy, and keeps a key to a balance under `key`. @throws Unavailable */
+  /** Verifies a credential for an offer, and caches the key to a balance under `key`. @throws Unavailable */
   async verify(
     ctx: Context,
     offer: Offer,
@@ -79,8 +79,8 @@ export class PaymentCredentials {
   }
 
   /**
-   * Claims the payment of a credential that is the key to a balance: it is shown again until that is used up, so nothing
-   * leases it (decision 182).
+   * Claims the payment of the key to a balance: it is sent again until that is used up, so nothing leases it (decision
+   * 182).
    */
   async #keyToBalance(own: OwnPayment, offer: Offer, key: string | null): Promise<Paid | PaymentRefusedVerdict> {
     const genuine = await this.#storedPayment(own)
@@ -102,14 +102,12 @@ export class PaymentCredentials {
   }
 
   /**
-   * Leases in one statement, which compares all that is compared otherwise: nothing is leased where anything speaks
-   * against it. Null then, and where the body must be asked; why, and in which order it is told, is for the long way to
-   * find out.
+   * Leases in one statement that compares everything. Null when anything does not fit, or the body must be read; the slow
+   * path then finds the reason in the contract's order.
    */
   async #leaseAtOnce({ credential, isOurs }: OwnPayment, offer: Offer): Promise<Paid | null> {
     const { paymentHash, amountSats } = credential.charge
-    // A digest that was not echoed makes the id another, so an id that is ours without one is of a challenge without
-    // one.
+    // The digest is part of the id: an id of ours without an echoed digest is of a challenge without one.
     if (
       !isOurs ||
       credential.digest !== (offer.callDigest ?? null) ||
@@ -117,7 +115,7 @@ export class PaymentCredentials {
     )
       return null
     const { revocations } = this.#options
-    // Fiat is compared with the row's own, the long way.
+    // Fiat is compared with the row, on the slow path.
     if (amountSats !== offer.amountSats || revocations.hasPayment(paymentHash)) return null
     const { merchantId, proxyId, service, method, path } = offer
     const taken = await this.#options.claims.lease(
@@ -144,20 +142,20 @@ export class PaymentCredentials {
     }
   }
 
-  /** Whether a modern token is genuine. It is compared with nothing but its own challenge. @throws Unavailable */
+  /** Verifies a modern token against its own challenge only. @throws Unavailable */
   async genuine(token: string): Promise<GenuinePayment | PaymentRefusedVerdict> {
     const own = this.#ownPayment(parsePaymentToken(token))
     return 'kind' in own ? own : this.#storedPayment(own)
   }
 
-  /** What a modern credential says, as far as it can be checked without its challenge. Never waits. */
+  /** What can be verified without the challenge. */
   #ownPayment(parsed: ParsedPayment): OwnPayment | PaymentRefusedVerdict {
     const off = this.off()
     if (off !== null) return off
     if (!parsed.ok) return paymentRefused(parsed.slug, 'malformed', parsed.detail)
     const { credential } = parsed
     const isOurs = matchPaymentId(credential.id, credential, this.#options.keys().paymentIdKeys) !== null
-    // Only a digest that was not echoed can still make the id ours, and only the stored challenge knows it.
+    // Only a digest that was not echoed can still make the id ours; the stored challenge has it.
     if (!isOurs && credential.digest !== null) return notOurs()
     if (!preimageMatches(credential.preimage, credential.charge.paymentHash))
       return paymentRefused('verification-failed', 'preimage', 'The preimage does not hash to the payment hash')
@@ -179,13 +177,13 @@ export class PaymentCredentials {
     return { credential, challenge }
   }
 
-  /** Why none is taken here; null where they are. */
+  /** The refusal where the scheme is disabled; null else. */
   off(): PaymentRefusedVerdict | null {
     if (this.#options.settings().schemes.includes('payment')) return null
     return paymentRefused('method-unsupported', 'disabled', 'Payment credentials are disabled on this server; use L402')
   }
 
-  /** Judges a bare preimage, as the first form of the scheme has it. @throws Unavailable */
+  /** Verifies a bare preimage, the scheme's first form. @throws Unavailable */
   async legacy(ctx: Context, offer: Offer, preimage: string, key: string | null): Promise<Paid | LegacyRefused> {
     const off = this.off()
     if (off !== null) return legacyRefused(off)
@@ -205,7 +203,7 @@ export class PaymentCredentials {
       lease: null,
       challengeId: null
     })
-    // One that is bound to a body must have it checked each time.
+    // The body must be compared each time.
     if (key !== null && claimed.digest === null)
       this.#known.add(key, { kind: 'payment-legacy', challenge: claimed, paid })
     return paid

@@ -8,7 +8,7 @@ import type { Revocations } from './revocations.ts'
 import type { Challenge } from '../holding/challenge.ts'
 import { paymentRefused, type PaymentRefusedVerdict } from './verdict.ts'
 
-/** Compares a stored challenge, whose payment a credential of the Payment scheme shows, with what a request would buy. */
+/** Compares the stored challenge of a Payment credential with an offer. */
 export class PaymentFit {
   readonly #revocations: Revocations
   readonly #clock: Clock
@@ -23,7 +23,7 @@ export class PaymentFit {
     if (challenge === null) return notOurs()
     if (challenge.scheme !== 'payment' && challenge.scheme !== null)
       return paymentRefused('verification-failed', 'other-scheme', 'The payment was already used with another scheme')
-    // Between our UPDATE and this reading it may have come back; to the client it was in use.
+    // It may have been released since our UPDATE; to the client it was in use.
     const isLost = challenge.leaseIsFinal && challenge.leaseUntil !== null && challenge.leaseUntil < this.#clock.now()
     if (challenge.state !== 'spent' && !isLost)
       return paymentRefused('verification-failed', 'in-use', 'The credential is being redeemed by another request')
@@ -31,8 +31,7 @@ export class PaymentFit {
   }
 
   /**
-   * Why a stored challenge does not fit the request, as far as its head tells. What has already been used up is told
-   * last.
+   * Why a stored challenge does not fit the request's head; null where it does. Being spent is reported last, by others.
    */
   unbound(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
     if (challenge.merchantId !== offer.merchantId)
@@ -56,8 +55,8 @@ export class PaymentFit {
   }
 
   /**
-   * The same of the key to a balance, which is good for all requests of the place where it was bought, and for as long
-   * as a token would be; a payment that nobody has shown in its time buys nothing.
+   * The same for the key to a balance, valid for all requests of its place, as long as a token; a payment that was not
+   * shown before its challenge expired buys nothing.
    */
   #unboundKey(challenge: Challenge, offer: Offer): PaymentRefusedVerdict | null {
     const isOver = challenge.paidAt === null ? this.expired(challenge) : this.#clock.now() >= challenge.tokenExpiresAt
@@ -87,7 +86,6 @@ export class PaymentFit {
   }
 }
 
-/** The refusal of a credential that echoes no challenge of ours. */
 export function notOurs(): PaymentRefusedVerdict {
   return paymentRefused(
     'invalid-challenge',

@@ -7,13 +7,12 @@ import { Unavailable } from '../../engine/operations/errors.ts'
 import { REVOCATIONS_CHANNEL, type Challenge, type Listed, type RevokedKind } from '../holding/challenge.ts'
 import type { ChallengeStore } from '../holding/store.ts'
 
-// With the reading itself it stays below the 5 seconds that are promised.
+// Below the promised 5 seconds, including the read.
 const REFRESH = 4_000
 
 /**
- * The revocation list in memory. It is read again when the database announces a change, and every 4 seconds in case an
- * announcement was lost, so that a revocation reaches every process within 5. A proxy's or a merchant's entry covers
- * what was issued up to its moment: what is sold afterwards is good.
+ * The revocation list in memory: read again on notifications of the database, and every 4 seconds in case one was lost, so
+ * that a revocation reaches every process within 5. An entry of a proxy or merchant covers what was issued until then.
  */
 export class Revocations {
   readonly #store: ChallengeStore
@@ -26,7 +25,7 @@ export class Revocations {
   #empty = true
   #timer: Timer | null = null
   #stop: (() => Promise<void>) | null = null
-  // What was announced while a reading ran may be missing from it.
+  // A change during a read may be missing from it.
   readonly #reading = new Rerun(() => this.#read())
 
   constructor(store: ChallengeStore, database: Database, clock: Clock, log: Log) {
@@ -53,8 +52,7 @@ export class Revocations {
   }
 
   /**
-   * The moment up to which everything issued for this proxy or merchant is refused, in milliseconds since the epoch;
-   * null for none.
+   * Everything issued for this proxy or merchant until this moment is refused; milliseconds since the epoch.
    */
   until(proxyId: string | null, merchantId: string | null): number | null {
     if (this.#empty) return null
@@ -65,7 +63,7 @@ export class Revocations {
       : Math.max(ofProxy ?? -Infinity, ofMerchant ?? -Infinity)
   }
 
-  /** Reads the list and begins to follow it. Resolves when it was read or the database was found to be away. */
+  /** Reads the list and follows it. Resolves also when the database is down. */
   async start(): Promise<void> {
     this.#timer ??= this.#clock.every(REFRESH, () => {
       void this.refresh()
@@ -73,7 +71,7 @@ export class Revocations {
     await this.refresh()
   }
 
-  /** Reads the list again. Never rejects: while the database is away the list stays as it was, and that is logged. */
+  /** Reads the list again. Never rejects: the list stays as it was while the database is down. */
   refresh(): Promise<void> {
     return this.#reading.run()
   }
@@ -117,7 +115,7 @@ export class Revocations {
 
   async #read(): Promise<void> {
     try {
-      // Listened to before the first reading, so that nothing falls between the two.
+      // Before the first read, so that no change is lost in between.
       this.#stop ??= await this.#database.listen(REVOCATIONS_CHANNEL, () => {
         void this.refresh()
       })
@@ -138,12 +136,11 @@ function moments(all: readonly Listed[], kind: RevokedKind): ReadonlyMap<string,
 
 type Fragment = postgres.PendingQuery<postgres.Row[]>
 
-/** Columns of a row that was sold. */
 export interface SoldColumns {
   readonly payment: Fragment
   readonly proxy: Fragment
   readonly merchant: Fragment
-  /** When it was issued, or when it was known to stand. */
+  /** When it was issued, or last known as valid. */
   readonly since: Fragment
 }
 

@@ -30,16 +30,12 @@ export interface VerifierOptions {
 type Scheme = 'l402' | KnownPayment['kind']
 
 /**
- * Judges payment credentials. A credential that was judged good before is served from memory: no database, no promise,
- * and what may have changed (time, path, price, revocations) is compared with each request. Everything else fails
- * closed.
+ * Verifies payment credentials. A good one is cached: no database, no promise; time, path, price and revocations are
+ * compared with each request. Everything else fails closed.
  */
 export class Verifier {
-  /** Compares challenges with requests, for others too that claim payments. */
   readonly fit: PaymentFit
-  /** Judges classic tokens without a request, for merchants and stores that are shown one. */
   readonly tokens: ClassicTokens
-  /** The same for credentials of the Payment scheme. */
   readonly payments: PaymentCredentials
   readonly #counters: VerifierOptions['counters']
   readonly #known = new TokenCache()
@@ -51,15 +47,14 @@ export class Verifier {
     this.payments = new PaymentCredentials(options, this.fit, this.#known)
   }
 
-  /** Forgets what was verified: the keys have changed. */
+  /** Clears the cache: the keys have changed. */
   forget(): void {
     this.#known.clear()
   }
 
   /**
-   * Judges the credential of a request against what it would buy. At once for known credentials and for those that
-   * their own bytes refuse; a promise where the database or the body must be asked.
-   * @throws Unavailable (in the promise) when the database is away: nothing was used up
+   * Verifies a request's credential for an offer. A promise only where the database or the body must be read.
+   * @throws Unavailable (in the promise) when the database is down: nothing was spent
    */
   verify(ctx: Context, offer: Offer): CredentialVerdict | Promise<CredentialVerdict> {
     const pairs = ctx.headers.pairs
@@ -68,7 +63,7 @@ export class Verifier {
       const credential = readCredential(pairs)
       if (credential.kind !== 'classic')
         return credential.kind === 'none' ? UNPAID : this.#judge(ctx, offer, credential, null)
-      // Sent twice, or in another header: known under a key that no header value can have.
+      // Sent twice, or in another header: cached under a key that no header value can have.
       const key = `\n${credential.encoding}:${credential.macaroon}:${credential.preimage}`
       return this.#recall(key, offer) ?? this.#judge(ctx, offer, credential, key)
     }
@@ -79,16 +74,16 @@ export class Verifier {
   }
 
   /**
-   * Judges a Payment credential that stands as JSON in the request's body, for one of the calls there.
-   * @throws Unavailable when the database is away: nothing was used up
+   * Verifies the Payment credential of one call of a JSON-RPC body.
+   * @throws Unavailable when the database is down: nothing was spent
    */
   verifyObject(ctx: Context, offer: Offer, credential: unknown): Promise<CredentialVerdict> {
     return this.#countedLater('payment', this.payments.verify(ctx, offer, parsePaymentObject(credential), null))
   }
 
   /**
-   * The payment that a request's credential proves, whatever it was made for and has become of it; null where it proves
-   * none. Nothing is claimed.
+   * The payment hash that a request's credential proves, for any offer and in any state; null where it proves none.
+   * Claims nothing.
    * @throws Unavailable
    */
   async proven(headers: ReadonlyHeaders): Promise<string | null> {
@@ -102,7 +97,7 @@ export class Verifier {
     const session = parseSessionToken(credential.token)
     if (session !== null) {
       if (!session.ok || session.credential.payload.action === 'topUp') return null
-      // A session's id is the hash of what its holder shows.
+      // A session's id is the hash of its holder's preimage.
       const { payload, request } = session.credential
       const id = 'sessionId' in payload ? payload.sessionId : request.paymentHash
       return preimageMatches(payload.preimage, id) ? id : null
@@ -111,7 +106,7 @@ export class Verifier {
     return 'kind' in genuine ? null : genuine.challenge.paymentHash
   }
 
-  /** The verdict on a credential that was verified before; null when it was not. Allocates little and never waits. */
+  /** The verdict on a cached credential; null when it is not cached. */
   #recall(key: string, offer: Offer): CredentialVerdict | null {
     const known = this.#known.get(key)
     if (known === undefined) return null
