@@ -28,7 +28,7 @@ import { Secret } from '../platform/keys/secrets.ts'
 import type { BillingProvider } from './provider.ts'
 import { SandboxBilling, type SandboxBillingOptions } from './sandbox/sandbox.ts'
 
-export interface OpenBillingParts {
+export interface OpenBillingOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly clock: Clock
   readonly counters: ChallengeCounters
@@ -51,10 +51,10 @@ export interface OpenBillingParts {
 /**
  * Opens the billing of plans, by card and by Lightning, and the subscription gate, which may ask billing for a renewal.
  */
-export async function openBilling(parts: OpenBillingParts) {
-  const pending = new SqlAdminStore(parts.database)
-  const cards = await openCards({ ...parts, pending })
-  const bitcoin = openBitcoin({ ...parts, pending })
+export async function openBilling(options: OpenBillingOptions) {
+  const pending = new SqlAdminStore(options.database)
+  const cards = await openCards({ ...options, pending })
+  const bitcoin = openBitcoin({ ...options, pending })
   return {
     gate: cards.gate,
     bitcoinPlans: bitcoin.plans,
@@ -67,13 +67,13 @@ export async function openBilling(parts: OpenBillingParts) {
   }
 }
 
-interface WithPending extends OpenBillingParts {
+interface WithPending extends OpenBillingOptions {
   readonly pending: SqlAdminStore
 }
 
-async function openCards(parts: WithPending) {
-  const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = parts
-  const { provider, sandbox } = await openBillingProvider(config(), parts)
+async function openCards(options: WithPending) {
+  const { clock, config, database, jobs, log, merchants, metrics, pending, production, publicUrl } = options
+  const { provider, sandbox } = await openBillingProvider(config(), options)
   const store = new CardSubscriptionStore(database)
   const subscriptions =
     provider === null ? null : new CardSubscriptions({ provider, database, store, merchants, pending, clock, log })
@@ -99,10 +99,10 @@ async function openCards(parts: WithPending) {
   }
 }
 
-function openBitcoin(parts: WithPending) {
-  const { clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } = parts
+function openBitcoin(options: WithPending) {
+  const { clock, config, database, log, merchants, outbox, payees, pending, prices, publicUrl, random } = options
   const store = new BitcoinStore(database)
-  const invoices = new PlanInvoices({ ...parts, store })
+  const invoices = new PlanInvoices({ ...options, store })
   const expiry = (): number => config().payments.expiry[payees.platform().slot]
   const payee = (): string => config().payment.serviceName
   const plans = new BitcoinPlans({
@@ -120,10 +120,10 @@ function openBitcoin(parts: WithPending) {
     payee,
     caps: () => config().plans,
     sold: amountSats => {
-      parts.counters.payment('subscription', 'invoice', amountSats)
+      options.counters.payment('subscription', 'invoice', amountSats)
     }
   })
-  parts.settlements.onSettled('subscription', challenge => plans.settled(challenge))
+  options.settlements.onSettled('subscription', challenge => plans.settled(challenge))
   const reminders = new PlanReminders({
     store,
     invoices,

@@ -42,7 +42,6 @@ export interface ListedPlan {
   readonly interval: 'month'
   /** Days before the first charge of a card; 0 for none. Bitcoin is paid in advance. */
   readonly trialDays: number
-  /** Features in words. */
   readonly features: readonly string[]
 }
 
@@ -152,7 +151,6 @@ export const buyer = Object.freeze({
   )
 })
 
-/** A plan as the feeds of prices list it (decision 165). */
 export const PlanView = Type.Object(
   {
     planTier: Type.String(),
@@ -165,7 +163,6 @@ export const PlanView = Type.Object(
   { title: 'Plan' }
 )
 
-/** Response of `GET /api/billing/pricing`. */
 export const PricingView = Type.Object({ plans: Type.Array(PlanView) })
 
 const address = (description: string) =>

@@ -13,7 +13,7 @@ const PLAN_NOT_FOR_SALE = defineError('BG_PLAN_NOT_FOR_SALE', {
   fix: 'The operator corrects the price as the log says.'
 })
 
-export interface PriceCheckParts {
+export interface PriceCheckOptions {
   readonly provider: Pick<BillingProvider, 'price'>
   readonly clock: Clock
   readonly log: Log
@@ -40,13 +40,13 @@ const COME_BACK = 300
  * shown. Each process checks at start, periodically and before a checkout; concurrent checks share one request.
  */
 export class PriceCheck {
-  readonly #parts: PriceCheckParts
+  readonly #options: PriceCheckOptions
   readonly #seen = new Map<SoldPlan, Seen>()
   readonly #underWay = new Map<SoldPlan, Promise<Seen>>()
 
-  constructor(parts: PriceCheckParts) {
-    this.#parts = parts
-    parts.metrics.sampled(
+  constructor(options: PriceCheckOptions) {
+    this.#options = options
+    options.metrics.sampled(
       'boltgate_billing_price_wrong',
       'Plans whose price at the billing provider is not the listed one (1): they are not sold by card.',
       ['plan'],
@@ -54,7 +54,6 @@ export class PriceCheck {
     )
   }
 
-  /** Checks every plan and logs what is wrong. */
   async look(): Promise<void> {
     await Promise.all(soldPlans.map(plan => this.#look(plan)))
   }
@@ -67,7 +66,7 @@ export class PriceCheck {
     const last = this.#seen.get(plan)
     const believed =
       last !== undefined &&
-      this.#parts.clock.monotonic() - last.at < (last.wrong === null ? BELIEVED.right : BELIEVED.wrong)
+      this.#options.clock.monotonic() - last.at < (last.wrong === null ? BELIEVED.right : BELIEVED.wrong)
     const { wrong } = believed ? last : await this.#look(plan)
     if (wrong === null) return
     throw new Unavailable(
@@ -89,7 +88,7 @@ export class PriceCheck {
   }
 
   async #ask(plan: SoldPlan): Promise<Seen> {
-    const { provider, clock, log } = this.#parts
+    const { provider, clock, log } = this.#options
     const wrong = wrongWith(plan, await provider.price(plan))
     const seen: Seen = { wrong, at: clock.monotonic() }
     this.#seen.set(plan, seen)

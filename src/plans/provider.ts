@@ -7,7 +7,6 @@ const BILLING_PROVIDER = defineError('BG_BILLING_PROVIDER', {
   fix: 'Check `billing.key`, and the status page of the provider.'
 })
 
-/** Kinds of billing providers. */
 export type BillingKind = 'stripe' | 'sandbox'
 
 export interface CheckoutRequest {
@@ -48,11 +47,9 @@ export interface BilledPrice {
   readonly priceId: string
   /** In the smallest unit of the currency; null without one fixed amount (tiers, metered use, chosen by the buyer). */
   readonly amount: number | null
-  /** ISO 4217, lower case. */
   readonly currency: string
   /** Each `count` `interval`s; null for a one-time price. */
   readonly every: { readonly interval: string; readonly count: number } | null
-  /** False for an archived price, which cannot be bought. */
   readonly isActive: boolean
 }
 
@@ -65,9 +62,7 @@ export interface BillingEvent {
 }
 
 export type BillingFault =
-  /** Transient. */
   | 'away'
-  /** The request itself. */
   | 'refused'
   /** The buyer's address is invalid for the provider. */
   | 'email'
@@ -97,7 +92,6 @@ export interface BillingProvider {
   price(plan: SoldPlan): Promise<BilledPrice | null>
   /** Address of the page where the customer manages card and subscription. */
   portal(customerId: string, returnUrl: string): Promise<string>
-  /** Null when there is none. */
   subscription(subscriptionId: string): Promise<BilledSubscription | null>
   /**
    * Verifies the signature over the raw bytes and reads the notification.

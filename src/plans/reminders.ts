@@ -14,7 +14,7 @@ import { planNames } from '../accounts/merchants/plans.ts'
 import type { Mail } from '../web/mail/mail.ts'
 import { payUrl } from './bitcoin/bitcoin.ts'
 
-export interface RemindersParts {
+export interface RemindersOptions {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
   readonly outbox: Pick<Outbox, 'queue'>
@@ -33,12 +33,10 @@ const EVERY = 10 * 60_000
 const PURGE_EVERY = 3_600_000
 /** Milliseconds for which an expired unpaid invoice is kept: no provider reports a payment later. */
 const KEPT = 30 * 86_400_000
-/** Subscriptions read, and invoices deleted, per statement. */
 const BATCH = 100
 /** Minimum remaining life, in milliseconds, of an invoice that is mailed again: mail is read late. */
 const LEAST = 12 * 3_600_000
 
-/** Paid, or mailed by another process, meanwhile. */
 class NotDue extends Error {
   override name = 'NotDue'
 }
@@ -49,10 +47,10 @@ class NotDue extends Error {
  * in the transaction that records it.
  */
 export class PlanReminders {
-  readonly #parts: RemindersParts
+  readonly #options: RemindersOptions
 
-  constructor(parts: RemindersParts) {
-    this.#parts = parts
+  constructor(options: RemindersOptions) {
+    this.#options = options
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -68,9 +66,8 @@ export class PlanReminders {
     ]
   }
 
-  /** Deletes abandoned purchases. */
   async purge(): Promise<void> {
-    const { store, clock } = this.#parts
+    const { store, clock } = this.#options
     while ((await store.purge(clock.now() - KEPT, BATCH)) === BATCH) {
       /* there may be more */
     }
@@ -84,13 +81,13 @@ export class PlanReminders {
     const failures: unknown[] = []
     let after = ''
     for (;;) {
-      const batch = await this.#parts.store.ending(this.#parts.clock.now(), after, BATCH)
+      const batch = await this.#options.store.ending(this.#options.clock.now(), after, BATCH)
       for (const ending of batch) {
         if (signal?.aborted === true) return
         try {
           await this.#lookAfter(ending)
         } catch (error) {
-          this.#parts.log.warn(
+          this.#options.log.warn(
             { subscription: ending.subscription.id, err: error },
             'the renewal of a plan could not be asked for; it is tried again'
           )
@@ -105,7 +102,7 @@ export class PlanReminders {
 
   async #lookAfter(ending: EndingSubscription): Promise<void> {
     const { subscription, merchant } = ending
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const { currentPeriodEnd: end } = subscription
     // The query returns only subscriptions with an end.
     if (end === null) return
@@ -117,9 +114,8 @@ export class PlanReminders {
     if (step !== null && merchant.isActive) await this.#remind(ending, step, end, now)
   }
 
-  /** Ends the plan, unless it was paid meanwhile. */
   async #end(subscription: BitcoinSubscription, merchantId: number, to: 'past_due' | 'canceled'): Promise<void> {
-    const { store, database, merchants } = this.#parts
+    const { store, database, merchants } = this.#options
     await database.transaction(async sql => {
       await store.lockMerchant(sql, merchantId)
       const accounts = merchants.within(sql)
@@ -131,7 +127,7 @@ export class PlanReminders {
   }
 
   async #remind(ending: EndingSubscription, step: RenewalStep, end: number, now: number): Promise<void> {
-    const { store, database } = this.#parts
+    const { store, database } = this.#options
     const { subscription } = ending
     const open = step === 'canceled' ? null : await store.openInvoice(subscription.id)
     try {
@@ -145,11 +141,10 @@ export class PlanReminders {
     }
   }
 
-  /** Writes a new invoice in one transaction with its mail. */
   async #invoice(ending: EndingSubscription, step: RenewalStep, expiry: number): Promise<void> {
     const { subscription } = ending
     const make = async (milliseconds: number): Promise<void> => {
-      await this.#parts.invoices.make({
+      await this.#options.invoices.make({
         subscription,
         keyed: true,
         clientKey: `subscription:${subscription.id}`,
@@ -163,7 +158,7 @@ export class PlanReminders {
     } catch (error) {
       if (!(error instanceof Unavailable)) throw error
       // Some providers reject an expiry of days.
-      await make(this.#parts.expiry())
+      await make(this.#options.expiry())
     }
   }
 
@@ -173,7 +168,7 @@ export class PlanReminders {
     step: RenewalStep,
     invoice: BitcoinInvoice | null
   ): Promise<void> {
-    const { store, outbox, payee, publicUrl } = this.#parts
+    const { store, outbox, payee, publicUrl } = this.#options
     if (!(await store.remind(sql, subscription, step))) throw new NotDue('the mail is not due any more')
     await outbox.queue(
       sql,

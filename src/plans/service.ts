@@ -29,12 +29,10 @@ const BILLING_UNAVAILABLE = defineError('BG_BILLING_UNAVAILABLE', {
   fix: 'Retry after `Retry-After`.'
 })
 
-export interface BillingParts {
+export interface BillingOptions {
   /** Null where plans are sold for bitcoin only. */
   readonly provider: BillingProvider | null
-  /** Null like the provider. */
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'> | null
-  /** Null like the provider. */
   readonly prices: Pick<PriceCheck, 'look' | 'agree'> | null
   readonly database: Pick<Database, 'sql'>
   readonly jobs: Pick<Jobs, 'enqueue'>
@@ -42,11 +40,9 @@ export interface BillingParts {
   /** Requires https for the addresses that buyers are redirected to. */
   readonly production: boolean
   publicUrl(): string
-  /** Changes with a reload. */
   settings(): Pick<GatewayConfig, 'plans' | 'billing'>
 }
 
-/** What a job is about. */
 interface Reread extends JsonObject {
   readonly subscriptionId: string
 }
@@ -64,14 +60,14 @@ const PRICES_EVERY = 3_600_000
  * and stored as a job, which reads the subscription from the provider.
  */
 export class Billing {
-  readonly #parts: BillingParts
+  readonly #options: BillingOptions
 
-  constructor(parts: BillingParts) {
-    this.#parts = parts
+  constructor(options: BillingOptions) {
+    this.#options = options
   }
 
   get jobs(): readonly JobDeclaration[] {
-    const { subscriptions, prices } = this.#parts
+    const { subscriptions, prices } = this.#options
     return [
       ...(prices === null
         ? []
@@ -102,9 +98,9 @@ export class Billing {
   /** First price check: faults are in the log and the metrics before the first sale. Never rejects. */
   async start(): Promise<void> {
     try {
-      await this.#parts.prices?.look()
+      await this.#options.prices?.look()
     } catch (error) {
-      this.#parts.log.error(
+      this.#options.log.error(
         { err: error },
         'the prices of the plans could not be read at the billing provider, so none is sold by card before they can; a restricted key needs the right to read prices'
       )
@@ -112,7 +108,7 @@ export class Billing {
   }
 
   pricing(): { readonly plans: readonly ListedPlan[] } {
-    const { plans, billing } = this.#parts.settings()
+    const { plans, billing } = this.#options.settings()
     return { plans: listedPlans(plans, billing.trialDays) }
   }
 
@@ -129,11 +125,11 @@ export class Billing {
   ): Promise<{ readonly sessionId: string; readonly checkoutUrl: string }> {
     const provider = this.#provider()
     const plan = parseSoldPlan(input.plan)
-    const successUrl = this.#address('/successUrl', input.successUrl) ?? `${this.#parts.publicUrl()}/billing/done`
-    const cancelUrl = this.#address('/cancelUrl', input.cancelUrl) ?? `${this.#parts.publicUrl()}/billing/canceled`
+    const successUrl = this.#address('/successUrl', input.successUrl) ?? `${this.#options.publicUrl()}/billing/done`
+    const cancelUrl = this.#address('/cancelUrl', input.cancelUrl) ?? `${this.#options.publicUrl()}/billing/canceled`
     if (merchant !== null) refuseSecond(merchant)
     const isFirst = merchant === null || merchant.billingCustomerId === null
-    await this.#asking(this.#parts.prices?.agree(plan) ?? Promise.resolve())
+    await this.#asking(this.#options.prices?.agree(plan) ?? Promise.resolve())
     return await this.#asking(
       provider.createCheckout({
         plan,
@@ -141,7 +137,7 @@ export class Billing {
         customerName: input.customerName?.trim() ?? null,
         merchantId: merchant?.id ?? null,
         customerId: merchant?.billingCustomerId ?? null,
-        trialDays: isFirst ? this.#parts.settings().billing.trialDays : 0,
+        trialDays: isFirst ? this.#options.settings().billing.trialDays : 0,
         successUrl,
         cancelUrl,
         idempotencyKey: freshId()
@@ -172,7 +168,7 @@ export class Billing {
    */
   async receive(signature: string | null, body: Uint8Array): Promise<void> {
     const provider = this.#provider()
-    const { database, jobs, log } = this.#parts
+    const { database, jobs, log } = this.#options
     const { subscriptionId, type, id } = readable(() => provider.readEvent(signature, body))
     log.debug({ event: id, type, subscriptionId }, 'the billing provider sent a notification')
     if (subscriptionId === null) return
@@ -180,8 +176,8 @@ export class Billing {
   }
 
   #provider(): BillingProvider {
-    if (this.#parts.provider === null) throw new ConfigurationMissing('billing.kind')
-    return this.#parts.provider
+    if (this.#options.provider === null) throw new ConfigurationMissing('billing.kind')
+    return this.#options.provider
   }
 
   /**
@@ -190,12 +186,12 @@ export class Billing {
    */
   #address(field: string, text: string | undefined): string | null {
     if (text === undefined) return null
-    const scheme = this.#parts.production ? 'https' : 'https?'
+    const scheme = this.#options.production ? 'https' : 'https?'
     // Browsers parse blanks and backslashes differently.
     if (!new RegExp(`^${scheme}://[^\\s\\\\\\p{Cc}]+$`, 'iu').test(text) || !URL.canParse(text)) {
       throw invalidField(
         field,
-        this.#parts.production ? 'Must be an https address.' : 'Must be an http or https address.'
+        this.#options.production ? 'Must be an https address.' : 'Must be an http or https address.'
       )
     }
     return text
@@ -208,7 +204,7 @@ export class Billing {
       if (!(error instanceof BillingError)) throw error
       if (error.fault === 'email')
         throw invalidField('/email', 'Must be an email address that takes mail, such as name@example.com.')
-      this.#parts.log[error.fault === 'away' ? 'warn' : 'error'](
+      this.#options.log[error.fault === 'away' ? 'warn' : 'error'](
         { err: error },
         'the billing provider did not do what it was asked'
       )

@@ -15,15 +15,12 @@ export interface CardSubscription {
   readonly startedAt: number
 }
 
-/** State before a lookup is written. */
 export interface BeforeLook {
   /** Null: never written. */
   readonly plan: PlanTier | null
-  /** The account that it was written for. */
   readonly merchantId: number | null
 }
 
-/** The approval of a subscription. */
 export interface Pended {
   /** Null unless approved. */
   readonly merchantId: number | null
@@ -79,7 +76,6 @@ export class CardSubscriptionStore {
       where subscription_id = ${seen.subscriptionId}`
   }
 
-  /** The account that shows this subscription. */
   async merchantWith(tx: TransactionSql, subscriptionId: string): Promise<number | null> {
     const [row] = await tx<
       { id: number }[]
@@ -101,7 +97,6 @@ export class CardSubscriptionStore {
     return (await tx`select id from merchants where id = ${merchantId} for update`).length === 1
   }
 
-  /** Every card subscription of an account, newest first. */
   async ofMerchant(merchantId: number, sql: Sql = this.#database.sql): Promise<CardSubscription[]> {
     return await cardRows.all(sql`
       select subscription_id, customer_id, plan_tier, status, current_period_end, started_at from card_subscriptions

@@ -14,7 +14,7 @@ import {
 import { type BilledSubscription, type BillingProvider, isCardSubscription } from './provider.ts'
 import { LRUCache } from 'lru-cache'
 
-export interface CardSubscriptionsParts {
+export interface CardSubscriptionsOptions {
   readonly provider: Pick<BillingProvider, 'subscription'>
   readonly database: Pick<Database, 'transaction'>
   readonly store: CardSubscriptionStore
@@ -38,10 +38,10 @@ export class LooksOvertaken extends Error {
  * `CardSubscriptionStore`): the latest writes, others repeat theirs.
  */
 export class CardSubscriptions {
-  readonly #parts: CardSubscriptionsParts
+  readonly #options: CardSubscriptionsOptions
 
-  constructor(parts: CardSubscriptionsParts) {
-    this.#parts = parts
+  constructor(options: CardSubscriptionsOptions) {
+    this.#options = options
   }
 
   /**
@@ -50,7 +50,7 @@ export class CardSubscriptions {
    * @throws BillingError, LooksOvertaken; errors of the database
    */
   async refresh(subscriptionId: string): Promise<void> {
-    const { provider, database, store, log } = this.#parts
+    const { provider, database, store, log } = this.#options
     for (let look = 0; look < LOOKS; look++) {
       const ticket = await store.ticket(subscriptionId)
       const seen = await provider.subscription(subscriptionId)
@@ -63,9 +63,8 @@ export class CardSubscriptions {
     throw new LooksOvertaken(`${LOOKS} looks at the subscription ${subscriptionId} were overtaken by later ones`)
   }
 
-  /** False when a later lookup overtook it. */
   async #write(tx: TransactionSql, ticket: bigint, seen: BilledSubscription): Promise<boolean> {
-    const { store } = this.#parts
+    const { store } = this.#options
     const before = await store.lock(tx, seen.subscriptionId, ticket)
     if (before === null) return false
     const merchantId = (await this.#merchantOf(tx, seen, before)) ?? (await this.#pend(tx, seen))
@@ -76,7 +75,7 @@ export class CardSubscriptions {
 
   /** The account: as stored, from the checkout's metadata, or the one that shows it. */
   async #merchantOf(tx: TransactionSql, seen: BilledSubscription, before: BeforeLook): Promise<number | null> {
-    const { merchants, store, log } = this.#parts
+    const { merchants, store, log } = this.#options
     if (before.merchantId !== null) return before.merchantId
     if (seen.merchantId !== null && seen.plan === null) {
       // Other products of the provider account may use the same metadata names.
@@ -99,7 +98,7 @@ export class CardSubscriptions {
    * an approval in progress, for which the insert waits.
    */
   async #pend(tx: TransactionSql, seen: BilledSubscription): Promise<number | null> {
-    const { pending, store, clock, log } = this.#parts
+    const { pending, store, clock, log } = this.#options
     const { subscriptionId, plan, email } = seen
     const pended = await store.pended(tx, subscriptionId)
     if (plan === null) {
@@ -124,8 +123,8 @@ export class CardSubscriptions {
   }
 
   async #apply(tx: TransactionSql, seen: BilledSubscription, before: BeforeLook, merchantId: number): Promise<void> {
-    const { store, log } = this.#parts
-    const merchants = this.#parts.merchants.within(tx)
+    const { store, log } = this.#options
+    const merchants = this.#options.merchants.within(tx)
     await store.write(tx, seen, merchantId)
     const merchant = await merchants.byId(merchantId)
     const subscriptions = await store.ofMerchant(merchantId, tx)
@@ -168,7 +167,7 @@ function factsOf({
   }
 }
 
-export interface RecheckParts {
+export interface RecheckOptions {
   readonly subscriptions: Pick<CardSubscriptions, 'refresh'>
   readonly store: Pick<CardSubscriptionStore, 'ofMerchant'>
   readonly merchants: { byId(id: number): Promise<Merchant | null> }
@@ -189,18 +188,18 @@ const ACCOUNTS = 10_000
  * account. Never rejects: without a result the stored state decides.
  */
 export class Recheck {
-  readonly #parts: RecheckParts
+  readonly #options: RecheckOptions
   readonly #asked = new LRUCache<number, number>({ max: ACCOUNTS })
   readonly #underWay = new Map<number, Promise<Merchant | null>>()
 
-  constructor(parts: RecheckParts) {
-    this.#parts = parts
+  constructor(options: RecheckOptions) {
+    this.#options = options
   }
 
   /** The account after a lookup; null without a subscription, or without an answer in time. */
   ask(merchant: Merchant): Promise<Merchant | null> {
     const { id } = merchant
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const begun = this.#underWay.get(id)
     if (begun !== undefined) return begun
     if (now - (this.#asked.get(id) ?? -Infinity) < PAUSE) return Promise.resolve(null)
@@ -213,7 +212,7 @@ export class Recheck {
   }
 
   async #ask(merchant: Merchant): Promise<Merchant | null> {
-    const { subscriptions, merchants, log } = this.#parts
+    const { subscriptions, merchants, log } = this.#options
     try {
       const subscriptionId = await this.#subscriptionOf(merchant)
       if (subscriptionId === null) return null
@@ -228,11 +227,11 @@ export class Recheck {
   /** The account's subscription, else a card subscription assigned to it. */
   async #subscriptionOf({ id, billingSubscriptionId }: Merchant): Promise<string | null> {
     if (billingSubscriptionId !== null && isCardSubscription(billingSubscriptionId)) return billingSubscriptionId
-    return (await this.#parts.store.ofMerchant(id)).find(({ status }) => isLive(status))?.subscriptionId ?? null
+    return (await this.#options.store.ofMerchant(id)).find(({ status }) => isLive(status))?.subscriptionId ?? null
   }
 
   #inTime(asking: Promise<Merchant | null>): Promise<Merchant | null> {
-    const { clock } = this.#parts
+    const { clock } = this.#options
     const late = Promise.withResolvers<null>()
     const timer = clock.after(PATIENCE, () => {
       late.resolve(null)

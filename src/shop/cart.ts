@@ -23,7 +23,6 @@ export function checkTotalQuantity(lines: readonly CartLine[]): void {
     throw invalidCart(`The cart holds ${total} pieces; at most ${CART_LIMITS.total} can be bought at once.`)
 }
 
-/** Merges lines of the same variant, for stock queries. */
 export function joined(lines: readonly CartLine[]): CartLine[] {
   const quantities = new Map<number, number>()
   for (const { variantId, quantity } of lines) quantities.set(variantId, (quantities.get(variantId) ?? 0) + quantity)
@@ -66,7 +65,6 @@ export function atPricesOf(items: readonly OrderItem[], { lines }: Calculation):
   })
 }
 
-/** Cents of all lines. */
 export function subtotalOf(items: readonly OrderItem[]): number {
   return items.reduce((sum, item) => sum + item.priceCents * item.quantity, 0)
 }
@@ -91,7 +89,6 @@ export function notShippedTo(integration: Integration, country: string): LongErr
   )
 }
 
-/** 400 for an unavailable variant. */
 export function soldOut(variantId: number): LongError {
   return invalidCart(`Variant ${variantId} is not available, or not in this quantity.`)
 }
@@ -100,7 +97,6 @@ function invalidCart(message: string): LongError {
   return new LongError(VALIDATION, 'Invalid cart', message)
 }
 
-/** Where a checkout's goods go. */
 export const LOCATION_HEADER = 'X-Buyer-Location'
 
 const FORM = /^[A-Z]{2}-[A-Z0-9]{0,3}-.{0,20}$/

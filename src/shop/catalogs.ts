@@ -6,11 +6,10 @@ import { StorePlatformError, type Catalog, type StoreAccess, type StorePlatform 
 import type { Integration } from './schema.ts'
 import { STORE_UNAVAILABLE } from './store-errors.ts'
 
-export interface CatalogsParts {
+export interface CatalogsOptions {
   readonly platform: Pick<StorePlatform, 'catalog'>
   readonly clock: Clock
   readonly log: Log
-  /** Unseals a store's credentials. */
   access(integration: Integration): StoreAccess
   /** Milliseconds for which a catalog is cached. */
   ttl(): number
@@ -45,15 +44,15 @@ const SOLD_FROM = 3_600_000
  * fails, the last catalog is served, and the platform is not asked before its retry time.
  */
 export class Catalogs {
-  readonly #parts: CatalogsParts
+  readonly #options: CatalogsOptions
   readonly #entries = new LRUCache<number, Entry>({ max: MOST_STORES })
 
-  constructor(parts: CatalogsParts) {
-    this.#parts = parts
+  constructor(options: CatalogsOptions) {
+    this.#options = options
   }
 
   get ttl(): number {
-    return this.#parts.ttl()
+    return this.#options.ttl()
   }
 
   /**
@@ -73,7 +72,7 @@ export class Catalogs {
     const entry = this.#entryOf(integration)
     const { generation } = entry
     const read = await this.#newest(integration, entry)
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     if (read.generation < generation || now - read.at > SOLD_FROM + this.ttl)
       throw unavailable((entry.freshUntil - now) / 1000)
     return read.catalog
@@ -86,7 +85,7 @@ export class Catalogs {
   }
 
   async #newest(integration: Integration, entry: Entry): Promise<Read> {
-    if (this.#parts.clock.now() < entry.freshUntil) return served(entry.last)
+    if (this.#options.clock.now() < entry.freshUntil) return served(entry.last)
     if (entry.asking?.generation !== entry.generation) {
       const { generation } = entry
       entry.asking = { generation, answer: this.#ask(integration, entry, generation) }
@@ -110,12 +109,12 @@ export class Catalogs {
   }
 
   async #ask(integration: Integration, entry: Entry, generation: number): Promise<Read> {
-    const { platform, clock, log } = this.#parts
+    const { platform, clock, log } = this.#options
     // The caller must store this promise before it can settle.
     await Promise.resolve()
     const at = clock.now()
     try {
-      const read = { catalog: await platform.catalog(this.#parts.access(integration)), at, generation }
+      const read = { catalog: await platform.catalog(this.#options.access(integration)), at, generation }
       if (entry.last === null || generation >= entry.last.generation) entry.last = read
       if (entry.generation === generation) entry.freshUntil = clock.now() + this.ttl
       return read

@@ -49,7 +49,6 @@ export interface StoreCheckoutInput {
   readonly email: string | null
 }
 
-/** An unpaid order with its challenge, or a paid order. */
 export type CheckedOut =
   | { readonly kind: 'unpaid'; readonly order: Order; readonly challenge: SentChallenge }
   /** `challengeId`: for the receipt of a Payment credential; else null. */
@@ -66,7 +65,7 @@ export type CheckedOut =
  */
 export type StoreStanding = 'selling' | 'lapsed' | 'closed'
 
-export interface CheckoutParts {
+export interface CheckoutOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Pick<Minting, 'mint'>
   readonly credentials: Pick<ShopCredentials, 'read'>
@@ -105,10 +104,10 @@ const CENT_PLACES = 2
  * the paid order. Faults of cart and location come first (decision 138).
  */
 export class Checkout {
-  readonly #parts: CheckoutParts
+  readonly #options: CheckoutOptions
 
-  constructor(parts: CheckoutParts) {
-    this.#parts = parts
+  constructor(options: CheckoutOptions) {
+    this.#options = options
   }
 
   /**
@@ -119,9 +118,9 @@ export class Checkout {
    */
   async run(ctx: Context, slug: string, input: StoreCheckoutInput): Promise<CheckedOut> {
     checkTotalQuantity(input.items)
-    const integration = await this.#parts.store(slug)
+    const integration = await this.#options.store(slug)
     if (integration === null) throw storeNotFound()
-    const credential = await this.#parts.credentials.read(ctx.headers, integration, 'checkout')
+    const credential = await this.#options.credentials.read(ctx.headers, integration, 'checkout')
     switch (credential.kind) {
       // A retry needs no location: the contract's retry row names no such header.
       case 'none':
@@ -135,7 +134,7 @@ export class Checkout {
 
   /** The paid order; also of a store that stopped selling. */
   async #find(integration: Integration, challenge: Challenge, challengeId: string | null): Promise<CheckedOut> {
-    const { orders, paid, clock } = this.#parts
+    const { orders, paid, clock } = this.#options
     const known = await orders.byPaymentHash(challenge.paymentHash)
     if (known === null || !isReadable(known, clock.now())) throw orderNotFound()
     const order = await paid.byCredential(known, integration)
@@ -149,7 +148,7 @@ export class Checkout {
     input: StoreCheckoutInput,
     location: BuyerLocation
   ): Promise<CheckedOut> {
-    const standing = await this.#parts.standing(integration)
+    const standing = await this.#options.standing(integration)
     if (standing === 'closed') throw storeNotFound()
     if (standing === 'lapsed') throw notSelling(ctx.correlationId)
     if (!shipsTo(integration, location.country)) throw notShippedTo(integration, location.country)
@@ -165,7 +164,7 @@ export class Checkout {
       input,
       location,
       sum,
-      `${wish} ${Buffer.from(this.#parts.random(16)).toString('hex')}`
+      `${wish} ${Buffer.from(this.#options.random(16)).toString('hex')}`
     )
     if (other === null) throw new TypeError("a challenge for a checkout of its own was another's")
     return other
@@ -178,7 +177,7 @@ export class Checkout {
     location: BuyerLocation,
     correlationId: string
   ): Promise<Priced> {
-    const { catalogs, platform, prices } = this.#parts
+    const { catalogs, platform, prices } = this.#options
     const catalog = await catalogs.forSale(integration).catch((error: unknown) => {
       throw error instanceof Unavailable ? temporary(error, error.message, correlationId, error) : error
     })
@@ -247,10 +246,10 @@ export class Checkout {
     failure: (cause: StorePlatformError) => Error
   ): Promise<T> {
     try {
-      return await ask(this.#parts.access(integration))
+      return await ask(this.#options.access(integration))
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
-      this.#parts.log.warn(
+      this.#options.log.warn(
         { err: error, slug: integration.slug, merchantId: integration.merchantId, fault: error.fault },
         'a store could not be asked at a checkout'
       )
@@ -270,7 +269,7 @@ export class Checkout {
     sum: Priced,
     wish: string
   ): Promise<CheckedOut | null> {
-    const { challengeStore, database, minting, orders, clock, random } = this.#parts
+    const { challengeStore, database, minting, orders, clock, random } = this.#options
     const now = clock.now()
     // Whole seconds, as the token's caveat (decisions 136 and 150).
     const claimExpires = Math.floor((now + integration.claimWindowDays * DAY) / 1000)
@@ -340,7 +339,7 @@ export class Checkout {
       // Only compared, so a digest is enough; it contains an email address.
       query: hash('sha256', wish, 'base64url'),
       tokenValiditySeconds: (integration.claimWindowDays * DAY) / 1000,
-      invoiceExpirySeconds: Math.max(1, Math.floor(this.#parts.invoiceExpiry() / 1000)),
+      invoiceExpirySeconds: Math.max(1, Math.floor(this.#options.invoiceExpiry() / 1000)),
       description: `Order at ${oneLine(integration.shopName ?? slug)}`,
       payee: 'merchant',
       ...UNROUTED

@@ -18,7 +18,7 @@ import {
 import type { Orders } from './orders/orders.ts'
 import { OrderNotMade } from './public-schema.ts'
 
-export interface StorefrontMerchantParts {
+export interface StorefrontMerchantOptions {
   readonly storefronts: Storefronts
   readonly orders: Pick<Orders, 'list' | 'stats'>
 }
@@ -42,11 +42,11 @@ const opening =
   'A problem where a member does not fit; an error where credentials are missing or refused, the shop is unknown to the platform, or it does not sell in US dollars.'
 
 /** `/api/merchant/storefront` (contract, Storefront merchant endpoints; decisions 141 to 145 and 149). */
-export function storefrontMerchantOperations(parts: StorefrontMerchantParts): AnyOperation[] {
-  return [...store(parts), ...acts(parts), ...reports(parts)]
+export function storefrontMerchantOperations(options: StorefrontMerchantOptions): AnyOperation[] {
+  return [...store(options), ...acts(options), ...reports(options)]
 }
 
-function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -105,7 +105,7 @@ function store({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
   ]
 }
 
-function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
+function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -151,7 +151,7 @@ function acts({ storefronts }: StorefrontMerchantParts): AnyOperation[] {
   ]
 }
 
-function reports({ storefronts, orders }: StorefrontMerchantParts): AnyOperation[] {
+function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperation[] {
   return [
     defineOperation({
       ...common,

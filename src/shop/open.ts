@@ -18,7 +18,7 @@ import { readDestination } from '../payments/refunds/destination.ts'
 import { isGivenBack } from '../payments/refunds/store.ts'
 import { storefrontAdminOperations, storefrontMerchantOperations } from './merchant-operations.ts'
 import { Catalogs } from './catalogs.ts'
-import { Checkout, type CheckoutParts, type StoreStanding } from './checkout.ts'
+import { Checkout, type CheckoutOptions, type StoreStanding } from './checkout.ts'
 import { ClaimStore } from './claims/store.ts'
 import { OrderClaims } from './claims/claims.ts'
 import { ShopCredentials, type ShopCredentialsOptions } from './credentials.ts'
@@ -39,8 +39,8 @@ import type { Integration, Order } from './schema.ts'
 import { openShopify } from './shopify/shopify.ts'
 import type { OutboundCall } from '../engine/upstream/outbound.ts'
 
-export interface OpenStorefrontParts
-  extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutParts, 'challengeStore' | 'minting'> {
+export interface OpenStorefrontOptions
+  extends Omit<ShopCredentialsOptions, 'counters'>, Pick<CheckoutOptions, 'challengeStore' | 'minting'> {
   readonly counters: ChallengeCounters
   readonly settlements: Settlements
   readonly platform: StorePlatform
@@ -72,9 +72,9 @@ export function openPlatform(
   return storefront.kind === 'sandbox' ? openSandboxShop(around) : openShopify({ ...around, config: storefront })
 }
 
-export function openStorefront(parts: OpenStorefrontParts) {
-  const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = parts
-  const settings = (): GatewayConfig['storefront'] => parts.config().storefront
+export function openStorefront(options: OpenStorefrontOptions) {
+  const { platform, gate, merchants, database, sealer, clock, random, log, publicUrl, jobs } = options
+  const settings = (): GatewayConfig['storefront'] => options.config().storefront
   const storefronts = new Storefronts({
     store: new IntegrationStore(database),
     sealer,
@@ -102,15 +102,15 @@ export function openStorefront(parts: OpenStorefrontParts) {
   const store = new OrderStore(database)
   const claimStore = new ClaimStore(database)
   const catalogs = new Catalogs({ platform, clock, log, access, ttl: () => settings().catalogTtl })
-  const credentials = new ShopCredentials(parts)
-  const failures = parts.metrics.counter(
+  const credentials = new ShopCredentials(options)
+  const failures = options.metrics.counter(
     'boltgate_store_orders_failed_total',
     'Paid orders of stores that their shop did not make, by reason: each reason of an order once.',
     ['reason']
   )
   const onFailed = async (sql: TransactionSql, order: Order): Promise<void> => {
     if (order.failure === null) return
-    await parts.orderFailed(sql, order)
+    await options.orderFailed(sql, order)
     failures.inc({ reason: order.failure.reason })
   }
   const paid = new PaidOrders({
@@ -120,11 +120,11 @@ export function openStorefront(parts: OpenStorefrontParts) {
     random,
     sealer,
     log,
-    outbox: parts.outbox,
+    outbox: options.outbox,
     integration: byId,
     publicUrl,
     sold: order => {
-      parts.counters.payment('storefront', 'invoice', order.totalSats)
+      options.counters.payment('storefront', 'invoice', order.totalSats)
     }
   })
   const making = new OrderMaking({
@@ -145,14 +145,14 @@ export function openStorefront(parts: OpenStorefrontParts) {
   const claims = new OrderClaims({ orders: store, paid, making, credentials, clock, store: bySlug })
   const orders = new Orders({ store, claims: claimStore, making, paid, clock, bySlug, byId })
   const checkout = new Checkout({
-    challengeStore: parts.challengeStore,
-    minting: parts.minting,
+    challengeStore: options.challengeStore,
+    minting: options.minting,
     credentials,
     catalogs,
     orders: store,
     paid,
     platform,
-    prices: parts.prices,
+    prices: options.prices,
     database,
     clock,
     random,
@@ -166,7 +166,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
 
   const holds = new OrderHolds({ orders: store, platform, clock, log, access, integration: byId })
 
-  parts.settlements.onSettled('storefront', paid.settled)
+  options.settlements.onSettled('storefront', paid.settled)
   /** Null for a closed store; the goods of one whose merchant has lapsed are shown all the same. */
   const open = async (slug: string): Promise<Integration | null> => {
     const integration = await bySlug(slug)
@@ -178,7 +178,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
     orders: store,
     store: bySlug,
     readAddress: async (text, order, now) => {
-      const challenge = await parts.claims.find(order.paymentHash)
+      const challenge = await options.claims.find(order.paymentHash)
       if (challenge === null) throw new TypeError(`order ${order.id} has no challenge`)
       const type = /^ln/i.test(text) ? 'ln' : 'chain'
       return { type, ...readDestination(type, text, decodeInvoice(challenge.invoice).network, now) }
@@ -193,7 +193,7 @@ export function openStorefront(parts: OpenStorefrontParts) {
       orders,
       fulfilments,
       refundRequests,
-      settings: parts.settings,
+      settings: options.settings,
       clock,
       selling: open,
       publicUrl

@@ -9,9 +9,7 @@ const STORE_PLATFORM = defineError('BG_STORE_PLATFORM', {
 
 export type StorePlatformKind = 'shopify' | 'sandbox'
 
-/** A store with its credentials. */
 export interface StoreAccess {
-  /** Key of caches. */
   readonly storefrontId: number
   readonly domain: string
   readonly clientId: string | null
@@ -50,22 +48,18 @@ export interface Catalog {
   readonly products: readonly CatalogProduct[]
 }
 
-/** A cart to price. */
 export interface CartQuestion {
   readonly items: ReadonlyArray<{ readonly variantId: number; readonly quantity: number }>
   readonly location: BuyerLocation
   readonly shippingCents: number
 }
 
-/** The current price of a variant. */
 export interface CalculatedLine {
   readonly priceCents: number
   readonly requiresShipping: boolean
 }
 
-/** The current price of a cart. */
 export interface Calculation {
-  /** By variant; every requested one. */
   readonly lines: ReadonlyMap<number, CalculatedLine>
   /** On top of goods and shipping. */
   readonly taxCents: number
@@ -86,7 +80,6 @@ export interface NewPlatformOrder {
   readonly email: string
   readonly items: readonly OrderItem[]
   readonly shippingAddress: ShippingAddress
-  /** Of the address. */
   readonly countryCode: string
   /** Where tax was computed for. The address may be elsewhere, which the merchant must see. */
   readonly location: BuyerLocation
@@ -125,7 +118,6 @@ export type StorePlatformFault =
   | 'throttled'
   /** Credentials invalid or insufficient; no effect. */
   | 'credentials'
-  /** Unknown shop. */
   | 'shop'
   /** Rejected, such as for stock; no effect. */
   | 'refused'
@@ -139,7 +131,6 @@ export class StorePlatformError extends Error {
   readonly upstreamStatus: number | null
   /** Seconds. */
   readonly retryAfter: number
-  /** Rejected because the goods are gone. */
   readonly isSoldOut: boolean
 
   constructor(
@@ -184,7 +175,6 @@ export interface StorePlatform {
   createOrder(store: StoreAccess, order: NewPlatformOrder): Promise<PlatformOrder>
   /** The order with this source identifier; null when none can be found yet. */
   findOrder(store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null>
-  /** Progress of orders; unknown ones are left out. */
   fulfilments(store: StoreAccess, platformOrderIds: readonly string[]): Promise<Fulfilment[]>
   /** Subscribes `address` to changes of orders; idempotent. */
   subscribe(store: StoreAccess, address: string): Promise<void>

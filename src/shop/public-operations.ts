@@ -29,7 +29,7 @@ import type { RefundRequests } from './orders/refunds.ts'
 import type { Integration, Order, ShippingAddress } from './schema.ts'
 import { orderNotFound, storeNotFound } from './store-errors.ts'
 
-export interface StorefrontPublicParts {
+export interface StorefrontPublicOptions {
   readonly catalogs: Pick<Catalogs, 'get' | 'ttl'>
   readonly checkout: Pick<Checkout, 'run'>
   readonly claims: Pick<OrderClaims, 'claim'>
@@ -71,11 +71,11 @@ const authorization = "A payment credential of the order's invoice: L402, or Pay
 const PRIVATE = ['Cache-Control', 'private, no-store']
 
 /** `/api/storefront/{slug}/…` and the receiver of platform notifications (contract, Storefront). */
-export function storefrontPublicOperations(parts: StorefrontPublicParts): AnyOperation[] {
-  return [...browsing(parts), ...buying(parts), receiving(parts)]
+export function storefrontPublicOperations(options: StorefrontPublicOptions): AnyOperation[] {
+  return [...browsing(options), ...buying(options), receiving(options)]
 }
 
-function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyOperation[] {
+function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): AnyOperation[] {
   return [
     defineOperation({
       ...common,
@@ -130,7 +130,14 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicParts): AnyO
   ]
 }
 
-function buying({ checkout, claims, orders, refundRequests, settings, clock }: StorefrontPublicParts): AnyOperation[] {
+function buying({
+  checkout,
+  claims,
+  orders,
+  refundRequests,
+  settings,
+  clock
+}: StorefrontPublicOptions): AnyOperation[] {
   const receipt = ({ order, challengeId }: { readonly order: Order; readonly challengeId: string | null }): string[] =>
     challengeId === null
       ? []
@@ -269,7 +276,7 @@ function buying({ checkout, claims, orders, refundRequests, settings, clock }: S
   ]
 }
 
-function receiving({ fulfilments }: StorefrontPublicParts): AnyOperation {
+function receiving({ fulfilments }: StorefrontPublicOptions): AnyOperation {
   return defineOperation({
     id: 'receiveStoreNotification',
     method: 'POST',

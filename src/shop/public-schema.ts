@@ -5,14 +5,9 @@ import type { RawJson } from '../lightning/money/decimal.ts'
 import { CART_LIMITS, LOCATION_HEADER } from './cart.ts'
 import { OrderView } from './orders/views.ts'
 import type { Catalog, CatalogProduct, CatalogVariant } from './platform.ts'
-import { type Integration, type Order, usd } from './schema.ts'
+import { dollars, isoOf, nullableText, ORDER_STATUSES, type Integration, type Order, usd } from './schema.ts'
 import { oneLine } from '../web/mail/plain-text.ts'
 import { dollarsText } from '../web/kit/amounts.ts'
-
-const nullableText = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Untyped, because the serializer would print a number of a schema through a double (decision 8).
-const dollars = (description = 'A number of US dollars.') => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
-const orderStatus = Type.Enum(['PendingPayment', 'PaidAwaitingDetails', 'PaidWithDetails', 'Fulfilled', 'Shipped'])
 
 /** Contract, Storefront. */
 export const CatalogView = Type.Object(
@@ -142,19 +137,18 @@ export function challengeView(order: Order, challenge: SentChallenge): Static<ty
     taxNote: null,
     totalUsd: usd(order.totalCents),
     totalSats: order.totalSats,
-    claimExpiresAt: iso(order.claimExpiresAt),
+    claimExpiresAt: isoOf(order.claimExpiresAt),
     invoice: challenge.invoice,
     macaroonBase64: challenge.macaroon,
     paymentHash: challenge.paymentHash,
-    invoiceExpiresAt: iso(challenge.expiresAt)
+    invoiceExpiresAt: isoOf(challenge.expiresAt)
   }
 }
 
-/** Response of checkout and claim. */
 export const PaidOrderView = Type.Object(
   {
     orderId: Type.String(),
-    status: orderStatus,
+    status: Type.Enum([...ORDER_STATUSES]),
     storefrontOrderNumber: nullableText("The store's number of the order; null until it is claimed."),
     claimPageUrl: nullableText(
       "Where a person says where the order goes, and sees how far it is. Its claimToken is the order's. Null when it can be read no longer."
@@ -239,10 +233,6 @@ export const RefundRequestBody = Type.Object(
 
 /** Contract, Claim body: Order status. Everything but the buyer. */
 export const OrderStatusView = Type.Omit(OrderView, ['email'], { title: 'BuyerOrder' })
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString()
-}
 
 const MOST_PRODUCTS = 200
 

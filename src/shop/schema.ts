@@ -1,9 +1,17 @@
+import { Type } from 'typebox'
 import type { SealedValue } from '../lightning/providers/account.ts'
 import type { StorePlatformKind } from './platform.ts'
 import { inUnits, jsonNumber, readDecimal, type RawJson } from '../lightning/money/decimal.ts'
 
-/** Contract, Storefront order. */
-export type OrderStatus = 'PendingPayment' | 'PaidAwaitingDetails' | 'PaidWithDetails' | 'Fulfilled' | 'Shipped'
+/** In their order (contract, Storefront order). */
+export const ORDER_STATUSES = [
+  'PendingPayment',
+  'PaidAwaitingDetails',
+  'PaidWithDetails',
+  'Fulfilled',
+  'Shipped'
+] as const
+export type OrderStatus = (typeof ORDER_STATUSES)[number]
 
 /** Shipping of a store (decision 141), in cents of US dollars. */
 export interface ShippingRules {
@@ -50,7 +58,6 @@ export interface Integration extends StoreCredentials {
   readonly updatedAt: number
 }
 
-/** One line of an order at its checkout prices. */
 export interface OrderItem {
   readonly variantId: number
   readonly productTitle: string
@@ -61,7 +68,6 @@ export interface OrderItem {
   readonly requiresShipping: boolean
 }
 
-/** One tax, as the shop computed it. */
 export interface TaxLine {
   /** Such as `California State Tax`. */
   readonly title: string
@@ -72,7 +78,6 @@ export interface TaxLine {
 
 export interface OrderTax {
   readonly lines: readonly TaxLine[]
-  /** Included in the prices. */
   readonly isIncluded: boolean
 }
 
@@ -94,7 +99,6 @@ export interface ShippingAddress {
   readonly city: string
   readonly province: string | null
   readonly zip: string | null
-  /** As entered: two letters or an English name. */
   readonly country: string
   readonly phone: string | null
 }
@@ -158,6 +162,17 @@ export interface Order {
   readonly canceledAt: number | null
   readonly refundRequest: RefundRequest | null
   readonly refundedAt: number | null
+}
+
+/** Untyped, because the serializer would print a number of a schema through a double (decision 8). */
+export const dollars = (description = 'A number of US dollars.') =>
+  Type.Unsafe<RawJson>({ 'x-type': 'number', description })
+
+export const nullableText = (description: string) =>
+  Type.Unsafe<string | null>({ type: ['string', 'null'], description })
+
+export function isoOf(ms: number): string {
+  return new Date(ms).toISOString()
 }
 
 /** Exact dollars for JSON: 1999 is `19.99`. Under an open schema (see jsonNumber). */

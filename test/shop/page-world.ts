@@ -13,7 +13,11 @@ import { systemClock } from '../../src/platform/system/clock.ts'
 import { freshId } from '../../src/platform/system/ids.ts'
 import { silentLog } from '../../src/platform/telemetry/log.ts'
 import { builtInPlugins } from '../../src/app/plugins.ts'
-import { storefrontPageOperations, type FoundOrder, type StorefrontPageParts } from '../../src/shop/pages/operations.ts'
+import {
+  storefrontPageOperations,
+  type FoundOrder,
+  type StorefrontPageOptions
+} from '../../src/shop/pages/operations.ts'
 import type { Catalog } from '../../src/shop/platform.ts'
 import type { Integration, Order } from '../../src/shop/schema.ts'
 import { sender, type Answer, type Send } from '../support/gateway.ts'
@@ -150,7 +154,7 @@ export const GOOD: Readonly<Record<string, string>> = {
   phone: ''
 }
 
-type ClaimInput = Parameters<StorefrontPageParts['claims']['claim']>[1]
+type ClaimInput = Parameters<StorefrontPageOptions['claims']['claim']>[1]
 
 /** What the pages know, in memory, and the means to change it. */
 export class PageWorld {
@@ -187,7 +191,7 @@ export class PageWorld {
     return order
   }
 
-  readonly parts: StorefrontPageParts = {
+  readonly parts: StorefrontPageOptions = {
     orders: {
       byClaimToken: async (slug, token) => {
         if (this.away) throw new Unavailable('Service unavailable', 'secret words')

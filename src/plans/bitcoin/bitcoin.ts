@@ -25,7 +25,7 @@ import type {
 import type { BitcoinStore } from './store.ts'
 import { listedPlans, parseSoldPlan, type ListedCaps } from '../plans.ts'
 
-export interface BitcoinPlansParts {
+export interface BitcoinPlansOptions {
   readonly store: BitcoinStore
   readonly invoices: Pick<PlanInvoices, 'make'>
   /** Holds a subscription without an account until an administrator approves it. */
@@ -37,7 +37,6 @@ export interface BitcoinPlansParts {
   readonly random: Random
   readonly log: Log
   publicUrl(): string
-  /** Limits of the plans, for the price feed. */
   caps(): ListedCaps
   expiry(): number
   payee(): string
@@ -45,7 +44,6 @@ export interface BitcoinPlansParts {
   readonly sold?: (amountSats: number) => void
 }
 
-/** Of a list: there is one for each month. */
 const MOST_LISTED = 100
 
 export interface Buyer {
@@ -60,18 +58,18 @@ export interface Buyer {
  * 167).
  */
 export class BitcoinPlans {
-  readonly #parts: BitcoinPlansParts
+  readonly #options: BitcoinPlansOptions
 
-  constructor(parts: BitcoinPlansParts) {
-    this.#parts = parts
+  constructor(options: BitcoinPlansOptions) {
+    this.#options = options
   }
 
   /** The listed plans with their prices in satoshis. @throws Unavailable 503 "Price feed unavailable" */
   async pricing(): Promise<BitcoinPricingView> {
-    const { price, expiresAt } = await this.#parts.prices.quote('USD')
+    const { price, expiresAt } = await this.#options.prices.quote('USD')
     const quoteExpiresAt = new Date(expiresAt).toISOString()
     return {
-      plans: listedPlans(this.#parts.caps(), 0).map(plan => ({
+      plans: listedPlans(this.#options.caps(), 0).map(plan => ({
         ...plan,
         features: [...plan.features],
         priceSats: plan.priceUsd === 0 ? 0 : atPrice(knownDecimal(String(plan.priceUsd)), price),
@@ -85,7 +83,7 @@ export class BitcoinPlans {
    * @throws ShortError 400 for a plan or account that cannot buy; Unavailable 503; RateLimited 429
    */
   async create(input: BitcoinSubscriptionInput, { merchant, client }: Buyer): Promise<BitcoinSubscriptionView> {
-    const { clock, random, store, invoices } = this.#parts
+    const { clock, random, store, invoices } = this.#options
     const plan = parseSoldPlan(input.plan)
     if (merchant !== null) checkMayBuy(merchant)
     const subscription: BitcoinSubscription = {
@@ -106,7 +104,7 @@ export class BitcoinPlans {
       clientKey: merchant === null ? client : `merchant:${merchant.id}`,
       // Open invoices of anonymous buyers must not block accounts.
       place: merchant === null ? 'plans' : `plans:${merchant.id}`,
-      expiry: this.#parts.expiry(),
+      expiry: this.#options.expiry(),
       record: sql => store.insertSubscription(sql, subscription)
     })
     return {
@@ -115,7 +113,7 @@ export class BitcoinPlans {
       lightningInvoice: invoice.invoice,
       paymentHash: invoice.paymentHash,
       amountSats: invoice.amountSats,
-      payUrl: payUrl(this.#parts.publicUrl(), invoice),
+      payUrl: payUrl(this.#options.publicUrl(), invoice),
       expiresAt: new Date(invoice.expiresAt).toISOString()
     }
   }
@@ -126,7 +124,7 @@ export class BitcoinPlans {
    * (decision 171). Rejects when the write fails, so that the caller retries.
    */
   async settled({ paymentHash }: Pick<Challenge, 'paymentHash'>): Promise<void> {
-    const { store, database, clock, log, sold } = this.#parts
+    const { store, database, clock, log, sold } = this.#options
     const amountSats = await database.transaction(async sql => {
       await store.serialize(sql)
       const found = await store.byPaymentHash(sql, paymentHash)
@@ -152,7 +150,7 @@ export class BitcoinPlans {
     sql: TransactionSql,
     { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
   ): Promise<void> {
-    const { store, clock, merchants } = this.#parts
+    const { store, clock, merchants } = this.#options
     const id = subscription.billingSubscriptionId
     const own = id === null || !id.startsWith(BITCOIN_PREFIX) ? null : await store.byId(sql, id)
     if (own === null) return
@@ -166,9 +164,8 @@ export class BitcoinPlans {
     await store.replaceOthers(sql, merchant.id, own.id)
   }
 
-  /** The invoices of an account's plan. */
   async invoices({ id }: Pick<Merchant, 'id'>): Promise<PlanInvoicesView> {
-    const { store, clock, publicUrl } = this.#parts
+    const { store, clock, publicUrl } = this.#options
     const now = clock.now()
     const invoices = await store.ofMerchant(id, MOST_LISTED)
     return {
@@ -187,17 +184,17 @@ export class BitcoinPlans {
   }
 
   async byPayToken(token: string): Promise<Payable | null> {
-    const invoice = await this.#parts.store.byPayToken(token)
-    return invoice === null ? null : payableOf(invoice, this.#parts.clock.now())
+    const invoice = await this.#options.store.byPayToken(token)
+    return invoice === null ? null : payableOf(invoice, this.#options.clock.now())
   }
 
   payee(): string {
-    return this.#parts.payee()
+    return this.#options.payee()
   }
 
   // Locks rows in the order of an approval: pending subscription, account, bitcoin subscription.
   async #activate(sql: TransactionSql, subscription: BitcoinSubscription): Promise<void> {
-    const merchants = this.#parts.merchants.within(sql)
+    const merchants = this.#options.merchants.within(sql)
     const { merchantId, email } = subscription
     const merchant = merchantId === null ? await merchants.byEmail(email) : await merchants.byId(merchantId)
     if (merchant === null || !(await this.#give(sql, merchant.id, subscription)))
@@ -206,8 +203,8 @@ export class BitcoinPlans {
 
   /** Adds the month to the account; false when the payment must not change it. */
   async #give(sql: TransactionSql, id: number, subscription: BitcoinSubscription): Promise<boolean> {
-    const { store, clock } = this.#parts
-    const merchants = this.#parts.merchants.within(sql)
+    const { store, clock } = this.#options
+    const merchants = this.#options.merchants.within(sql)
     await store.lockMerchant(sql, id)
     const merchant = await merchants.byId(id)
     if (merchant === null || !takesPayment(merchant, subscription)) return false
@@ -229,7 +226,7 @@ export class BitcoinPlans {
    * Leaves the month to an administrator. A second payment of a waiting buyer is added to the first (see `approved`).
    */
   async #wait(sql: TransactionSql, subscription: BitcoinSubscription, alone: boolean): Promise<void> {
-    const { store, pending, clock, random } = this.#parts
+    const { store, pending, clock, random } = this.#options
     const { email, plan } = subscription
     const now = clock.now()
     if (subscription.currentPeriodEnd !== null) {

@@ -14,7 +14,7 @@ import { InvoiceIdTaken } from '../../payments/payments/store.ts'
 import type { BitcoinStore } from './store.ts'
 import { planPricesUsd, type SoldPlan } from '../plans.ts'
 
-export interface PlanInvoicesParts {
+export interface PlanInvoicesOptions {
   readonly challengeStore: Pick<ChallengeStore, 'insert'>
   readonly minting: Pick<Minting, 'mint'>
   readonly store: BitcoinStore
@@ -24,10 +24,8 @@ export interface PlanInvoicesParts {
   readonly random: Random
 }
 
-/** An invoice to make. */
 export interface InvoiceWish {
   readonly subscription: Pick<BitcoinSubscription, 'id' | 'plan' | 'email'>
-  /** See `MintRequest.clientKey` and `Offer.place`. */
   readonly clientKey: string
   readonly place: string
   /** Requested with an account's key, or by a job. */
@@ -37,17 +35,16 @@ export interface InvoiceWish {
   readonly record: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
 }
 
-/** Never unlocked by a credential. */
 const PATH = '/api/bitcoin/create-subscription'
 /** Attempts to draw an unused invoice id. */
 const DRAWS = 5
 
 /** Makes invoices for plans: by the platform's provider, at the current price, one for each period. */
 export class PlanInvoices {
-  readonly #parts: PlanInvoicesParts
+  readonly #options: PlanInvoicesOptions
 
-  constructor(parts: PlanInvoicesParts) {
-    this.#parts = parts
+  constructor(options: PlanInvoicesOptions) {
+    this.#options = options
   }
 
   /**
@@ -56,7 +53,7 @@ export class PlanInvoices {
    * @throws Unavailable 503 without price, provider or database; RateLimited 429 for too many open invoices
    */
   async make(wish: InvoiceWish): Promise<{ readonly invoice: BitcoinInvoice; readonly again: boolean }> {
-    const { challengeStore, database, minting, prices, store } = this.#parts
+    const { challengeStore, database, minting, prices, store } = this.#options
     const { price } = await prices.quote('USD')
     const { plan } = wish.subscription
     const priceUsd = planPricesUsd[plan]
@@ -88,7 +85,7 @@ export class PlanInvoices {
     priceUsd: number,
     write: (sql: TransactionSql, invoice: BitcoinInvoice) => Promise<void>
   ): Promise<BitcoinInvoice> {
-    const { random, database } = this.#parts
+    const { random, database } = this.#options
     for (let draw = 1; ; draw++) {
       const invoice: BitcoinInvoice = {
         invoiceId: numericId(random),
@@ -115,7 +112,6 @@ export class PlanInvoices {
   }
 }
 
-/** For people: on the invoice and on its page. */
 function describePlan(plan: SoldPlan): string {
   return `${planNames[plan]}, one month`
 }

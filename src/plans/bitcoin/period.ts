@@ -10,11 +10,9 @@ const DAY = 86_400_000
 /** Milliseconds for which an expired plan is past due before it is canceled. */
 export const GRACE = 7 * DAY
 
-/** In the order in which they are due. */
 const steps = ['week', 'three-days', 'day', 'ended', 'canceled'] as const
 export type RenewalStep = (typeof steps)[number]
 
-/** Milliseconds from the end of the period to each mail. */
 const OFFSETS: Readonly<Record<RenewalStep, number>> = Object.freeze({
   week: -7 * DAY,
   'three-days': -3 * DAY,

@@ -9,7 +9,6 @@ export type BitcoinState = 'incomplete' | 'active' | 'past_due' | 'canceled' | '
 
 export interface BitcoinSubscription {
   readonly id: string
-  /** Lower case. */
   readonly email: string
   readonly customerName: string | null
   readonly plan: SoldPlan

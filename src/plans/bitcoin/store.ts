@@ -118,7 +118,6 @@ export class BitcoinStore {
     return { invoice, subscription: subscription! }
   }
 
-  /** The newest unpaid invoice of a subscription. */
   async openInvoice(subscriptionId: string): Promise<BitcoinInvoice | null> {
     const { sql } = this.#database
     return await invoiceRows.one(sql`
@@ -141,7 +140,6 @@ export class BitcoinStore {
       order by s.created_at limit 1`)
   }
 
-  /** Locks the account's row until the transaction ends. */
   async lockMerchant(sql: TransactionSql, merchantId: number): Promise<void> {
     await sql`select 1 from merchants where id = ${merchantId} for update`
   }
@@ -167,7 +165,6 @@ export class BitcoinStore {
     await sql`update bitcoin_subscriptions set state = 'replaced' where id = ${id}`
   }
 
-  /** Replaces every other subscription of the account. */
   async replaceOthers(sql: TransactionSql, merchantId: number, id: string): Promise<void> {
     await sql`update bitcoin_subscriptions set state = 'replaced' where merchant_id = ${merchantId} and id <> ${id} and state <> 'incomplete'`
   }

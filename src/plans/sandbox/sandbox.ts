@@ -21,7 +21,6 @@ export interface SandboxBillingOptions {
   publicUrl(): string
 }
 
-/** Receives a signed notification. */
 export type TakeNotification = (signature: string, body: Uint8Array) => Promise<void>
 
 export type SandboxSession =
@@ -36,7 +35,6 @@ export type SandboxSession =
     }
   | { readonly kind: 'portal'; readonly returnUrl: string; readonly subscriptions: readonly BilledSubscription[] }
 
-/** What the request of a checkout is kept as. */
 type KeptCheckout = Omit<CheckoutRequest, 'idempotencyKey'>
 
 interface SessionRow {
@@ -229,7 +227,6 @@ export class SandboxBilling implements BillingProvider {
     return row!.id
   }
 
-  /** A session that is still valid, locked. */
   async #find(tx: TransactionSql, sessionId: string): Promise<SessionRow | null> {
     const [row] = await tx<Array<SessionRow & { readonly created_at: Date }>>`
       select kind, request, subscription_id, customer_id, created_at from sandbox_billing_sessions where session_id = ${sessionId} for update`
@@ -247,7 +244,6 @@ export class SandboxBilling implements BillingProvider {
     return read
   }
 
-  /** Ends the trial and renews the period until now. */
   async #asOfNow(tx: TransactionSql, row: SubscriptionRow): Promise<BilledSubscription> {
     const now = this.#options.clock.now()
     const end = row.current_period_end.getTime()

@@ -13,13 +13,11 @@ import {
 } from '../provider.ts'
 import type { SoldPlan } from '../plans.ts'
 
-/** How Stripe is asked. */
 export interface StripeBillingOptions {
   /** `sk_…` or a restricted `rk_…`. */
   readonly key: Secret<string>
   /** `whsec_…` of the webhook endpoint. */
   readonly webhookSecret: Secret<string>
-  /** Ids of the monthly prices. */
   readonly prices: Readonly<Record<SoldPlan, string>>
   /** Null for the public address; a path in it is ignored. */
   readonly url: string | null
@@ -32,7 +30,6 @@ export interface StripeBillingOptions {
 const TOLERANCE = 300
 /** Retries of a lost call, with the same idempotency key. */
 const RETRIES = 1
-/** Metadata of our sessions and subscriptions. */
 const MERCHANT_ID = 'merchant_id'
 const CUSTOMER_NAME = 'customer_name'
 

@@ -21,7 +21,6 @@ export interface ClaimInput {
   readonly shippingAddress: ShippingAddress
 }
 
-/** An order that was claimed, with its store. */
 export interface ClaimedOrder {
   readonly order: Order
   readonly integration: Integration
@@ -29,7 +28,6 @@ export interface ClaimedOrder {
   readonly challengeId: string | null
 }
 
-/** An order with what stood for it. */
 interface Found {
   readonly order: OrderRecord
   /** A credential proved the payment. */
@@ -37,8 +35,7 @@ interface Found {
   readonly challengeId: string | null
 }
 
-/** What claims are judged with. */
-export interface OrderClaimsParts {
+export interface OrderClaimsOptions {
   readonly orders: Pick<OrderStore, 'byPaymentHash' | 'byClaimDigest'>
   readonly paid: Pick<PaidOrders, 'byCredential'>
   readonly making: Pick<OrderMaking, 'make'>
@@ -50,10 +47,10 @@ export interface OrderClaimsParts {
 
 /** Claims of paid orders (contract, Storefront order; decisions 133 to 135, 140 and 146). */
 export class OrderClaims {
-  readonly #parts: OrderClaimsParts
+  readonly #options: OrderClaimsOptions
 
-  constructor(parts: OrderClaimsParts) {
-    this.#parts = parts
+  constructor(options: OrderClaimsOptions) {
+    this.#options = options
   }
 
   /**
@@ -63,20 +60,19 @@ export class OrderClaims {
    *   token stays usable and the address is kept; Unavailable 503 without a database
    */
   async claim(slug: string, input: ClaimInput, authorization: ReadonlyHeaders): Promise<ClaimedOrder> {
-    const integration = await this.#parts.store(slug)
+    const integration = await this.#options.store(slug)
     if (integration === null) throw storeNotFound()
     const { order, isProven, challengeId } = await this.#find(integration, input.claimToken, authorization)
     if (order.claimedAt !== null) throw alreadyClaimed()
-    if (this.#parts.clock.now() > order.claimExpiresAt) throw windowEnded(order)
+    if (this.#options.clock.now() > order.claimExpiresAt) throw windowEnded(order)
     const details = detailsOf(integration, input)
-    const paid = isProven ? await this.#parts.paid.byCredential(order, integration) : order
+    const paid = isProven ? await this.#options.paid.byCredential(order, integration) : order
     if (paid === null) throw orderNotFound()
-    return { order: await this.#parts.making.make(integration, paid.id, details), integration, challengeId }
+    return { order: await this.#options.making.make(integration, paid.id, details), integration, challengeId }
   }
 
-  /** The order of the credential or token. */
   async #find(integration: Integration, claimToken: string | null, authorization: ReadonlyHeaders): Promise<Found> {
-    const { orders, credentials } = this.#parts
+    const { orders, credentials } = this.#options
     const credential = await credentials.read(authorization, integration, 'claim')
     // 401 is for a claim without a token (contract, Errors); next to a token such a credential is ignored.
     const isIgnored = credential.kind === 'refused' && credential.reason === 'disabled' && claimToken !== null

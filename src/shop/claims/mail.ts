@@ -10,7 +10,6 @@ import type { Order, OrderItem } from '../schema.ts'
 export interface ClaimMailFacts {
   readonly order: Order
   readonly shopName: string
-  /** A secret address. */
   readonly claimPageUrl: string
   readonly claimExpiresAt: number
 }

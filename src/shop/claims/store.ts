@@ -4,7 +4,6 @@ import { hash } from 'node:crypto'
 import { randomToken, type Random } from '../../platform/system/ids.ts'
 import { Secret, type SealedPlace, type Sealer } from '../../platform/keys/secrets.ts'
 
-/** A held claim. Times in milliseconds since the epoch. */
 export interface HeldClaim {
   readonly owner: string
   readonly until: number
@@ -81,12 +80,10 @@ export class ClaimStore {
       .sql`update storefront_claims set asked_at = null where order_id = ${orderId} and asked_at = ${new Date(askedAt)} and lease_until <= ${new Date(now)}`
   }
 
-  /** The order was made: nothing is uncertain any more. */
   async done(sql: TransactionSql, orderId: string): Promise<void> {
     await sql`update storefront_claims set lease_until = ${NEVER}, asked_at = null, fault = null where order_id = ${orderId}`
   }
 
-  /** Details stored for an order. */
   async details(orderId: string): Promise<string | null> {
     const [row] = await this.#database.sql<
       Array<{ details: string }>
@@ -133,7 +130,6 @@ export function claimDigest(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }
 
-/** Where a sealed token is stored. */
 export function claimTokenPlace(orderId: string): SealedPlace {
   return { table: 'storefront_orders', column: 'claim_token', row: orderId }
 }

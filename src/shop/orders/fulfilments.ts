@@ -10,7 +10,7 @@ import { FIRST_CHECK } from './making.ts'
 import type { Integration, Order } from '../schema.ts'
 import { storeNotFound } from '../store-errors.ts'
 
-export interface FulfilmentsParts {
+export interface FulfilmentsOptions {
   readonly orders: Pick<OrderStore, 'lockPlatformOrder' | 'markProgress' | 'takeDue' | 'checkAt'>
   readonly platform: Pick<StorePlatform, 'fulfilments' | 'readNotification'>
   readonly database: Database
@@ -32,10 +32,10 @@ const LOOKING = 120_000
  * and by polling. Status never goes back.
  */
 export class Fulfilments {
-  readonly #parts: FulfilmentsParts
+  readonly #options: FulfilmentsOptions
 
-  constructor(parts: FulfilmentsParts) {
-    this.#parts = parts
+  constructor(options: FulfilmentsOptions) {
+    this.#options = options
   }
 
   /**
@@ -45,7 +45,7 @@ export class Fulfilments {
    *   503 when it cannot be stored, so that the platform retries
    */
   async receive(slug: string, headers: ReadonlyHeaders, body: Uint8Array): Promise<void> {
-    const integration = await this.#parts.bySlug(slug)
+    const integration = await this.#options.bySlug(slug)
     if (integration === null) throw storeNotFound()
     const seen = this.#read(integration, headers, body)
     if (seen !== null) await this.#apply(integration.id, seen)
@@ -53,7 +53,7 @@ export class Fulfilments {
 
   /** Polls platforms for orders that are due; periodic. Returns how many changed. */
   async poll(): Promise<number> {
-    const { orders, clock } = this.#parts
+    const { orders, clock } = this.#options
     const due = await orders.takeDue(clock.now(), LOOKING, DUE_AT_ONCE)
     let changed = 0
     for (const [storefrontId, ofStore] of Map.groupBy(due, order => order.storefrontId))
@@ -66,10 +66,10 @@ export class Fulfilments {
     for (let at = 0; at + 1 < headers.pairs.length; at += 2)
       named.set((headers.pairs[at] ?? '').toLowerCase(), headers.pairs[at + 1] ?? '')
     try {
-      return this.#parts.platform.readNotification(this.#parts.access(integration), named, body)
+      return this.#options.platform.readNotification(this.#options.access(integration), named, body)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
-      this.#parts.log.warn(
+      this.#options.log.warn(
         { slug: integration.slug, fault: error.fault, err: error },
         'a notification of a store was refused'
       )
@@ -87,13 +87,13 @@ export class Fulfilments {
   }
 
   async #ask(storefrontId: number, due: readonly OrderRecord[]): Promise<number> {
-    const { platform, orders, clock, log } = this.#parts
-    const integration = await this.#parts.byId(storefrontId)
+    const { platform, orders, clock, log } = this.#options
+    const integration = await this.#options.byId(storefrontId)
     if (integration === null) return 0
     const ids = due.flatMap(order => order.platformOrderId ?? [])
     let seen: readonly Fulfilment[]
     try {
-      seen = await platform.fulfilments(this.#parts.access(integration), ids)
+      seen = await platform.fulfilments(this.#options.access(integration), ids)
     } catch (error) {
       if (!(error instanceof StorePlatformError)) throw error
       // Retried after the pause.
@@ -111,9 +111,8 @@ export class Fulfilments {
     return changed
   }
 
-  /** Returns whether anything changed. */
   #apply(storefrontId: number, seen: Fulfilment): Promise<boolean> {
-    const { database, orders, clock } = this.#parts
+    const { database, orders, clock } = this.#options
     return database.transaction(async tx => {
       const order = await orders.lockPlatformOrder(tx, storefrontId, seen.platformOrderId)
       if (order === null) return false

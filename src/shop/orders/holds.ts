@@ -4,7 +4,7 @@ import type { OrderStore, OrderRecord } from './store.ts'
 import { StorePlatformError, type StoreAccess, type StorePlatform } from '../platform.ts'
 import type { Integration } from '../schema.ts'
 
-export interface OrderHoldsParts {
+export interface OrderHoldsOptions {
   readonly orders: Pick<OrderStore, 'takeToHold' | 'held' | 'unasked' | 'takeToRelease'>
   readonly platform: Pick<StorePlatform, 'hold' | 'release'>
   readonly clock: Clock
@@ -13,7 +13,6 @@ export interface OrderHoldsParts {
   integration(storefrontId: number): Promise<Integration | null>
 }
 
-/** Orders per run. */
 const AT_ONCE = 50
 /** Milliseconds until a failed release is retried. */
 const AGAIN = 600_000
@@ -25,22 +24,22 @@ const AGAIN = 600_000
  * if the stock lasts.
  */
 export class OrderHolds {
-  readonly #parts: OrderHoldsParts
+  readonly #options: OrderHoldsOptions
 
-  constructor(parts: OrderHoldsParts) {
-    this.#parts = parts
+  constructor(options: OrderHoldsOptions) {
+    this.#options = options
   }
 
   /** Reserves newly paid goods, and releases those ordered or refunded; periodic. */
   async run(): Promise<void> {
-    const { orders, clock } = this.#parts
+    const { orders, clock } = this.#options
     for (const order of await orders.takeToHold(clock.now(), AT_ONCE)) await this.#hold(order)
     for (const { order, holdId } of await orders.takeToRelease(clock.now(), AGAIN, AT_ONCE))
       await this.#release(order, holdId)
   }
 
   async #hold(order: OrderRecord): Promise<void> {
-    const { orders, platform, log } = this.#parts
+    const { orders, platform, log } = this.#options
     try {
       const access = await this.#access(order)
       if (access === null) return
@@ -61,7 +60,7 @@ export class OrderHolds {
   }
 
   async #release(order: OrderRecord, holdId: string): Promise<void> {
-    const { orders, platform, log } = this.#parts
+    const { orders, platform, log } = this.#options
     try {
       const access = await this.#access(order)
       if (access === null) return
@@ -77,7 +76,7 @@ export class OrderHolds {
   }
 
   async #access(order: OrderRecord): Promise<StoreAccess | null> {
-    const integration = await this.#parts.integration(order.storefrontId)
-    return integration === null ? null : this.#parts.access(integration)
+    const integration = await this.#options.integration(order.storefrontId)
+    return integration === null ? null : this.#options.access(integration)
   }
 }

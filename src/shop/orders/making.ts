@@ -17,7 +17,6 @@ import {
 import type { FailureReason, Integration, Order, OrderFailure, ShippingAddress } from '../schema.ts'
 import { orderNotFound, retryAfterOf, STORE_FAILED, CREDENTIAL_NOT_VERIFIED } from '../store-errors.ts'
 
-/** The buyer's details; kept sealed. */
 export interface ClaimDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
@@ -25,7 +24,7 @@ export interface ClaimDetails {
   readonly countryCode: string
 }
 
-export interface OrderMakingParts {
+export interface OrderMakingOptions {
   readonly orders: Pick<OrderStore, 'lock' | 'get' | 'markClaimed' | 'markFailed'>
   /** Whether the order is being refunded, or was; its row is locked. */
   isGivenBack(sql: TransactionSql, orderId: string): Promise<boolean>
@@ -63,11 +62,11 @@ const LOOKS = 50
  * claim of a dead process expires, and what it made is found.
  */
 export class OrderMaking {
-  readonly #parts: OrderMakingParts
+  readonly #options: OrderMakingOptions
   readonly #running = new Map<string, Promise<OrderRecord>>()
 
-  constructor(parts: OrderMakingParts) {
-    this.#parts = parts
+  constructor(options: OrderMakingOptions) {
+    this.#options = options
   }
 
   /**
@@ -94,15 +93,15 @@ export class OrderMaking {
 
   /** Searches for orders of uncertain outcome; periodic. Returns how many were found. */
   async followUp(): Promise<number> {
-    const { claims, orders, clock, log, platform } = this.#parts
+    const { claims, orders, clock, log, platform } = this.#options
     const now = clock.now()
     let found = 0
     for (const orderId of await claims.takeUnsure(now - LOOKED_FOR, now, LOOK_PAUSE, LOOKS)) {
       const order = await orders.get(orderId)
-      const integration = order === null ? null : await this.#parts.integration(order.storefrontId)
+      const integration = order === null ? null : await this.#options.integration(order.storefrontId)
       if (integration === null) continue
       try {
-        const made = await platform.findOrder(this.#parts.access(integration), orderId)
+        const made = await platform.findOrder(this.#options.access(integration), orderId)
         if (made === null) continue
         await this.#write(orderId, made)
         found++
@@ -115,14 +114,14 @@ export class OrderMaking {
   }
 
   async #make(integration: Integration, orderId: string, details: ClaimDetails | null): Promise<OrderRecord> {
-    const { claims, log, clock } = this.#parts
+    const { claims, log, clock } = this.#options
     const { order, claim } = await this.#take(orderId, details)
     // Uncertain, unless a branch below knows better.
     let askedAt = claim.askedAt
     try {
       const known = this.#open(orderId, claim.details)
-      const access = this.#parts.access(integration)
-      const before = claim.askedAt === null ? null : await this.#parts.platform.findOrder(access, orderId)
+      const access = this.#options.access(integration)
+      const before = claim.askedAt === null ? null : await this.#options.platform.findOrder(access, orderId)
       if (before !== null) return await this.#write(orderId, before)
       if (claim.askedAt !== null && clock.now() - claim.askedAt < SEARCH_LAG)
         throw new StorePlatformError('away', 'The store may have taken the order before; it is looked for.', {
@@ -169,14 +168,14 @@ export class OrderMaking {
    * does not answer, or its search is not reliable yet.
    */
   async resolve(orderId: string): Promise<void> {
-    const { claims, orders, clock, platform, log } = this.#parts
+    const { claims, orders, clock, platform, log } = this.#options
     const now = clock.now()
     const askedAt = await claims.doubt(orderId, now)
     const order = askedAt === null ? null : await orders.get(orderId)
-    const integration = order === null ? null : await this.#parts.integration(order.storefrontId)
+    const integration = order === null ? null : await this.#options.integration(order.storefrontId)
     if (askedAt === null || integration === null) return
     try {
-      const made = await platform.findOrder(this.#parts.access(integration), orderId)
+      const made = await platform.findOrder(this.#options.access(integration), orderId)
       if (made !== null) await this.#write(orderId, made)
       else if (now - askedAt >= SEARCH_LAG) await claims.cleared(orderId, askedAt, clock.now())
     } catch (error) {
@@ -190,12 +189,12 @@ export class OrderMaking {
 
   /** Records a failure, and reports a new one: each reason once until the order is made. */
   #failed(orderId: string, failure: OrderFailure): Promise<void> {
-    const { database, orders } = this.#parts
+    const { database, orders } = this.#options
     return database.transaction(async tx => {
       const before = await orders.lock(tx, orderId)
       if (before === null || before.claimedAt !== null) return
       await orders.markFailed(tx, orderId, failure)
-      if (before.failure?.reason !== failure.reason) await this.#parts.onFailed(tx, { ...before, failure })
+      if (before.failure?.reason !== failure.reason) await this.#options.onFailed(tx, { ...before, failure })
     })
   }
 
@@ -203,13 +202,13 @@ export class OrderMaking {
     orderId: string,
     details: ClaimDetails | null
   ): Promise<{ readonly order: OrderRecord; readonly claim: HeldClaim }> {
-    const { database, orders, claims, clock, random, sealer } = this.#parts
+    const { database, orders, claims, clock, random, sealer } = this.#options
     return database.transaction(async tx => {
       const order = await orders.lock(tx, orderId)
       if (order === null) throw orderNotFound()
       if (order.claimedAt !== null) throw alreadyClaimed()
       if (order.status !== 'PaidAwaitingDetails') throw missingProof()
-      if (await this.#parts.isGivenBack(tx, orderId)) throw givenBack()
+      if (await this.#options.isGivenBack(tx, orderId)) throw givenBack()
       const now = clock.now()
       const sealed = details === null ? null : sealer.seal(JSON.stringify(details), placeOf(orderId))
       const claim = await claims.take(tx, orderId, randomToken(16, random), now + this.#lease(), now, sealed)
@@ -220,7 +219,7 @@ export class OrderMaking {
 
   /** Longer than a call may take: token, call, retry after a throttle, and the search before it. */
   #lease(): number {
-    return 60_000 + 6 * this.#parts.timeout()
+    return 60_000 + 6 * this.#options.timeout()
   }
 
   async #ask(
@@ -228,7 +227,7 @@ export class OrderMaking {
     order: NewPlatformOrder,
     unsureSince: (time: number | null) => void
   ): Promise<PlatformOrder> {
-    const { platform, clock } = this.#parts
+    const { platform, clock } = this.#options
     unsureSince(clock.now())
     try {
       return await platform.createOrder(access, order)
@@ -249,11 +248,11 @@ export class OrderMaking {
   /** A hold made a moment ago, where the goods were sold out because of it: the last piece is the order's own. */
   async #heldMeanwhile(order: NewPlatformOrder, error: unknown): Promise<string | null> {
     if (order.holdId !== null || !(error instanceof StorePlatformError) || !error.isSoldOut) return null
-    return (await this.#parts.orders.get(order.sourceIdentifier))?.holdId ?? null
+    return (await this.#options.orders.get(order.sourceIdentifier))?.holdId ?? null
   }
 
   #write(orderId: string, made: PlatformOrder): Promise<OrderRecord> {
-    const { database, orders, claims, clock, log } = this.#parts
+    const { database, orders, claims, clock, log } = this.#options
     return database.transaction(async tx => {
       const order = await orders.lock(tx, orderId)
       if (order === null) throw orderNotFound()
@@ -281,7 +280,7 @@ export class OrderMaking {
 
   #open(orderId: string, sealed: string): ClaimDetails {
     // Written by `#take`, authenticated by its seal.
-    return JSON.parse(this.#parts.sealer.open(sealed, placeOf(orderId)).reveal()) as ClaimDetails
+    return JSON.parse(this.#options.sealer.open(sealed, placeOf(orderId)).reveal()) as ClaimDetails
   }
 }
 
@@ -307,7 +306,6 @@ function newOrder(order: OrderRecord, { email, shippingAddress, countryCode }: C
   }
 }
 
-/** Error of a claim during another, and after one. */
 export const ALREADY_CLAIMED = 'Order already claimed'
 
 /** 400: the token is used up for claiming (contract, Errors: Storefront claim). */
@@ -324,7 +322,6 @@ export function missingProof(): LongError {
   )
 }
 
-/** Null for a transient fault. */
 function reasonOf({ fault, isSoldOut }: StorePlatformError): FailureReason | null {
   switch (fault) {
     case 'refused':

@@ -24,14 +24,13 @@ export interface StoreStats {
   /** Of paid orders only. */
   readonly totalPaidSats: number
   readonly totalPaidCents: number
-  /** Ever fulfilled, including shipped ones. */
   readonly fulfilled: number
   readonly shipped: number
   readonly firstOrderAt: number | null
   readonly lastOrderAt: number | null
 }
 
-export interface OrdersParts {
+export interface OrdersOptions {
   readonly store: Pick<OrderStore, 'get' | 'byClaimDigest' | 'list' | 'listTroubled' | 'sums' | 'purge'>
   readonly claims: Pick<ClaimStore, 'details'>
   readonly making: Pick<OrderMaking, 'make'>
@@ -46,10 +45,10 @@ const PURGE_BATCH = 500
 
 /** Orders for buyers, merchants and the administrator. Methods throw Unavailable 503 without a database. */
 export class Orders {
-  readonly #parts: OrdersParts
+  readonly #options: OrdersOptions
 
-  constructor(parts: OrdersParts) {
-    this.#parts = parts
+  constructor(options: OrdersOptions) {
+    this.#options = options
   }
 
   /**
@@ -66,22 +65,22 @@ export class Orders {
     slug: string,
     claimToken: string
   ): Promise<{ readonly order: Order; readonly integration: Integration } | null> {
-    const integration = await this.#parts.bySlug(slug)
+    const integration = await this.#options.bySlug(slug)
     if (integration === null) return null
     const digest = claimDigest(claimToken)
-    const order = await this.#parts.store.byClaimDigest(integration.id, digest)
+    const order = await this.#options.store.byClaimDigest(integration.id, digest)
     // The index compared digests, which reveals nothing of the token; this guards against a changed query.
     if (order === null || order.claimDigest === null || !equalBytes(order.claimDigest, digest)) return null
-    return isReadable(order, this.#parts.clock.now()) ? { order, integration } : null
+    return isReadable(order, this.#options.clock.now()) ? { order, integration } : null
   }
 
   /** The claim page with the order's token; null before payment and once unreadable (decisions 134 and 135). */
   claimPageUrl(integration: Integration, order: Order): string | null {
-    return this.#parts.paid.claimPageUrl(integration, order)
+    return this.#options.paid.claimPageUrl(integration, order)
   }
 
   list(merchantId: number, query: OrderQuery): Promise<Order[]> {
-    return this.#parts.store.list(merchantId, query.status, {
+    return this.#options.store.list(merchantId, query.status, {
       limit: query.pageSize,
       offset: (query.page - 1) * query.pageSize
     })
@@ -89,11 +88,11 @@ export class Orders {
 
   /** A page of troubled orders of all merchants, longest waiting first. */
   troubled(page: { readonly skip: number; readonly take: number }): Promise<Order[]> {
-    return this.#parts.store.listTroubled({ limit: page.take, offset: page.skip })
+    return this.#options.store.listTroubled({ limit: page.take, offset: page.skip })
   }
 
   async stats(merchantId: number): Promise<StoreStats> {
-    const sums = await this.#parts.store.sums(merchantId)
+    const sums = await this.#options.store.sums(merchantId)
     return {
       totalCheckouts: sums.checkouts,
       paidOrders: sums.paidOrders,
@@ -112,14 +111,14 @@ export class Orders {
    * @throws LongError 404 for an unknown order, 400 when there is nothing to retry, 502 when it fails again
    */
   async retry(orderId: string): Promise<Order> {
-    const order: OrderRecord | null = isOrderId(orderId) ? await this.#parts.store.get(orderId) : null
+    const order: OrderRecord | null = isOrderId(orderId) ? await this.#options.store.get(orderId) : null
     if (order === null) throw orderNotFound()
     if (order.claimedAt !== null) throw new LongError(INVALID_STATE, 'Nothing to retry', 'The store has this order.')
-    if ((await this.#parts.claims.details(orderId)) === null)
+    if ((await this.#options.claims.details(orderId)) === null)
       throw new LongError(INVALID_STATE, 'Nothing to retry', 'The buyer has not said yet where the order goes.')
-    const integration = await this.#parts.byId(order.storefrontId)
+    const integration = await this.#options.byId(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${orderId} names a store that does not exist`)
-    return await this.#parts.making.make(integration, orderId, null)
+    return await this.#options.making.make(integration, orderId, null)
   }
 
   /**
@@ -128,11 +127,11 @@ export class Orders {
    * stay. Periodic; returns how many.
    */
   async purge(): Promise<number> {
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     const limits = { unclaimedBefore: now, begunBefore: now - READ_WINDOW, claimedBefore: now - READ_WINDOW }
     let purged = 0
     for (;;) {
-      const gone = await this.#parts.store.purge(limits, PURGE_BATCH)
+      const gone = await this.#options.store.purge(limits, PURGE_BATCH)
       purged += gone
       if (gone < PURGE_BATCH) return purged
     }

@@ -10,8 +10,7 @@ import { newClaimToken } from '../claims/store.ts'
 import type { OrderStore, OrderRecord } from './store.ts'
 import type { Integration, Order } from '../schema.ts'
 
-/** What the payment of orders is written with. */
-export interface PaidOrdersParts {
+export interface PaidOrdersOptions {
   readonly store: Pick<OrderStore, 'byPaymentHash' | 'lock' | 'markPaid' | 'markMailed'>
   readonly database: Database
   readonly clock: Clock
@@ -39,10 +38,10 @@ export function isReadable(order: Order, now: number): boolean {
  * for the provider's report (contract, Storefront order; Events 7).
  */
 export class PaidOrders {
-  readonly #parts: PaidOrdersParts
+  readonly #options: PaidOrdersOptions
 
-  constructor(parts: PaidOrdersParts) {
-    this.#parts = parts
+  constructor(options: PaidOrdersOptions) {
+    this.#options = options
   }
 
   /** A credential proved the payment. Null when the order was purged meanwhile. */
@@ -52,20 +51,20 @@ export class PaidOrders {
 
   /** For `Challenges.onSettled`: the provider reports the invoice as paid. Idempotent. */
   readonly settled = async (challenge: Challenge): Promise<void> => {
-    const { store, log } = this.#parts
+    const { store, log } = this.#options
     const order = await store.byPaymentHash(challenge.paymentHash)
     if (order === null) {
       log.warn({ paymentHash: challenge.paymentHash }, 'a payment came for an order that is no longer kept')
       return
     }
     // Read before the transaction, which holds the embedded database's only connection.
-    const integration = await this.#parts.integration(order.storefrontId)
+    const integration = await this.#options.integration(order.storefrontId)
     if (integration === null) throw new TypeError(`order ${order.id} names a store that does not exist`)
     await this.#paid(order.id, integration, true)
   }
 
   claimPageUrl(integration: Integration, order: Order): string | null {
-    const { clock, sealer, log } = this.#parts
+    const { clock, sealer, log } = this.#options
     if (order.claimToken === null || !isReadable(order, clock.now())) return null
     try {
       return this.#page(integration, sealer.open(order.claimToken.ciphertext, order.claimToken.place))
@@ -78,18 +77,18 @@ export class PaidOrders {
   }
 
   #page(integration: Integration, token: Secret<string>): string {
-    return `${this.#parts.publicUrl()}/storefront/${integration.slug}/claim?claimToken=${token.reveal()}`
+    return `${this.#options.publicUrl()}/storefront/${integration.slug}/claim?claimToken=${token.reveal()}`
   }
 
   async #paid(orderId: string, integration: Integration, isReported: boolean): Promise<OrderRecord | null> {
     let isNew = false
-    const paid = await this.#parts.database.transaction(async tx => {
-      const { store, clock } = this.#parts
+    const paid = await this.#options.database.transaction(async tx => {
+      const { store, clock } = this.#options
       let order = await store.lock(tx, orderId)
       if (order === null) return null
       isNew = order.status === 'PendingPayment'
       if (isNew) {
-        const { digest, ciphertext } = newClaimToken(orderId, this.#parts.sealer, this.#parts.random)
+        const { digest, ciphertext } = newClaimToken(orderId, this.#options.sealer, this.#options.random)
         await store.markPaid(tx, orderId, { paidAt: clock.now(), claimDigest: digest, claimToken: ciphertext })
         order = await store.lock(tx, orderId)
         if (order === null) throw new TypeError('a locked order has gone')
@@ -97,12 +96,12 @@ export class PaidOrders {
       if (isReported) await this.#mail(tx, order, integration)
       return order
     })
-    if (isNew && paid !== null) this.#parts.sold?.(paid)
+    if (isNew && paid !== null) this.#options.sold?.(paid)
     return paid
   }
 
   async #mail(tx: TransactionSql, order: OrderRecord, integration: Integration): Promise<void> {
-    const { store, clock, outbox } = this.#parts
+    const { store, clock, outbox } = this.#options
     if (order.mailedAt !== null || order.email === null) return
     const url = this.claimPageUrl(integration, order)
     const mail =

@@ -28,7 +28,7 @@ interface Row {
   asked_at: Date | null
 }
 
-export interface OrderSourcesParts {
+export interface OrderSourcesOptions {
   readonly database: Database
   readonly clock: Clock
   readonly making: Pick<OrderMaking, 'resolve'>
@@ -40,20 +40,20 @@ export interface OrderSourcesParts {
  * order needs. Both check under a lock on the order's row.
  */
 export class OrderSources implements RefundSources {
-  readonly #parts: OrderSourcesParts
+  readonly #options: OrderSourcesOptions
 
-  constructor(parts: OrderSourcesParts) {
-    this.#parts = parts
+  constructor(options: OrderSourcesOptions) {
+    this.#options = options
   }
 
   async get(merchantId: number, orderId: string, now: number): Promise<RefundSource | null> {
     if (!isOrderId(orderId)) return null
-    const { sql } = this.#parts.database
+    const { sql } = this.#options.database
     const seen = await read(sql, merchantId, orderId)
     if (seen === null) return null
     // An uncertain outcome is resolved first.
     if (seen.claimed_at !== null || seen.asked_at === null) return sourceOf(seen, now)
-    await this.#parts.making.resolve(orderId)
+    await this.#options.making.resolve(orderId)
     const resolved = await read(sql, merchantId, orderId)
     return resolved === null ? null : sourceOf(resolved, now)
   }
@@ -72,7 +72,7 @@ export class OrderSources implements RefundSources {
   }
 
   async refunded(sql: TransactionSql, { invoiceId }: RefundSource): Promise<void> {
-    await sql`update storefront_orders set refunded_at = ${new Date(this.#parts.clock.now())} where id = ${invoiceId} and refunded_at is null`
+    await sql`update storefront_orders set refunded_at = ${new Date(this.#options.clock.now())} where id = ${invoiceId} and refunded_at is null`
   }
 }
 
@@ -113,7 +113,6 @@ function refusalOf(
     : 'The shop may have taken this order without saying so; it is looked for. Try again in a minute.'
 }
 
-/** An address that was looked at. */
 export interface RefundAddress {
   readonly type: RefundRequest['type']
   /** Lower-case hex; null for a Bitcoin address. */
@@ -122,8 +121,7 @@ export interface RefundAddress {
   readonly amountMsat: bigint | null
 }
 
-/** What requests are taken in with. */
-export interface RefundRequestsParts {
+export interface RefundRequestsOptions {
   readonly database: Database
   readonly clock: Clock
   readonly orders: Pick<OrderStore, 'byClaimDigest' | 'lock' | 'markRefundRequest'>
@@ -138,10 +136,10 @@ export interface RefundRequestsParts {
  * refunds, or has the order made.
  */
 export class RefundRequests {
-  readonly #parts: RefundRequestsParts
+  readonly #options: RefundRequestsOptions
 
-  constructor(parts: RefundRequestsParts) {
-    this.#parts = parts
+  constructor(options: RefundRequestsOptions) {
+    this.#options = options
   }
 
   /**
@@ -150,8 +148,8 @@ export class RefundRequests {
    *   invoice exceeds the payment or is the order's own; ShortError 400 for an invalid address
    */
   async ask(slug: string, claimToken: string, given: string): Promise<Order> {
-    const { orders, clock, database } = this.#parts
-    const integration = await this.#parts.store(slug)
+    const { orders, clock, database } = this.#options
+    const integration = await this.#options.store(slug)
     if (integration === null) throw storeNotFound()
     const known = await orders.byClaimDigest(integration.id, claimDigest(claimToken))
     const now = clock.now()
@@ -159,7 +157,7 @@ export class RefundRequests {
     requireRefundable(known)
     // Wallets copy invoices as links.
     const address = given.replace(/^lightning:/i, '')
-    const { type, paymentHash, amountMsat } = await this.#parts.readAddress(address, known, now)
+    const { type, paymentHash, amountMsat } = await this.#options.readAddress(address, known, now)
     if (paymentHash === known.paymentHash) {
       throw new LongError(
         VALIDATION,

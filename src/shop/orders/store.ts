@@ -30,13 +30,11 @@ import {
 import type { SealedValue } from '../../lightning/providers/account.ts'
 import { claimTokenPlace } from '../claims/store.ts'
 
-/** An order with internal fields. */
 export interface OrderRecord extends Order {
   /** SHA-256; null before payment. */
   readonly claimDigest: Uint8Array | null
   /** The platform's id of the hold; null for none. */
   readonly holdId: string | null
-  /** When the mail with the claim page was queued. */
   readonly mailedAt: number | null
 }
 
@@ -187,7 +185,6 @@ export class OrderStore {
     await sql`insert into storefront_orders ${sql(orderRows.write(sql, { ...order, items, tax }))}`
   }
 
-  /** Locks the row until the transaction ends. */
   lock(sql: TransactionSql, orderId: string): Promise<OrderRecord | null> {
     return orderRows.one(sql`select * from storefront_orders where id = ${orderId} for update`)
   }
@@ -207,7 +204,6 @@ export class OrderStore {
     )
   }
 
-  /** Locks the row until the transaction ends. */
   lockPlatformOrder(sql: TransactionSql, storefrontId: number, platformOrderId: string): Promise<OrderRecord | null> {
     return orderRows.one(
       sql`select * from storefront_orders where storefront_id = ${storefrontId} and platform_order_id = ${platformOrderId} for update`
@@ -318,7 +314,6 @@ export class OrderStore {
       .sql`update storefront_orders set next_check_at = ${new Date(nextCheckAt)} where id = ${orderId} and next_check_at is not null`
   }
 
-  /** A page, newest first, ties by id descending. */
   async list(merchantId: number, status: OrderStatus | null, page: Rows): Promise<Order[]> {
     const { sql } = this.#database
     return await orderRows.all(sql`

@@ -1,18 +1,9 @@
 import { Type, type Static } from 'typebox'
 import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
-import type { RawJson } from '../../lightning/money/decimal.ts'
+
 import type { StoreStats } from './orders.ts'
 import { failureWords } from './making.ts'
-import { type Integration, type Order, type OrderStatus, usd } from '../schema.ts'
-
-/** In their order (contract, Storefront order). */
-const ORDER_STATUSES = [
-  'PendingPayment',
-  'PaidAwaitingDetails',
-  'PaidWithDetails',
-  'Fulfilled',
-  'Shipped'
-] as const satisfies readonly OrderStatus[]
+import { dollars, isoOf, nullableText, ORDER_STATUSES, type Integration, type Order, usd } from '../schema.ts'
 
 /** Largest page, and its default size (contract, Storefront merchant endpoints). */
 const MOST_ORDERS = 100
@@ -38,17 +29,13 @@ export function orderPageOf({ page, pageSize }: Pick<OrdersQuery, 'page' | 'page
   }
 }
 
-const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Untyped, because the serializer would print a number of a schema through a double (decision 8).
-const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
-
 const row = {
   orderId: Type.String(),
   status: Type.Enum([...ORDER_STATUSES]),
   totalUsd: dollars('A number of US dollars: goods, shipping and tax.'),
   paidSats: Type.Unsafe<number | null>({ type: ['integer', 'null'], description: 'Null until it is paid.' }),
-  email: text('As the buyer gave it; null where none was given.'),
-  storefrontOrderNumber: text("The platform's number of the order; null until it was claimed.")
+  email: nullableText('As the buyer gave it; null where none was given.'),
+  storefrontOrderNumber: nullableText("The platform's number of the order; null until it was claimed.")
 }
 
 /** Left out where nothing is wrong. */
@@ -83,9 +70,9 @@ export type OrderRow = Static<typeof OrderRow>
 export const OrderView = Type.Object(
   {
     ...row,
-    trackingNumber: text('Once it is shipped.'),
-    trackingCarrier: text('Once it is shipped.'),
-    trackingUrl: text('Once it is shipped.'),
+    trackingNumber: nullableText('Once it is shipped.'),
+    trackingCarrier: nullableText('Once it is shipped.'),
+    trackingUrl: nullableText('Once it is shipped.'),
     createdAt: isoTime(),
     paidAt: isoTimeOrNull('Null until it is paid.'),
     shippedAt: isoTimeOrNull('Null until it is shipped.'),
@@ -103,7 +90,7 @@ export function orderRow(order: Order): OrderRow {
     paidSats: order.paidAt === null ? null : order.totalSats,
     email: order.email,
     storefrontOrderNumber: order.orderNumber,
-    createdAt: iso(order.createdAt),
+    createdAt: isoOf(order.createdAt),
     ...troubleOf(order)
   }
 }
@@ -112,18 +99,18 @@ function troubleOf({ failure, refundRequest, canceledAt, refundedAt }: Order): P
   return {
     ...(failure === null
       ? {}
-      : { failure: { reason: failure.reason, message: failure.message, failedAt: iso(failure.at) } }),
+      : { failure: { reason: failure.reason, message: failure.message, failedAt: isoOf(failure.at) } }),
     ...(refundRequest === null
       ? {}
       : {
           refundRequest: {
             refundAddress: refundRequest.address,
             refundType: refundRequest.type,
-            requestedAt: iso(refundRequest.at)
+            requestedAt: isoOf(refundRequest.at)
           }
         }),
-    ...(canceledAt === null ? {} : { canceledAt: iso(canceledAt) }),
-    ...(refundedAt === null ? {} : { refundedAt: iso(refundedAt) })
+    ...(canceledAt === null ? {} : { canceledAt: isoOf(canceledAt) }),
+    ...(refundedAt === null ? {} : { refundedAt: isoOf(refundedAt) })
   }
 }
 
@@ -153,8 +140,8 @@ export function orderView(order: Order): OrderView {
     trackingNumber: tracking.number,
     trackingCarrier: tracking.carrier,
     trackingUrl: tracking.url,
-    paidAt: order.paidAt === null ? null : iso(order.paidAt),
-    shippedAt: order.shippedAt === null ? null : iso(order.shippedAt)
+    paidAt: order.paidAt === null ? null : isoOf(order.paidAt),
+    shippedAt: order.shippedAt === null ? null : isoOf(order.shippedAt)
   }
 }
 
@@ -189,8 +176,8 @@ export function statsView(merchantId: number, integration: Integration | null, s
   const all = {
     ...counted,
     totalPaidUsd: usd(totalPaidCents),
-    firstOrderAt: firstOrderAt === null ? null : iso(firstOrderAt),
-    lastOrderAt: lastOrderAt === null ? null : iso(lastOrderAt)
+    firstOrderAt: firstOrderAt === null ? null : isoOf(firstOrderAt),
+    lastOrderAt: lastOrderAt === null ? null : isoOf(lastOrderAt)
   }
   return {
     merchantId,
@@ -198,8 +185,4 @@ export function statsView(merchantId: number, integration: Integration | null, s
     byStore:
       integration === null ? [] : [{ slug: integration.slug, storefrontDomain: integration.storefrontDomain, ...all }]
   }
-}
-
-function iso(ms: number): string {
-  return new Date(ms).toISOString()
 }

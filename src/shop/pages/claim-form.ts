@@ -28,7 +28,6 @@ export type Field = (typeof FIELDS)[number]
 
 export type FormValues = Readonly<Record<Field, string>>
 
-/** Messages by field. */
 export type FormErrors = Readonly<Partial<Record<Field, string>>>
 
 /** Maximum characters (contract, Shipping address; RFC 5321 for the email). */
@@ -45,7 +44,6 @@ export const MAXIMA: Readonly<Record<Field, number>> = {
   phone: 30
 }
 
-/** A valid form, ready for the claim. */
 export interface ClaimFormDetails {
   readonly email: string
   readonly shippingAddress: ShippingAddress
@@ -128,7 +126,6 @@ function valuesOf(value: (field: Field) => string): FormValues {
   }
 }
 
-/** Values known from the checkout: tax location and email. */
 export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry: string | null): FormValues {
   const { country, state, zip } = order.location
   const known: Partial<Record<Field, string>> = {
@@ -140,7 +137,6 @@ export function prefilled(order: Pick<Order, 'email' | 'location'>, onlyCountry:
   return valuesOf(field => known[field] ?? '')
 }
 
-/** All countries, or the only one that the shop ships to. */
 export function countriesOf(onlyCountry: string | null): ReadonlyArray<(typeof COUNTRIES)[number]> {
   return onlyCountry === null ? COUNTRIES : COUNTRIES.filter(({ code }) => code === onlyCountry)
 }

@@ -44,7 +44,6 @@ export function onlyCountryOf({ shipping, shopCountry }: Pick<Integration, 'ship
   return shipping.domesticOnly ? shopCountry : null
 }
 
-/** The entered refund address and its error. */
 export interface RefundForm {
   readonly given: string
   readonly refusal: string | null
@@ -320,7 +319,6 @@ function bill({ order, integration }: ClaimPageFacts): VNode {
     </header>`
 }
 
-/** For a wrong token, another store's, or an expired one. */
 export function missingOrderPage(assets: AssetNames): string {
   return page(assets, {
     title: 'No order here',

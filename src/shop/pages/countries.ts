@@ -1,10 +1,8 @@
-/** A country as people choose it. */
 export interface Country {
   readonly code: string
   readonly name: string
 }
 
-/** What an address has besides street and city. */
 export interface AddressRules {
   readonly stateLabel: string
   /** Carriers require it. */

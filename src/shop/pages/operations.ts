@@ -36,7 +36,7 @@ export interface FoundOrder {
   readonly integration: Integration
 }
 
-export interface StorefrontPageParts {
+export interface StorefrontPageOptions {
   readonly orders: {
     /** Null where the order's status is 404. */
     byClaimToken(slug: string, claimToken: string): Promise<FoundOrder | null>
@@ -81,12 +81,12 @@ const ClaimForm = Type.Object({
 const NO_HEADERS: ReadonlyHeaders = new HeaderList()
 
 /** A store's page, and the page where buyers claim and follow a paid order (decision 134). */
-export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperation[] {
+export function storefrontPageOperations(options: StorefrontPageOptions): AnyOperation[] {
   const assets = new PageAssets().names
   const missing = { status: 404, body: missingOrderPage(assets), headers: FORM_PAGE_HEADERS }
   const find = async (slug: string, claimToken: string | undefined): Promise<ClaimPageFacts | null> => {
     if (claimToken === undefined || !TOKEN.test(claimToken)) return null
-    const found = await parts.orders.byClaimToken(slug, claimToken)
+    const found = await options.orders.byClaimToken(slug, claimToken)
     // There is no token before payment.
     return found === null || found.order.status === 'PendingPayment' ? null : { ...found, claimToken }
   }
@@ -118,14 +118,14 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         }
       },
       async handle({ params: { slug } }) {
-        const integration = await parts.storefronts.bySlug(slug)
+        const integration = await options.storefronts.bySlug(slug)
         if (integration === null || !integration.isActive)
           return { status: 404, body: missingShopPage(assets), headers: PAGE_HEADERS }
         try {
-          const catalog = await parts.catalogs.get(integration)
+          const catalog = await options.catalogs.get(integration)
           return {
             status: 200,
-            body: shopPage({ integration, catalog, publicUrl: parts.publicUrl() }, assets),
+            body: shopPage({ integration, catalog, publicUrl: options.publicUrl() }, assets),
             headers: shopHeaders(catalog)
           }
         } catch (error) {
@@ -212,7 +212,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         const checked = checkForm(values, onlyCountryOf(facts.integration))
         if ('errors' in checked) return again(checked.errors, null)
         const error = await refusalOf(
-          parts.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS)
+          options.claims.claim(slug, { claimToken: facts.claimToken, ...checked.details }, NO_HEADERS)
         )
         if (error === null) return claimed(facts)
         const now = await unlessAway(find(slug, claimToken), facts)
@@ -266,7 +266,7 @@ export function storefrontPageOperations(parts: StorefrontPageParts): AnyOperati
         if (facts === null) return missing
         const wrong =
           given.length < 26 || given.length > LONGEST_ADDRESS ? 'Enter a Bitcoin address or a Lightning invoice.' : null
-        const error = wrong === null ? await refusalOf(parts.refundRequests.ask(slug, facts.claimToken, given)) : null
+        const error = wrong === null ? await refusalOf(options.refundRequests.ask(slug, facts.claimToken, given)) : null
         if (wrong === null && error === null) return claimed(facts)
         if (error !== null && error.status !== 400) throw error
         const now = await unlessAway(find(slug, claimToken), facts)
@@ -297,7 +297,6 @@ async function unlessAway<T>(reading: Promise<T>, before: T): Promise<T> {
   }
 }
 
-/** The claim's error; null for none. */
 async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> {
   try {
     await claim
@@ -309,7 +308,6 @@ async function refusalOf(claim: Promise<unknown>): Promise<GatewayError | null> 
   }
 }
 
-/** 415 for a body that is not a form. */
 function requireForm(headers: ReadonlyHeaders): void {
   const type = headers.get('content-type') ?? ''
   const coding = headers.get('content-encoding')?.trim().toLowerCase() ?? 'identity'

@@ -20,7 +20,6 @@ export interface ShopPageFacts {
 /** The catalog has all. */
 const MOST_PRODUCTS = 200
 
-/** Origins that pictures may be loaded from. */
 const MOST_ORIGINS = 8
 
 export function shopPage({ integration, catalog, publicUrl }: ShopPageFacts, assets: AssetNames): string {

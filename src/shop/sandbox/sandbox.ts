@@ -18,7 +18,7 @@ import {
 } from '../platform.ts'
 import { SANDBOX_CATALOG, sandboxRate, taxOf } from './catalog.ts'
 
-export interface SandboxShopParts {
+export interface SandboxShopOptions {
   readonly database: Pick<Database, 'sql'>
   readonly clock: Clock
 }
@@ -43,8 +43,8 @@ const UNTAXABLE = 'ZZ'
  * A platform without goods: every shop has the same small catalog, and orders progress with the clock. Refused in
  * production.
  */
-export function openSandboxShop(parts: SandboxShopParts): StorePlatform {
-  return new SandboxShop(parts)
+export function openSandboxShop(options: SandboxShopOptions): StorePlatform {
+  return new SandboxShop(options)
 }
 
 const variants: ReadonlyMap<number, CatalogVariant> = new Map(
@@ -58,10 +58,10 @@ interface OrderRow {
 
 class SandboxShop implements StorePlatform {
   readonly kind = 'sandbox'
-  readonly #parts: SandboxShopParts
+  readonly #options: SandboxShopOptions
 
-  constructor(parts: SandboxShopParts) {
-    this.#parts = parts
+  constructor(options: SandboxShopOptions) {
+    this.#options = options
   }
 
   async shopInfo(store: StoreAccess): Promise<ShopInfo> {
@@ -127,10 +127,10 @@ class SandboxShop implements StorePlatform {
     }, 0)
     if (goods + order.shippingCents + order.taxCents !== order.totalCents)
       throw refused('The amounts of the order do not add up to its total.')
-    const { sql } = this.#parts.database
+    const { sql } = this.#options.database
     const [row] = await reaching(sql<OrderRow[]>`
       insert into sandbox_shop_orders (storefront_id, source_identifier, total_cents, created_at)
-      values (${store.storefrontId}, ${order.sourceIdentifier}, ${order.totalCents}, ${new Date(this.#parts.clock.now())})
+      values (${store.storefrontId}, ${order.sourceIdentifier}, ${order.totalCents}, ${new Date(this.#options.clock.now())})
       returning number, created_at`)
     // An insert answers its row or throws.
     return named(row!)
@@ -138,7 +138,7 @@ class SandboxShop implements StorePlatform {
 
   async findOrder(store: StoreAccess, sourceIdentifier: string): Promise<PlatformOrder | null> {
     open(store)
-    const { sql } = this.#parts.database
+    const { sql } = this.#options.database
     const [row] = await reaching(sql<OrderRow[]>`
       select number, created_at from sandbox_shop_orders
       where storefront_id = ${store.storefrontId} and source_identifier = ${sourceIdentifier} order by number limit 1`)
@@ -152,7 +152,7 @@ class SandboxShop implements StorePlatform {
       return number === undefined ? [] : [Number(number)]
     })
     if (numbers.length === 0) return []
-    const { sql } = this.#parts.database
+    const { sql } = this.#options.database
     const rows = await reaching(sql<OrderRow[]>`
       select number, created_at from sandbox_shop_orders
       where storefront_id = ${store.storefrontId} and number = any(${numbers}::integer[]) order by number`)
@@ -174,7 +174,7 @@ class SandboxShop implements StorePlatform {
   }
 
   #fulfilment({ number, created_at: createdAt }: OrderRow): Fulfilment {
-    const age = this.#parts.clock.now() - createdAt.getTime()
+    const age = this.#options.clock.now() - createdAt.getTime()
     const isShipped = age >= SHIPPED_AFTER
     const tracking = `SBX${String(number).padStart(9, '0')}`
     return {

@@ -68,7 +68,6 @@ export class ShopifyCalls {
   readonly #clock: Clock
   readonly #log: Log
   readonly #apiVersion: string
-  /** Actual costs of operations, by their text. */
   readonly #costs = new Map<string, number>()
 
   constructor(options: ShopifyHttpOptions & { readonly log: Log }) {

@@ -81,7 +81,6 @@ export function readCatalogPage(data: unknown): {
   }
 }
 
-/** A product, and the cursor of its further variants. */
 export interface ProductPage {
   readonly id: string
   readonly product: CatalogProduct

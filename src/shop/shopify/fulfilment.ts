@@ -58,7 +58,6 @@ const Fulfilments = Type.Object({
   )
 })
 
-/** The orders of FULFILMENTS, without deleted ones. */
 export function readFulfilments(data: unknown): Fulfilment[] {
   return fitting(requireShopify(Fulfilments, data).nodes).map(order => {
     const parcels = order.fulfillments

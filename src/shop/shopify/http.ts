@@ -8,7 +8,6 @@ import { StorePlatformError } from '../platform.ts'
 export interface ShopifySettings {
   /** Replaces every store's scheme and host, for tests. */
   readonly url?: string | undefined
-  /** Such as 2026-10. */
   readonly apiVersion: string
   readonly timeout: number
 }

@@ -8,7 +8,6 @@ export interface ShopifyOperation {
   readonly text: string
   /** Assumed points until a response reports them; Shopify admits a call only with that many in the bucket. */
   readonly cost: number
-  /** About a paid order. */
   readonly isPaid?: true
 }
 
@@ -48,7 +47,6 @@ export const CATALOG_PAGE: ShopifyOperation = {
 }`
 }
 
-/** The rest of a product's variants. */
 export const VARIANTS_PAGE: ShopifyOperation = {
   purpose: 'list the variants of a product',
   cost: 110,
@@ -181,7 +179,6 @@ export const SUBSCRIBE: ShopifyOperation = {
 }`
 }
 
-/** Topics about an order's progress. */
 export const TOPICS = [
   'ORDERS_FULFILLED',
   'ORDERS_PARTIALLY_FULFILLED',
@@ -195,7 +192,6 @@ export const SCOPES = ['write_orders', 'write_draft_orders', 'read_products', 'r
 /** Required by both FULFILLMENTS topics. Apps without a secret get no notifications. */
 export const NOTICE_SCOPE = 'read_fulfillments'
 
-/** For tests. */
 export const OPERATIONS: readonly ShopifyOperation[] = [
   SHOP_INFO,
   CATALOG_PAGE,

@@ -5,7 +5,6 @@ import type { TaxLine } from '../schema.ts'
 import { plainWords } from './http.ts'
 import { CURRENCY, requireShopify, unusableShopify, IsoTime } from './responses.ts'
 
-/** Name of the payment in the merchant's admin. */
 const GATEWAY = 'Lightning'
 export const SHIPPING_TITLE = 'Shipping'
 /** For orders without stored tax lines. */
@@ -26,7 +25,6 @@ export function money(cents: number): Money {
   return { amount: `${digits.slice(0, -2)}.${digits.slice(-2)}`, currencyCode: CURRENCY }
 }
 
-/** The GraphQL id of a variant. */
 export function variantGid(variantId: number): string {
   return `gid://shopify/ProductVariant/${variantId}`
 }

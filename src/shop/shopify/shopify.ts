@@ -60,7 +60,6 @@ export interface ShopifyOptions {
   readonly call: OutboundCall
   readonly clock: Clock
   readonly log: Log
-  /** Section `storefront`. */
   readonly config: ShopifySettings
 }
 

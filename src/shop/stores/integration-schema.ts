@@ -2,7 +2,7 @@ import { TEXT } from '../../engine/formats/text-patterns.ts'
 import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
-import { type Integration, usd } from '../schema.ts'
+import { dollars, isoOf, nullableText, type Integration, usd } from '../schema.ts'
 
 const MAX_USD = 1_000_000
 const MAX_SLUG = 63
@@ -132,18 +132,14 @@ export type IntegrationInput = Static<typeof IntegrationInput>
 export const IntegrationChange = Type.Object({ ...credentials, ...settings }, { title: 'StoreChange' })
 export type IntegrationChange = Static<typeof IntegrationChange>
 
-const text = (description: string) => Type.Unsafe<string | null>({ type: ['string', 'null'], description })
-// Untyped, because the serializer would print a number of a schema through a double (decision 8).
-const dollars = (description: string) => Type.Unsafe<RawJson>({ 'x-type': 'number', description })
-
 /** For its merchant (contract, Storefront integration resources; decisions 141 and 143). */
 export const IntegrationView = Type.Object(
   {
     slug: Type.String(),
     storefrontDomain: Type.String({ description: "The shop's canonical domain at its platform." }),
-    shopHandle: text("The platform's own name of the shop."),
-    shopName: text('As buyers read it.'),
-    shopCountry: text('Two capital letters; what domestic means.'),
+    shopHandle: nullableText("The platform's own name of the shop."),
+    shopName: nullableText('As buyers read it.'),
+    shopCountry: nullableText('Two capital letters; what domestic means.'),
     hasAdminApiToken: Type.Boolean({
       description: 'Whether credentials are stored, of either form. They are never returned.'
     }),
@@ -154,12 +150,12 @@ export const IntegrationView = Type.Object(
       'x-type': ['number', 'null'],
       description: 'A number of US dollars; null for any subtotal.'
     }),
-    defaultTaxLocation: text('As it was given, in capitals.'),
+    defaultTaxLocation: nullableText('As it was given, in capitals.'),
     claimWindowDays: Type.Integer(),
     isActive: Type.Boolean(),
     listInRegistry: Type.Boolean(),
-    registryCategories: text('A JSON array as text.'),
-    registryDescription: text('As it was given.'),
+    registryCategories: nullableText('A JSON array as text.'),
+    registryDescription: nullableText('As it was given.'),
     createdAt: isoTime(),
     updatedAt: isoTime()
   },
@@ -167,7 +163,6 @@ export const IntegrationView = Type.Object(
 )
 export type IntegrationView = Static<typeof IntegrationView>
 
-/** Whether the platform can be called. */
 export function hasCredentials({
   adminApiToken,
   clientId,
@@ -196,7 +191,7 @@ export function integrationView(integration: Integration): IntegrationView {
     listInRegistry: integration.listInRegistry,
     registryCategories: integration.registryCategories,
     registryDescription: integration.registryDescription,
-    createdAt: new Date(integration.createdAt).toISOString(),
-    updatedAt: new Date(integration.updatedAt).toISOString()
+    createdAt: isoOf(integration.createdAt),
+    updatedAt: isoOf(integration.updatedAt)
   }
 }

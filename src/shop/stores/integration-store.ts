@@ -126,7 +126,6 @@ export class IntegrationStore {
     return integrationRows.one(ofMerchant(this.#database.sql, merchantId))
   }
 
-  /** Active stores that opted in, oldest first. */
   async listed(limit: number): Promise<Integration[]> {
     return await integrationRows.all(this.#database.sql`
       select * from storefronts where list_in_registry and is_active order by id limit ${limit}`)

@@ -18,7 +18,7 @@ import type { ShopInfo, StoreAccess, StorePlatform } from '../platform.ts'
 import { type Integration, type ShippingRules, type StoreCredentials, centsOf } from '../schema.ts'
 import { platformFailure, slugTaken, STORE_NOT_CONNECTED, storeExists } from '../store-errors.ts'
 
-export interface StorefrontsParts {
+export interface StorefrontsOptions {
   readonly store: Pick<IntegrationStore, keyof IntegrationStore>
   readonly sealer: Sealer
   readonly clock: Clock
@@ -41,10 +41,10 @@ const NOTHING: Also = () => Promise.resolve()
 
 /** Merchants' stores, one each (decision 143), uncached. Methods throw Unavailable without a database. */
 export class Storefronts {
-  readonly #parts: StorefrontsParts
+  readonly #options: StorefrontsOptions
 
-  constructor(parts: StorefrontsParts) {
-    this.#parts = parts
+  constructor(options: StorefrontsOptions) {
+    this.#options = options
   }
 
   get jobs(): readonly JobDeclaration[] {
@@ -59,22 +59,22 @@ export class Storefronts {
 
   /** Inactive ones too. A store on another platform than the configured one counts as inactive. */
   async bySlug(slug: string): Promise<Integration | null> {
-    return this.#served(await this.#parts.store.bySlug(slug))
+    return this.#served(await this.#options.store.bySlug(slug))
   }
 
   /** As `bySlug`. */
   async byId(id: number): Promise<Integration | null> {
-    return this.#served(await this.#parts.store.byId(id))
+    return this.#served(await this.#options.store.byId(id))
   }
 
   /** Active stores that opted in, oldest first; at most 50. */
   async listed(): Promise<Integration[]> {
-    const found = await this.#parts.store.listed(50)
+    const found = await this.#options.store.listed(50)
     return found.filter(store => this.#served(store)?.isActive === true)
   }
 
   ofMerchant(merchantId: number): Promise<Integration | null> {
-    return this.#parts.store.ofMerchant(merchantId)
+    return this.#options.store.ofMerchant(merchantId)
   }
 
   /** @throws UnsealError */
@@ -84,9 +84,10 @@ export class Storefronts {
       storefrontId: integration.id,
       domain: integration.storefrontDomain,
       clientId: integration.clientId,
-      clientSecret: clientSecret === null ? null : this.#parts.sealer.open(clientSecret.ciphertext, clientSecret.place),
+      clientSecret:
+        clientSecret === null ? null : this.#options.sealer.open(clientSecret.ciphertext, clientSecret.place),
       adminApiToken:
-        adminApiToken === null ? null : this.#parts.sealer.open(adminApiToken.ciphertext, adminApiToken.place)
+        adminApiToken === null ? null : this.#options.sealer.open(adminApiToken.ciphertext, adminApiToken.place)
     }
   }
 
@@ -100,7 +101,7 @@ export class Storefronts {
    *   `upstreamStatus` when the platform fails; ValidationError for money and categories
    */
   async create(merchantId: number, input: IntegrationInput): Promise<Integration> {
-    const { store, platform, clock } = this.#parts
+    const { store, platform, clock } = this.#options
     const opening = openingOf(input, NO_CREDENTIALS) ?? NO_CREDENTIALS
     // The sandbox needs no credentials.
     if (platform.kind !== 'sandbox' && opening.adminApiToken === null && opening.clientSecret === null) {
@@ -190,13 +191,12 @@ export class Storefronts {
     return await this.#write(merchantId, integration => integration, NOTHING)
   }
 
-  /** Decision 163. */
   notificationAddress(integration: Integration): string {
-    return `${this.#parts.publicUrl()}/api/webhooks/storefront/${integration.slug}`
+    return `${this.#options.publicUrl()}/api/webhooks/storefront/${integration.slug}`
   }
 
   #served(integration: Integration | null): Integration | null {
-    return integration === null || integration.platform === this.#parts.platform.kind
+    return integration === null || integration.platform === this.#options.platform.kind
       ? integration
       : { ...integration, isActive: false }
   }
@@ -206,9 +206,9 @@ export class Storefronts {
     change: (integration: Integration) => Integration,
     also: Also
   ): Promise<Integration> {
-    const now = this.#parts.clock.now()
+    const now = this.#options.clock.now()
     return there(
-      await this.#parts.store.update(
+      await this.#options.store.update(
         merchantId,
         integration => ({
           ...change(integration),
@@ -223,7 +223,7 @@ export class Storefronts {
     const seal = (column: StoreSealedColumn, secret: Secret<string> | null) => {
       if (secret === null) return null
       const { place } = sealedStoreColumn(id, column, '')
-      return { ciphertext: this.#parts.sealer.seal(secret.reveal(), place), place }
+      return { ciphertext: this.#options.sealer.seal(secret.reveal(), place), place }
     }
     return {
       clientId: opening.clientId,
@@ -233,7 +233,7 @@ export class Storefronts {
   }
 
   async #ask(access: StoreAccess, when: 'opening' | 'refreshing'): Promise<ShopInfo> {
-    const info = await this.#parts.platform.shopInfo(access).catch((error: unknown) => {
+    const info = await this.#options.platform.shopInfo(access).catch((error: unknown) => {
       throw platformFailure(error, when)
     })
     if (info.currency !== 'USD')
@@ -245,18 +245,17 @@ export class Storefronts {
     return info
   }
 
-  // Enqueues the subscription in the same transaction.
   readonly #thenSubscribe: Also = async (tx, { id }) => {
-    await this.#parts.jobs?.enqueue(tx, QUEUE, { storefrontId: id }, { key: String(id) })
+    await this.#options.jobs?.enqueue(tx, QUEUE, { storefrontId: id }, { key: String(id) })
   }
 
   async #subscribe(storefrontId: number): Promise<void> {
     const integration = await this.byId(storefrontId)
-    if (integration === null || integration.platform !== this.#parts.platform.kind) return
+    if (integration === null || integration.platform !== this.#options.platform.kind) return
     const access = this.access(integration)
     // Without the secret, forged notifications could not be detected; orders are polled instead.
     if (access.clientSecret === null) return
-    await this.#parts.platform.subscribe(access, this.notificationAddress(integration))
+    await this.#options.platform.subscribe(access, this.notificationAddress(integration))
   }
 }
 
