@@ -5,14 +5,10 @@ import { refuseInside } from './scope.ts'
 /** How items are batched. `I` is a caller's item, `V` its verdict. */
 export interface BatchOptions<I, V> {
   /**
-   * Writes items in one statement or transaction and returns a verdict for each, in order. Items are sorted by key, the
-   * order of row locks, and their keys differ.
+   * Returns a verdict for each item, in order. Items are sorted by key, the order of row locks, and their keys differ.
    */
   readonly write: (items: readonly I[]) => Promise<readonly V[]>
-  /**
-   * What an item changes. Items of one key are written one at a time, in order of arrival. Null for an item without a
-   * conflict.
-   */
+  /** Items of one key are written one at a time, in order. Null for an item without a conflict. */
   readonly key: (item: I) => string | null
   /** Bytes of an item; default 1, which leaves them unbounded. */
   readonly size?: (item: I) => number
@@ -22,14 +18,11 @@ export interface BatchOptions<I, V> {
 /** Most items, and most bytes, of one statement; a single item may exceed the bytes. */
 const ITEMS = 256
 const BYTES = 1_048_576
-/**
- * Milliseconds that items wait for the current statement: one blocked by a lock or a silent network must not hold up
- * later ones.
- */
+/** Milliseconds that items wait for the current statement: a blocked one must not hold up later ones. */
 const PATIENCE = 100
 /**
- * Milliseconds after which an unsent item fails with a statement that got no answer. Alone it would have waited about
- * as long; otherwise each item of a key would wait in turn.
+ * Milliseconds after which an unsent item fails with a statement that got no answer. Otherwise each item of a key would
+ * wait in turn.
  */
 const HOPE = 5_000
 
@@ -57,7 +50,13 @@ export class Batch<I, V> {
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
   #ready: Entry<I, V>[] = []
-  /** The newest entry of each key that is ready or in progress. */
+  /**
+   * Batches concurrent writes. Items of one turn of the loop form a statement; those that arrive while it runs form the
+   * next. Without concurrency no item waits.
+   *
+   * When the database refuses a statement, its halves are retried, down to the faulty item, which fails alone. A lost
+   * answer fails every item: nothing is retried here.
+   */
   readonly #last = new Map<string, Entry<I, V>>()
   #open = 0
   /** The statement that others wait for; null for none, or when it exceeds `PATIENCE`. */
@@ -73,7 +72,6 @@ export class Batch<I, V> {
   }
 
   /**
-   * Batches an item.
    * @returns its verdict; rejects with its statement's error
    * @throws OutsideTransaction inside a transaction, also while others' items are in progress: on the embedded database
    * it would deadlock
@@ -103,10 +101,7 @@ export class Batch<I, V> {
     else if (!this.#current.isAnswered) this.#wait()
   }
 
-  /**
-   * Sends at the end of the turn, so that callers whose verdicts just arrived can join with their next items. Otherwise
-   * the first would go alone and all others behind it.
-   */
+  /** At the end of the turn, so that callers whose verdicts just arrived can join with their next items. */
   #sendAtTurnsEnd(last: { isAnswered: boolean }): void {
     this.#current = last
     process.nextTick(() => {

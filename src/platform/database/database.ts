@@ -49,8 +49,8 @@ export interface Health {
 export interface Database {
   readonly kind: 'postgres' | 'pglite'
   /**
-   * Each statement is its own transaction. Throws OutsideTransaction inside `transaction`, on both kinds, because the
-   * embedded one would deadlock.
+   * Each statement is its own transaction. Throws OutsideTransaction inside `transaction`: the embedded database would
+   * deadlock.
    */
   readonly sql: Sql
   /**
@@ -61,8 +61,7 @@ export interface Database {
    */
   transaction<T>(run: (tx: TransactionSql) => Promise<T>, options?: { readonly slow?: boolean }): Promise<T>
   /**
-   * Calls `heard` with every notification on `channel`, from any process. Notifications are lost while the connection
-   * is down, so listeners must also poll.
+   * Notifications from any process. Those during a lost connection are lost, so listeners must also poll.
    * @returns a function that stops it.
    */
   listen(channel: string, heard: (payload: string) => void): Promise<() => Promise<void>>
@@ -74,7 +73,7 @@ export interface Database {
    */
   health(): Promise<Health>
   /**
-   * Verifies the sessions once before the first use (postgres/session.ts).
+   * Call once before the first use (postgres/session.ts).
    * @throws CodedError; the database's error when it is unavailable
    */
   verify(): Promise<void>
@@ -84,8 +83,8 @@ export interface Database {
 
 export interface DatabaseOptions {
   /**
-   * `postgres://…` and similar (platform/system/postgres-url.ts); `pglite:` for the embedded one in
-   * `<dataDir>/database`, `pglite:<name>` in another folder below the data folder, `pglite:memory` for a transient one.
+   * `postgres://…` (platform/system/postgres-url.ts); `pglite:` for the embedded one in `<dataDir>/database`,
+   * `pglite:<name>` in another folder below the data folder, `pglite:memory` for a transient one.
    */
   url: string
   dataDir: string
@@ -99,13 +98,12 @@ export interface DatabaseOptions {
   listenUrl?: string
   /**
    * Milliseconds of silence where an answer is due, and of waiting for a connection; default 10,000. Then the statement
-   * fails as if the connection had been lost. PostgreSQL cancels one after four fifths. Statements of the embedded one
-   * wait for its one connection as long as it answers others.
+   * fails as if the connection had been lost. PostgreSQL cancels one after four fifths.
    */
   silence?: number
   /**
-   * Image file for a new embedded database (pglite/image.ts), which saves most of the seconds of its creation. Must be
-   * in a folder that only trusted users can write. Ignored when null, or for an existing database.
+   * Image file for a new embedded database (pglite/image.ts), which saves seconds. Must be in a folder that only
+   * trusted users can write.
    */
   image?: string | null
   /** Called when the embedded database exits unexpectedly. Every later statement fails. */
@@ -116,8 +114,8 @@ const healthyMs = 1_000
 const unhealthyMs = 3_000
 
 /**
- * Opens the database. Does not contact PostgreSQL, so that a gateway can start and answer 503 while it is unavailable;
- * locks, creates and starts the embedded one.
+ * Does not contact PostgreSQL, so that a gateway can start and answer 503 while it is unavailable; locks, creates and
+ * starts the embedded one.
  * @throws CodedError, FolderInUse, DatabaseOpenError, DatabaseStopped
  */
 export async function openDatabase(options: DatabaseOptions): Promise<Database> {

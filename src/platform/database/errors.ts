@@ -87,10 +87,7 @@ export function isLockedOut(error: unknown): boolean {
   return codeOf(error) === '55P03'
 }
 
-/**
- * Whether the failed statement certainly wrote nothing: the database refused it, or our code aborted its transaction.
- * Unknown after a connection fault.
- */
+/** Whether the failed statement certainly wrote nothing. Unknown after a connection fault. */
 export function isCertainlyUndone(error: unknown): boolean {
   if (isConnectionFault(error)) return false
   return error instanceof postgres.PostgresError || codeOf(error) === null
@@ -104,10 +101,7 @@ export function isRefused(error: unknown): boolean {
   return error instanceof postgres.PostgresError && refusals.has(error.code)
 }
 
-/**
- * The database is unavailable or out of resources, so a retry may succeed: the response is 503
- * (engine/operations/errors.ts), never 500 or 4xx.
- */
+/** A retry may succeed: the response is 503 (engine/operations/errors.ts), never 500 or 4xx. */
 export function isConnectionFault(error: unknown): boolean {
   const code = codeOf(error)
   if (code === null) return false

@@ -12,8 +12,8 @@ export type GivenColumn<R> = readonly [
 ]
 
 /**
- * Milliseconds that a statement over several rows waits for a lock, since all rows' callers wait with it. Shorter than
- * PostgreSQL's deadlock check after a second; a plan in table order can deadlock. A single row has the usual limit.
+ * Milliseconds that a statement over several rows waits for a lock, since all their callers wait with it. Shorter than
+ * PostgreSQL's deadlock check after a second.
  */
 const LOCK_TIMEOUT = 250
 // Local to the transaction; evaluated before the first row is locked.

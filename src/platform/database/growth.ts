@@ -7,10 +7,7 @@ import { LOOK_AT_GROWN } from './look-at-grown.ts'
 /** Milliseconds between two checks, each of which takes PostgreSQL 0.8 ms where nothing has grown. */
 const EACH = 3_000
 
-/**
- * Analyzes tables that grew: autovacuum runs once a minute, in which a busy gateway writes ten thousands of rows. The
- * embedded database does its own upkeep.
- */
+/** Analyzes tables that grew: autovacuum runs once a minute, in which a busy gateway writes ten thousands of rows. */
 export class GrowthWatch {
   readonly #database: Pick<Database, 'sql'>
   readonly #clock: Clock

@@ -11,8 +11,8 @@ const DATABASE_MIGRATION = defineError('BG_DATABASE_MIGRATION', {
 })
 
 /**
- * A step of the schema. Never changed once released: a later one corrects it. Must work on PostgreSQL 15 and on the
- * embedded database, inside a transaction.
+ * Never changed once released: a later one corrects it. Must work on PostgreSQL 15 and on the embedded database, inside
+ * a transaction.
  */
 export type Migration = {
   /** `NNNN-what-it-makes`, unique; steps run in the order of their names. */
@@ -217,10 +217,7 @@ export function shapeOf(migrations: readonly Migration[]): string {
   return migrations.map(migration => `${migration.name} ${checksumOf(migration)}`).join('\n')
 }
 
-/**
- * A digest of the statements alone. The source of `up` differs between the sources and the built package, but its
- * template literals are equal except for white space.
- */
+/** A digest of the statements alone: sources and built package differ otherwise. */
 function checksumOf(migration: Migration): string {
   const text =
     'sql' in migration ? migration.sql : (migration.up.toString().match(/`(?:[^`\\]|\\.)*`/gs) ?? []).join('\n')

@@ -7,10 +7,7 @@ type Rows = PromiseLike<readonly Row[]>
 /** A value as sent: the client's own kinds, and what `sql.json` makes. */
 type Sent = Parameters<Sql['unsafe']>[1] extends Array<infer P> | undefined ? P : never
 
-/**
- * Maps a member to its column or columns. `T` is claimed, not checked: the same store wrote it, or the table constrains
- * it.
- */
+/** `T` is claimed, not checked: the same store wrote it, or the table constrains it. */
 export interface Column<T> {
   /** Null for the member's name in snake case. */
   readonly name: string | null
@@ -40,8 +37,8 @@ export function records<C extends Columns>(columns: C): Records<RecordOf<C>> {
     column,
     name: column.name ?? snakeCase(member)
   }))
-  // A copy of an object with all members keeps them as fields; adding so many by name makes a dictionary, three times
-  // as slow for every reader.
+  // A copy of an object with all members keeps them as fields; adding them by name makes a dictionary, three times as
+  // slow for every reader.
   const blank = JSON.parse(JSON.stringify(Object.fromEntries(members.map(({ member }) => [member, null])))) as Record<
     string,
     null

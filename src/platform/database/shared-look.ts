@@ -7,8 +7,8 @@ export interface SharedLookOptions<Q, V> {
 }
 
 /**
- * Batches concurrent look-ups (batch.ts) and shares the answer of equal ones, as one object. Caches nothing: each
- * answer's statement was sent after its question. Like a batch, never inside a transaction.
+ * Batches concurrent look-ups (batch.ts) and shares the answer of equal ones. Caches nothing: each answer's statement
+ * was sent after its question.
  */
 export function sharedLook<Q, V>({ key, find }: SharedLookOptions<Q, V>): (question: Q) => Promise<V> {
   const batch = new Batch<Q, V>({

@@ -14,14 +14,14 @@ export interface QueueOptions {
   readonly perGroup?: number
   /**
    * Reserves places for quick groups. Each process runs at most `slow` jobs of slow groups, and at most `unproven` of
-   * slow and unproven groups together. Such a group runs one job at a time. Needs `perGroup`.
+   * slow and unproven groups together, one job per such group. Needs `perGroup`.
    */
   readonly paced?: { readonly slow: number; readonly unproven: number }
   /** Retries of a failed run, with growing pauses from 5 s; default 0. A run lost with its process counts. */
   readonly retries?: number
   /**
-   * Timeout of a run in milliseconds; default 60,000, at least 1,000. Aborts its signal and fails the run. Another
-   * process reruns a killed process's jobs within 25 s, which does not count as a failure.
+   * Timeout of a run in milliseconds; default 60,000, at least 1,000. Aborts its signal and fails the run. A killed
+   * process's jobs rerun elsewhere within 25 s, without counting as failures.
    */
   readonly expiry?: number
   /** Milliseconds within which due jobs with a lost notification are found; default 2,000. */

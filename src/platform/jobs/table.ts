@@ -130,8 +130,8 @@ export class JobTable {
   }
 
   /**
-   * Ends a run; adds a periodic job's next one in the same statement, so that it never stops. Does nothing if another
-   * claim has the job.
+   * Adds a periodic job's next run in the same statement, so that it never stops. Does nothing if another claim has the
+   * job.
    */
   async settle({ id, runs }: ClaimedJob, outcome: RunOutcome, every: number | null): Promise<void> {
     const again = outcome.state === 'waiting' ? outcome.delay : null

@@ -143,8 +143,8 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
 }
 
 /**
- * State shared by workers and nodes. One Lua script per operation makes it atomic; commands of one turn of the event
- * loop are pipelined. Scripts have one key, so that a cluster can place keys freely.
+ * One Lua script per operation makes it atomic; commands of one turn of the event loop are pipelined. Scripts have one
+ * key, so that a cluster can place keys freely.
  */
 export class RedisState implements State {
   readonly kind = 'redis'

@@ -52,8 +52,8 @@ function bufferBytes(): number {
 }
 
 /**
- * Collects dead buffers of streams: runs a minor collection after every 8 MiB of growth since the last. Checks only
- * while requests are running and shortly after, so an idle gateway costs nothing.
+ * Runs a minor collection after every 8 MiB of growth in buffers. Checks only while requests are running and shortly
+ * after, so an idle gateway costs nothing.
  */
 export class BufferCollector {
   readonly #clock: Clock

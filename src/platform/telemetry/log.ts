@@ -138,7 +138,7 @@ const GATHERED_MS = 100
 
 /**
  * Standard output, written in batches of lines. Flushed on exit; SIGKILL loses the buffer. The destination's own
- * buffering counts each line's bytes, which flattens the text and took a twentieth of a verified request.
+ * buffering took a twentieth of a verified request.
  */
 function gatheredOutput(): Destination {
   const output = pino.destination({ fd: 1, sync: false, maxWrite: 2 * GATHERED_CHARS, contentMode: 'buffer' })

@@ -27,10 +27,7 @@ interface Value {
   readonly value: number
 }
 
-/**
- * A metric updated without prom-client, which resolves labels at every change and took a twentieth of a verified
- * request. The registry reads the numbers on a scrape.
- */
+/** Updated without prom-client, which resolves labels at every change and took a twentieth of a verified request. */
 abstract class CellMetric<C extends { readonly touched: boolean; values(name: string): Value[] }> {
   readonly name: string
   readonly help: string

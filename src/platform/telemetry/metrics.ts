@@ -17,10 +17,7 @@ export type { Cells, CounterCell, GaugeCell, HistogramCell } from './metric-cell
 
 type MetricLabels = Readonly<Record<string, string | number | undefined>>
 
-/**
- * The gateway's metrics in Prometheus' text form. Each name is registered once: a second request returns the same
- * metric, so that a reload does not fail.
- */
+/** Each name is registered once: a second request returns the same metric, so that a reload does not fail. */
 export class Metrics {
   readonly faults = new Faults()
   /** Requests by a key within a route. */

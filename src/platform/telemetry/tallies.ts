@@ -14,7 +14,7 @@ export interface Tallied {
 
 /**
  * Counts requests of one of many things within a route, such as a merchant's proxy. Hidden from Prometheus, which would
- * keep series of each. Costs almost nothing until something is counted.
+ * keep series of each.
  */
 export class Tally {
   readonly key: string

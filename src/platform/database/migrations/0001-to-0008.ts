@@ -1,8 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * `plan_tier` and `subscription_status` are stored as received, without a check; provider keys and the webhook secret
- * are ciphertexts bound to their row and column.
+ * `plan_tier` and `subscription_status` are stored as received; provider keys and the webhook secret are ciphertexts
+ * bound to their row and column.
  */
 export const merchants: Migration = {
   name: '0001-merchants',
@@ -39,8 +39,8 @@ export const merchants: Migration = {
 }
 
 /**
- * Challenges: one row per payment hash, with everything a credential is verified against and the state of its single
- * use; revocations; and the producers' idempotency keys and resources, used or retired (decisions 85 and 110).
+ * One row per payment hash, with everything a credential is verified against and the state of its single use (decisions
+ * 85 and 110).
  *
  * The two partial indexes serve the counts before each mint. They hold only unclaimed rows, so they stay small where
  * many requests are paid.
@@ -172,9 +172,8 @@ export const sandboxInvoices: Migration = {
 }
 
 /**
- * Merchants' payments. A row exists only once its invoice does: until then `payment_reservations` holds the order id,
- * which a failed create releases (decision 45). Amounts are in the merchant's currency; satoshis are those invoiced and
- * received. Metadata is text, because jsonb would reorder the compact JSON of webhooks.
+ * A row exists only once its invoice does: until then `payment_reservations` holds the order id (decision 45). Metadata
+ * is text, because jsonb would reorder the JSON of webhooks.
  */
 export const payments: Migration = {
   name: '0005-payments',
@@ -228,8 +227,8 @@ export const payments: Migration = {
 }
 
 /**
- * Refunds, reserved before the provider call, and payouts of the sandbox. `provider_refund_id` is null until the
- * provider is known to have accepted the request. Two refunds that may have paid cannot share an invoice.
+ * `provider_refund_id` is null until the provider is known to have accepted the request. Two refunds that may have paid
+ * cannot share an invoice.
  */
 export const refunds: Migration = {
   name: '0006-refunds',
@@ -307,8 +306,8 @@ export const pendingSubscriptions: Migration = {
 }
 
 /**
- * Webhooks to merchants. A row is written in the transaction of its change, with the bytes that every attempt sends; at
- * most one per payment and status, and one per challenge.
+ * Written in the transaction of the change, with the bytes that every attempt sends; at most one per payment and
+ * status, and one per challenge.
  */
 export const webhooks: Migration = {
   name: '0008-webhooks',

@@ -1,9 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Payment notifications: receivers registered at providers, with the sealed secret that signs their messages (no
- * merchant: the operator's account), and each slot's poller position. The index holds the payments that the poller
- * checks.
+ * Receivers registered at providers, with the sealed secret that signs their messages (no merchant: the operator's
+ * account), and each slot's poller position. The index holds the payments that the poller checks.
  */
 export const providerSubscriptions: Migration = {
   name: '0009-provider-subscriptions',
@@ -85,8 +84,8 @@ export const storefronts: Migration = {
 }
 
 /**
- * Store orders (contract, Storefront order), the worker that creates each platform order and its address, and totals of
- * purged orders, so that a store's figures do not shrink (decision 149).
+ * Store orders (contract, Storefront order), the worker that creates each platform order, and totals of purged orders,
+ * so that a store's figures do not shrink (decision 149).
  */
 export const storefrontOrders: Migration = {
   name: '0011-storefront-orders',
@@ -166,8 +165,7 @@ export const storefrontOrders: Migration = {
 }
 
 /**
- * Card subscriptions in the billing provider's latest state, with a ticket that prevents older reads from overwriting
- * newer ones; and the sandbox's checkouts and subscriptions.
+ * Card subscriptions, with a ticket that prevents older reads from overwriting newer ones; and those of the sandbox.
  */
 export const billing: Migration = {
   name: '0012-billing',
@@ -216,9 +214,9 @@ export const billing: Migration = {
 }
 
 /**
- * Sign-in links and their sessions, by digests of their tokens; and plans paid in bitcoin with their invoices.
+ * Sign-in links and sessions, by digests of their tokens.
  *
- * A trigger ends a deactivated account's sessions and links for good, so that a reactivated one is not signed in.
+ * A trigger ends a deactivated account's sessions and links for good.
  */
 export const signIn: Migration = {
   name: '0013-sign-in',
@@ -289,8 +287,7 @@ export const signIn: Migration = {
 }
 
 /**
- * An account with a new address is signed out too, and links mailed to the old one end: a compromised mailbox may be
- * the reason for the change.
+ * A new address ends sessions, and links mailed to the old one: a compromised mailbox may be the reason for the change.
  */
 export const signInAddress: Migration = {
   name: '0014-sign-in-address',
@@ -310,18 +307,16 @@ export const soldChallenges: Migration = {
 }
 
 /**
- * Makes the writes of a redemption cheap. PostgreSQL parses every CHECK of a table for each statement that writes to it
- * and evaluates it for unchanged columns: eight of them took a third of the statement. The INSERT (`store-sql.ts`)
- * validates new rows instead. One stays and covers the states of a payment: money depends on it. Domains would be free
- * too, but change column types, which breaks the statements that gateways have prepared.
+ * Makes the writes of a redemption cheap. PostgreSQL parses every CHECK of a table for each statement that writes to
+ * it: eight of them took a third of the statement. The INSERT (`store-sql.ts`) validates new rows instead. One stays,
+ * since money depends on it. Domains would change column types, which breaks prepared statements.
  *
- * No index names a column that a spend, a release or a heartbeat changes, and half of each page stays free, so that
- * these are HOT updates. A claimed row still leaves the two indexes of open invoices: otherwise each 402 to a client
- * that pays would read everything it has paid for.
+ * No index names a column that a spend, a release or a heartbeat changes, and half of each page stays free, for HOT
+ * updates. A claimed row still leaves the two indexes of open invoices: otherwise each 402 to a client that pays would
+ * read everything it has paid for.
  *
- * Open means neither scheme nor settlement. `num_nulls` expresses it because of PostgreSQL's estimate without
- * statistics, which the embedded database never gathers. `is null` is estimated at one row in two hundred, twice, so
- * either index seemed equally good and a client's invoices were counted by reading all.
+ * Open means neither scheme nor settlement. Without statistics, as in the embedded database, PostgreSQL estimates `is
+ * null` at one row in two hundred and picks the wrong index; `num_nulls` avoids that.
  */
 export const challengeWrites: Migration = {
   name: '0016-challenge-writes',

@@ -1,8 +1,8 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Before each mint the open invoices of one client in one place are counted (decision 175): one index replaces two. The
- * expiry is last in it, so that expired ones are not read.
+ * One index for the count of a client's open invoices before each mint (decision 175). The expiry is last in it, so
+ * that expired ones are not read.
  */
 export const openOfClient: Migration = {
   name: '0017-open-of-client',
@@ -13,10 +13,7 @@ export const openOfClient: Migration = {
   }
 }
 
-/**
- * Refunds that an administrator settled by hand, with who and why. A refund may also be for a store's order, so its
- * `invoice_id` is a payment's or an order's.
- */
+/** Refunds settled by hand. `invoice_id` is a payment's or a store order's. */
 export const refundSettlements: Migration = {
   name: '0020-refund-settlements',
   async up(sql) {
@@ -34,10 +31,7 @@ export const refundSettlements: Migration = {
   }
 }
 
-/**
- * Store orders beyond the happy path: the shop's taxes, held goods, refusal reason and cancellation, and the buyer's
- * return request.
- */
+/** Store orders beyond the happy path: taxes, held goods, refusals, cancellations and returns. */
 export const storefrontTroubles: Migration = {
   name: '0021-storefront-troubles',
   async up(sql) {
@@ -75,10 +69,7 @@ export const proxyRenewal: Migration = {
   }
 }
 
-/**
- * Former prices, so that payments at them are served for a while (decision 176): of operators' routes by place, of
- * proxies beside their prices.
- */
+/** Former prices, served for a while (decision 176): of operators' routes by place, of proxies beside their prices. */
 export const priceGrace: Migration = {
   name: '0023-price-grace',
   async up(sql) {
@@ -95,9 +86,8 @@ export const priceGrace: Migration = {
 }
 
 /**
- * A refund's or payment's row has its idempotency key with the SHA-256 of the request's body (decision 185): a
- * repetition finds it after any restart. A payment's key belongs to one operation, and is recorded once its order id is
- * held.
+ * Idempotency keys with the SHA-256 of the request's body (decision 185). A payment's key belongs to one operation, and
+ * is recorded once its order id is held.
  */
 export const idempotencyKeys: Migration = {
   name: '0024-idempotency-keys',
@@ -126,9 +116,9 @@ export const idempotencyKeys: Migration = {
 }
 
 /**
- * Leases of crashed gateways: `lease_final` ones count as spent once they have lapsed (decision 183), and stay in
- * `ambiguous_leases` for the operator, since challenges are purged. `client_gone` counts restored payments of clients
- * that left (decision 184). No index has these columns, as migration 0016 requires.
+ * `lease_final` leases count as spent once they have lapsed (decision 183), and stay in `ambiguous_leases`, since
+ * challenges are purged. `client_gone` counts restored payments (decision 184). No index has these columns, as
+ * migration 0016 requires.
  */
 export const leasesAfterACrash: Migration = {
   name: '0025-leases-after-a-crash',
@@ -174,9 +164,9 @@ export const heldOrders: Migration = {
 }
 
 /**
- * Macaroon and `request`, more than half of a challenge's row, can be derived again, so most rows leave them empty and
- * store the two columns that the macaroon needs besides. Empty and not null: workers of the version before read a null
- * `request` as no Payment challenge and refuse its payment. They never reuse such a row, since `binding` differs now.
+ * Macaroon and `request`, more than half of a challenge's row, can be derived again, so most rows leave them empty.
+ * Empty and not null: workers of the version before read a null `request` as no Payment challenge and refuse its
+ * payment.
  */
 export const remadeWording: Migration = {
   name: '0030-remade-wording',
@@ -187,9 +177,8 @@ export const remadeWording: Migration = {
 }
 
 /**
- * The purge must find expired rows without reading others: paid challenges, kept a month longer, preceded them in the
- * one index and were read each time. Expiry is the later end of invoice and token. Each purged challenge is also looked
- * up among the idempotency keys, which had no index for it.
+ * The purge must find expired rows without reading others. Expiry is the later end of invoice and token. Each purged
+ * challenge is also looked up among the idempotency keys.
  */
 export const purgeIndexes: Migration = {
   name: '0031-purge-indexes',
@@ -206,8 +195,8 @@ export const purgeIndexes: Migration = {
 }
 
 /**
- * A merchant's challenges are paged in index order, ties too: with the time alone in the index, PostgreSQL sorted all
- * of a merchant's rows for each page of a large table.
+ * Paged in index order, ties too: with the time alone in the index, PostgreSQL sorted all of a merchant's rows for each
+ * page.
  */
 export const challengePages: Migration = {
   name: '0032-challenge-pages',
@@ -219,11 +208,10 @@ export const challengePages: Migration = {
 
 /**
  * Prepaid balances in millisatoshis. The rest is `deposited - spent - refunded`; `held` is the part in the gateways'
- * slices, from which they serve without a query. A deposit is counted once, by its payment hash. An entry per settled
- * request is purged by age: its amount is in `spent`.
+ * slices. A deposit is counted once, by its payment hash. An entry per settled request is purged by age: its amount is
+ * in `spent`.
  *
- * The one check covers everything that money depends on. Rows that change with every settling leave room in their
- * pages, and no index names what changes, as in migration 0016.
+ * The one check covers everything that money depends on. No index names what changes, as in migration 0016.
  */
 export const balances: Migration = {
   name: '0033-balances',
@@ -287,10 +275,7 @@ export const balances: Migration = {
   }
 }
 
-/**
- * Prices other than satoshis: the text of a challenge's price, requests to price servers, and former prices as text, so
- * that `10` and `USD 0.002` can coexist.
- */
+/** Prices other than satoshis; former prices are text, so that `10` and `USD 0.002` can coexist. */
 export const prices: Migration = {
   name: '0038-prices',
   async up(sql) {

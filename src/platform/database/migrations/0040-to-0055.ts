@@ -1,9 +1,6 @@
 import type { Migration } from '../migrations.ts'
 
-/**
- * Invoices of Lightning addresses, with their servers' verify URLs. Two addresses may issue the same invoice: each is
- * checked at its own.
- */
+/** Two addresses may issue the same invoice: each is checked at its own. */
 export const lnurlCharges: Migration = {
   name: '0040-lnurl-charges',
   async up(sql) {
@@ -20,10 +17,7 @@ export const lnurlCharges: Migration = {
   }
 }
 
-/**
- * A slot may have several providers: each has a row for its poller position, and for its account's notification
- * registration, by the name in invoices.
- */
+/** A row per provider of a slot for its poller position and notification registration, by the name in invoices. */
 export const providersOfASlot: Migration = {
   name: '0041-providers-of-a-slot',
   async up(sql) {
@@ -39,13 +33,12 @@ export const providersOfASlot: Migration = {
 }
 
 /**
- * Sales, as a list and as sums. A challenge is sold when first known to be paid, by its provider or a credential; a
- * payment when its status is written as paid, perhaps later than the provider's time. Payments of earlier versions have
- * only the provider's.
+ * A challenge is sold when first known to be paid; a payment when its status is written as paid, perhaps later than the
+ * provider's time. Payments of earlier versions have only the provider's.
  *
  * `earnings` has the sums of sales before `earnings_until`: per owner (a merchant's id, empty for the gateway, `*` for
- * all) by hour, day and month, for each dimension; the covering index serves a year alone. None of the indexed columns
- * changes with a spend, a release or a heartbeat, as migration 0016 requires.
+ * all) by hour, day and month, for each dimension. None of the indexed columns changes with a spend, a release or a
+ * heartbeat, as migration 0016 requires.
  */
 export const soldRows: Migration = {
   name: '0042-sales',
@@ -79,9 +72,8 @@ export const soldRows: Migration = {
 }
 
 /**
- * API keys of an account besides its first one, which stays in its own row (contract, Authentication): named,
- * read-only, and replaced ones in their grace period. Also each key's last use, in separate rows, since payments lock
- * those of accounts.
+ * Keys besides an account's first one, which stays in its own row (contract, Authentication). Last uses are in separate
+ * rows, since payments lock those of accounts.
  */
 export const apiKeys: Migration = {
   name: '0043-api-keys',
@@ -103,8 +95,8 @@ export const apiKeys: Migration = {
 }
 
 /**
- * Webhook endpoints besides an account's first one, which stays in its own row. Webhooks keep their endpoint's id after
- * its deletion, so there is no foreign key; null is the first.
+ * Endpoints besides an account's first one (null). Webhooks keep their endpoint's id after its deletion, so there is no
+ * foreign key.
  */
 export const webhookEndpoints: Migration = {
   name: '0046-webhook-endpoints',
@@ -180,11 +172,9 @@ export const smallIndexes: Migration = {
 }
 
 /**
- * People, their roles in accounts, and sessions of a person, an API key, or the admin key (decision 322). Ends existing
- * sessions, which had no person.
+ * People, their roles in accounts, and sessions (decision 322). Ends existing sessions, which had no person.
  *
- * A trigger makes the person of each account's address an owner, however the account was made or readdressed. A
- * membership's end also ends its sessions and links.
+ * A trigger makes the person of each account's address an owner. A membership's end also ends its sessions and links.
  */
 export const members: Migration = {
   name: '0050-members',
@@ -264,8 +254,8 @@ export const members: Migration = {
 }
 
 /**
- * Audit log. A row is written before the change and gets its status afterwards, so that no change lacks one; it
- * outlives its account.
+ * A row is written before the change and gets its status afterwards, so that no change lacks one; it outlives its
+ * account.
  */
 export const audit: Migration = {
   name: '0051-audit',
@@ -300,8 +290,8 @@ export const firstKeys: Migration = {
 }
 
 /**
- * The last request to send a session's refund: one unknown to the provider is resent where that cannot pay twice. Null
- * in older rows, and from gateways without the column, which send once.
+ * When a session's refund was last requested: one unknown to the provider is resent where that cannot pay twice. Null
+ * in older rows, and from gateways without the column.
  */
 export const refundsAskedAgain: Migration = {
   name: '0053-refunds-asked-again',
@@ -319,9 +309,8 @@ export const proxyPrices: Migration = {
 }
 
 /**
- * An order id with a payment cannot be reserved again. A reserving statement sees the payments at its start, and may
- * wait for a reservation that is dropped as its payment is written: it would take the order id and request a second,
- * unused invoice. A trigger checks again after the insert.
+ * A statement that reserves an order id may wait for a reservation that is dropped as its payment is written, and would
+ * not see the payment. A trigger checks again after the insert.
  */
 export const reservedOrders: Migration = {
   name: '0055-reserved-orders',

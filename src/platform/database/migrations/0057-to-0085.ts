@@ -1,11 +1,11 @@
 import type { Migration } from '../migrations.ts'
 
 /**
- * Traffic by minute, with sums of longer periods written along. The empty route is the total. Processes add to the same
- * rows; `traffic_processes` records each one's last write, so that a repetition after a lost answer counts once.
+ * Traffic by minute, with sums of longer periods. The empty route is the total. `traffic_processes` records each
+ * process's last write, so that a repetition after a lost answer counts once.
  *
- * `buckets` are latency buckets (platform/telemetry/latency.ts) and `counts` their counts, so that percentiles of any
- * period, route and number of processes can be summed. A release with other bounds must delete these rows.
+ * `buckets` are latency buckets (platform/telemetry/latency.ts) and `counts` their counts. A release with other bounds
+ * must delete these rows.
  */
 export const traffic: Migration = {
   name: '0057-traffic',
@@ -92,10 +92,7 @@ export const passkeys: Migration = {
   }
 }
 
-/**
- * Requests of each merchant's proxy, by hour and by day, written and read like `traffic_sums`. The moment has its own
- * index for deletion by age; all rows of an hour share it.
- */
+/** By hour and by day, written and read like `traffic_sums`. The moment has its own index for deletion by age. */
 export const proxyTraffic: Migration = {
   name: '0061-proxy-traffic',
   async up(sql) {
@@ -120,9 +117,8 @@ export const proxyTraffic: Migration = {
 }
 
 /**
- * One row per write of a slice instead of one per request: the first entry is in the columns, the others in `more` as
- * JSON, or null. A row with its indexes costs as much as serving a request. Earlier gateways write and read rows with
- * one entry.
+ * One row per write of a slice instead of one per request, since a row costs as much as serving one: the first entry is
+ * in the columns, the others in `more`. Earlier gateways write and read rows with one entry.
  */
 export const entriesTogether: Migration = {
   name: '0062-entries-together',
@@ -132,8 +128,8 @@ export const entriesTogether: Migration = {
 }
 
 /**
- * `balance_entries.more` by column instead of a list per entry: half as long, and uncompressed, since random ids do not
- * compress and trying costs more than storing them. `after` is in milliseconds.
+ * `balance_entries.more` by column: half as long, and uncompressed, since random ids do not compress. `after` is in
+ * milliseconds.
  */
 export const entriesByColumn: Migration = {
   name: '0063-entries-by-column',
@@ -152,9 +148,9 @@ export const entriesByColumn: Migration = {
 }
 
 /**
- * Migration 0048 analyzes `challenges` while almost empty. The planner then assumes one page, prefers a full scan, and
- * keeps the plans of a gateway's first moments: some thousand challenges later each 402 scanned all. For a table never
- * analyzed it assumes ten pages, enough to choose an index. The statistics of payment hashes stay.
+ * Migration 0048 analyzes `challenges` while almost empty. The planner then assumes one page and prefers a full scan:
+ * some thousand challenges later each 402 scanned all. For a table never analyzed it assumes ten pages, enough to
+ * choose an index.
  */
 export const unknownSize: Migration = {
   name: '0067-unknown-size',
@@ -172,9 +168,8 @@ export const unknownSize: Migration = {
 }
 
 /**
- * The indexes of sales repeated each payment hash twice as a tiebreaker: 270 bytes per sale, and a random place within
- * its moment. Writing them was an eighth of a redemption's cost in PostgreSQL, a sixth of a claim's. A page of a list
- * sorts ties itself.
+ * The indexes of sales repeated each payment hash twice as a tiebreaker. Writing them was an eighth of a redemption's
+ * cost in PostgreSQL, a sixth of a claim's. Lists sort ties.
  */
 export const salesByTime: Migration = {
   name: '0068-sales-by-time',
@@ -190,10 +185,7 @@ export const salesByTime: Migration = {
   }
 }
 
-/**
- * Number of refused attempts to send a session's refund. One certainly not sent has no status and a `refund_check_at`,
- * the earliest next attempt.
- */
+/** A refund certainly not sent has no status and a `refund_check_at`, the earliest next attempt. */
 export const sessionRetries: Migration = {
   name: '0070-session-retries',
   async up(sql) {
@@ -203,7 +195,7 @@ export const sessionRetries: Migration = {
 
 /**
  * When an endpoint was last quick, and last slow or silent, by its group of jobs: the merchant's id for the first
- * endpoint, the endpoint's id for others.
+ * endpoint, else the endpoint's.
  */
 export const webhookPaces: Migration = {
   name: '0076-webhook-paces',
@@ -250,8 +242,8 @@ export const failedSignIns: Migration = {
 }
 
 /**
- * Background jobs (`platform/jobs/table.ts`), formerly in pg-boss's schema `boltgate_jobs`. Gateways of the version
- * before continue to use that schema, so `platform/jobs/former-jobs.ts` moves its jobs, not this migration.
+ * Gateways of the version before continue to use pg-boss's schema `boltgate_jobs`, so `platform/jobs/former-jobs.ts`
+ * moves its jobs, not this migration.
  */
 export const jobs: Migration = {
   name: '0085-jobs',

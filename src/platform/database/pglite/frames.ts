@@ -1,6 +1,6 @@
 /**
- * Protocol of the gateway and its embedded database's process over one pipe: frames of a kind, a length and that many
- * bytes. Answers are PostgreSQL's own stream and are passed on uncopied.
+ * Protocol between the gateway and its embedded database's process: frames of a kind, a length and that many bytes.
+ * Answers are PostgreSQL's own stream, passed on uncopied.
  */
 import { readSync, writeSync } from 'node:fs'
 import type { Socket } from 'node:net'
@@ -53,7 +53,7 @@ export function sendFrameSync(fd: number, kind: FrameKind, bytes: Uint8Array): v
 
 /**
  * The database's side: waits for the next frame; null when the gateway has closed the pipe.
- * @throws ECONNRESET and the like when the gateway is gone.
+ * @throws ECONNRESET and the like
  */
 export function receiveFrameSync(fd: number): { kind: number; bytes: Buffer } | null {
   const head = readSyncWhole(fd, headLength)

@@ -5,8 +5,8 @@ import zlib from 'node:zlib'
 import { packFolder } from './tar.ts'
 
 /**
- * An image: the folder of a new, migrated and closed embedded database, as one compressed file. A first start unpacks
- * it instead of creating a database, which takes seconds. It has tables and no rows.
+ * An image: the compressed folder of a new, migrated and closed embedded database. A first start unpacks it, which
+ * saves seconds.
  */
 const FORMAT = 2
 

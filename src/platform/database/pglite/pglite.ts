@@ -14,8 +14,8 @@ const processFile = fileURLToPath(
   new URL(`./process${import.meta.url.endsWith('.ts') ? '.ts' : '.js'}`, import.meta.url)
 )
 
-// V8's optimizing compiler takes over 700 MB for PostgreSQL's largest functions soon after the start, with little gain
-// for a gateway's short queries. A small young generation suits one query at a time.
+// V8's optimizing compiler takes over 700 MB for PostgreSQL's largest functions, with little gain for short queries. A
+// small young generation suits one query at a time.
 const flags = [
   '--disable-sigusr1',
   '--liftoff-only',
@@ -39,8 +39,8 @@ const leave = ((): Buffer => {
 })()
 
 /**
- * The embedded database as a server of postgres.js: owns the process and gives out sockets to it. All sockets share one
- * session, so only one may be open at a time (`max: 1`).
+ * The embedded database as a server of postgres.js. All sockets share one session, so only one may be open at a time
+ * (`max: 1`).
  */
 export class PgliteServer {
   readonly #process: ChildProcess
@@ -91,14 +91,11 @@ export class PgliteServer {
     })
   }
 
-  /**
-   * Starts the process and waits until the database answers.
-   * @throws DatabaseStopped when it cannot start, FolderInUse when another process keeps the folder locked.
-   */
+  /** @throws DatabaseStopped when it cannot start, FolderInUse when another process keeps the folder locked. */
   static async start(input: PgliteInput, log: Log, clock: Clock): Promise<PgliteServer> {
     const child = spawn(process.execPath, [...flags, processFile, JSON.stringify(input)], {
-      // Nothing may come between the lines of the gateway's output. Other output of the process, such as why V8
-      // crashed, goes to stderr.
+      // Nothing may come between the lines of the gateway's output. Other output, such as why V8 crashed, goes to
+      // stderr.
       stdio: ['ignore', 'ignore', 'inherit', 'pipe'],
       // It needs no environment, and must not inherit the gateway's NODE_OPTIONS.
       env: {},
@@ -143,8 +140,8 @@ export class PgliteServer {
   }
 
   /**
-   * Closes the database and waits for its process to exit, after pending queries. Kills it after ten seconds:
-   * acknowledged data is written, and shutdown must end.
+   * Closes the database after pending queries. Kills the process after ten seconds: acknowledged data is written, and
+   * shutdown must end.
    */
   async close(): Promise<void> {
     if (this.#stopped === null) sendFrame(this.#pipe, frame.close, nothing)
@@ -255,8 +252,8 @@ class PgliteSocket extends Duplex {
   override _read(): void {}
 
   override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
-    // Drops cancel requests, which open their own connection and would disturb the only session as a start-up message.
-    // Drops Terminate, which would end the session that the next connection needs.
+    // Drops cancel requests, which would disturb the only session as a start-up message, and Terminate, which would end
+    // it.
     const isCancel = chunk.length === 16 && chunk.readInt32BE(4) === cancelRequest
     if (isCancel)
       setImmediate(() => {

@@ -1,8 +1,7 @@
 /**
  * The embedded database's process: PostgreSQL as WebAssembly takes several hundred megabytes, and its queries would
- * block the gateway's event loop. Speaks PostgreSQL's wire protocol over one pipe, one message at a time and in order.
- * Waits for each synchronously, which saves the event loop's overhead per query. Exits when the pipe closes, so it dies
- * with the gateway, perhaps after its current query.
+ * block the gateway's event loop. Handles one message at a time, synchronously, which saves the event loop's overhead.
+ * Exits when the pipe closes.
  */
 import { chmodSync, existsSync, renameSync, rmSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
@@ -53,8 +52,8 @@ function nextFrame(): ReturnType<typeof receiveFrameSync> {
  */
 const orphanMs = 60_000
 
-// The default of 128 MB of buffers exceeds everything else here; a gateway's rows need a fraction. ANALYZE of a hundred
-// thousand challenges takes 70 ms with a tenth of the sample, a second with the usual one.
+// The default of 128 MB of buffers is unnecessary. ANALYZE of a hundred thousand challenges takes 70 ms with a tenth of
+// the sample, a second with the usual one.
 const startParams = [...PGlite.defaultStartParams, '-c', 'shared_buffers=16MB', '-c', 'default_statistics_target=10']
 // WAL segments of a new database. The usual 16 MB would be two thirds of it.
 const initDbStartParams = ['--wal-segsize=1']
@@ -75,7 +74,7 @@ async function start(): Promise<PGlite> {
   // The gateway holds its own lock, but the process of one just killed may still be in its last query.
   locks.push(lockFolder(`${folder}.process`, orphanMs))
   // PG_VERSION is written early, so it only proves a start. A folder under its real name is always complete, because it
-  // is renamed when done: a crash meanwhile leaves nothing to open.
+  // is renamed when done.
   if (existsSync(folder)) {
     await readFile(`${folder}/PG_VERSION`)
     closeToOthers(folder)
@@ -127,8 +126,7 @@ const upkeep = new Upkeep()
 say(frame.ready, '')
 for (;;) {
   const asked = nextFrame()
-  // Without its gateway the database stops as in the gateway's own crash: acknowledged data is written, unfinished
-  // transactions are not.
+  // As in a crash of the gateway: acknowledged data is written, unfinished transactions are not.
   if (asked === null) break
   if (asked.kind === frame.close) {
     await database.close()

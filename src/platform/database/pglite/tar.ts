@@ -7,8 +7,8 @@ const FILE = '0'
 const NAME_LENGTH = 100
 
 /**
- * Packs a folder as a tar (POSIX ustar) with relative names. Only what an image needs: names of at most 100 bytes, no
- * links. Drops owners, times and modes, so that the same files give the same bytes.
+ * POSIX ustar, only what an image needs: names of at most 100 bytes, no links. Drops owners, times and modes, so that
+ * the same files give the same bytes.
  */
 export function packFolder(folder: string): Buffer {
   const parts: Buffer[] = []

@@ -34,8 +34,8 @@ const VACUUM = 200_000
 const LOOK_FROM = 200
 const LOOK_AT_LEAST_EACH = 2_000
 /**
- * Also after so many bytes of messages: one for many requests adds hundreds of rows to a table. A plan made for an
- * empty table may read all rows of a merchant for each. A check without growth takes 2.6 ms.
+ * Also after so many bytes of messages: one for many requests adds hundreds of rows to a table. A check without growth
+ * takes 2.6 ms.
  */
 const LOOK_EACH_BYTES = 1024 * 1024
 /** 300 rows, 5 ms of blocking per table: they estimate a table's size as well as 3,000, which take 40 to 85 ms. */

@@ -31,9 +31,9 @@ const plain = postgres({ types: elements })
 const Parameter = plain.json(null).constructor
 
 /**
- * The option `types` of every client: BigInt, and arrays of PostgreSQL's own types, not of others such as enumerations.
- * For `fetch_types: false`: otherwise postgres.js 3.4 queries array types on every new connection without handling
- * failures, so a server that goes down then ends the process by an unhandled rejection (porsager/postgres, issue 1192).
+ * BigInt, and arrays of PostgreSQL's own types. For `fetch_types: false`: otherwise postgres.js 3.4 queries array types
+ * on every new connection without handling failures, so a server that goes down then ends the process by an unhandled
+ * rejection (porsager/postgres, issue 1192).
  */
 export const types: typeof elements = { ...elements, ...Object.fromEntries(ARRAY_TYPES.map(arrayType)) }
 
@@ -61,8 +61,8 @@ function arrayType([element, array]: (typeof ARRAY_TYPES)[number]): [string, pos
 export const arrayTypes: Readonly<Record<number, number>> = Object.fromEntries(ARRAY_TYPES)
 
 /**
- * An array's text (PostgreSQL, Array Input and Output Syntax), with nulls and nested lists. A column of rows often
- * repeats an item, which is then not serialized again.
+ * PostgreSQL, Array Input and Output Syntax, with nulls and nested lists. A column of rows often repeats an item, which
+ * is then not serialized again.
  */
 export function writeArray(list: readonly unknown[], serialize: Serialize): string {
   let text = '{'

@@ -75,8 +75,8 @@ export function settle(statement: Statement, other: PromiseLike<unknown>): void 
 const STALE = 'RevalidateCachedQuery'
 const staleRoutine = Symbol('stale routine')
 
-// The package checks that routine too, and resends the statement over the same connection. With others in flight behind
-// it the answers get mixed up and the connection hangs, and in a transaction it only repeats the error.
+// The package checks that routine too, and resends the statement over the same connection. With others in flight the
+// connection hangs, and in a transaction it only repeats the error.
 Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
   set(this: object, routine: string) {
     const name = routine === STALE ? staleRoutine : 'routine'

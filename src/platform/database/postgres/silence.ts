@@ -16,10 +16,7 @@ const FLUSH = 0x48
 const READY = 0x5a
 
 export interface SilenceOptions {
-  /**
-   * All statements share one session, so waiting for it does not mean the database is down: a waiting statement fails
-   * only when nothing at all was received in time.
-   */
+  /** All statements share one session: a waiting one fails only when nothing at all was received in time. */
   readonly oneSession?: boolean
 }
 
@@ -115,8 +112,8 @@ export class Silence {
   }
 
   /**
-   * Rejects a statement that no connection has taken in time, and never runs it; one that was sent gets as long again,
-   * for its connection to end. Call it before the statement is awaited.
+   * Rejects a statement that no connection has taken in time; one that was sent gets as long again, for its connection
+   * to end. Call it before the statement is awaited.
    */
   limit<Q extends Statement>(statement: Q): Q {
     onExecution(statement, execute => {

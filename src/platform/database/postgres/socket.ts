@@ -128,8 +128,8 @@ function tlsOptions({ mode, rootCert, cert, key, passphrase }: PostgresTls): Con
 }
 
 /**
- * Makes every write report free space. postgres.js 3.4 otherwise does not give a transaction its connection when the
- * write with its `begin` reports back-pressure; it buffers in memory anyway.
+ * Makes every write report free space: otherwise postgres.js 3.4 does not give a transaction its connection when the
+ * write with its `begin` reports back-pressure.
  */
 function neverFull<S extends net.Socket>(socket: S): S {
   const write = socket.write.bind(socket) as (...given: unknown[]) => boolean /* it has two forms */
