@@ -33,16 +33,15 @@ interface Entry<I, V> {
   readonly reject: (error: unknown) => void
   /** Arrival in monotonic milliseconds. */
   readonly since: number
-  /** The next one of the same key. */
   behind: Entry<I, V> | null
 }
 
 /**
- * Batches concurrent writes. Items of one turn of the loop form a statement at its end; those that arrive while it runs
- * form the next. Without concurrency each statement has one item, and none is delayed.
+ * Batches concurrent writes. Items of one turn of the loop form a statement; those that arrive while it runs form the
+ * next. Without concurrency no item waits.
  *
- * Each caller gets its own item's verdict. When the database refuses a statement, its halves are retried, down to the
- * faulty item, which fails alone. A lost answer fails every item of the statement: nothing is retried here.
+ * When the database refuses a statement, its halves are retried, down to the faulty item, which fails alone. A lost
+ * answer fails every item: nothing is retried here.
  */
 export class Batch<I, V> {
   readonly #write: BatchOptions<I, V>['write']
@@ -50,13 +49,7 @@ export class Batch<I, V> {
   readonly #sizeOf: (item: I) => number
   readonly #clock: Clock
   #ready: Entry<I, V>[] = []
-  /**
-   * Batches concurrent writes. Items of one turn of the loop form a statement; those that arrive while it runs form the
-   * next. Without concurrency no item waits.
-   *
-   * When the database refuses a statement, its halves are retried, down to the faulty item, which fails alone. A lost
-   * answer fails every item: nothing is retried here.
-   */
+  /** The newest entry of each key that is ready or in progress. */
   readonly #last = new Map<string, Entry<I, V>>()
   #open = 0
   /** The statement that others wait for; null for none, or when it exceeds `PATIENCE`. */
@@ -147,10 +140,8 @@ export class Batch<I, V> {
     this.#idle = null
   }
 
-  /** Rejects items that have waited too long, ready or behind `entries`. */
   #giveUp(entries: readonly Entry<I, V>[], error: unknown): void {
     const hopeless = this.#clock.monotonic() - HOPE
-    /** The first recent entry of a key's unsent ones; older ones come first. */
     const left = (first: Entry<I, V> | null): Entry<I, V> | null => {
       let entry = first
       for (; entry !== null && entry.since <= hopeless; entry = entry.behind) {

@@ -35,7 +35,6 @@ export { DatabaseStopped, OutsideTransaction, isConnectionFault, isUniqueViolati
  */
 export type Sql = postgres.ISql<{ bigint: bigint }>
 
-/** `savepoint(fn)` nests. */
 export type TransactionSql = postgres.TransactionSql<{ bigint: bigint }>
 
 /** Result of a health check (decision 22). */
@@ -273,7 +272,6 @@ export function databaseOn(
       }
     },
     close: async () => {
-      // Nothing is answered after its process has exited.
       await client.end({ timeout: server.stopped ? 0 : 5 })
       await server.close()
     }

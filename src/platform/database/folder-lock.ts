@@ -38,9 +38,8 @@ export interface FolderLock {
 /**
  * Locks `folder` (which need not exist) for this process, by a file beside it.
  *
- * An operating system lock, which Node reaches only through SQLite, ends with its process, SIGKILL included. So there
- * are no stale locks and no checks of process ids, which are reused and differ between containers. The process id
- * beside it only serves the message.
+ * An operating system lock, which Node reaches only through SQLite, ends with its process, SIGKILL included. Process
+ * ids would be reused and differ between containers; the one beside the lock only serves the message.
  *
  * @param waitMs milliseconds that this thread waits for the holder.
  * @throws FolderInUse when it is locked, DatabaseOpenError without permission.

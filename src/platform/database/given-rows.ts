@@ -4,7 +4,6 @@ import type { Row } from './rows.ts'
 /** A value of an input row; moments in milliseconds since the epoch. */
 type Given = string | number | null
 
-/** A column of the input rows: its PostgreSQL type, and the source of its value. */
 export type GivenColumn<R> = readonly [
   // No boolean: the client takes a list of them for one.
   type: 'text' | 'integer' | 'bigint' | 'numeric' | 'timestamptz' | 'uuid',

@@ -20,9 +20,7 @@ export type Migration = {
 } & (
   | { readonly sql: string }
   | {
-      /** The statements, one after the other, as literal templates: the checksum covers them. */ up(
-        sql: TransactionSql
-      ): Promise<void>
+      up(sql: TransactionSql): Promise<void>
     }
 )
 
@@ -107,7 +105,6 @@ async function step(
   return next.length === missing.length
 }
 
-/** Logs progress: on large tables some migrations take minutes of downtime. */
 class Progress {
   readonly #clock: Clock
   readonly #log: Log
@@ -128,7 +125,6 @@ class Progress {
     this.#log.info('Another gateway is migrating the database; waiting for it')
   }
 
-  /** `at`: its index among the `missing` ones of this transaction. */
   begins(migration: string, at: number, missing: number): void {
     const before = this.#ran.length
     this.#log.info(

@@ -4,7 +4,6 @@ export type Row = Readonly<Record<string, unknown>>
 
 type Rows = PromiseLike<readonly Row[]>
 
-/** A value as sent: the client's own kinds, and what `sql.json` makes. */
 type Sent = Parameters<Sql['unsafe']>[1] extends Array<infer P> | undefined ? P : never
 
 /** `T` is claimed, not checked: the same store wrote it, or the table constrains it. */
@@ -26,11 +25,9 @@ export interface Records<T> {
   read(row: Row): T
   one(statement: Rows): Promise<T | null>
   all(statement: Rows): Promise<T[]>
-  /** The columns of the given members, for `sql(…)` in an insert or a `set`; omits undefined ones. */
   write(sql: Sql, record: { readonly [K in keyof T]?: T[K] | undefined }): Record<string, Sent>
 }
 
-/** A member's column has its name in snake case by default. */
 export function records<C extends Columns>(columns: C): Records<RecordOf<C>> {
   const members = Object.entries(columns).map(([member, column]) => ({
     member,
@@ -129,7 +126,6 @@ export const json = <T, S = T>(read: (stored: S) => T, name: string | null = nul
   // The client's type of JSON wants index signatures, which interfaces do not have.
   column(name, read, (value, sql) => sql.json(value as never))
 
-/** A moment in milliseconds since the epoch, for hand-written columns. */
 export function dateOrNull(at: number | null): Date | null {
   return at === null ? null : new Date(at)
 }

@@ -34,7 +34,6 @@ export interface EnqueueOptions {
   /** Milliseconds since the epoch of the Clock; default now. */
   readonly startAfter?: number
   readonly group?: string
-  /** Pace of the group, in a `paced` queue; default `unproven`. */
   readonly pace?: Pace
   /** Not empty. Deduplicates jobs that wait for their first run. */
   readonly key?: string
@@ -74,7 +73,6 @@ export interface JobView {
   readonly endedAt: number | null
 }
 
-/** Newest first. */
 export interface JobQuery {
   readonly queue?: string | undefined
   readonly state?: JobState | undefined
@@ -83,7 +81,6 @@ export interface JobQuery {
   readonly size: number
 }
 
-/** `more` when another page follows. */
 export interface JobPage {
   readonly jobs: readonly JobView[]
   readonly more: boolean
@@ -116,7 +113,6 @@ export interface Jobs {
   close(): Promise<void>
   queues(): Promise<readonly QueueView[]>
   list(query: JobQuery): Promise<JobPage>
-  /** Retries a failed job, or starts a periodic job's next run now. False when there is none. */
   retry(queue: string, id: string): Promise<boolean>
   hasten(name: string): Promise<void>
 }
@@ -124,7 +120,6 @@ export interface Jobs {
 export interface JobDeclaration {
   readonly name: string
   readonly options: QueueOptions
-  /** Milliseconds between the runs of a periodic job; null for a queue. */
   readonly every: number | null
   run(job: { readonly id: string; readonly data: object }, signal: AbortSignal): Promise<void>
 }

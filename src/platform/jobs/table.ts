@@ -26,7 +26,6 @@ export type NewJob = Pick<EnqueueOptions, 'group' | 'pace' | 'key'> & {
   readonly delay?: number
 }
 
-/** Success, or a failure with its reason and perhaps milliseconds until a retry. */
 export type RunOutcome =
   | { readonly state: 'done' }
   | { readonly state: 'failed'; readonly reason: string }
@@ -46,7 +45,6 @@ interface JobRow {
   ended_at: Date | null
 }
 
-/** Notified with the name of a queue when a due job was added. */
 export const CHANNEL = 'boltgate_jobs'
 /** Key of a periodic job, kept while it runs: there is one, waiting or running. */
 export const PERIODIC = ''

@@ -81,7 +81,6 @@ export class JobWorker {
     this.#timer.unref()
   }
 
-  /** Stops claiming, waits at most `ms` for running jobs, and releases the unfinished ones. */
   async close(ms: number): Promise<void> {
     this.#isStopped = true
     if (this.#timer !== null) clearTimeout(this.#timer)

@@ -6,7 +6,6 @@ import { Secret } from './secrets.ts'
 /** A new API key with its stored parts. The key itself is shown once and never stored. */
 export interface NewApiKey {
   key: Secret<string>
-  /** Look-up part of 10 characters, not secret. */
   id: string
   /** SHA-256 of the whole key, 32 bytes. A slow hash would add nothing: the key holds 256 random bits. */
   digest: Buffer

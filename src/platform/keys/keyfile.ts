@@ -23,7 +23,6 @@ export const KEY_FILE = defineError('BG_KEY_FILE', {
   fix: 'Run `chmod 600` on it or restore it from a backup, as the message says. A new sandbox node key is created if you delete the old one.'
 })
 
-/** `keys.json` in the data folder, for the operator after the first start. */
 export interface Keys {
   adminKey: Secret<string>
   merchant: { id: number; apiKey: Secret<string> } | null
@@ -72,7 +71,6 @@ export function writeKeys(dataDir: string, keys: Keys): void {
   writePrivate(keysPath(dataDir), `${JSON.stringify(content, null, 2)}\n`, 'replace')
 }
 
-/** Master secrets of a gateway without configured ones: the current one, and earlier ones, newest first. */
 export interface Masters {
   readonly current: Secret<string>
   readonly previous: ReadonlyArray<Secret<string>>
@@ -112,7 +110,6 @@ export function makeMaster(dataDir: string, random: Random = systemRandom): void
   writePrivate(join(dataDir, masterName), `${randomToken(48, random)}\n`, 'keep')
 }
 
-/** Whether a gateway has used this data folder: it has keys or an embedded database. */
 function isInUse(dataDir: string): boolean {
   if (statSync(dataDir, { throwIfNoEntry: false })?.isDirectory() !== true) return false
   return (

@@ -178,7 +178,6 @@ export class Sealer {
     }
   }
 
-  /** Current first: the second part of each ciphertext they open. */
   get keyIds(): readonly string[] {
     return [...this.#keys.keys()]
   }

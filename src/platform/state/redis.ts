@@ -39,7 +39,6 @@ interface Permits {
   size: number
   /** Monotonic milliseconds when unused permits expire. */
   holdUntil: number
-  /** The window's end in Redis, which identifies it. */
   window: string
 }
 
@@ -109,7 +108,6 @@ export async function openRedisState(url: string, options: RedisStateOptions): P
   const redis = clientOf(url, options.cluster ?? false)
   let away = false
   const gone = (reason: string): void => {
-    // One line per outage, not one per attempt.
     if (!away) options.log.error({ reason }, 'The state (Redis) is away; trying again')
     away = true
   }
@@ -370,7 +368,6 @@ export class RedisState implements State {
     }
   }
 
-  /** Returns unused permits. If that is lost, the window's end returns them. */
   async #giveBack(key: string, held: Permits): Promise<void> {
     const { left, window } = held
     if (left === 0) return

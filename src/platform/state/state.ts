@@ -46,7 +46,6 @@ export interface Bucket {
 
 export interface Taken {
   readonly allowed: boolean
-  /** Including fractions. */
   readonly left: number
   /** Milliseconds until they are available without other takers; 0 when allowed. */
   readonly retryAfterMs: number

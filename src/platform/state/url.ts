@@ -10,7 +10,6 @@ export interface StateOptions {
   clock: Clock
   log: Log
   cluster?: boolean
-  /** Prefix of every Redis key; default `bg:`. */
   prefix?: string
 }
 

@@ -64,7 +64,6 @@ export class BufferCollector {
   #idle = 0
   #timer: Timer | null = null
 
-  /** `active` returns running requests, `used` the bytes of all buffers. */
   constructor(clock: Clock, collect: CollectYoung, active: () => number, used: () => number = bufferBytes) {
     this.#clock = clock
     this.#collect = collect

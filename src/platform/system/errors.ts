@@ -24,7 +24,6 @@ export function defineError<const T extends ErrorText>(code: ErrorCode, text: T)
   return { code, ...text }
 }
 
-/** An operator's error that only code and message distinguish: printed without a stack. */
 export class CodedError extends Error {
   override name = 'CodedError'
   readonly code: ErrorCode

@@ -49,7 +49,6 @@ export function numericId(random: Random = systemRandom): string {
   }
 }
 
-/** Base64url without padding, for tokens of pages and claims (32 bytes: 43 characters). */
 export function randomToken(bytes: number, random: Random = systemRandom): string {
   return Buffer.from(random(bytes)).toString('base64url')
 }

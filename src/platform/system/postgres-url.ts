@@ -2,7 +2,6 @@ export interface PostgresUrl {
   readonly hosts: ReadonlyArray<{ readonly host: string; readonly port: number }>
   /** Directory of a Unix socket; null for TCP. */
   readonly socketFolder: string | null
-  /** Undefined uses the environment (`PGUSER`, `PGPASSWORD`, `PGDATABASE`), like libpq. */
   readonly user: string | undefined
   readonly password: string | undefined
   readonly database: string | undefined
@@ -17,7 +16,6 @@ export interface PostgresUrl {
   readonly ignored: readonly string[]
 }
 
-/** Files are read when a connection is made. */
 export interface PostgresTls {
   readonly mode: (typeof MODES)[number]
   readonly rootCert: string | null
@@ -58,7 +56,6 @@ const MODE_ALIASES: Readonly<Record<string, PostgresTls['mode']>> = {
   '': 'verify-full'
 }
 
-/** Parameters that need no action, unless their value requires more. */
 const SATISFIED: Readonly<Record<string, RegExp>> = {
   channel_binding: /^(disable|prefer)$/,
   client_encoding: /^(auto|utf-?8)$/i,

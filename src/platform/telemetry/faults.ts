@@ -10,9 +10,7 @@ export interface FaultSum {
   readonly correlationId: string
 }
 
-/** Kinds kept until taken; further ones only count. */
 const MOST = 100
-/** Characters kept of a message. */
 const LONGEST = 300
 
 /** Failures since the last `take`, bounded. */

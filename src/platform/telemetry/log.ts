@@ -2,7 +2,6 @@ import { pino, stdSerializers, type DestinationStream, type Logger } from 'pino'
 
 export type { Logger } from 'pino'
 
-/** Four levels, each with `(message)` or `(fields, message)`. pino's logger is one; tests pass their own. */
 export interface Log {
   debug(message: string): void
   debug(fields: object, message: string): void
@@ -117,7 +116,6 @@ export function createLog(options: LogOptions): Logger & Required<Pick<Log, 'kno
   })
 }
 
-/** pino's form of an error, with its code: a getter, which pino skips. */
 function shownError(error: unknown): unknown {
   const shown: unknown = error instanceof Error ? stdSerializers.err(error) : error
   if (error instanceof Error && 'code' in error && typeof error.code === 'string' && typeof shown === 'object')
@@ -183,7 +181,6 @@ function gatheredOutput(): Destination {
 let timedAt = 0
 let timeText = ''
 
-/** Many lines share a millisecond. */
 function timeOfLine(): string {
   const now = Date.now()
   if (now !== timedAt) {

@@ -44,7 +44,6 @@ abstract class CellMetric<C extends { readonly touched: boolean; values(name: st
 
   protected abstract make(labels: CellLabels): C
 
-  /** Hidden before its first change. */
   cell(labels: CellLabels): C {
     const key = JSON.stringify(labels)
     let cell = this.#byLabels.get(key)

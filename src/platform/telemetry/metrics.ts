@@ -20,7 +20,6 @@ type MetricLabels = Readonly<Record<string, string | number | undefined>>
 /** Each name is registered once: a second request returns the same metric, so that a reload does not fail. */
 export class Metrics {
   readonly faults = new Faults()
-  /** Requests by a key within a route. */
   readonly tallies = new Tallies()
   readonly #registry = new Registry()
   readonly #shapes = new Map<string, string>()

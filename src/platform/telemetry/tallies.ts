@@ -19,7 +19,6 @@ export interface Tallied {
 export class Tally {
   readonly key: string
   readonly #touch: (tally: Tally) => boolean
-  /** By part of a bucket; null while nothing was counted. */
   #latencies: Uint32Array | null = null
   #requests = 0
   #asked = 0
@@ -48,7 +47,6 @@ export class Tally {
     else if (status >= 400) this.#clientErrors++
   }
 
-  /** It was served for a payment. */
   paid(): void {
     if (this.#latencies !== null) this.#paidRequests++
   }

@@ -118,7 +118,6 @@ export const webhookEndpoints: Migration = {
   }
 }
 
-/** The color of a merchant's payment pages, such as `#c2410c`; null for the default. */
 export const merchantColour: Migration = {
   name: '0047-merchant-colour',
   async up(sql) {
@@ -300,7 +299,6 @@ export const refundsAskedAgain: Migration = {
   }
 }
 
-/** Prices of proxies that are not fixed satoshis: fiat, or a table. */
 export const proxyPrices: Migration = {
   name: '0054-proxy-prices',
   async up(sql) {

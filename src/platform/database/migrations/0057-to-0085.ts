@@ -212,7 +212,6 @@ export const choiceByKey: Migration = {
   }
 }
 
-/** The process that holds an account's provider stream: one over all processes. */
 export const providerStreams: Migration = {
   name: '0078-provider-streams',
   async up(sql) {

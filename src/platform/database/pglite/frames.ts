@@ -35,7 +35,6 @@ function headOf(kind: FrameKind, length: number): Buffer {
 }
 
 export function sendFrame(to: Socket, kind: FrameKind, bytes: Uint8Array): void {
-  // Corked, both go out in one system call.
   to.cork()
   to.write(headOf(kind, bytes.length))
   to.write(bytes)

@@ -26,7 +26,6 @@ export function readImage(file: string): Buffer {
   return zlib.zstdDecompressSync(readFileSync(file))
 }
 
-/** Writes the closed database in `folder` as an image, atomically. */
 export function writeImage(file: string, folder: string): void {
   const bytes = zlib.zstdCompressSync(packFolder(folder), { params: { [zlib.constants.ZSTD_c_compressionLevel]: 12 } })
   mkdirSync(dirname(file), { recursive: true })

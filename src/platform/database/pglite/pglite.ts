@@ -183,7 +183,6 @@ export class PgliteServer {
   }
 
   #request(bytes: Buffer): void {
-    // Without its pipe the process is about to exit, which fails the request.
     if (!this.#pipe.writable) return
     this.#owed++
     sendFrame(this.#pipe, frame.request, bytes)

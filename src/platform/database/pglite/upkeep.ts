@@ -6,7 +6,6 @@ export interface ProtocolExecutor {
   execProtocolRawStream(message: Uint8Array, options: { onRawData(bytes: Uint8Array): void }): Promise<void>
 }
 
-/** First byte of a start-up message, which alone begins with its length. */
 const STARTUP = 0
 
 /**
@@ -54,7 +53,6 @@ export class Upkeep {
   #cut = 0
   #vacuumed = 0
 
-  /** Counts one message; true when upkeep is due once no transaction is open. */
   due(bytes: number): boolean {
     this.#messages++
     this.#bytesSinceLook += bytes

@@ -25,7 +25,6 @@ type Parse = (text: string) => unknown
 type Serialize = (value: unknown) => unknown
 
 const elements = { bigint: postgres.BigInt }
-// Connects to nothing; provides the serializers of elements.
 const plain = postgres({ types: elements })
 // The class of sql.json's results, which postgres.js does not export.
 const Parameter = plain.json(null).constructor

@@ -1,27 +1,7 @@
 /**
- * The database client: postgres.js 3.4.9 with fixes for its faults that would cost a gateway money or its life. Each
- * fix has a test in `test/platform/database/postgres/postgres-mends.test.ts`, which reproduces the fault in the bare
- * package. A test that fails after an upgrade means that the fix can go, or must be redone.
- *
- * | fault of the package | mended in |
- * | --- | --- |
- * | a server that goes away while array types are fetched ends the process | arrays.ts |
- * | `sql.array` sends a list in its element's type when array types are not fetched | arrays.ts |
- * | a statement waits forever for a silent server, or for a connection | silence.ts |
- * | an unanswered Terminate message leaks the pool slot | silence.ts |
- * | a connection whose first statement was canceled while connecting leaks the pool slot | silence.ts |
- * | a statement between a connection's error and its close is forgotten, and later resolved though it never ran |
- * socket.ts |
- * | an unwritten statement at the close leaves the connection unable to write | socket.ts |
- * | a server that accepts and closes without a byte is retried forever | socket.ts |
- * | a `socket` option that rejects leaks the pool slot | socket.ts |
- * | a `begin` whose write fills the socket does not get its connection: others run in its transaction | socket.ts |
- * | the same of a `begin` that is the last statement to fit the pipeline | here |
- * | the reconnect delay grows with the number of lost connections in the pool | here |
- * | a transaction writes to its lost connection: outside of any transaction, or ending the process | transaction.ts |
- * | a prepared statement whose tables have changed hangs its connection, or fails its transaction | stale-plans.ts |
- * | an unsendable value fails another statement, and then hangs the connection | unsendable.ts |
- * | a `listen` that the server refuses, as a standby does, is not repeated | listener.ts |
+ * The database client: postgres.js 3.4.9 with fixes for its faults that would cost a gateway money or its life. The
+ * files of this folder describe each fault beside its fix. `test/platform/database/postgres/postgres-mends.test.ts`
+ * reproduces each in the bare package: a test that fails after an upgrade means that the fix can go, or must be redone.
  *
  * Only `inside.ts` uses undocumented members of the package.
  */
@@ -33,12 +13,10 @@ import type { Silence } from './silence.ts'
 import { postgresSocket } from './socket.ts'
 import { guardSerializers, UNDEFINED } from './unsendable.ts'
 
-/** A client with all fixes except those of its socket, the option `socket`. */
 export type PostgresClient = postgres.Sql<{ bigint: bigint }>
 
 export interface SessionOptions {
   readonly silence: Silence
-  /** Settings of its sessions, which those of the address do not replace. */
   readonly settings: Readonly<Record<string, string | number>>
 }
 

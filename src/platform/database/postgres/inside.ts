@@ -11,7 +11,6 @@ export interface Statement extends PromiseLike<unknown> {
 }
 
 interface UntypedOptions {
-  /** Makes a connection, as in the README. Receives the parsed options. */
   readonly socket?: (options: PostgresAddress) => Duplex | Promise<Duplex>
   readonly onnotify?: (channel: string, payload: string) => void
   /** Statements in flight per connection. */
@@ -21,7 +20,6 @@ interface UntypedOptions {
 export interface PostgresAddress {
   readonly host: readonly string[]
   readonly port: readonly number[]
-  /** A Unix socket instead of host and port. */
   readonly path?: string | false
 }
 
@@ -84,7 +82,6 @@ Object.defineProperty(postgres.PostgresError.prototype, 'routine', {
   }
 })
 
-/** A prepared statement was refused, without running, because the tables have changed. */
 export function isStalePlan(error: unknown): boolean {
   return error instanceof postgres.PostgresError && staleRoutine in error
 }
@@ -93,7 +90,6 @@ export function fail(statement: Statement, error: unknown): void {
   inner(statement).reject(error)
 }
 
-/** Whether a connection has taken the statement; before that `cancel()` dequeues it. */
 export function isTaken(statement: Statement): boolean {
   return inner(statement).state !== null
 }

@@ -173,7 +173,6 @@ export class Silence {
     }
   }
 
-  /** Milliseconds that one who has waited for `ms` may wait longer. */
   #waitLeft(): number {
     if (!this.#oneSession) return 0
     return this.#patient > 0 ? this.ms : this.#heardAt + this.ms - performance.now()
@@ -183,7 +182,6 @@ export class Silence {
 /** Counts due answers on one connection, by the messages of both sides (PostgreSQL, Message Flow). */
 class AnswersDue {
   #ready = 0
-  /** A description was requested last; nothing may follow before its answer. */
   #described = false
   begun = false
   readonly #head = Buffer.alloc(5)
@@ -194,7 +192,6 @@ class AnswersDue {
     return this.#ready > 0 || this.#described
   }
 
-  /** `first`: the start-up message, which has no type. */
   sent(bytes: Buffer, first: boolean): void {
     let at = 0
     if (first) {

@@ -163,7 +163,6 @@ async function speaksTls(raw: net.Socket): Promise<boolean> {
   return Buffer.isBuffer(answer) && answer.length === 1 && answer[0] === 0x53
 }
 
-/** The arguments of an event; rejects when the socket fails or closes first. */
 function happened(socket: net.Socket, event: string): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     const settle = (run: () => void): void => {

@@ -22,7 +22,6 @@ function sendable(value: unknown, serialize: (value: unknown) => unknown): strin
   }
 }
 
-/** Why these values were refused; null where all could be sent. */
 export function unsendable(values: readonly unknown[]): string | null {
   for (const value of values) if (typeof value === 'string' && value.startsWith(MARK)) return value.slice(1)
   return null
