@@ -1,15 +1,15 @@
 import type { ProviderKind } from './kind.ts'
 import { blink } from './blink/blink.ts'
 import { btcpay } from './btcpay/kind.ts'
-import { cln } from './cln/kind.ts'
+import { cln } from './cln/cln.ts'
 import { lnbits } from './lnbits/lnbits.ts'
 import { lnd } from './lnd/kind.ts'
-import { lnurl } from './lnurl/kind.ts'
-import { nwc } from './nwc/kind.ts'
+import { lnurl } from './lnurl/lnurl.ts'
+import { nwc } from './nwc/nwc.ts'
 import { phoenixd } from './phoenixd/phoenixd.ts'
 import { opennode } from './opennode/kind.ts'
 import { sandbox } from './sandbox/kind.ts'
-import { strike } from './strike/kind.ts'
+import { strike } from './strike/strike.ts'
 
 /** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */
 export const providerKinds: readonly ProviderKind[] = [

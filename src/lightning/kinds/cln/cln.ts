@@ -1,8 +1,14 @@
 import { shortDescription } from '../../codecs/bolt11.ts'
-import type { Secret } from '../../../platform/keys/secrets.ts'
+import { Secret } from '../../../platform/keys/secrets.ts'
 import { randomToken, systemRandom } from '../../../platform/system/ids.ts'
 import { NothingSent, ProviderRefused, ProviderUnavailable, unusableResponse } from '../../provider-calls/errors.ts'
-import { KeyedCalls, type KeyedCall, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
+import {
+  KeyedCalls,
+  type KeyedCall,
+  type KeyedKind,
+  type KeyedOptions,
+  type KeyedServer
+} from '../../provider-calls/keyed-calls.ts'
 import { lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import { agreedNetwork } from '../../provider-calls/network.ts'
 import {
@@ -35,9 +41,17 @@ import {
   readClnPaid,
   readClnPays
 } from './responses.ts'
-import { readClnKey, type ClnKey } from './key.ts'
 import { followPaid, NO_COUNT, paidAfter, paidAtNode } from './news.ts'
 import { CLN_CODES, rpc, runeFault } from './rpc.ts'
+import {
+  readAddressKey,
+  readKeyCertificate,
+  requireVisible,
+  type AddressKeyForm,
+  addressKeyFault,
+  addressKeyHost
+} from '../../provider-calls/address-key.ts'
+import type { ProviderKind } from '../kind.ts'
 
 const capabilities: Capabilities = Object.freeze({
   onchain: false,
@@ -238,4 +252,67 @@ async function missingForRefunds(call: CallProvider, paymentHash: string): Promi
   const older = paying.isThere ? null : await lacks('pay', {})
   const missing = [asking.scope, paying.scope, older?.scope ?? null].filter(scope => scope !== null)
   return missing.length === 0 ? null : missing.join(' and ')
+}
+
+/** How to reach and use a Core Lightning node. */
+export interface ClnKey extends KeyedServer {
+  readonly rune: Secret<string>
+}
+
+const form: AddressKeyForm<'ca' | 'rune'> = {
+  kind: 'cln',
+  example: 'clnrest://host:port?ca=<base64url>&rune=<rune>',
+  schemes: { clnrest: 'https:', 'clnrest+https': 'https:', 'clnrest+http': 'http:' },
+  hasPath: true,
+  needsPort: true,
+  required: ['rune'],
+  optional: ['ca']
+}
+
+/** A name that certificates of clnrest always hold; of others but the host it knows none. */
+const NAME = 'cln'
+
+/**
+ * Reads `clnrest://host:port?ca=…&rune=…`: `ca` is base64url of the node's ca.pem and may be left out
+ * where a public authority signed the certificate; `clnrest+http://` is for a node without TLS. @throws AddressKeyError
+ */
+export function readClnKey(text: string): ClnKey {
+  const { origin, base, parameters } = readAddressKey(text, form)
+  const { ca, rune = '' } = parameters
+  const certificate = ca === undefined ? null : readKeyCertificate(ca, 'ca', 'cln', 'ca.pem').toString()
+  return {
+    origin,
+    base,
+    certificate,
+    servername: certificate === null ? null : NAME,
+    rune: new Secret(requireVisible(rune, 'rune', 'cln'))
+  }
+}
+
+/** A Core Lightning node of its owner's, by clnrest. It has no limits of its own: ours spare it and our database. */
+export const cln: ProviderKind = {
+  name: 'cln',
+  isSandbox: false,
+  calls: {
+    address: null,
+    counted: 'key',
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 1_000, perMinute: 12_000 } : { burst: perMinute, perMinute }
+    }),
+    // It tells of one paid invoice a call.
+    polling: () => ({ perMinute: 240, isShared: false, costs: { list: 10, lookUp: 1 } }),
+    hostOf: addressKeyHost('cln', readClnKey)
+  },
+  scopes: [
+    { scope: 'method=invoice', purpose: 'Make invoices' },
+    { scope: 'method=listinvoices', purpose: 'See whether one was paid' },
+    { scope: 'method=waitanyinvoice', purpose: 'Find what was paid' },
+    { scope: 'method=getinfo', purpose: 'Check the key' },
+    { scope: 'method=listpays', purpose: 'See what became of refunds' },
+    { scope: 'method=xpay', purpose: 'Refunds' },
+    { scope: 'method=pay', purpose: 'Refunds by nodes before 24.11' }
+  ],
+  keyFault: addressKeyFault(readClnKey),
+  open: options => new ClnProvider(options)
 }

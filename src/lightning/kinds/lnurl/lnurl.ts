@@ -3,7 +3,7 @@ import type { Database } from '../../../platform/database/database.ts'
 import type { Secret } from '../../../platform/keys/secrets.ts'
 import type { CallStanding } from '../../provider-calls/budgets.ts'
 import { ProviderRefused, unusableResponse } from '../../provider-calls/errors.ts'
-import { readKeyForCall } from '../../provider-calls/address-key.ts'
+import { readKeyForCall, addressKeyFault, addressKeyHost } from '../../provider-calls/address-key.ts'
 import { KeyedCalls, type KeyedKind, type KeyedOptions } from '../../provider-calls/keyed-calls.ts'
 import { invoiceOrNull, lightningCharge, PAYMENT_HASH } from '../../provider-calls/lightning-charge.ts'
 import type { CallProvider } from '../../provider-calls/provider-call.ts'
@@ -20,6 +20,8 @@ import { KEY_CHECK, ReceivingProvider, type WalletCalls } from '../../provider-c
 import { isLnurlError, lnurlMessage, LnurlInvoice, LnurlTerms, readLnurlVerify } from './responses.ts'
 import { lnurlPlace, readLnurlKey, type LnurlKey, type LnurlPlace } from './key.ts'
 import { LnurlStore } from './store.ts'
+import { periodic } from '../../../platform/jobs/jobs.ts'
+import type { ProviderKind } from '../kind.ts'
 
 /** What the kind needs. */
 export interface LnurlOptions extends KeyedOptions {
@@ -263,4 +265,39 @@ function comment(description: string, most: number): string {
     .slice(0, Math.min(most, MAX_COMMENT))
     .join('')
   return text.trim() === '' ? '' : `&comment=${encodeURIComponent(text)}`
+}
+
+const HOUR = 3_600_000
+/** Milliseconds after the end of an invoice for which it can still be asked whether it was paid. */
+const KEPT = 90 * 24 * HOUR
+const PURGE_BATCH = 500
+
+/** A Lightning address at anybody's server, which says whether its invoices were paid (LUD-21). */
+export const lnurl: ProviderKind = {
+  name: 'lnurl',
+  isSandbox: false,
+  onlyReceives: true,
+  calls: {
+    address: null,
+    counted: 'key',
+    // Hardly any server says what it allows: this is what a busy till asks.
+    limits: (_url, perMinute) => ({
+      ofAddress: {},
+      ofAccount: perMinute === null ? { burst: 60, perMinute: 120 } : { burst: perMinute, perMinute }
+    }),
+    polling: () => ({ perMinute: 40, isShared: false, costs: { list: 1, lookUp: 1 } }),
+    hostOf: addressKeyHost('lnurl', readLnurlKey)
+  },
+  keyFault: addressKeyFault(readLnurlKey),
+  open: options => new LnurlProvider(options),
+  jobs: ({ clock, database }) => {
+    const store = new LnurlStore(database.sql)
+    return [
+      periodic('lnurl-purge', HOUR, 'Forgets old invoices of Lightning addresses', async () => {
+        while ((await store.purge(clock.now() - KEPT, PURGE_BATCH)) === PURGE_BATCH) {
+          /* there may be more */
+        }
+      })
+    ]
+  }
 }

@@ -21,7 +21,7 @@ import { readNwcKey, type NwcKey } from './key.ts'
 import type { WebSocketAddress } from '../../provider-calls/web-socket.ts'
 import { Conversation, UndecryptableError, type Encryption } from './conversation.ts'
 import { WalletSilent } from './faults.ts'
-import { Relay, type StoredFilter } from './relay.ts'
+import { Relay } from './relay.ts'
 
 /** What of NIP-47 is called. */
 export type NwcMethod = 'get_info' | 'make_invoice' | 'lookup_invoice' | 'list_transactions' | 'pay_invoice'
@@ -188,8 +188,7 @@ export class NwcCalls {
       throw meaningOf(error, method)
     }
     const announced = async (): Promise<NostrEvent | null> => {
-      const filter: StoredFilter = { kinds: [KINDS.info], authors: [key.wallet], limit: 1 }
-      const found = await all(relays.map(relay => async () => await relay.stored(filter, limit)))
+      const found = await all(relays.map(relay => async () => await relay.announcements(key.wallet, limit)))
       const newest = found.flat().toSorted((one, other) => other.created_at - one.created_at)[0] ?? null
       if (newest !== null) this.#learn(key, readAnnouncement(newest).encryption)
       return newest

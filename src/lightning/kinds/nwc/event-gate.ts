@@ -71,11 +71,11 @@ export class EventGate {
   }
 
   /** Calls `genuine` if the event is genuine and still wanted by then. */
-  verify(event: NostrEvent, isWanted: () => boolean, genuine: () => void): void {
+  verify(event: NostrEvent, isWanted: () => boolean, genuine: (event: NostrEvent) => void): void {
     const check = (): void => {
       if (this.#isClosed || !isWanted()) return
       this.#verified++
-      if (isGenuine(event)) genuine()
+      if (isGenuine(event)) genuine(event)
       else if (++this.#forged > MAX_FORGED) this.#end()
     }
     if (this.#verified < PER_TURN && this.#queue.length === 0) check()

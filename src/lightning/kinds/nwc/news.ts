@@ -5,7 +5,8 @@ import { readNwcTransaction } from './responses.ts'
 import type { NwcWallet } from './calls.ts'
 import type { NostrEvent } from './event.ts'
 import { UndecryptableError, type Conversation } from './conversation.ts'
-import type { NewsListener, Relay } from './relay.ts'
+import type { NewsListener } from './listeners.ts'
+import type { Relay } from './relay.ts'
 
 /** A connection some of whose invoices may still be paid. */
 interface Expecting {

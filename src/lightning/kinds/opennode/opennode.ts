@@ -59,12 +59,6 @@ export interface OpenNodeOptions {
   readonly connect?: ConnectHow
 }
 
-/** Satoshis where no currency is named. */
-interface Price {
-  readonly amount: number
-  readonly currency?: string
-}
-
 /** What a key may do, in OpenNode's own spelling. */
 type Permission = 'Read' | 'Invoices' | 'Withdrawals'
 
@@ -80,15 +74,7 @@ const LARGEST_CHARGE = 500_000_000
 // Sources name 4320 as well; this is the range that both have.
 const SHORTEST_TTL = 10
 const LONGEST_TTL = 1440
-/**
- * The field that names the invoice of a Lightning withdrawal: `address` in the reference, `payreq` in the client
- * library.
- */
-const INVOICE_FIELD: 'address' | 'payreq' = 'address'
-/**
- * Milliseconds after which a transaction that never confirmed has left the mempools; older charges without a time are
- * not news.
- */
+/** Milliseconds after which an unconfirmed transaction has left the mempools; older charges without a time are not news. */
 const LONGEST_CONFIRMATION = 14 * 24 * 3_600_000
 const NOT_SHOWN =
   'OpenNode does not show whether the refund was sent, so it stays pending. Look for it among the withdrawals in the OpenNode dashboard.'
@@ -145,7 +131,8 @@ export class OpenNodeProvider implements Provider {
 
   async #create(
     key: Secret<string> | null,
-    price: Price,
+    /** Satoshis where no currency is named. */
+    price: { readonly amount: number; readonly currency?: string },
     request: Omit<ChargeRequest, 'amountSats'>,
     amountSats: number | null
   ): Promise<Charge> {
@@ -315,9 +302,7 @@ function verdictOn(missing: readonly Permission[]): KeyVerdict {
 }
 
 /** The order as OpenNode's dashboard and checkout page show it; what is not known is left out. */
-function orderFields(
-  order: ChargeOrder | undefined
-): Readonly<Record<string, string | Readonly<Record<string, string>>>> {
+function orderFields(order: ChargeOrder | undefined): object {
   if (order === undefined) return {}
   const { orderId, successUrl, customerEmail, customerName, metadata } = order
   return {
@@ -364,7 +349,8 @@ function withdrawalBody({ destination, amountSats, reference }: PayoutRequest): 
     return { type: 'chain', amount: amountSats, address: destination.address, custom_id: reference }
   return {
     type: 'ln',
-    [INVOICE_FIELD]: destination.invoice,
+    // As in the reference; the client library has `payreq`.
+    address: destination.invoice,
     ...(payable(destination.invoice).isAmountless ? { amount: amountSats } : {}),
     custom_id: reference
   }

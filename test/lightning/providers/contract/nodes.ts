@@ -1,4 +1,4 @@
-import { cln } from '../../../../src/lightning/kinds/cln/kind.ts'
+import { cln } from '../../../../src/lightning/kinds/cln/cln.ts'
 import { lnbits } from '../../../../src/lightning/kinds/lnbits/lnbits.ts'
 import { phoenixd } from '../../../../src/lightning/kinds/phoenixd/phoenixd.ts'
 import { startFakeCln } from '../../../fakes/cln.ts'
