@@ -105,7 +105,9 @@ export async function openParts(running: Running, around: Surroundings, closers:
     const { openSuite } = await import('./suite.ts')
     suite = await openSuite(core, opened)
     mount()
-    if (started) await suite.start()
+    if (!started) return
+    await jobs.start()
+    await suite.start()
   }
   const openFor = async (config: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> => {
     if (suite === null && usesSuite(config, plugins, api, core.services)) await open()

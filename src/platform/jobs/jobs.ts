@@ -92,7 +92,10 @@ export interface JobPage {
  * idempotent.
  */
 export interface Jobs {
-  /** @throws TypeError for a duplicate name, or after `start` */
+  /**
+   * Takes what the domains declare. Periodic jobs that are declared after `start` begin when it is called again.
+   * @throws TypeError for a name that is declared twice
+   */
   declare(jobs: readonly JobDeclaration[]): void
   /** Adds a job in the transaction of `sql`, or immediately with `database.sql`. */
   enqueue(sql: TransactionSql | Sql, name: string, data: JsonObject, options?: EnqueueOptions): Promise<void>

@@ -28,6 +28,8 @@ export class DatabaseJobs implements Jobs {
   readonly #options: JobsOptions
   readonly #table: JobTable
   readonly #declared = new Map<string, JobDeclaration>()
+  /** Periodic jobs whose next run is in the table. */
+  readonly #periodic = new Set<string>()
   readonly #runs: Counter<'queue' | 'result'>
   #starting: Promise<void> | null = null
   #worker: JobWorker | null = null
@@ -48,8 +50,6 @@ export class DatabaseJobs implements Jobs {
 
   declare(jobs: readonly JobDeclaration[]): void {
     for (const job of jobs) {
-      if (this.#starting !== null || this.#worker !== null)
-        throw new TypeError(`The queue ${job.name} is declared after the start`)
       if (this.#declared.has(job.name)) throw new TypeError(`The queue ${job.name} is declared twice`)
       if ((job.options.expiry ?? 60_000) < 1_000) throw new TypeError(`The jobs of ${job.name} need at least a second`)
       this.#declared.set(job.name, job)
@@ -81,7 +81,7 @@ export class DatabaseJobs implements Jobs {
   }
 
   async start(): Promise<void> {
-    if (this.#isClosed || this.#worker !== null) return
+    if (this.#isClosed) return
     this.#starting ??= this.#start().finally(() => {
       this.#starting = null
     })
@@ -128,23 +128,35 @@ export class DatabaseJobs implements Jobs {
   }
 
   async #start(): Promise<void> {
-    const { clock, database, log } = this.#options
+    const { database } = this.#options
     if (!this.#isListening)
       await database.listen(CHANNEL, queue => {
         this.#worker?.wake(queue)
       })
     this.#isListening = true
-    const declared = this.#declared
-    let hasFormer = await adoptFormerJobs(database)
-    const periodic = [...declared.values()].filter(({ every }) => every !== null)
+    const hasFormer = this.#worker === null && (await adoptFormerJobs(database))
+    const periodic = [...this.#declared.values()].filter(
+      ({ name, every }) => every !== null && !this.#periodic.has(name)
+    )
     await this.#table.add(
       database.sql,
       periodic.map(({ name }) => ({ queue: name, data: {}, key: PERIODIC }))
     )
+    for (const { name } of periodic) this.#periodic.add(name)
     if (this.#isClosed) return
-    const polls = [...declared.values()].map(({ options }) => options.poll ?? POLL)
-    const poll = database.kind === 'pglite' ? POLL_EMBEDDED : Math.min(POLL, ...polls)
+    if (this.#worker === null) this.#run(hasFormer)
+    else this.#worker.wake()
+  }
+
+  #run(isUpgrade: boolean): void {
+    const { clock, database, log } = this.#options
+    const declared = this.#declared
+    const poll = (): number =>
+      database.kind === 'pglite'
+        ? POLL_EMBEDDED
+        : Math.min(POLL, ...[...declared.values()].map(({ options }) => options.poll ?? POLL))
     this.#worker = new JobWorker({ table: this.#table, declared, log, runs: this.#runs, poll })
+    let hasFormer = isUpgrade
     let purgedAt = -Infinity
     const tend = async (): Promise<void> => {
       try {

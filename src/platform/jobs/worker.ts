@@ -9,8 +9,8 @@ export interface WorkerOptions {
   readonly declared: ReadonlyMap<string, JobDeclaration>
   readonly log: Log
   readonly runs: Counter<'queue' | 'result'>
-  /** Milliseconds between checks for due jobs without notification. */
-  readonly poll: number
+  /** Milliseconds within which it looks for due jobs, whatever it was notified of. */
+  poll(): number
 }
 
 interface Running {
@@ -69,7 +69,7 @@ export class JobWorker {
   }
 
   soon(ms: number): void {
-    const wait = Math.max(Math.min(ms, this.#options.poll), LEAST)
+    const wait = Math.max(Math.min(ms, this.#options.poll()), LEAST)
     const at = performance.now() + wait
     if (this.#isStopped || at >= this.#timerAt) return
     if (this.#timer !== null) clearTimeout(this.#timer)
@@ -115,7 +115,8 @@ export class JobWorker {
   }
 
   async #claim(): Promise<void> {
-    const { log, poll, table } = this.#options
+    const { log, table } = this.#options
+    const poll = this.#options.poll()
     let next = poll
     try {
       while (!this.#isStopped) {

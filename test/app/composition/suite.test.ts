@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test as T } from 'tap'
 import { buy } from '../../support/gateway.ts'
@@ -16,7 +16,7 @@ async function listedGateway(t: T, yaml: string) {
     import { registerHooks } from 'node:module'
     registerHooks({ load(url, context, next) { appendFileSync(${JSON.stringify(file)}, url + '\\n'); return next(url, context) } })`
   const gateway = await spawnGateway(t, {
-    yaml,
+    yaml: `data: \${BOLTGATE_DATA}\nserver: { listen: "127.0.0.1:0" }\n${yaml}`,
     nodeArgs: ['--import', `data:text/javascript,${encodeURIComponent(hook)}`],
     documented: false
   })
@@ -75,4 +75,21 @@ t.test('a route to an operation of the suite loads it', async t => {
   )
   t.equal((await gateway.send('GET', '/api/payments')).status, 401)
   t.same(SUITE.filter(room => rooms().has(room)).sort(), [...SUITE].sort())
+})
+
+t.test('a reload that needs the suite opens it, and its operations, services and jobs work', async t => {
+  const { gateway, rooms } = await listedGateway(t, routesOf('http://127.0.0.1:9'))
+  t.equal((await gateway.send('GET', '/api/payments')).status, 404)
+  t.same(
+    SUITE.filter(room => rooms().has(room)),
+    []
+  )
+  writeFileSync(
+    gateway.file,
+    `data: ${gateway.data}\nserver: { listen: "127.0.0.1:0" }\nuse: [service, sandbox, merchant-api]\n${routesOf('http://127.0.0.1:9')}`
+  )
+  await gateway.line(line => line['msg'] === 'the configuration was reloaded')
+  t.equal((await gateway.merchantSend('GET', '/api/payments')).status, 200)
+  const made = await gateway.merchantSend('POST', '/api/payments', { orderId: 'a', amount: 5, currency: 'USD' })
+  t.equal(made.status, 201, made.text)
 })

@@ -194,9 +194,19 @@ await eachDatabase(t, 'mistakes of the program are told', async (t, database) =>
   t.match(await jobs.queues(), [{ name: 'numbers', waiting: 0 }], 'before the start')
   await Promise.all([jobs.start(), jobs.start()])
   await jobs.start()
-  t.throws(() => {
-    declareQueue(jobs, 'late', plain, async () => {})
-  }, /after the start/)
+})
+
+await eachDatabase(t, 'what is declared after the start runs once it is started again', async (t, database) => {
+  const jobs = openJobs(t, database)
+  declareQueue(jobs, 'numbers', plain, async () => {})
+  await jobs.start()
+  const notes = new Notes()
+  declareQueue<Numbered>(jobs, 'late', plain, async ({ data }) => notes.note(String(data.n)))
+  declarePeriodic(jobs, 'tick', 60_000, 'Test', async () => notes.note('tick'))
+  await jobs.start()
+  await jobs.enqueue(database.sql, 'late', { n: 1 })
+  await notes.until(2)
+  t.same(notes.ran.toSorted(), ['1', 'tick'])
 })
 
 await eachDatabase(t, 'a start asks for all queues with one statement', async (t, database) => {

@@ -51,7 +51,7 @@ function working(
     declared: new Map(['a', 'b'].map(name => [name, queue(name, plain, run)])),
     log: options.log ?? silentLog,
     runs: new Metrics().counter('boltgate_job_runs_total', 'Runs', ['queue', 'result']),
-    poll: options.poll ?? 60_000
+    poll: () => options.poll ?? 60_000
   })
   t.teardown(() => worker.close(0))
   return { worker, notes, claims, until: count => claimed.until(count) }
@@ -135,7 +135,7 @@ t.test('worker: a job that keeps being lost with its process fails, and can be r
     declared: new Map([['a', queue('a', plain, async () => {})]]),
     log: silentLog,
     runs: new Metrics().counter('boltgate_job_runs_total', 'Runs', ['queue', 'result']),
-    poll: 60_000
+    poll: () => 60_000
   })
   t.teardown(() => worker.close(0))
   await settled.until(2)
