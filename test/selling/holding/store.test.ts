@@ -11,7 +11,7 @@ import {
 import { isUniqueViolation } from '../../../src/platform/database/database.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from './fixture.ts'
+import { fixtureOn, MADE_AT as NOW, newChallenge, offer } from '../challenges/fixture.ts'
 
 /** Runs what another request would run, while a transaction of the test is open. */
 const outside = AsyncLocalStorage.snapshot()

@@ -2,7 +2,7 @@ import t from 'tap'
 import type { Bond } from '../../../src/selling/holding/challenge.ts'
 import { eachDatabase } from '../../support/database.ts'
 import { ManualClock } from '../../support/manual-clock.ts'
-import { fixtureOn, freshAddress, offer } from './fixture.ts'
+import { fixtureOn, freshAddress, offer } from '../challenges/fixture.ts'
 
 await eachDatabase(
   t,

@@ -9,9 +9,9 @@ import { providerOperations } from '../../../src/lightning/providers/operations.
 import { SandboxProvider } from '../../../src/lightning/kinds/sandbox/sandbox.ts'
 import { SqlSandboxStore } from '../../../src/lightning/kinds/sandbox/store.ts'
 import { eachDatabase } from '../../support/database.ts'
-import { freshAddress, modern, narrowed, offer } from '../challenges/fixture.ts'
+import { freshAddress, modern, narrowed, offer } from './fixture.ts'
 import { paymentLine } from '../../../src/selling/minting/replies.ts'
-import { producer, PROBLEMS, text, type Json, type ProducerFixture } from '../challenges/producer-fixture.ts'
+import { producer, PROBLEMS, text, type Json, type ProducerFixture } from './producer-fixture.ts'
 
 const CHALLENGES = '/api/l402/challenges'
 const VERIFY = `${CHALLENGES}/verify`
