@@ -35,7 +35,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       path: '/api/billing/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The plans that are publicly listed, with their prices by card',
-      description: 'What a page of prices shows. Plans that are sold by contact only are not among them.',
+      description: 'The content of a pricing page, without plans that are sold by contact only.',
       tag: 'Billing',
       access: 'public',
       responses: { 200: { description: 'The plans.', schema: PricingView } },
@@ -50,7 +50,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       summary:
         "Open a checkout of a plan by card; with a merchant's key it is for that account, else for a new one that is approved first",
       description:
-        'Nothing is bought until the page is completed; the plan then counts once the billing provider says that the subscription runs.',
+        'The plan starts once the page is completed and the billing provider reports the subscription as active.',
       tag: 'Billing',
       access: 'public',
       headers: { 'X-API-Key': "A merchant's key, where the plan is for its account." },
@@ -75,7 +75,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       path: '/api/billing/customer-portal',
       mount: { use: 'merchant-api', chain: 'settings-write' },
       summary: 'Open the page where a merchant manages its card and subscription',
-      description: 'The address opens for a short time: make one whenever somebody wants to go there, and keep none.',
+      description: 'The URL is short-lived: create one for each visit, and store none.',
       tag: 'Billing',
       access: 'merchant',
       body: PortalInput,
@@ -101,7 +101,7 @@ export function billingOperations(billing: Billing): AnyOperation[] {
       mount: { use: 'merchant-api', chain: 'receivers' },
       summary: 'Take in a notification of the billing provider; the subscription is then read anew',
       description:
-        'For the billing provider alone, which signs what it sends. What it says is never believed: the subscription is asked for.',
+        'For the billing provider, which signs its requests. Each one only triggers a lookup of the subscription.',
       tag: 'Provider notifications',
       access: 'public',
       headers: { 'Stripe-Signature': 'Signs the body.' },
@@ -156,7 +156,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       path: '/api/bitcoin/pricing',
       mount: { use: 'merchant-api', chain: 'public-read' },
       summary: 'The public plans with their prices in satoshis',
-      description: 'The same plans as by card, at the price of bitcoin of this moment.',
+      description: 'The same plans as by card, at the current price of bitcoin.',
       tag: 'Billing',
       access: 'public',
       responses: {
@@ -173,7 +173,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       mount: { use: 'merchant-api', chain: 'checkout-create' },
       summary: 'Buy one month of a plan with Lightning, or pay for one more',
       description:
-        'Nothing renews by itself: before a month ends a mail has the invoice for the next one. Asked again while an invoice is open, the same one is answered.',
+        'There is no automatic renewal: a mail with the next invoice is sent before the month ends. Repeated requests return the open invoice.',
       tag: 'Billing',
       access: 'public',
       headers: {
@@ -203,7 +203,7 @@ export function bitcoinOperations(plans: Pick<BitcoinPlans, 'pricing' | 'create'
       mount: { use: 'merchant-api', chain: 'settings-read' },
       summary: 'The invoices of a plan that is paid by Lightning',
       description:
-        'One for each month that was asked for; those that nobody paid are forgotten some days after they expired. Invoices of a card are on the page of the customer portal.',
+        'One per requested month; unpaid ones are deleted some days after they expire. Card invoices are in the customer portal.',
       tag: 'Billing',
       access: 'merchant',
       responses: {
@@ -264,8 +264,7 @@ export function sandboxBillingOperations(sandbox: SandboxBilling | null, take: T
       method: 'GET',
       path: '/billing/sandbox/:session',
       summary: 'The page of a checkout or a customer portal of the sandbox',
-      description:
-        "Stands in the place of the billing provider's own page, so that the way to a plan can be tried without a card.",
+      description: "Replaces the billing provider's page, to try a purchase without a card.",
       responses: {
         200: { description: 'The page.', mediaType: HTML_TYPE },
         404: { description: 'A page that says that there is no such session.', mediaType: HTML_TYPE }

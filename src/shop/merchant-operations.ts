@@ -55,7 +55,7 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       path: PATH,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'The store, without its credentials',
-      description: 'With all settings, and whether credentials for the platform are stored.',
+      description: 'Includes all settings, and whether platform credentials are stored.',
       responses: { 200: { description: 'The store.', schema: IntegrationView }, 404: missing },
       handle: async ({ ctx }) => ({ status: 200, body: integrationView(await storefronts.own(merchantOf(ctx).id)) })
     }),
@@ -67,7 +67,7 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Open a store; a merchant has one',
       description:
-        'Asks the platform for the shop with the credentials given, so a store that opens is one that works. It sells at once unless isActive is false.',
+        'Verifies the credentials with the platform first. The store sells immediately unless isActive is false.',
       body: IntegrationInput,
       responses: {
         201: { description: 'Open, with what its platform says of the shop.', schema: IntegrationView },
@@ -88,7 +88,7 @@ function store({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Change what is named; slug and domain stay',
       description:
-        'What is left out stays. Orders that were checked out before keep their prices and their window; the catalog is read anew.',
+        'Omitted members keep their values. Existing orders keep their prices and claim window; the catalog is read again.',
       body: IntegrationChange,
       bodyOptional: true,
       responses: {
@@ -115,7 +115,7 @@ function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       path: `${PATH}/invalidate-cache`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: 'Have the next request read the catalog from the platform',
-      description: 'For a change at the platform that buyers should see at once; it is seen within minutes anyway.',
+      description: 'For a change that buyers should see immediately; it appears within minutes anyway.',
       responses: {
         200: { description: 'It will.', schema: Type.Object({ success: Type.Boolean(), message: Type.String() }) },
         404: missing
@@ -136,7 +136,7 @@ function acts({ storefronts }: StorefrontMerchantOptions): AnyOperation[] {
       path: `${PATH}/refresh-shop-info`,
       mount: { use: 'storefront', chain: 'store-write' },
       summary: "Read the shop's domain, handle, name and country from the platform",
-      description: 'For a shop that was renamed or has moved. It tries the stored credentials too.',
+      description: 'For a shop that was renamed or moved. Also verifies the stored credentials.',
       responses: {
         200: { description: 'The store as it is now.', schema: IntegrationView },
         400: 'No credentials are stored, or the shop no longer sells in US dollars.',
@@ -160,7 +160,7 @@ function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperati
       path: `${PATH}/stats`,
       mount: { use: 'storefront', chain: 'store-read' },
       summary: 'What the store has sold',
-      description: 'Counts every order there ever was, those that are no longer kept too.',
+      description: 'Counts all orders, including deleted ones.',
       responses: { 200: { description: 'All zero without a store.', schema: StatsView } },
       handle: async ({ ctx }) => {
         const { id } = merchantOf(ctx)
@@ -176,7 +176,7 @@ function reports({ storefronts, orders }: StorefrontMerchantOptions): AnyOperati
       mount: { use: 'storefront', chain: 'store-read' },
       summary: "The store's orders, newest first",
       description:
-        'An order with failure was paid and not made by the shop; one with refundRequest waits for a refund by POST /api/refunds with its orderId.',
+        'An order with failure was paid but rejected by the shop; one with refundRequest awaits POST /api/refunds with its orderId.',
       query: OrdersQuery,
       responses: { 200: { description: 'A bare array.', schema: Type.Array(OrderRow) } },
       handle: async ({ ctx, query }) => {
@@ -199,8 +199,7 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       path: '/api/admin/storefront/orders',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: 'Paid orders of all stores that their shop did not make, or whose buyer wants the money back',
-      description:
-        'Somebody has paid and has neither goods nor money: retry the order, or have its merchant refund it.',
+      description: 'The buyers paid and have neither goods nor money: retry the order, or have its merchant refund it.',
       tag: 'Admin',
       access: 'admin',
       query: Type.Object({
@@ -224,8 +223,7 @@ export function storefrontAdminOperations(orders: Pick<Orders, 'retry' | 'troubl
       path: '/api/admin/storefront/orders/:orderId/retry',
       mount: { use: 'operator-api', chain: 'admin' },
       summary: "Make the store's order of what the buyer gave at a claim that failed",
-      description:
-        'An order that the platform made although its answer was lost is found by its id and not made twice.',
+      description: 'Never creates an order twice: one whose response was lost is found by its id.',
       tag: 'Admin',
       access: 'admin',
       params: OrderId,

@@ -83,8 +83,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): An
       method: 'GET',
       path: `${BASE}/catalog`,
       summary: 'What a store sells, and how it ships',
-      description:
-        "Prices and stock are the platform's, read every few minutes. A checkout names the variantId of each thing.",
+      description: "The platform's prices and stock, refreshed every few minutes. Checkout takes variantId.",
       responses: {
         200: { description: 'The catalog, at most a few minutes old.', schema: CatalogView },
         404: unknown,
@@ -106,7 +105,7 @@ function browsing({ catalogs, selling, publicUrl }: StorefrontPublicOptions): An
       method: 'GET',
       path: `${BASE}/llms.txt`,
       summary: 'How an agent buys at a store, in plain text',
-      description: 'The whole way from the catalog to the parcel, with the addresses of this store.',
+      description: 'All steps from the catalog to the parcel, with the URLs of this store.',
       responses: {
         200: { description: 'The text.', mediaType: 'text/plain; charset=utf-8' },
         404: {
@@ -151,8 +150,8 @@ function buying({
       summary:
         "Order a cart: 402 with its invoice, and 200 once the same request carries the paid invoice's credential",
       description:
-        'The first request reserves the price with tax and shipping for the life of the invoice. Pay it and send the same request with the credential: ' +
-        'the answer has the claimPageUrl, with which the order is claimed. Nothing is sent to anybody before that.',
+        'The first request fixes the price with tax and shipping until the invoice expires. Pay it and repeat the request with the credential; ' +
+        'then claim the order with the claimPageUrl of the response. The shop ships only claimed orders.',
       sells: { price: null, description: 'Goods of the store, at the price of the cart' },
       headers: {
         [LOCATION_HEADER]: {
@@ -198,7 +197,7 @@ function buying({
       path: `${BASE}/claim`,
       summary: "Say where a paid order goes; the store's order is made then, once",
       description:
-        'Once it has worked the address cannot be changed here. Claim within the window that checkout answered as claimExpiresAt.',
+        'The address is final once the claim succeeds. Claim before the claimExpiresAt of the checkout response.',
       headers: {
         Authorization: `${authorization} Needed only where the order is still PendingPayment; finds it without a claimToken.`
       },
@@ -232,7 +231,7 @@ function buying({
       path: `${BASE}/refund-request`,
       summary:
         'Ask for the money of a paid order back that the store has not made. The merchant sees it and gives it back; nothing is sent by this',
-      description: 'For a buyer whose paid order the shop did not make, and who does not want to wait.',
+      description: 'For buyers whose paid order the shop rejected. The merchant decides on the refund.',
       body: RefundRequestBody,
       responses: {
         200: {
@@ -255,8 +254,7 @@ function buying({
       method: 'GET',
       path: `${BASE}/orders/:orderId`,
       summary: 'How far an order is',
-      description:
-        "Needs the claim token, which only the buyer has: without it, or with another order's, there is no such order.",
+      description: "Requires the order's claim token, which only the buyer has; otherwise 404.",
       params: Type.Object({ slug: Type.String(), orderId: Type.String() }),
       query: Type.Object({
         claimToken: Type.Optional(

@@ -102,7 +102,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       path: '/storefront/:slug',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: "A store's catalog as a page",
-      description: 'For people who follow a link. Nothing can be bought on it: it says how an agent buys.',
+      description: 'For people who follow a link. Shows how an agent buys; it has no checkout of its own.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -141,7 +141,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'The page on which a buyer claims a paid order, and later sees how far it is',
       description:
-        'The claim token in its address is all that opens it: treat the address as a secret. Opening it changes nothing.',
+        'The claim token in the URL is the only authorization: keep the URL secret. Opening it changes nothing.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -170,8 +170,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       path: '/storefront/:slug/claim',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page',
-      description:
-        'Does what POST /api/storefront/{slug}/claim does, for a page without a program. Sent twice, it claims once.',
+      description: 'As POST /api/storefront/{slug}/claim, for a page without JavaScript. Idempotent.',
       tag: 'pages',
       access: 'public',
       params: Slug,
@@ -239,8 +238,7 @@ export function storefrontPageOperations(options: StorefrontPageOptions): AnyOpe
       path: '/storefront/:slug/claim-refund',
       mount: { use: 'storefront', chain: 'page-forms', below: '/storefront/*' },
       summary: 'Take in the form of the claim page that asks for the money back',
-      description:
-        'Does what POST /api/storefront/{slug}/refund-request does, for a page without a program. Nothing is sent by this.',
+      description: 'As POST /api/storefront/{slug}/refund-request, for a page without JavaScript. Sends no money.',
       tag: 'pages',
       access: 'public',
       params: Slug,
