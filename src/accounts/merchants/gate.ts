@@ -57,7 +57,11 @@ export function gate(merchant: Merchant, feature: GatedFeature | null, now: numb
   return feature === null || merchant.flags[flagOf[feature]] ? null : gateFeature(merchant, feature)
 }
 
-/** The gate with a recheck at billing before an expired period is refused (decision 83). */
+/**
+ * Subscription gate: the error for this account, or null (contract, Errors: 403; decisions 82, 83 and 86). Checks in
+ * order: inactive, subscription required, not active, period expired, feature; the free plan skips the middle three.
+ * `now` in milliseconds; a period still runs at the millisecond of its end.
+ */
 export function subscriptionGate(recheck: RecheckAccount | null): SubscriptionGate {
   return {
     refusal(merchant, feature, now) {

@@ -30,10 +30,8 @@ const HealthView = Type.Object(
   { title: 'AdminHealth' }
 )
 
-/** How everything stands that the gateway needs. */
 export type AdminHealth = Static<typeof HealthView>
 
-/** What the checks look at. */
 export interface HealthParts {
   readonly clock: Clock
   readonly database: Database
@@ -42,34 +40,34 @@ export interface HealthParts {
   readonly traffic: Pick<Traffic, 'processes'>
   config(): Pick<GatewayConfig, 'data' | 'state'>
   providers(): Promise<readonly ProviderState[]>
-  /** Who makes the operator's invoices, in order. */
+  /** Providers of the operator's invoices, in order. */
   makers(): ReadonlyArray<{
     readonly slot: string
     readonly provider: string
     readonly use: string
     readonly reason: string | null
   }>
-  /** Whether this process has begun to serve. */
+  /** Whether this process accepts requests. */
   serving(): boolean
-  /** Bytes that are free where a folder lies. */
+  /** Free bytes of the folder's disk. */
   free?(folder: string): Promise<number>
 }
 
 const MiB = 1024 ** 2
-/** Bytes below which a disk is nearly full, and full: the embedded database refuses to be written at 16 MiB. */
+/** Warning and error thresholds; the embedded database becomes read-only at 16 MiB. */
 const DISK_LOW = 1024 * MiB
 const DISK_FULL = 64 * MiB
-/** Milliseconds that the clocks of the gateway and its database may differ. */
+/** Tolerated clock skew of the database in milliseconds. */
 const CLOCK_OFF = 2_000
 const CLOCK_BAD = 30_000
-/** Steps of a periodic job after which it is late. */
+/** Missed intervals after which a periodic job is late. */
 const LATE = 5
 const LATE_AT_LEAST = 300_000
 
 const good = (name: Check['name'], says: string): Check => ({ name, state: 'good', says, wayOut: null })
 const nowRows = records({ at: moment() })
 
-/** How everything stands, each check by itself: one that cannot be made says so and hides no other. Never rejects. */
+/** Runs all checks independently. Never rejects. */
 export async function checkHealth(parts: HealthParts): Promise<AdminHealth> {
   const health = await parts.database.health()
   const isThere = health.status !== 'unhealthy'
@@ -98,7 +96,7 @@ async function guarded(name: Check['name'], check: () => Promise<Check>): Promis
   try {
     return await check()
   } catch {
-    // What is away is told by the check of it; here only that nobody knows.
+    // Its own check reports the outage; this one is unknown.
     return {
       name,
       state: 'warning',
@@ -235,7 +233,7 @@ async function clockCheck({ clock, database }: HealthParts): Promise<Check> {
   const name = 'clock'
   const before = clock.now()
   const found = await nowRows.one(database.sql`select clock_timestamp() as at`)
-  // Asked and answered takes time: half of it lies before.
+  // The query takes time: assume half of it before the reading.
   const off = Math.round((found?.at ?? before) - (before + clock.now()) / 2)
   const words = `${Math.abs(off)} ms ${off > 0 ? 'behind' : 'before'} that of the database`
   if (Math.abs(off) <= CLOCK_OFF) return good(name, `The clock of this machine is ${words}.`)
@@ -294,7 +292,6 @@ async function freeBytes(folder: string): Promise<number> {
   return bavail * bsize
 }
 
-/** `/api/admin/health`. */
 export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
   return [
     defineOperation({

@@ -9,7 +9,6 @@ import type { Jobs } from '../../platform/jobs/jobs.ts'
 import { JobParams, JOBS_PAGE, jobsFilter } from './jobs-operations.ts'
 import { dashboardPage, JOBS_HEADERS, listAddress } from './jobs-page.ts'
 
-/** What the dashboard shows, and works with. */
 export interface DashboardParts {
   readonly jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>
   readonly clock: Clock
@@ -55,7 +54,7 @@ export function dashboardOperations({ jobs, clock }: DashboardParts): AnyOperati
       async handle({ query }) {
         const filter = { queue: query.queue, state: query.state }
         const page = query.page ?? 1
-        // Without a wish: what went wrong.
+        // Default: failed jobs.
         const shown = filter.queue === undefined && filter.state === undefined ? ({ state: 'failed' } as const) : filter
         const [queues, list] = await Promise.all([jobs.queues(), jobs.list({ ...shown, page, size: JOBS_PAGE })])
         return {

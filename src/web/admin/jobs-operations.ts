@@ -5,7 +5,7 @@ import { isoTime, isoTimeOrNull } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs, JobView } from '../../platform/jobs/jobs.ts'
 
-/** Which jobs are listed: for the API and for the dashboard. */
+/** Filter of the API and the dashboard. */
 export const jobsFilter = {
   queue: Type.Optional(Type.String({ maxLength: 100, description: 'Only jobs of this queue.' })),
   state: Type.Optional(
@@ -16,13 +16,11 @@ export const jobsFilter = {
   page: Type.Optional(Type.Integer({ minimum: 1, maximum: 10_000, description: 'From 1.' }))
 }
 
-/** A job by its queue and id. */
 export const JobParams = Type.Object({
   queue: Type.String({ pattern: '^[\\w.-]{1,100}$' }),
   id: Type.String({ pattern: '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' })
 })
 
-/** Jobs on one page. */
 export const JOBS_PAGE = 50
 
 const text = Type.Unsafe<string | null>({ type: ['string', 'null'] })
@@ -66,7 +64,6 @@ const JobsView = Type.Object(
   { title: 'Jobs' }
 )
 
-/** What waits, runs, failed and is done. */
 export type JobsReport = Static<typeof JobsView>
 
 const iso = (at: number | null): string | null => (at === null ? null : new Date(at).toISOString())
@@ -82,7 +79,7 @@ function view({ createdAt, data, dueAt, endedAt, startedAt, ...job }: JobView): 
   }
 }
 
-/** `/api/admin/jobs`: what the dashboard at `/jobs` shows and does, for programs and for the operator's console. */
+/** `/api/admin/jobs`: the functions of `/jobs` for programs and the console. */
 export function jobsOperations(jobs: Pick<Jobs, 'queues' | 'list' | 'retry'>): AnyOperation[] {
   const common = { tag: 'jobs', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [

@@ -3,27 +3,21 @@ import { renderToString } from 'preact-render-to-string'
 import { html, ICON, PAGE_HEADERS } from '../kit/document.ts'
 import type { JobPage, JobState, JobView, QueueView } from '../../platform/jobs/jobs.ts'
 
-/** Which jobs the list shows. */
 export interface JobFilter {
   readonly queue?: string | undefined
   readonly state?: JobState | undefined
 }
 
-/** Everything that the dashboard depends on. */
 export interface DashboardView {
   readonly queues: readonly QueueView[]
   readonly list: JobPage
   readonly filter: JobFilter
-  /** From 1. */
   readonly page: number
   /** Milliseconds since the epoch. */
   readonly now: number
 }
 
-/**
- * Headers of the dashboard. Its buttons are forms, which pay pages have none of; and a form of a page that tells no
- * referrer has no origin either, by which it must be known.
- */
+/** Its buttons are forms, unlike pay pages, and `no-referrer` would hide their origin. */
 export const JOBS_HEADERS: readonly string[] = Object.freeze(
   PAGE_HEADERS.map(value =>
     value === 'no-referrer'
@@ -34,7 +28,7 @@ export const JOBS_HEADERS: readonly string[] = Object.freeze(
 
 const STATES: readonly JobState[] = ['failed', 'waiting', 'running', 'done']
 
-/** The address of a list, relative to the dashboard's own. */
+/** Address of a list, relative to the dashboard. */
 export function listAddress({ queue, state }: JobFilter, page = 1): string {
   const query = new URLSearchParams()
   if (queue !== undefined) query.set('queue', queue)
@@ -43,10 +37,7 @@ export function listAddress({ queue, state }: JobFilter, page = 1): string {
   return query.size === 0 ? 'jobs' : `jobs?${query}`
 }
 
-/**
- * The page at `/jobs`. It has no program: links and buttons do all of it. `style` is the name of its style under
- * /assets/.
- */
+/** Works without scripts. `style`: file name under /assets/. */
 export function dashboardPage(view: DashboardView, style: string): string {
   const failed = view.queues.reduce((sum, queue) => sum + queue.failed, 0)
   const plain = view.queues.filter(queue => queue.every === null)
@@ -165,7 +156,7 @@ function timeOf(ms: number): VNode {
   return html`<time datetime=${iso}>${iso.slice(0, 19).replace('T', ' ')}</time>`
 }
 
-/** `30 s`, `5 min`, `2 h`; the largest unit that leaves nothing over. */
+/** `30 s`, `5 min`, `2 h`; the largest unit without a remainder. */
 function span(ms: number): string {
   for (const [unit, size] of [
     ['d', 86_400_000],

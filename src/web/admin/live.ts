@@ -59,7 +59,6 @@ const RouteView = Type.Object(
   { title: 'LiveRoute' }
 )
 
-/** A route as it is live. */
 export type LiveRoute = Static<typeof RouteView>
 
 const RoutesQuery = Type.Object({
@@ -104,10 +103,8 @@ const ConfigurationView = Type.Object(
   },
   { title: 'LiveConfiguration' }
 )
-/** Response of `GET /api/admin/configuration`. */
 export type ConfigurationView = Static<typeof ConfigurationView>
 
-/** What these operations need. */
 export interface LiveParts {
   running(): RunningConfiguration
   generation(): number
@@ -116,7 +113,6 @@ export interface LiveParts {
 
 const MOST_FAULTS = 5
 
-/** `/api/admin/routes` and `/api/admin/configuration`. */
 export function configurationOperations({ generation, running, traffic }: LiveParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [
@@ -223,7 +219,7 @@ function routeView(
   }
 }
 
-/** The chain as it was compiled: what follows from the upstream stands at its end. */
+/** The compiled chain, including the plugins that the upstream implies. */
 function pluginsOf(config: GatewayConfig, plugins: RunningConfiguration['plugins'], route: RouteConfig) {
   const entries = (config.chains[route.chain] ?? []).filter(({ disabled }) => !disabled)
   const last = entries.at(-1)
@@ -242,6 +238,6 @@ function pluginsOf(config: GatewayConfig, plugins: RunningConfiguration['plugins
 function stateOf(now: MeasuredStep | undefined): LiveRoute['upstream']['state'] {
   if (now === undefined || now.requests === 0) return 'idle'
   if (now.upstreamFailures === 0) return 'good'
-  // 402s and refusals of the gateway itself never reached it.
+  // The gateway's own 402s and refusals never reached the upstream.
   return now.upstreamFailures >= now.requests - now.asked - now.clientErrors ? 'down' : 'failing'
 }

@@ -16,10 +16,9 @@ import { overviewOperations, type OverviewParts } from './overview.ts'
 import type { OnApproved } from './schema.ts'
 import { SqlAdminStore } from './store.ts'
 
-/** What administration is opened with. */
 export interface OpenAdminParts
   extends Pick<OverviewParts, 'earnedSince' | 'providers'>, Pick<HealthParts, 'makers' | 'serving' | 'state'> {
-  /** Called in this order for each approval, in its transaction. */
+  /** Called in this order in the transaction of each approval. */
   readonly approved: readonly OnApproved[]
   readonly clock: Clock
   readonly database: Database
@@ -28,12 +27,11 @@ export interface OpenAdminParts
   readonly production: boolean
   readonly traffic: Traffic
   config(): GatewayConfig
-  /** The configuration, and what became of its reloads. */
+  /** The configuration with its reloads. */
   running(): RunningConfiguration
   generation(): number
 }
 
-/** Opens what the administrator does, and the page of the jobs. */
 export function openAdmin({
   approved,
   clock,

@@ -22,7 +22,7 @@ import {
 import { Administration, type AdministrationParts } from './service.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-// Whatever is no id of ours is 404 like one that is not there (decision 10).
+// Malformed ids are 404 like unknown ones (decision 10).
 const MerchantId = Type.Object({ merchantId: Type.String({ 'x-judged': true }) })
 const PendingId = Type.Object({ id: Type.String() })
 
@@ -30,10 +30,9 @@ const missing = 'There is no such merchant.'
 const taken = 'Another merchant has this email address.'
 const refused = 'A provider key is blank, the callback URL cannot be used, or the plan is unknown.'
 const pendingMissing = 'There is no such pending subscription.'
-/** Whatever is wrong with a callback URL is `{error}`, its type too (decision 1). */
+/** Every error of a callback URL is `{error}`, even its type (decision 1). */
 const refuse = (error: ValidationError): GatewayError =>
   error.errors['CallbackUrl'] === undefined ? error : invalidWebhookUrl('it must be a string.')
-/** For answers that show a secret once. */
 /** `/api/admin` in all its operations (contract, Admin; decisions 76 to 78 and 151 to 156). */
 export function adminOperations(parts: AdministrationParts): AnyOperation[] {
   const administration = new Administration(parts)
@@ -149,7 +148,7 @@ const merchantColumns: CsvColumns<MerchantSummary> = {
   createdAt: ({ createdAt }) => createdAt
 }
 
-/** The query of the next page of the same list. */
+/** Query of the next page. */
 function nextQuery(
   query: Omit<Static<typeof MerchantQuery>, 'format'>,
   next: { readonly limit: number; readonly after: number }

@@ -39,7 +39,6 @@ const OverviewView = Type.Object(
   },
   { title: 'AdminOverview' }
 )
-/** Response of `GET /api/admin/overview`. */
 export type OverviewView = Static<typeof OverviewView>
 
 const ProviderView = Type.Object(
@@ -71,24 +70,21 @@ const ProviderView = Type.Object(
   { title: 'ProviderState' }
 )
 
-/** How one slot stands. */
 export type ProviderState = Static<typeof ProviderView>
 
-/** Sales and satoshis of a time. */
 export type EarnedSums = Static<typeof Sums>
 
-/** What the overview is made of. */
 export interface OverviewParts {
   readonly database: Database
   readonly clock: Clock
-  /** Sums over all owners from a day's begin on, in milliseconds since the epoch, up to now. */
+  /** Sums over all owners since a time in milliseconds since the epoch. */
   earnedSince(from: number): Promise<EarnedSums>
   providers(): Promise<readonly ProviderState[]>
   readonly traffic: Pick<Traffic, 'lately' | 'sums'>
 }
 
 const DAY = 86_400_000
-/** Milliseconds after which a refund that its provider has not acknowledged is taken for lost. */
+/** Milliseconds after which an unacknowledged refund counts as lost. */
 const LOST_AFTER = 600_000
 
 const countRows = records({
@@ -102,7 +98,10 @@ const countRows = records({
   ambiguousLeases: integer()
 })
 
-/** How the gateway stands, and what waits for somebody. @throws Unavailable when the database is away */
+/**
+ * State of the gateway and pending work.
+ * @throws Unavailable when the database is away
+ */
 export async function overview({
   clock,
   database: { sql },
@@ -128,7 +127,7 @@ export async function overview({
     traffic.lately(5),
     traffic.sums({ from: now - DAY, to: now }, '15m')
   ])
-  // A select of aggregates answers exactly one row.
+  // A select of aggregates returns one row.
   const { total, active, failedWebhooks, ambiguousLeases, ...waiting } = counts!
   return {
     at: new Date(now).toISOString(),
@@ -140,7 +139,6 @@ export async function overview({
   }
 }
 
-/** `/api/admin/overview` and `/api/admin/providers`. */
 export function overviewOperations(parts: OverviewParts): AnyOperation[] {
   const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
   return [

@@ -8,19 +8,16 @@ import type { Merchant, SubscriptionFacts } from '../../accounts/merchants/schem
 import { webhookSecretLength } from '../../accounts/merchants/webhook-address.ts'
 import type { TransactionSql } from '../../platform/database/database.ts'
 
-/** Longest name of an account, in characters. */
 const MAX_NAME = 200
-/** Longest address that SMTP can carry, in characters (RFC 5321, 4.5.3.1.3). */
+/** Longest address in SMTP, in characters (RFC 5321, 4.5.3.1.3). */
 const MAX_EMAIL = 254
-/** Longest provider key, in characters; that of an LND node carries a certificate (decision 71). */
+/** Longest provider key in characters; an LND node's includes a certificate (decision 71). */
 const MAX_KEY = 8192
-/** Longest reason of a rejection, in characters. */
 const MAX_REASON = 500
 
-// A name has one visible character at least, and the database holds no NUL. Each part takes what the one before cannot,
-// so that a long text is refused as quickly as it is read.
+// At least one visible character; the database rejects NUL. The parts are disjoint, so that matching takes linear time.
 const NAME = '^[^\\S\\u0000-\\u001f]*[^\\s\\u0000-\\u001f\\u007f][^\\u0000-\\u001f\\u007f]*$'
-// A plain address: nothing that a mail header could be broken with.
+// A plain address: safe in a mail header.
 const EMAIL = '^[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+@[^\\s@<>()\\[\\]\\\\,;:"\\u0000-\\u001f\\u007f]+$'
 
 const nullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
@@ -49,11 +46,11 @@ const keys = {
   alternateApiKey: Type.Optional(providerKey('alternate')),
   primaryApiKey: Type.Optional(providerKey('primary'))
 }
-// Its form is looked at by the one rule for webhook addresses, whose refusals have one shape (decisions 1 and 153).
+// Validated by the common rule for webhook addresses, whose errors have one shape (decisions 1 and 153).
 const callbackUrl = Type.String({
   description: 'Where webhooks go; the same thing and the same rules as webhookUrl of the merchant.'
 })
-/** Shown once, in the response to what made it (decision 67). */
+/** Shown only once (decision 67). */
 const madeSecret = Type.Optional(
   Type.String({
     description:
@@ -68,7 +65,7 @@ export const MerchantInput = Type.Object(
 )
 export type MerchantInput = Static<typeof MerchantInput>
 
-/** Body of `PUT /api/admin/merchants/{merchantId}`: any of them (contract, Admin; decisions 78, 152 and 154). */
+/** Body of `PUT /api/admin/merchants/{merchantId}`, partial (contract, Admin; decisions 78, 152 and 154). */
 export const MerchantChange = Type.Object(
   {
     name: Type.Optional(name),
@@ -115,11 +112,11 @@ export const MerchantChange = Type.Object(
 )
 export type MerchantChange = Static<typeof MerchantChange>
 
-/** Rows of a page of accounts, where nobody says how many, and at most. */
+/** Default and maximum page size. */
 export const MERCHANT_PAGE = Object.freeze({ usual: 100, most: 1000 })
 
 /**
- * Query of `GET /api/admin/merchants`; out of range is clamped (decision 12). Without either the list is whole
+ * Query of `GET /api/admin/merchants`; out of range is clamped (decision 12). Without paging the list is complete
  * (contract, Admin).
  */
 export const MerchantQuery = Type.Object({
@@ -147,7 +144,7 @@ export const MerchantQuery = Type.Object({
 })
 export type MerchantQuery = Static<typeof MerchantQuery>
 
-/** A merchant as a row of the list. `planTier` is the resolved one. */
+/** Row of the list. `planTier` is resolved. */
 export const MerchantSummary = Type.Object(
   {
     merchantId: Type.Integer(),
@@ -162,10 +159,7 @@ export const MerchantSummary = Type.Object(
 )
 export type MerchantSummary = Static<typeof MerchantSummary>
 
-/**
- * What an administrator sees of a merchant: what the merchant sees itself, and more (contract, Merchant account;
- * decision 156).
- */
+/** The merchant's own view and admin data (contract, Merchant account; decision 156). */
 export const MerchantDetail = Type.Object(
   {
     ...AccountView.properties,
@@ -181,14 +175,13 @@ export const MerchantDetail = Type.Object(
 )
 export type MerchantDetail = Static<typeof MerchantDetail>
 
-/** Answer to a change: the row as it is now. */
 export const ChangedMerchant = Type.Object(
   { ...MerchantSummary.properties, webhookSecret: madeSecret },
   { title: 'ChangedMerchant' }
 )
 export type ChangedMerchant = Static<typeof ChangedMerchant>
 
-/** Answer to a creation. The key is shown this once. */
+/** The key is shown only once. */
 export const CreatedMerchant = Type.Object(
   {
     merchantId: Type.Integer(),
@@ -202,21 +195,20 @@ export const CreatedMerchant = Type.Object(
 )
 export type CreatedMerchant = Static<typeof CreatedMerchant>
 
-/** Answer to a regeneration. The key is shown this once. */
+/** The key is shown only once. */
 export const RegeneratedKey = Type.Object(
   { merchantId: Type.Integer(), apiKey: Type.String({ description: 'Shown this once.' }), regeneratedAt: isoTime() },
   { title: 'RegeneratedKey' }
 )
 export type RegeneratedKey = Static<typeof RegeneratedKey>
 
-/** Query of `GET /api/admin/pending-subscriptions`. */
 export const PendingQuery = Type.Object({
   includeProcessed: Type.Optional(
     Type.Boolean({ default: false, description: 'Whether approved and rejected ones are listed too.' })
   )
 })
 
-/** Body of an approval; it may be left out. */
+/** Optional body of an approval. */
 export const Approval = Type.Object({
   merchantName: Type.Optional(name),
   ...keys,
@@ -224,14 +216,14 @@ export const Approval = Type.Object({
 })
 export type Approval = Static<typeof Approval>
 
-/** Body of a rejection; it may be left out. */
+/** Optional body of a rejection. */
 export const Rejection = Type.Object({
   reason: Type.Optional(
     Type.String({ maxLength: MAX_REASON, pattern: TEXT, 'x-rule': 'Must not hold control characters.' })
   )
 })
 
-/** Answer to an approval that found an account with the address. */
+/** Response to an approval that linked an existing account. */
 export const LinkedMerchant = Type.Object(
   {
     merchantId: Type.Integer(),
@@ -245,7 +237,7 @@ export const LinkedMerchant = Type.Object(
 )
 export type LinkedMerchant = Static<typeof LinkedMerchant>
 
-/** A pending subscription (contract, Pending subscription). `planTier` is the resolved one. */
+/** Pending subscription (contract, Pending subscription). `planTier` is resolved. */
 export const PendingSubscriptionView = Type.Object(
   {
     id: Type.Integer(),
@@ -266,7 +258,7 @@ export const PendingSubscriptionView = Type.Object(
 )
 export type PendingSubscriptionView = Static<typeof PendingSubscriptionView>
 
-/** What a completed checkout without an account leaves behind (decision 171). */
+/** Created by a completed checkout without an account (decision 171). */
 export interface NewPendingSubscription extends SubscriptionFacts {
   /** Stored in lower case. */
   readonly email: string
@@ -274,29 +266,28 @@ export interface NewPendingSubscription extends SubscriptionFacts {
   readonly planTier: PlanTier
 }
 
-/** A pending subscription as it is kept. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface PendingSubscription extends NewPendingSubscription {
   readonly id: number
   readonly state: 'pending' | 'approved' | 'rejected'
   readonly createdAt: number
-  /** When it was approved or rejected; null while it waits. */
+  /** Time of the review; null while pending. */
   readonly reviewedAt: number | null
   readonly rejectionReason: string | null
-  /** The account that came of it, made or found; null unless approved. */
+  /** Created or linked account; null unless approved. */
   readonly linkedMerchantId: number | null
 }
 
-/** An approval that is about to stand. */
+/** An approval before its commit. */
 export interface ApprovedSubscription {
   readonly merchant: Merchant
   readonly subscription: PendingSubscription
-  /** Whether the account was there already. */
+  /** Whether the account existed before. */
   readonly linked: boolean
 }
 
 /**
- * Called for each approval inside the transaction that writes it, exactly once: the one place for the merchant's mail
- * (decision 155), whose row must stand or fall with the approval. Use only the handle passed in; what it throws undoes
- * the approval.
+ * Called exactly once per approval, in its transaction: the merchant's mail must commit with it (decision 155). Use
+ * only the given handle; throwing rolls the approval back.
  */
 export type OnApproved = (sql: TransactionSql, approved: ApprovedSubscription) => Promise<void>

@@ -31,13 +31,12 @@ import type {
 import type { AdminStore } from './store.ts'
 import { linkMessage, pendingView, summary, time } from './views.ts'
 
-/** What the administration is made of. */
 export interface AdministrationParts {
   readonly database: Database
   readonly store: AdminStore
   readonly merchants: Merchants
   readonly clock: Clock
-  /** Callback addresses follow stricter rules there (decision 162). */
+  /** Callback addresses have stricter rules in production (decision 162). */
   readonly production: boolean
   /** The account as its merchant sees it, which the detail adds to (decision 156). */
   account(merchant: Merchant): AccountView | Promise<AccountView>
@@ -48,10 +47,7 @@ export interface AdministrationParts {
 /** What an approval came to. */
 export type ApprovalOutcome = { readonly created: CreatedMerchant } | { readonly linked: LinkedMerchant }
 
-/**
- * The rules of administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each act is one transaction: it
- * happens whole or not at all.
- */
+/** Administration (contract, Admin; decisions 76 to 78 and 151 to 156). Each action is one transaction. */
 export class Administration {
   readonly #parts: AdministrationParts
 
@@ -59,7 +55,7 @@ export class Administration {
     this.#parts = parts
   }
 
-  /** Newest first: all, or with a `limit` or `after` one page of them, and how many there are in all. */
+  /** Newest first: all, or one page with `limit` or `after`, with the total count. */
   async merchants(query: MerchantQuery = {}): Promise<{
     readonly list: MerchantSummary[]
     readonly total: number
@@ -73,7 +69,7 @@ export class Administration {
       return { list, total: list.length, next: null }
     }
     const limit = Math.min(Math.max(query.limit ?? MERCHANT_PAGE.usual, 1), MERCHANT_PAGE.most)
-    // One more than is shown tells whether there is a next page.
+    // One more row reveals a next page.
     const [found, total] = await Promise.all([
       store.merchants(filter, { limit: limit + 1, after: query.after ?? null }),
       store.countMerchants(filter)
@@ -83,7 +79,7 @@ export class Administration {
     return { list, total, next: found.length > limit && last !== undefined ? { limit, after: last.merchantId } : null }
   }
 
-  /** All of them from `after` on, page by page, newest first. */
+  /** All from `after` on, page by page, newest first. */
   async *merchantPages(query: MerchantQuery): AsyncGenerator<readonly MerchantSummary[]> {
     for (let after = query.after; ;) {
       const { list, next } = await this.merchants({
@@ -97,7 +93,6 @@ export class Administration {
     }
   }
 
-  /** @throws ShortError 404 */
   async merchant(idText: string): Promise<MerchantDetail> {
     const id = idOf(idText)
     const merchant = known(id === null ? null : await this.#parts.merchants.byId(id))
@@ -115,8 +110,8 @@ export class Administration {
   }
 
   /**
-   * Makes an account on the free plan without a checkout (decision 76).
-   * @throws ShortError 409 when the address is taken, 400 for a blank provider key or a refused callback URL
+   * Creates an account on the free plan without a checkout (decision 76).
+   * @throws ShortError 409 for a used address, 400 for a blank provider key or a refused callback URL
    */
   async create(input: MerchantInput): Promise<CreatedMerchant> {
     const { name, email } = input
@@ -125,9 +120,9 @@ export class Administration {
   }
 
   /**
-   * Changes what is named, all of it or nothing. Flags that are named are set after those that come with a plan.
-   * @throws ShortError 404, 409 when the address is taken, 400 for what the rules refuse; ValidationError for a webhook
-   *   secret of a wrong length
+   * Atomic partial change. Given flags override those of the plan.
+   * @throws ShortError 404, 409 for a used address, 400 for refused values; ValidationError for a webhook secret of a
+   * wrong length
    */
   async update(idText: string, change: MerchantChange): Promise<ChangedMerchant> {
     const id = known(idOf(idText))
@@ -149,7 +144,10 @@ export class Administration {
     return changed
   }
 
-  /** Gives the account another key; the old one is invalid everywhere once this resolves. @throws ShortError 404 */
+  /**
+   * Replaces the key; the old one is invalid everywhere once this resolves.
+   * @throws ShortError 404
+   */
   async regenerateKey(idText: string): Promise<RegeneratedKey> {
     const { merchant, apiKey } = known(await this.#parts.merchants.regenerateKey(known(idOf(idText))))
     return {
@@ -159,35 +157,38 @@ export class Administration {
     }
   }
 
-  /** Repeatable (decision 151). The key fails from the next request on, on every node. @throws ShortError 404 */
+  /**
+   * Idempotent (decision 151). The key fails from every node's next request.
+   * @throws ShortError 404
+   */
   async deactivate(idText: string): Promise<void> {
     known(await this.#parts.merchants.deactivate(known(idOf(idText))))
   }
 
-  /** Repeatable (decision 151). @throws ShortError 404 */
+  /**
+   * Idempotent (decision 151).
+   * @throws ShortError 404
+   */
   async reactivate(idText: string): Promise<void> {
     known(await this.#parts.merchants.reactivate(known(idOf(idText))))
   }
 
-  /** Newest first; those that were reviewed only when asked for. */
+  /** Newest first; `includeProcessed` adds reviewed ones. */
   async pendingSubscriptions(includeProcessed: boolean): Promise<PendingSubscriptionView[]> {
     return (await this.#parts.store.list(includeProcessed)).map(pendingView)
   }
 
-  /** @throws ShortError 404 */
   async pendingSubscription(idText: string): Promise<PendingSubscriptionView> {
     const id = idOf(idText)
     return pendingView(knownPending(id === null ? null : await this.#parts.store.byId(id)))
   }
 
   /**
-   * Makes an account of a pending subscription, or gives it to the account that has its address. Plan, status, billing
-   * ids, period end and flags come from the subscription either way (decision 77). Of many reviews at once exactly one
-   * stands, and one that fails leaves the subscription pending.
-   *
-   * What the request says of keys and callback fills what a found account has empty, and never replaces what is there:
-   * a form filled in for a new customer must not send an old one's money elsewhere.
-   * @throws ShortError 404, 400 when it was processed already, for a blank provider key or a refused callback URL
+   * Creates the account of a pending subscription, or links the one with its address. Plan, status, billing ids, period
+   * end and flags come from the subscription (decision 77). Of concurrent reviews one succeeds; a failed one leaves it
+   * pending. Given keys and callback fill empty settings of a linked account and replace nothing: a form for a new
+   * customer must not redirect an old one's money.
+   * @throws ShortError 404, 400 when already processed, for a blank provider key or a refused callback URL
    */
   async approve(idText: string, approval: Approval): Promise<ApprovalOutcome> {
     const id = knownPending(idOf(idText))
@@ -213,7 +214,7 @@ export class Administration {
     return approved.outcome
   }
 
-  /** @throws ShortError 404, 400 when it was processed already */
+  /** @throws ShortError 404, 400 when already processed */
   async reject(idText: string, reason: string | null): Promise<void> {
     const id = knownPending(idOf(idText))
     await this.#parts.database.transaction(async tx => {
@@ -222,7 +223,7 @@ export class Administration {
     })
   }
 
-  /** Locks a subscription that waits. */
+  /** Locks a pending subscription. */
   async #waiting(tx: TransactionSql, id: number): Promise<PendingSubscription> {
     const subscription = knownPending(await this.#parts.store.lock(tx, id))
     if (subscription.state !== 'pending')
@@ -230,7 +231,7 @@ export class Administration {
     return subscription
   }
 
-  /** The new account of a subscription; null when another one has the address, also one that was made a moment ago. */
+  /** The subscription's new account; null when its address is used, even by a concurrent insert. */
   async #openFor(
     tx: TransactionSql,
     subscription: PendingSubscription,
@@ -239,7 +240,7 @@ export class Administration {
   ): Promise<CreatedMerchant | null> {
     const { email, customerName, planTier } = subscription
     if ((await this.#parts.merchants.within(tx).byEmail(email)) !== null) return null
-    // Billing gives the name as the buyer left it, which may be blank.
+    // Billing passes the buyer's name on, which may be blank.
     const wanted = {
       name: name ?? (customerName?.trim() || email),
       email,
@@ -273,7 +274,7 @@ export class Administration {
     const { id } = known(await merchants.byEmail(subscription.email))
     known(await merchants.setTier(id, subscription.planTier))
     const { billingCustomerId, ...others } = facts(subscription)
-    // One in bitcoin has no customer: the account stays the one that it is, with its portal, and has no second trial.
+    // A bitcoin subscription has no customer: keep the account's billing portal, and grant no second trial.
     const merchant = known(
       await merchants.setSubscription(id, billingCustomerId === null ? others : { ...others, billingCustomerId })
     )
@@ -299,13 +300,12 @@ export class Administration {
     }
   }
 
-  /** Once they are committed. */
   async #keysSaved(merchantId: number, { primaryKey, alternateKey }: Settings): Promise<void> {
     if (primaryKey !== null) await this.#parts.merchants.keySaved(merchantId, 'primary')
     if (alternateKey !== null) await this.#parts.merchants.keySaved(merchantId, 'alternate')
   }
 
-  /** Checks what can be checked without the account, before anything is written. */
+  /** Validates settings before anything is written, as far as possible without the account. */
   #settings(given: Given): Settings {
     const { primaryApiKey, alternateApiKey, callbackUrl, webhookSecret } = given
     if (webhookSecret !== undefined && webhookSecret !== '') checkWebhookSecret(webhookSecret)
@@ -320,20 +320,16 @@ export class Administration {
 
 type Given = Pick<MerchantChange, 'primaryApiKey' | 'alternateApiKey' | 'callbackUrl' | 'webhookSecret'>
 
-/** Settings of an account that were checked. */
 interface Settings {
-  /** Null: none was given. */
+  /** Null: not given. */
   readonly primaryKey: Secret<string> | null
   readonly alternateKey: Secret<string> | null
-  /** Undefined stays, null clears; `secret` too. */
+  /** Undefined stays, null clears; the same for `secret`. */
   readonly url: string | null | undefined
   readonly secret: Secret<string> | null | undefined
 }
 
-/**
- * Writes keys and webhook; answers the secret that was made where a callback URL would have stood without one (decision
- * 67).
- */
+/** Writes keys and webhook; returns the secret generated for a callback URL without one (decision 67). */
 async function write(
   merchants: Merchants,
   id: number,
@@ -351,26 +347,29 @@ async function write(
   return issued === null ? {} : { webhookSecret: issued.reveal() }
 }
 
-/** A provider key that was given; null for none. @throws ProviderKeyRequired for a blank one */
+/**
+ * Null when absent.
+ * @throws ProviderKeyRequired for a blank key
+ */
 function providerKey(text: string | undefined): Secret<string> | null {
   if (text === undefined) return null
   if (text.trim() === '') throw new ProviderKeyRequired()
   return new Secret(text)
 }
 
-/** Only the named members: whatever else an object may hold must not reach the columns of an account. */
+/** Picks the named members only: unknown ones must not reach the columns. */
 function picked<T extends object, K extends keyof T>(from: T, ...names: readonly K[]): Pick<T, K> {
-  // Object.fromEntries does not know names.
+  // Object.fromEntries loses the names' type.
   return Object.fromEntries(names.filter(name => Object.hasOwn(from, name)).map(name => [name, from[name]])) as Pick<
     T,
     K
   >
 }
 
-/** An id of the path; null for what cannot be one, which is 404 like one that is not there (decision 10). */
+/** Id of a path; null for a malformed one, which is 404 (decision 10). */
 function idOf(text: string): number | null {
   const id = /^[1-9][0-9]{0,9}$/.test(text) ? Number(text) : 0
-  // The columns are integers of 32 bits.
+  // The columns are 32-bit integers.
   return id > 0 && id <= 0x7fff_ffff ? id : null
 }
 
@@ -389,7 +388,10 @@ function facts(subscription: PendingSubscription): SubscriptionFacts {
   return { subscriptionStatus, currentPeriodEnd, billingCustomerId, billingSubscriptionId }
 }
 
-/** What a change says of the subscription; null for nothing. @throws ValidationError for an end that is no time */
+/**
+ * Subscription part of a change; null without one.
+ * @throws ValidationError for an invalid end
+ */
 function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantChange): Partial<SubscriptionFacts> | null {
   if (subscriptionStatus === undefined && currentPeriodEnd === undefined) return null
   const end = currentPeriodEnd === undefined || currentPeriodEnd === null ? null : readIsoTime(currentPeriodEnd)

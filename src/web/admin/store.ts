@@ -14,55 +14,48 @@ import { resolveTier, storedTiers, type PlanTier } from '../../accounts/merchant
 import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { NewPendingSubscription, PendingSubscription } from './schema.ts'
 
-/** What a row of the list of merchants shows. */
 export type ListedMerchant = Pick<
   Merchant,
   'id' | 'name' | 'email' | 'tier' | 'subscriptionStatus' | 'isActive' | 'createdAt'
 >
 
-/** What becomes of a subscription that was reviewed. `at` in milliseconds. */
+/** Result of a review. `at` in milliseconds. */
 export type Review =
   | { readonly state: 'approved'; readonly at: number; readonly merchantId: number }
   | { readonly state: 'rejected'; readonly at: number; readonly reason: string | null }
 
-/** A part of the list of accounts. */
 export interface MerchantPage {
   readonly limit: number
-  /** The last account of the page before; null for the first page. */
+  /** Last account of the previous page; null for the first page. */
   readonly after: number | null
 }
 
-/** Which accounts are listed; null for all. */
+/** Null members do not filter. */
 export interface MerchantFilter {
-  /** Stands in name or address, in either case; or is the id. */
+  /** Case-insensitive substring of name or address; or the id. */
   readonly search: string | null
   readonly isActive: boolean | null
-  /** What the stored plan resolves to. */
+  /** The resolved plan. */
   readonly tier: PlanTier | null
 }
 
-/** Where administrators read the accounts as a list, and where pending subscriptions are kept. */
+/** Lists accounts for administrators, and stores pending subscriptions. */
 export interface AdminStore {
-  /**
-   * Accounts, newest first, without their sealed columns: all, or the page of at most `limit` that follows the account
-   * `after`.
-   */
+  /** Newest first, without sealed columns: all, or at most `limit` after the account `after`. */
   merchants(filter: MerchantFilter, page?: MerchantPage): Promise<ListedMerchant[]>
-  /** How many there are. */
   countMerchants(filter: MerchantFilter): Promise<number>
   /**
-   * Keeps a subscription that was bought without an account. Billing reports things twice: of several with one
-   * `billingSubscriptionId` one stands, in one statement. While it waits, a later report brings its status and period
-   * end up to date; once reviewed it stays as it is. Answers the one that stands. `sql` is the caller's transaction, if
-   * it has one.
+   * Stores a subscription bought without an account, once per `billingSubscriptionId`: billing reports repeatedly. A
+   * later report updates status and period end until the review. Returns the stored row. `sql`: the caller's
+   * transaction.
    */
   insert(subscription: NewPendingSubscription, now: number, sql?: Sql): Promise<PendingSubscription>
-  /** Newest first; only those that wait unless `processed` is true. */
+  /** Newest first; reviewed ones only with `processed`. */
   list(processed: boolean): Promise<PendingSubscription[]>
   byId(id: number): Promise<PendingSubscription | null>
-  /** The same under a lock on its row: of many reviews at once each sees what the one before it left. */
+  /** Locks the row, which serializes reviews. */
   lock(sql: TransactionSql, id: number): Promise<PendingSubscription | null>
-  /** Writes the review of a row that the transaction has locked and found pending; answers it as it is then. */
+  /** Writes the review of a row locked as pending; returns the row. */
   review(sql: TransactionSql, id: number, review: Review): Promise<PendingSubscription>
 }
 
@@ -94,7 +87,6 @@ const pendingRows: Records<PendingSubscription> = records({
   linkedMerchantId: optional(integer())
 })
 
-/** The lists of the administrator in the SQL database. */
 export class SqlAdminStore implements AdminStore {
   readonly #sql: Sql
 
@@ -145,7 +137,7 @@ export class SqlAdminStore implements AdminStore {
         subscription_status = case held.state when 'pending' then excluded.subscription_status else held.subscription_status end,
         current_period_end = case held.state when 'pending' then excluded.current_period_end else held.current_period_end end
       returning *`
-    // An insert with an update for its conflict answers one row or throws.
+    // An upsert returns one row or throws.
     return pendingRows.read(row!)
   }
 
@@ -168,7 +160,7 @@ export class SqlAdminStore implements AdminStore {
     const [row] = await sql`
       update pending_subscriptions set state = ${review.state}, reviewed_at = ${new Date(review.at)}, linked_merchant_id = ${merchantId}, rejection_reason = ${reason}
       where id = ${id} returning *`
-    // The row is locked, so it is there.
+    // The row is locked.
     return pendingRows.read(row!)
   }
 }

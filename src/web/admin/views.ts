@@ -3,9 +3,7 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { MerchantSummary, PendingSubscription, PendingSubscriptionView } from './schema.ts'
 import type { ListedMerchant } from './store.ts'
 
-/**
- * What an approval says of the account that it found. `kept` names members of the request that the account had already.
- */
+/** Message about a linked account. `kept` names members of the request that it already had. */
 export function linkMessage(merchant: Merchant, kept: readonly string[]): string {
   const parts = ['The subscription was linked to the merchant that has this email address; its API key stays as it is.']
   if (kept.length > 0) parts.push(`It had its own ${kept.join(' and ')} already, which was left alone.`)
@@ -13,12 +11,10 @@ export function linkMessage(merchant: Merchant, kept: readonly string[]): string
   return parts.join(' ')
 }
 
-/** The account as a row of the list. */
 export function summary(merchant: ListedMerchant): MerchantSummary {
   return accountHead(merchant)
 }
 
-/** A pending subscription as an administrator sees it. */
 export function pendingView(subscription: PendingSubscription): PendingSubscriptionView {
   return {
     id: subscription.id,
@@ -37,7 +33,6 @@ export function pendingView(subscription: PendingSubscription): PendingSubscript
   }
 }
 
-/** Milliseconds as a timestamp. */
 export function time(at: number): string {
   return new Date(at).toISOString()
 }

@@ -1,6 +1,6 @@
 /**
- * The colour of whoever sells, in the places of the pages' own green: a colour of somebody's choice is made darker, or in
- * a dark scheme lighter, until words in it can be read (WCAG 2.2, 1.4.3: 4.5 to 1) on all that they may stand on.
+ * The seller's color in place of the pages' green. It is darkened, or lightened in a dark scheme, until text is
+ * readable on every background (WCAG 2.2, 1.4.3: 4.5 to 1).
  */
 
 /** Red, green and blue from 0 to 255. */
@@ -9,11 +9,11 @@ type Colour = readonly [number, number, number]
 const READABLE = 4.6
 const WHITE: Colour = [255, 255, 255]
 const BLACK: Colour = [0, 0, 0]
-/** What the tokens have as `--page` and `--card`. */
+/** `--page` and `--card` of the tokens. */
 const LIGHT = { page: [245, 244, 239], card: WHITE } as const
 const DARK = { page: [15, 18, 17], card: [24, 28, 26] } as const
 
-/** The style that puts a colour such as `#c2410c` in the place of the usual; empty for one that is none. */
+/** Style for a color such as `#c2410c`; empty for an invalid one. */
 export function accentStyle(colour: string): string {
   const [, red, green, blue] = /^#([0-9a-f]{2})([0-9a-f]{2})([0-9a-f]{2})$/i.exec(colour) ?? []
   if (red === undefined || green === undefined || blue === undefined) return ''
@@ -41,7 +41,7 @@ function variables(
   ].join(';')
 }
 
-/** The colour, moved as little as need be, that can be read on all of these. */
+/** The color with the smallest change that is readable on all of these. */
 function readable(colour: Colour, towards: Colour, under: readonly Colour[]): Colour {
   for (let share = 0; share < 1; share += 0.02) {
     const moved = mixed(colour, towards, share)
@@ -55,7 +55,7 @@ function mixed(one: Colour, other: Colour, share: number): Colour {
   return [part(0), part(1), part(2)]
 }
 
-/** The ratio of two colours' luminances (WCAG 2.2, "contrast ratio"). */
+/** Contrast ratio (WCAG 2.2). */
 export function contrast(one: Colour, other: Colour): number {
   const [darker, lighter] = [luminance(one), luminance(other)].sort((a, b) => a - b) as [number, number]
   return (lighter + 0.05) / (darker + 0.05)

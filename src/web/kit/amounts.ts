@@ -2,18 +2,16 @@ import type { Currency } from '../../lightning/money/currencies.ts'
 
 const FIAT = { minimumFractionDigits: 2, maximumFractionDigits: 8, style: 'currency' } as const
 
-/**
- * An amount as people write it, such as `$12.50` or `0.0001 BTC`. `amount` is a plain decimal; no digit of it is lost.
- */
+/** An amount such as `$12.50` or `0.0001 BTC`. `amount` is a plain decimal; no digit is lost. */
 export function amountText(amount: string, currency: Currency): string {
   if (currency === 'BTC') return `${amount}\u00a0BTC`
-  // A decimal string is formatted exactly, without becoming a float; every amount is one.
+  // Formats a decimal string exactly, without a float.
   return formatOf(currency).format(amount as Intl.StringNumericLiteral)
 }
 
 const formats = new Map<Currency, Intl.NumberFormat>()
 
-/** Making one takes longer than everything that is done with it; a catalog has thousands of prices. */
+/** Cached: construction is slow, and a catalog has thousands of prices. */
 function formatOf(currency: Currency): Intl.NumberFormat {
   const known = formats.get(currency)
   if (known !== undefined) return known
@@ -27,7 +25,7 @@ export function satoshisText(satoshis: number): string {
   return `${new Intl.NumberFormat('en').format(satoshis)}\u00a0${satoshis === 1 ? 'sat' : 'sats'}`
 }
 
-/** Satoshis as bitcoin with eight places, as BIP 21 wants them. */
+/** Satoshis as bitcoin with eight decimals (BIP 21). */
 export function bitcoinAmount(satoshis: number): string {
   const digits = String(satoshis).padStart(9, '0')
   return `${digits.slice(0, -8)}.${digits.slice(-8)}`

@@ -4,21 +4,16 @@ import { Type } from 'typebox'
 import { notFound } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 
-/**
- * The names under `/assets/` of what the pages load; a hash of the content stands in each, so that a copy never goes
- * stale.
- */
+/** File names under `/assets/` with content hashes, so that caches never go stale. */
 export interface AssetNames {
-  /** Of the pay page. */
   readonly style: string
   readonly script: string
-  /** Of the pages of stores. */
   readonly shopStyle: string
   readonly shopScript: string
 }
 
 interface Asset {
-  /** Without its ending, as the route gives it. */
+  /** Without the extension. */
   readonly stem: string
   readonly name: string
   readonly text: string
@@ -31,7 +26,7 @@ const HEADERS: readonly string[] = Object.freeze([
   'nosniff'
 ])
 
-/** The style and the program of the pages, read from the folder `assets` beside this file when they are made. */
+/** Styles and scripts of the pages, read from the folder `assets` at construction. */
 export class PageAssets {
   readonly #style = readAsset('css', 'tokens', 'base', 'pay')
   readonly #shopStyle = readAsset('css', 'tokens', 'base', 'shop')
@@ -51,12 +46,10 @@ export class PageAssets {
     }
   }
 
-  /** The name of the operator's page of jobs' style. */
   get jobsStyle(): string {
     return this.#jobsStyle.name
   }
 
-  /** The names of the consoles' style and program. */
   get consoleStyle(): string {
     return this.#consoleStyle.name
   }
@@ -65,12 +58,11 @@ export class PageAssets {
     return this.#consoleScript.name
   }
 
-  /** The name of the sign-in page's program. */
   get passkeyScript(): string {
     return this.#passkeyScript.name
   }
 
-  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for all but those that the pages name. */
+  /** `GET /assets/:name.css` and `GET /assets/:name.js`; 404 for unknown names. */
   operations(): AnyOperation[] {
     return [
       assetOperation(
@@ -91,15 +83,11 @@ export class PageAssets {
   }
 }
 
-/**
- * Files of the folder `assets` as one text, in this order: what several pages have in common (`tokens` for all of them)
- * before what is the page's own. One text is one request.
- */
+/** Concatenates files of the folder `assets` in this order, shared parts (`tokens`) first. Saves requests. */
 export function assetText(ending: 'css' | 'js', ...files: readonly string[]): string {
   return files.map(file => readFileSync(new URL(`./assets/${file}.${ending}`, import.meta.url), 'utf8')).join('\n')
 }
 
-/** The same under the name of its last file. */
 function readAsset(ending: 'css' | 'js', ...files: readonly string[]): Asset {
   const text = assetText(ending, ...files)
   const stem = `${files.at(-1)}-${createHash('sha256').update(text).digest('hex').slice(0, 12)}`

@@ -4,21 +4,17 @@ import type { VNode } from 'preact'
 import { renderToString } from 'preact-render-to-string'
 import type { AssetNames } from './assets.ts'
 
-/**
- * Templates of the pages. Every text and attribute put into one is escaped by the renderer; there is no way in it to
- * write ready HTML, and none of the pages uses `dangerouslySetInnerHTML`.
- */
-// htm answers a list for templates with several roots; the pages have none of those.
+/** Template tag of the pages. The renderer escapes every text and attribute; no page uses `dangerouslySetInnerHTML`. */
+// htm returns a list for templates with several roots; the pages have none.
 export const html = template as (strings: TemplateStringsArray, ...values: unknown[]) => VNode
 
-/** The media type of every page. */
 export const HTML_TYPE = 'text/html; charset=utf-8'
 
 const ONE_UP = '../'
 
 /**
- * What a page may load and send: its own program and style from this gateway, or those whose hashes stand in `script`
- * and `style` (CSP Level 3, 6.7.2.3), and nothing of anybody else.
+ * CSP: only the gateway's own scripts and styles, or those whose hashes are in `script` and `style` (CSP Level 3,
+ * 6.7.2.3).
  */
 function policyOf(script: string, style: string, form: 'none' | 'self'): string {
   return [
@@ -48,16 +44,13 @@ function headersOf(policy: string): readonly string[] {
   ])
 }
 
-/**
- * Headers of every page, flat. The address of a pay page is a secret: nobody may keep it, index it or learn it as a
- * referrer (decision 53).
- */
+/** Headers of every page, flat. A pay page's address is a secret: no caching, indexing or referrer (decision 53). */
 export const PAGE_HEADERS: readonly string[] = headersOf(policyOf("'self'", "'self'", 'none'))
 
-/** The same for a page with a form, which is sent to this gateway and to nobody else. */
+/** For pages with a form that posts to this gateway. */
 export const FORM_PAGE_HEADERS: readonly string[] = headersOf(policyOf("'self'", "'self'", 'self'))
 
-/** The same for a page that has its program and its style within itself: these very texts run, and no others. */
+/** For pages with inline script and style: only these texts run. */
 export function inlinePageHeaders({ script, style }: InlineAssets): readonly string[] {
   return headersOf(policyOf(hashOf(script), hashOf(style), 'none'))
 }
@@ -66,54 +59,37 @@ function hashOf(text: string): string {
   return `'sha256-${hash('sha256', text, 'base64')}'`
 }
 
-/** The gateway's picture. */
 export const ICON_SVG =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="9" fill="#0b7453"/><path d="M18 5 8 18h7l-1 9 10-13h-7z" fill="#fff"/></svg>'
-/** The same as an address. */
 export const ICON = 'data:image/svg+xml,' + encodeURIComponent(ICON_SVG)
 
-/** What a page loads from the gateway, by name. */
+/** File names of linked assets. */
 export type LinkedAssets = Pick<AssetNames, 'style' | 'script'>
 
-/**
- * What a page has within itself, for one that stands where nothing else of the gateway may be: ready texts of our own,
- * with no `</` in them.
- */
+/** Inline assets for pages outside the gateway's paths: trusted texts without `</`. */
 export interface InlineAssets {
   readonly inline: true
   readonly style: string
   readonly script: string
 }
 
-/** One page. */
 export interface HtmlPage {
   readonly title: string
-  /** Its `<main>`. */
   readonly main: VNode
-  /** The names of what it loads, or the texts themselves. */
+  /** Linked file names, or inline texts. */
   readonly assets: LinkedAssets | InlineAssets
-  /** The way up from the page's address to that of the gateway; `../` unless said, as from `/pay/<token>`. */
+  /** Path from the page to the gateway's root; default `../`, as from `/pay/<token>`. */
   readonly root?: string
-  /**
-   * What is told of where a request comes from, as the header says too; nothing unless said. Never the whole address,
-   * which may be a secret.
-   */
+  /** Referrer policy, also in the headers; default none. Never the full address, which may be a secret. */
   readonly referrer?: 'no-referrer' | 'strict-origin'
-  /** Whether search engines may list it; not unless said. */
+  /** Whether search engines may index it; default no. */
   readonly isListed?: boolean
-  /** Whether the browser's program is loaded. */
   readonly script: boolean
-  /**
-   * Value of the refresh that stands in for the program where there is none, such as `10`; null for a page that stays
-   * as it is.
-   */
+  /** Seconds of a meta refresh without scripts, such as `10`; null for a static page. */
   readonly refresh: string | null
 }
 
-/**
- * The whole document. Its assets are addressed relative to the page, so that a prefix in front of the gateway does no
- * harm.
- */
+/** The whole document. Relative asset paths allow a path prefix in front of the gateway. */
 export function document(page: HtmlPage): string {
   const { title, main, assets, root = ONE_UP, referrer = 'no-referrer', isListed = false, script, refresh } = page
   const inline = 'inline' in assets
@@ -138,7 +114,7 @@ export function document(page: HtmlPage): string {
       </body>
     </html>`)
   if (!inline) return `<!doctype html>${text}`
-  // The renderer escapes what stands in these two elements, which browsers read as it is (HTML, 13.1.2.6).
+  // The renderer escapes these two elements, which browsers read verbatim (HTML, 13.1.2.6).
   const end = text.indexOf('</head>')
   const program = script ? `<script type="module">${assets.script}</script>` : ''
   return `<!doctype html>${text.slice(0, end)}<style>${assets.style}</style>${program}${text.slice(end)}`

@@ -11,7 +11,7 @@ export function momentText(time: number): string {
   return `${MOMENT.format(time)} UTC`
 }
 
-/** Milliseconds since the epoch as `November 21, 2026`, a day of UTC. */
+/** Milliseconds since the epoch as `November 21, 2026` in UTC. */
 export function dayText(time: number): string {
   return DAY.format(time)
 }

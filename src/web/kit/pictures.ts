@@ -3,7 +3,7 @@ import { html } from './document.ts'
 
 const SPARKS = Array.from({ length: 12 }, (_, index) => `rotate(${index * 30})`)
 
-/** The pictures of the states. Decoration: the words beside them say the same. */
+/** Icons of the states; decorative, beside a text. */
 export const pictures: Readonly<
   Record<
     'paid' | 'processing' | 'underpaid' | 'expired' | 'refunded' | 'missing' | 'parcel' | 'truck' | 'broken',

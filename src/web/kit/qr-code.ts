@@ -5,31 +5,27 @@ import { bitcoinAmount } from './amounts.ts'
 import { html } from './document.ts'
 
 /**
- * What the QR code says. All upper case, so that the code uses its alphanumeric mode and stays coarse: schemes and BOLT
- * 11 are the same in either case. With an on-chain address it is BIP 21, whose keys are not; there wallets without
- * Lightning find the address, all others the invoice.
+ * Content of the QR code, in upper case for its coarser alphanumeric mode: schemes and BOLT 11 ignore case. With an
+ * on-chain address it is BIP 21 with lower-case keys; wallets without Lightning find the address.
  */
 export function qrContent(payment: Pick<Payment, 'invoice' | 'onchainAddress' | 'amountSats'>): string {
   return bitcoinUri(payment) ?? `LIGHTNING:${payment.invoice.toUpperCase()}`
 }
 
-/** What a BIP 21 address is made of; without an invoice where that can no longer be paid. */
+/** Parts of a BIP 21 address; without an expired invoice. */
 type OnchainTarget = Pick<Payment, 'onchainAddress' | 'amountSats'> & { readonly invoice: string | null }
 
-/** BIP 21 address, with `lightning=` where there is an invoice; null where the provider gave no address. */
+/** BIP 21 address, with `lightning=` for an invoice; null without an on-chain address. */
 export function bitcoinUri({ invoice, onchainAddress, amountSats }: OnchainTarget): string | null {
   if (onchainAddress === null || amountSats === null || !/^[A-Za-z0-9]+$/.test(onchainAddress)) return null
   const uri = `bitcoin:${onchainAddress}?amount=${bitcoinAmount(amountSats)}`
   return invoice === null ? uri : `${uri}&lightning=${invoice}`
 }
 
-/** Modules of white around the code that readers need (ISO/IEC 18004). */
+/** White modules around the code (ISO/IEC 18004). */
 const QUIET_ZONE = 4
 
-/**
- * The code as an SVG of one path. Low error correction: a screen does not get scratched, and fewer modules are read
- * from further away.
- */
+/** The code as an SVG of one path. Low error correction: fewer modules scan from further away. */
 export function qrCode(content: string, label: string): VNode {
   const rows = encodeQR(content, 'raw', { ecc: 'low', border: QUIET_ZONE })
   const size = rows.length
@@ -40,7 +36,7 @@ export function qrCode(content: string, label: string): VNode {
     </svg>`
 }
 
-/** One rectangle for each run of dark modules in a row. */
+/** One rectangle per run of dark modules. */
 function rowPath(row: readonly boolean[], y: number): string {
   let path = ''
   for (let x = 0; x < row.length; x++) {

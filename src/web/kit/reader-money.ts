@@ -13,8 +13,8 @@ const CURRENCY_OF = new Map<string, FiatCurrency>([
 ])
 
 /**
- * The money that a reader counts in, by the first language of Accept-Language: `de-AT` says euro, and `de` alone where
- * most who speak it live. Null where that is none of those whose worth is known.
+ * Currency of the first language in Accept-Language: `de-AT` is euro, `de` the one of most speakers. Null for a
+ * currency without a rate.
  */
 export function readerCurrency(languages: string): FiatCurrency | null {
   const [first = ''] = languages.split(',', 1)
@@ -24,18 +24,18 @@ export function readerCurrency(languages: string): FiatCurrency | null {
     const { region } = new Intl.Locale(tag).maximize()
     return region === undefined ? null : (CURRENCY_OF.get(region) ?? null)
   } catch (error) {
-    // A tag that looks like one and is none.
+    // A malformed tag.
     if (error instanceof RangeError) return null
     throw error
   }
 }
 
-/** Places between satoshis and hundredths of a currency's unit: a bitcoin has 8, these have 2. */
+/** Decimals of a bitcoin (8) minus those of a currency (2). */
 const PLACES = 6n
 
 /**
- * What satoshis are worth, such as `≈ $0.42`, to the nearest hundredth; `price` is what one bitcoin costs. Exact
- * arithmetic: a price has more digits than a float keeps.
+ * Value of satoshis such as `≈ $0.42`, to the nearest cent; `price` is per bitcoin. Exact: a price has more digits than
+ * a float.
  */
 export function worthText(satoshis: number, currency: FiatCurrency, price: Decimal): string {
   const divisor = 10n ** (PLACES + BigInt(price.places))

@@ -3,10 +3,9 @@ import { renderToString } from 'preact-render-to-string'
 import { html } from '../kit/document.ts'
 import type { Mail } from './mail.ts'
 
-/** One line of a mail's table. */
 export type Fact = readonly [name: string, value: string]
 
-/** A mail about money: a heading, a sentence, a table, and why it came. Every text is one line. */
+/** A mail about money. Every text is one line. */
 export interface FactsMail {
   readonly to: string
   readonly subject: string
@@ -14,11 +13,11 @@ export interface FactsMail {
   readonly words: string
   readonly facts: readonly Fact[]
   readonly why: string
-  /** Of the message; the same when it is sent again. */
+  /** Message id, the same for a resend. */
   readonly id: string
 }
 
-/** The mail as plain text and as HTML. */
+/** As plain text and HTML. */
 export function factsMail({ to, subject, heading, words, facts, why, id }: FactsMail): Mail {
   const width = Math.max(...facts.map(([name]) => name.length)) + 2
   return {
@@ -30,7 +29,7 @@ export function factsMail({ to, subject, heading, words, facts, why, id }: Facts
   }
 }
 
-/** Styles stand in the elements: mail programs drop style sheets. */
+/** Inline styles: mail clients drop style sheets. */
 function body(heading: string, thanks: string, facts: readonly Fact[], why: string): VNode {
   const cell = 'padding:6px 16px 6px 0;vertical-align:top;text-align:left;'
   return html`

@@ -4,31 +4,24 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { freshId } from '../../platform/system/ids.ts'
 import { MailFailed, messageOf, type Mail, type Mailer, type Sender } from './mail.ts'
 
-/** Where mail is written. */
 export interface FolderOptions {
   readonly folder: string
   readonly from: Sender
   readonly clock: Clock
-  /** How many are kept, the newest; 1,000 unless said. */
+  /** Number of mails to keep; default 1,000. */
   readonly keep?: number
 }
 
 const KEEP = 1000
 const NAME = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z-[A-Za-z0-9._-]+\.eml$/
 
-/**
- * What writes a mail's bytes. It is loaded for the first one: it takes some 20 MB, and few gateways without a mail
- * server write any.
- */
+/** Loads the MIME composer lazily: it takes some 20 MB. */
 async function composer() {
   const { createTransport } = await import('nodemailer')
   return createTransport({ streamTransport: true, buffer: true, newline: 'windows' })
 }
 
-/**
- * Mail as files that a mail program opens, `<time>-<id>.eml`, readable by their owner alone: for a gateway without a
- * mail server.
- */
+/** Writes mail as `<time>-<id>.eml`, readable only by its owner: for a gateway without a mail server. */
 export class FolderMailer implements Mailer {
   readonly #options: FolderOptions
   #composer: ReturnType<typeof composer> | null = null
@@ -44,7 +37,7 @@ export class FolderMailer implements Mailer {
       await (this.#composer ??= composer())
     ).sendMail({ ...message, envelope: { from: message.envelope.from, to: [...message.envelope.to] } })
     if (!Buffer.isBuffer(bytes)) throw new TypeError('the composer was asked for bytes')
-    // A name without colons, which some systems do not have, and which sorts by time.
+    // Without colons, which some file systems forbid; sorts by time.
     const name = `${message.date.toISOString().replaceAll(':', '-')}-${mail.id}.eml`
     try {
       await this.#write(folder, name, bytes)
@@ -63,7 +56,7 @@ export class FolderMailer implements Mailer {
 
   async #write(folder: string, name: string, bytes: Uint8Array): Promise<void> {
     await mkdir(folder, { recursive: true, mode: 0o700 })
-    // Half a mail is never seen under its name.
+    // Atomic rename: no partial mail under its final name.
     const unfinished = join(folder, `.${freshId()}`)
     try {
       const file = await open(unfinished, 'wx', 0o600)
@@ -72,7 +65,7 @@ export class FolderMailer implements Mailer {
       } finally {
         await file.close()
       }
-      // The umask may have taken bits away from the mode.
+      // The umask may have removed bits of the mode.
       await chmod(unfinished, 0o600)
       await rename(unfinished, join(folder, name))
     } catch (error) {
@@ -84,7 +77,7 @@ export class FolderMailer implements Mailer {
   async #bound(folder: string): Promise<void> {
     const names = (await readdir(folder)).filter(name => NAME.test(name)).toSorted()
     const surplus = names.slice(0, Math.max(names.length - (this.#options.keep ?? KEEP), 0))
-    // Another process may have removed them already.
+    // Another process may have removed them.
     await Promise.all(surplus.map(name => rm(join(folder, name), { force: true })))
   }
 }

@@ -6,40 +6,41 @@ const MAIL_FAILED = defineError('BG_MAIL_FAILED', {
   fix: 'Check `mail` and the mail server; transient failures are retried.'
 })
 
-/** One mail to one reader. */
 export interface Mail {
-  /** A plain address, without a name. */
+  /** A plain address without a name. */
   readonly to: string
   readonly subject: string
   readonly text: string
-  /** The same for readers that show HTML; null for none. */
+  /** HTML alternative; null for none. */
   readonly html: string | null
   /**
-   * Ours, the same each time this mail is sent: its Message-ID is made of it, so that a repeated one can be recognised.
-   * Letters, digits, `.`, `_` and `-`.
+   * Basis of the Message-ID, the same for a resend, so that duplicates can be recognized. Letters, digits, `.`, `_` and
+   * `-`.
    */
   readonly id: string
 }
 
-/** Who mail comes from. */
 export interface Sender {
   /** May be empty. */
   readonly name: string
   readonly address: string
 }
 
-/** Sends mail, or keeps it where somebody can read it. */
+/** Sends mail, or stores it. */
 export interface Mailer {
-  /** Resolves when the mail server has taken it. `signal` ends it early. @throws MailFailed */
+  /**
+   * Resolves when the mail server has accepted it.
+   * @throws MailFailed
+   */
   send(mail: Mail, signal?: AbortSignal): Promise<void>
   close(): Promise<void>
 }
 
-/** A mail could not be sent. The message is for operators: neither the reader's address nor a password is in it. */
+/** A delivery failure. The message is for operators: no address of a reader, no password. */
 export class MailFailed extends Error {
   override name = 'MailFailed'
   readonly code = MAIL_FAILED.code
-  /** Whether it may go well later; false when the mail itself is refused. */
+  /** Whether a retry may succeed. */
   readonly temporary: boolean
 
   constructor(message: string, temporary: boolean) {
@@ -48,7 +49,6 @@ export class MailFailed extends Error {
   }
 }
 
-/** What nodemailer is given for one mail. */
 export interface Message {
   readonly from: Sender
   readonly to: Sender
@@ -64,20 +64,20 @@ export interface Message {
   readonly disableUrlAccess: true
 }
 
-// No quoted names, no lists, no comments: nothing that a header could be ended or a second reader be added with.
+// No quoted names, lists or comments: prevents header injection.
 const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 const LONGEST_ADDRESS = 254
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const LONGEST_SUBJECT = 500
 
-/** Whether mail is sent to such an address: plain, without a name, at most 254 characters. */
+/** Whether the address is plain, without a name, at most 254 characters. */
 export function isMailAddress(text: string): boolean {
   return text.length <= LONGEST_ADDRESS && ADDRESS.test(text)
 }
 
 /**
- * The message of a mail, with its addresses and header fields looked at.
- * @throws MailFailed, permanent, for an address, subject or id that could smuggle in header lines
+ * A mail as a nodemailer message with validated headers.
+ * @throws MailFailed, permanent, for an address, subject or id that could inject headers
  */
 export function messageOf(mail: Mail, from: Sender, clock: Clock): Message {
   const { to, subject, text, html, id } = mail
@@ -86,7 +86,7 @@ export function messageOf(mail: Mail, from: Sender, clock: Clock): Message {
     throw new MailFailed('the subject is too long or has a control character', false)
   if (!ID.test(id)) throw new MailFailed('the id has other characters than letters, digits, ".", "_" and "-"', false)
   return {
-    // Its own object: nodemailer writes into what it is given.
+    // A copy: nodemailer mutates its input.
     from: { ...from },
     to: { name: '', address: to },
     envelope: { from: from.address, to: [to] },
@@ -95,7 +95,7 @@ export function messageOf(mail: Mail, from: Sender, clock: Clock): Message {
     ...(html === null ? {} : { html }),
     messageId: `<${id}@${from.address.slice(from.address.lastIndexOf('@') + 1)}>`,
     date: new Date(clock.now()),
-    // Keeps out-of-office answers away (RFC 3834).
+    // Suppresses out-of-office replies (RFC 3834).
     headers: { 'Auto-Submitted': 'auto-generated' },
     xMailer: false,
     disableFileAccess: true,

@@ -13,10 +13,10 @@ import { parseSender } from '../../engine/config/formats.ts'
 import type { Mailer, Sender } from './mail.ts'
 import { FolderMailer } from './folder.ts'
 
-/** Who files come from where nobody is named. */
+/** Default sender of mail files. */
 const NOBODY: Sender = Object.freeze({ name: 'boltgate', address: 'boltgate@localhost' })
 
-/** The mailer of a gateway: its mail server, or files in the folder `mail` of the data folder where there is none. */
+/** The mail server, or files in the folder `mail` of the data folder. */
 export async function openMailer(
   config: Pick<GatewayConfig, 'mode' | 'data' | 'mail'>,
   around: { readonly clock: Clock; readonly log: Log }
@@ -25,7 +25,7 @@ export async function openMailer(
   const production = config.mode === 'production'
   const from = parseSender(config.mail.from) ?? NOBODY
   if (config.mail.smtp !== '') {
-    // Loaded only where it is used, for the memory that it takes.
+    // Lazy, to save memory.
     const { SmtpMailer } = await import('./smtp.ts')
     return new SmtpMailer({ url: new Secret(config.mail.smtp), from, requireTls: production, clock })
   }
@@ -35,7 +35,6 @@ export async function openMailer(
   return new FolderMailer({ folder, from, clock })
 }
 
-/** What mail is opened with. */
 export interface OpenMailParts {
   readonly clock: Clock
   readonly database: Database
@@ -46,7 +45,7 @@ export interface OpenMailParts {
   config(): Pick<GatewayConfig, 'data' | 'mail' | 'mode'>
 }
 
-/** Opens the way out for mail, and what is written to people about their money. */
+/** Opens outgoing mail, and its receipts and refund notices. */
 export async function openMail({ clock, config, database, jobs, log, merchants, sealer }: OpenMailParts) {
   const mailer = await openMailer(config(), { clock, log })
   const outbox = new Outbox({ jobs, database, mailer, sealer, clock, log })
@@ -56,9 +55,7 @@ export async function openMail({ clock, config, database, jobs, log, merchants, 
   }
   return {
     outbox,
-    /** Sends the receipt that a change of a payment is due. */
     sendReceipt: receipts(about),
-    /** Tells whom a confirmed refund was made for. */
     tellRefunded: refundMails(about),
     operations: [],
     jobs: outbox.jobs,

@@ -5,10 +5,8 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { MailFailed, type Mail, type Mailer } from './mail.ts'
 import type { SealedPlace, Sealer } from '../../platform/keys/secrets.ts'
 
-/** The queue of mail, as it is called at /jobs. */
 export const MAIL_QUEUE = 'mail'
 
-/** What the outbox works with. */
 export interface OutboxParts {
   readonly jobs: Pick<Jobs, 'enqueue'>
   readonly database: Pick<Database, 'sql'>
@@ -18,27 +16,24 @@ export interface OutboxParts {
   readonly log: Log
 }
 
-/** A mail that waits. Operators see this at /jobs, so the mail itself, which may hold a secret link, is sealed. */
+/** A queued mail. Operators see the job at /jobs, so the mail, which may contain a secret link, is sealed. */
 interface MailJob extends JsonObject {
   readonly id: string
-  /** What it is, for operators, such as `receipt of payment 123`. */
+  /** Description for operators, such as `receipt of payment 123`. */
   readonly about: string
-  /** From 1. */
   readonly attempt: number
   readonly sealed: string
-  /** Why the attempt before went wrong; null at the first. */
+  /** Last error; null at the first attempt. */
   readonly last: string | null
 }
 
-/** Milliseconds before each further attempt, after failures that may pass. */
+/** Milliseconds before each retry of a temporary failure. */
 const PAUSES: readonly number[] = [1, 5, 30, 120].map(minutes => minutes * 60_000)
 const CONCURRENCY = 4
 
 /**
- * Mail on its way. It is kept with what it is about, in one transaction, and sent afterwards by a job: five attempts in
- * all where the mail server is away or busy, one where it refuses the mail itself. What failed stays at /jobs with its
- * reason. A mail may arrive twice when a process is killed between sending it and saying so; both have the same
- * Message-ID.
+ * Transactional outbox of mail. A job makes up to five attempts; a permanent refusal ends it. Failures stay at /jobs. A
+ * crash after sending may duplicate a mail, with the same Message-ID.
  */
 export class Outbox {
   readonly #parts: OutboxParts
@@ -55,7 +50,7 @@ export class Outbox {
     ]
   }
 
-  /** Sends a mail once the transaction of `sql` is committed. `about` says what it is, without addresses and secrets. */
+  /** Sends a mail after the commit of `sql`. `about` contains no addresses or secrets. */
   async queue(sql: TransactionSql | Sql, mail: Mail, about: string): Promise<void> {
     const sealed = this.#parts.sealer.seal(JSON.stringify(mail), placeOf(mail.id))
     await this.#enqueue(sql, { id: mail.id, about, attempt: 1, sealed, last: null })
@@ -76,7 +71,7 @@ export class Outbox {
       await mailer.send(mail, signal)
     } catch (error) {
       const pause = PAUSES[job.attempt - 1]
-      // When the gateway stops, the job is given back as it is.
+      // On shutdown the job is released unchanged.
       if (!(error instanceof MailFailed) || !error.temporary || pause === undefined || signal.aborted) throw error
       log.warn(
         { mail: job.id, about: job.about, attempt: job.attempt, reason: error.message, again: pause / 1000 },

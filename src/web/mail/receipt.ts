@@ -6,16 +6,15 @@ import { factsMail, type Fact } from './facts-mail.ts'
 import type { Outbox } from './outbox.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
 
-/** What receipts are queued with. */
 export interface ReceiptParts {
   readonly outbox: Pick<Outbox, 'queue'>
-  /** The merchant's name, read with the transaction's own handle; null when there is no such merchant. */
+  /** Reads in the transaction; null for an unknown merchant. */
   merchantName(sql: TransactionSql, merchantId: number): Promise<string | null>
 }
 
 /**
- * Sends the customer a receipt when a payment becomes paid (contract, Create payment body: customerEmail): queued in
- * the transaction that changes the status, so that there is exactly one for each payment that has an address.
+ * Queues the customer's receipt when a payment becomes paid (contract, Create payment body: customerEmail). In the
+ * transaction of the change, so that each payment with an address gets exactly one.
  */
 export function receipts({ outbox, merchantName }: ReceiptParts): OnPaymentChange {
   return async (sql, change) => {
@@ -30,9 +29,7 @@ function isDue({ payment, from }: PaymentChange): boolean {
   return payment.status === 'paid' && from !== 'paid' && payment.customerEmail !== null
 }
 
-/**
- * The receipt for a change; null for one that has none. It holds nothing that opens the pay page or spends anything.
- */
+/** Receipt of a change, or null. Contains nothing that opens the pay page or spends. */
 export function receiptFor(change: PaymentChange, merchantName: string): Mail | null {
   const { payment } = change
   if (!isDue(change) || payment.customerEmail === null) return null
@@ -61,7 +58,7 @@ function factsOf({ payment }: PaymentChange, amount: string): Fact[] {
   if (satoshis !== null) facts.push(['In satoshis', satoshisText(satoshis)])
   if (payment.paidAt !== null)
     facts.push(['Paid at', `${new Date(payment.paidAt).toISOString().slice(0, 19).replace('T', ' ')} UTC`])
-  // A demo costs nothing: with a text of the merchant's own in it, it would be a way to mail anything to anybody.
+  // Free demos with the merchant's text would be an open mail relay.
   const own = payment.kind !== 'demo'
   if (own && payment.customerName !== null && payment.customerName !== '')
     facts.push(['Customer', oneLine(payment.customerName)])

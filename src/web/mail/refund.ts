@@ -6,10 +6,7 @@ import { factsMail, type Fact } from './facts-mail.ts'
 import { oneLine, shortSubject } from './plain-text.ts'
 import type { ReceiptParts } from './receipt.ts'
 
-/**
- * Tells whoever a refund was made for, at the address given with it, once it is confirmed: queued in the transaction
- * that writes it.
- */
+/** Notifies the customer of a confirmed refund, at the address given with it. Queued in the confirming transaction. */
 export function refundMails({
   outbox,
   merchantName
@@ -21,7 +18,7 @@ export function refundMails({
   }
 }
 
-/** The mail of a confirmed refund. It holds nothing that spends anything. */
+/** Contains nothing that spends. */
 function refundMail(refund: Refund, to: string, merchantName: string): Mail {
   const merchant = oneLine(merchantName)
   const amount = satoshisText(refund.amountSats)

@@ -3,27 +3,25 @@ import type { Clock } from '../../platform/system/clock.ts'
 import { MailFailed, messageOf, type Mail, type Mailer, type Sender } from './mail.ts'
 import type { Secret } from '../../platform/keys/secrets.ts'
 
-/** How mail is handed to a server. */
 export interface SmtpOptions {
-  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  /** `smtp://` or `smtps://`, with credentials if required. */
   readonly url: Secret<string>
   readonly from: Sender
-  /** Refuses to send over `smtp:` without STARTTLS; password and mail would be readable on the way. */
+  /** Requires STARTTLS on `smtp:`; otherwise password and mail are readable in transit. */
   readonly requireTls: boolean
   readonly clock: Clock
-  /** Milliseconds for connecting, for the greeting, and without a sign of life; 10,000 unless said. */
+  /** Milliseconds for connecting, greeting and inactivity; default 10,000. */
   readonly timeout?: number
-  /** Certificates to trust in place of the system's (PEM). */
+  /** PEM certificates in place of the system's. */
   readonly ca?: string
 }
 
 const TIMEOUT = 10_000
-/** Milliseconds for one mail altogether, however slowly the server speaks; shorter than a job may take. */
+/** Total milliseconds of one mail; shorter than a job's timeout. */
 const WHOLE = 45_000
-/** Characters of the server's own words that are passed on. */
+/** Longest quote of the server's reply, in characters. */
 const LONGEST_WORDS = 200
 
-/** Mail through a server, each on a connection of its own. */
 export class SmtpMailer implements Mailer {
   readonly #options: SmtpOptions
   readonly #transport
@@ -76,13 +74,12 @@ export class SmtpMailer implements Mailer {
   }
 }
 
-/** What went wrong, without the library's error, which holds what was sent. */
+/** The failure without the library's error, which contains the mail. */
 function failure(error: unknown, reader: string): MailFailed {
   const code = member(error, 'code')
   const status = Number(member(error, 'responseCode'))
   const words = clean(member(error, 'response'), reader)
-  // Only what is said to the reader's address or to the text is said of this mail; the rest is between the server and
-  // us.
+  // Only errors of these commands concern the mail; others concern the connection.
   const command = member(error, 'command')
   if (status >= 500 && status < 600 && status !== 503 && (command === 'RCPT TO' || command === 'DATA'))
     return new MailFailed(`the mail server refuses it: ${words}`, false)
@@ -95,7 +92,7 @@ function failure(error: unknown, reader: string): MailFailed {
   return new MailFailed(`the mail server cannot be reached${code === '' ? '' : ` (${code})`}`, true)
 }
 
-/** The server's own words as one short line, without the reader's address. */
+/** The server's reply as one short line without the reader's address. */
 function clean(text: string, reader: string): string {
   const line = text
     .replaceAll(reader, '[address]')

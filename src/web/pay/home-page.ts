@@ -6,21 +6,20 @@ import { assetText } from '../kit/assets.ts'
 import { document, html, HTML_TYPE, inlinePageHeaders, type InlineAssets } from '../kit/document.ts'
 import { merchantLine } from '../kit/merchant-line.ts'
 
-/** What the front page tells of. */
 export interface HomeFacts {
-  /** Who sells, for people. */
+  /** Display name of the seller. */
   readonly seller: string
-  /** `pages.colour`; empty for the usual one. */
+  /** `pages.colour`; empty: default. */
   readonly colour: string
   readonly routes: readonly PricedRoute[]
   readonly stores: ReadonlyArray<{ readonly slug: string; readonly description: string | null }>
-  /** Whether the pages of stores are served here. */
+  /** Whether store pages are served here. */
   readonly hasStorePages: boolean
 }
 
 let style: string | null = null
 
-/** The front page with its headers, flat: what is sold here, for people, with the ways of agents. */
+/** Front page and its headers, flat: the offers, for people and agents. */
 export function homePage(facts: HomeFacts): { readonly body: string; readonly headers: readonly string[] } {
   const assets: InlineAssets = {
     inline: true,
@@ -60,15 +59,15 @@ export function homePage(facts: HomeFacts): { readonly body: string; readonly he
   return { body, headers: ['Content-Type', HTML_TYPE, ...inlinePageHeaders(assets).filter(unlessUnlisted)] }
 }
 
-/** All but X-Robots-Tag: this page may be found. */
+/** Drops X-Robots-Tag: this page may be indexed. */
 function unlessUnlisted(_value: string, at: number, flat: readonly string[]): boolean {
   return flat[at - (at % 2)] !== 'X-Robots-Tag'
 }
 
 function soldLine({ path, methods, price, description }: PricedRoute): VNode {
-  // A browser opens what needs no more than its address.
+  // A browser can open addresses without parameters.
   const opens = !path.includes('{') && (methods.length === 0 || methods.includes('get'))
-  // A route that says nothing of itself has its pattern in the place of words.
+  // A route without a description has its pattern instead.
   const words = /^(?:\*|[A-Z,]+) \//.test(description) ? null : description
   const shown = path.replace(/\{path\}$/, '…')
   return html`

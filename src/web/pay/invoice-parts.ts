@@ -2,9 +2,9 @@ import type { VNode } from 'preact'
 import { html } from '../kit/document.ts'
 import { qrCode } from '../kit/qr-code.ts'
 
-/** The parts of which every page with an invoice is made; `assets/invoice.js` puts life into them. */
+/** Shared parts of pages with an invoice; `assets/invoice.js` animates them. */
 
-/** The heading over what there is to pay, with a dot that breathes while the page waits. `beside` stands at its end. */
+/** Heading with a pulsing dot while the page waits. `beside` is at its end. */
 export function waiting(heading: string, beside: VNode | null): VNode {
   return html`
     <div class="state">
@@ -13,7 +13,7 @@ export function waiting(heading: string, beside: VNode | null): VNode {
     </div>`
 }
 
-/** The time that is left to pay. All in milliseconds since the epoch. */
+/** Countdown. All times in milliseconds since the epoch. */
 export function timeLeft({
   createdAt,
   expiresAt,
@@ -33,17 +33,17 @@ export function timeLeft({
     <progress class="remaining" aria-hidden="true" max=${Math.max(1, expiresAt - createdAt)} value=${left}></progress>`
 }
 
-/** A code to scan, on white whatever the colours of the page are. */
+/** QR code, always on white. */
 export function codeToScan(content: string, label: string): VNode {
   return html`<div class="code">${qrCode(content, label)}</div>`
 }
 
-/** The link that opens a wallet on this device. */
+/** Link that opens a wallet on this device. */
 export function walletLink(invoice: string): VNode {
   return html`<a class="button" href=${`lightning:${invoice}`}>Open in wallet</a>`
 }
 
-/** A text in one line to select, with a button to copy it where a program can. */
+/** A selectable line with a copy button. */
 export function copyField(label: string, text: string): VNode {
   return html`
     <div class="field">

@@ -16,37 +16,33 @@ import type { PayableSource, Shown } from './payable.ts'
 import { paymentEvents } from './payment-events.ts'
 import { sandboxPayCommand } from './sandbox-command.ts'
 
-/** What the pages need of others. */
 export interface PageParts {
   readonly payments: {
-    /** Null when there is no payment with this token. */
+    /** Null for an unknown token. */
     byPayToken(token: string): Promise<Payment | null>
   }
-  /** What else is paid on such a page; payments alone unless said. */
+  /** Other payables; default: payments only. */
   readonly others?: readonly PayableSource[]
   readonly watch: {
-    /** Calls `changed` after each change of what the invoice is for, until the function that this returns is called. */
+    /** Calls `changed` after each change of the invoice's payable, until unsubscribed. */
     watch(invoiceId: string, changed: () => void): () => void
   }
-  /** Null when there is no such merchant. */
+  /** Null for an unknown merchant. */
   merchant(id: number): Promise<{ readonly name: string } | null>
   readonly clock: Clock
   readonly log: Log
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
-  /** Pays an invoice of the sandbox, in development alone; null where there is none. */
+  /** Pays sandbox invoices, in development only; else null. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
 }
 
-/**
- * 32 random bytes in base64url (decision 53). What has another form is not looked up: `/pay/<invoiceId>` is not a way
- * in.
- */
+/** 32 random bytes in base64url (decision 53). Other forms are not looked up: `/pay/<invoiceId>` must not work. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
 const PayToken = Type.Object({ payToken: Type.String() })
 
-/** The hosted checkout page, the events that keep it up to date, and what it loads. Their addresses alone authorise. */
+/** Hosted checkout page, its events and assets. The address is the only authorization. */
 export function pageOperations(parts: PageParts): AnyOperation[] {
   const { watch, clock, log } = parts
   const assets = new PageAssets()
@@ -179,7 +175,7 @@ export function pageOperations(parts: PageParts): AnyOperation[] {
   ]
 }
 
-/** Whatever is paid under this token: a payment, else one of the others'. */
+/** The payable of a token: a payment, else another source's. */
 async function shownBy({ payments, merchant, others = [] }: PageParts, token: string): Promise<Shown | null> {
   const payment = await payments.byPayToken(token)
   if (payment !== null) {

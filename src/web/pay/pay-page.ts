@@ -9,19 +9,19 @@ import { isFinalStatus, payView, type PayFacts, type PayView } from './pay-view.
 import { pictures } from '../kit/pictures.ts'
 import { bitcoinUri, qrContent } from '../kit/qr-code.ts'
 
-/** Seconds between two looks of a browser that runs no program. */
+/** Refresh interval without scripts, in seconds. */
 const REFRESH_SECONDS = 10
 
-/** Seconds for which a payer sees that it is paid, before going on to the merchant. */
+/** Seconds of the paid state before the redirect to the merchant. */
 const SUCCESS_SECONDS = 3
 
-/** The page of a payment as it is now. The browser's program asks for it anew at each change of the status. */
+/** Current page of a payment. The script reloads it at each status change. */
 export function payPage(facts: PayFacts, assets: AssetNames): string {
   const view = payView(facts)
   return document({ title: view.title, main: body(view), assets, script: true, refresh: refreshOf(view) })
 }
 
-/** The page for an address that names no payment. */
+/** Page for an unknown token. */
 export function missingPage(assets: AssetNames): string {
   return document({
     title: 'Nothing to pay here',
@@ -39,13 +39,13 @@ export function missingPage(assets: AssetNames): string {
   })
 }
 
-/** The public operation that says the status of a payment, relative to a pay page. */
+/** Public status operation, relative to a pay page. */
 export function paymentStatusAddress(invoiceId: string): string {
   return `../api/payments/${invoiceId}/status`
 }
 
 function refreshOf({ payment, successUrl }: PayView): string | null {
-  // Without quotes the address reaches to the end, whatever is in it.
+  // Unquoted, the address extends to the end of the value.
   if (successUrl !== null) return `${SUCCESS_SECONDS}; url=${successUrl}`
   return isFinalStatus(payment.status) ? null : String(REFRESH_SECONDS)
 }
@@ -77,12 +77,11 @@ function summary({ merchantName, amount, satoshis, payment }: PayView): VNode {
     </header>`
 }
 
-/** Whether a description may be too long for its box, which a keyboard must then be able to scroll. */
+/** Whether the description may overflow its box, which must then be focusable. */
 function scrolls(description: string): boolean {
   return description.length > 150 || description.includes('\n')
 }
 
-/** What there is to pay, and how. */
 function due(view: PayView): VNode {
   const { payment, demo, heading, words } = view
   return html`
@@ -109,7 +108,7 @@ function due(view: PayView): VNode {
     </section>`
 }
 
-/** How an invoice of the sandbox is paid: by a button for whoever may, else by the command. */
+/** How to pay in the sandbox: a button where allowed, else the command. */
 function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode | null {
   if (sandboxCommand === null) return null
   return html`
@@ -120,7 +119,6 @@ function sandboxNotice({ sandboxAction = null, sandboxCommand }: PayView): VNode
     </div>`
 }
 
-/** What has become of it. */
 function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode {
   const { payment, heading, words, successUrl, backUrl, merchantName } = view
   return html`
@@ -142,7 +140,7 @@ function result(view: PayView, status: Exclude<PaymentStatus, 'unpaid'>): VNode 
     </section>`
 }
 
-/** The on-chain address with what has not arrived yet. */
+/** On-chain address with the remaining amount. */
 function rest({ payment, restSats }: PayView): VNode | null {
   const uri = restSats === null ? null : bitcoinUri({ ...payment, invoice: null, amountSats: restSats })
   if (uri === null) return null

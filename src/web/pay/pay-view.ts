@@ -3,61 +3,52 @@ import { isUnresolved } from '../../payments/payments/states.ts'
 import { amountText, satoshisText } from '../kit/amounts.ts'
 import type { Payable } from './payable.ts'
 
-/** Everything that the page of a payment depends on. */
 export interface PayFacts {
-  /** As it reads now (decision 40). */
+  /** Current state (decision 40). */
   readonly payment: Payable
   readonly merchantName: string
   /** Milliseconds since the epoch. */
   readonly now: number
-  /** A command that pays the invoice at the sandbox; null where nobody can pay so. */
+  /** Command that pays in the sandbox; null elsewhere. */
   readonly sandboxCommand: string | null
-  /**
-   * Where a button of the page pays it at the sandbox, relative to the page; null where the reader may not, or nobody
-   * can.
-   */
+  /** Relative address of the sandbox pay button; null where unavailable or not allowed. */
   readonly sandboxAction?: string | null
-  /**
-   * Where the page's program asks for the status while it cannot listen, relative to the page; that of a payment unless
-   * said.
-   */
+  /** Relative address of the status for polling; default: the payment's. */
   readonly statusAddress?: string
 }
 
-/** The same, in the words of the page. */
 export interface PayView extends PayFacts {
   /** In the payment's currency. */
   readonly amount: string
   /** In satoshis; null for a demo payment. */
   readonly satoshis: string | null
   readonly demo: boolean
-  /** The invoice can no longer be paid, and its provider has not reported yet whether it was. */
+  /** The invoice has expired, and its provider has not reported whether it was paid. */
   readonly isUnresolved: boolean
-  /** Heading of the state. */
   readonly heading: string
-  /** What the state means for the reader. */
+  /** Explanation for the reader. */
   readonly words: string
-  /** Title of the document; says the state first, since tabs cut it off. */
+  /** Document title; state first, since tabs truncate it. */
   readonly title: string
-  /** The merchant's address to go to once it is paid; http or https, or null. */
+  /** Success redirect, http or https; else null. */
   readonly successUrl: string | null
   /**
-   * Where the reader goes back to while it is not paid: the front page of the merchant's site, because the address
-   * itself would say that the payment has succeeded. Null without one, and while there is something to pay.
+   * Way back while unpaid: the front page of the merchant's site, because the success address would signal success.
+   * Null without one, and while something is due.
    */
   readonly backUrl: string | null
-  /** What is still to pay on-chain once a part has arrived; null where it cannot be paid so. */
+  /** Remaining on-chain satoshis of a partial payment; null where it cannot be paid on-chain. */
   readonly restSats: number | null
 }
 
-/** Whether the page stays as it is from here on: nothing that the payer does changes it. */
+/** Whether no payer action changes the page any more. */
 export function isFinalStatus(status: PaymentStatus): boolean {
   return status === 'paid' || status === 'expired' || status === 'refunded'
 }
 
 export function payView(facts: PayFacts): PayView {
   const { payment } = facts
-  // Characters that turn the direction of what follows would let a name rewrite the words around it.
+  // Bidirectional controls in a name could reorder the surrounding text.
   const merchantName = facts.merchantName.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
   const demo = payment.kind === 'demo'
   const amount = amountText(payment.amount, payment.currency)
@@ -95,7 +86,7 @@ const UNRESOLVED: Words = {
   title: 'Checking…'
 }
 
-/** `merchant` is the name with isolates around it, so that its direction stays its own. */
+/** `merchant` is the name in bidirectional isolates. */
 function wordsOf(payment: Payable, merchant: string, amount: string, demo: boolean): Words {
   switch (payment.status) {
     case 'unpaid':
@@ -138,10 +129,7 @@ function arrived({ receivedSats, amountSats }: Payable): string {
   return `${satoshisText(receivedSats)} of ${satoshisText(amountSats)} have arrived.`
 }
 
-/**
- * The part that has not arrived. A Lightning invoice is paid once and whole, so only an on-chain address takes the
- * rest.
- */
+/** Outstanding satoshis. A Lightning invoice is paid once in full, so only an on-chain address takes the rest. */
 function restOf({ status, onchainAddress, amountSats, receivedSats }: Payable): number | null {
   if (status !== 'underpaid' || onchainAddress === null || amountSats === null || receivedSats === null) return null
   const rest = amountSats - receivedSats
@@ -160,7 +148,7 @@ function siteOf(text: string | null): string | null {
   return address === null ? null : `${new URL(address).origin}/`
 }
 
-/** Normalised, so that no quote, space or line end is left in it; null for anything but http and https. */
+/** Normalized http or https address without quotes, spaces or line ends; else null. */
 function webAddress(text: string | null): string | null {
   if (text === null || !URL.canParse(text)) return null
   const url = new URL(text)

@@ -1,8 +1,8 @@
 import type { Payment } from '../../payments/payments/schema.ts'
 
 /**
- * What a pay page can show and follow: a merchant's payment, or whatever else is paid by one Lightning invoice and
- * named by a random token, such as a plan.
+ * What a pay page shows: a merchant's payment, or another payable with one Lightning invoice and a random token, such
+ * as a plan.
  */
 export type Payable = Pick<
   Payment,
@@ -24,18 +24,18 @@ export type Payable = Pick<
   | 'paidAt'
 >
 
-/** A payable with the name of who is paid. */
+/** A payable with its payee's name. */
 export interface Shown {
   readonly payable: Payable
   readonly payee: string
-  /** Where the page's program asks for the status while it cannot listen, relative to the page. */
+  /** Relative address of the status for polling. */
   readonly statusAddress: string
 }
 
-/** Others than merchants that are paid on a pay page. */
+/** A source of payables other than payments. */
 export interface PayableSource {
-  /** As it was last written; null for a token that is none of theirs. */
+  /** As last written; null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
-  /** Who is paid, for people. */
+  /** Display name of the payee. */
   payee(): string
 }

@@ -8,25 +8,21 @@ import type { Log } from '../../platform/telemetry/log.ts'
 import { isFinalStatus } from './pay-view.ts'
 import type { Payable } from './payable.ts'
 
-/** What the events of a payment are told from. */
 export interface PaymentEventParts {
-  /** Null when there is no payment with this token. */
+  /** Null for an unknown token. */
   byPayToken(token: string): Promise<Payable | null>
-  /** Calls `changed` after each change of the payment, until the function that this returns is called. */
+  /** Calls `changed` after each change of the payment, until unsubscribed. */
   watch(invoiceId: string, changed: () => void): () => void
   readonly clock: Clock
   readonly log: Log
 }
 
-/**
- * How often a quiet stream looks for a change that nobody told it of: notifications are lost while the database is
- * away. In milliseconds.
- */
+/** Polling interval of a quiet stream in milliseconds: notifications are lost while the database is away. */
 const LOOK_EVERY = 30_000
 
 /**
- * Server-sent events `status` with `{status}`: one at once, one at each change, and one when time alone changes the
- * status. The stream ends after a final status, and when the database cannot be asked; clients then ask in other ways.
+ * Server-sent events `status` with `{status}`: one initially, one per change, including changes by time. Ends after a
+ * final status, and when the database is away; clients then poll.
  */
 export function paymentEvents(payment: Payable, parts: PaymentEventParts): StreamBody {
   return eventStream({
@@ -48,11 +44,11 @@ class Follower {
   readonly #looks: Timer
   #due: Timer | null = null
   #sent: PaymentStatus | null = null
-  // A change during a look may be missing from it.
+  // A reading in flight may miss a change.
   readonly #reading = new Rerun(() => this.#look())
   #stopped = false
 
-  /** Listens before it looks, so that no change falls in between. */
+  /** Subscribes before reading, so that no change is missed. */
   constructor(payment: Payable, parts: PaymentEventParts, events: EventSink) {
     this.#parts = parts
     this.#events = events
@@ -72,7 +68,7 @@ class Follower {
     this.#due?.cancel()
   }
 
-  /** Reads the payment and tells what is new. Never rejects. */
+  /** Reads the payment and sends its changes. Never rejects. */
   async #look(): Promise<void> {
     if (this.#stopped) return
     try {
@@ -99,7 +95,7 @@ class Follower {
     else this.#waitFor(payment, status, now)
   }
 
-  /** Looks again when the clock may change the status: a demo confirms itself, an invoice expires. */
+  /** Schedules a reading when time may change the status: demo confirmation or expiry. */
   #waitFor({ confirmsAt, expiresAt }: Payable, status: PaymentStatus, now: number): void {
     const due = confirmsAt ?? expiresAt
     this.#due?.cancel()

@@ -17,18 +17,17 @@ import { merchantLine } from '../kit/merchant-line.ts'
 import { pictures } from '../kit/pictures.ts'
 import { qrContent } from '../kit/qr-code.ts'
 
-/** Everything that the page of a challenge depends on. */
 interface PaywallFacts {
-  /** Who sells, for people. */
+  /** Display name of the seller. */
   readonly seller: string
-  /** The price as people write it, such as `10 sats` or `$0.02`. */
+  /** The price, such as `10 sats` or `$0.02`. */
   readonly amount: string
-  /** The same in other money, smaller; null for none. */
+  /** The price in another currency; null for none. */
   readonly alsoAmount: string | null
   readonly description: string
-  /** The address that is sold, as its reader sees it. */
+  /** The sold address as displayed. */
   readonly address: string
-  /** The balance that the payment buys, in words such as `a balance, from which each request takes 2 sats`; null for none. */
+  /** The bought balance, such as `a balance, from which each request takes 2 sats`; null for none. */
   readonly balance: string | null
   readonly invoice: string
   readonly createdAt: number
@@ -37,15 +36,14 @@ interface PaywallFacts {
   readonly now: number
   readonly isStillUnpaid: boolean
   readonly again: 'over' | 'used-up' | null
-  /** A command that pays at the sandbox; null where nobody can pay so. */
+  /** Command that pays in the sandbox; null elsewhere. */
   readonly sandboxCommand: string | null
   readonly paysInSandbox: boolean
 }
 
-/** Seconds between two looks of a browser that runs no program, once its reader has said that it is paid. */
+/** Refresh interval without scripts in seconds, after the reader reports the payment. */
 const REFRESH_SECONDS = 10
 
-/** The page of a challenge: what it costs, for what, and how to pay it. */
 function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
   const seller = withoutTurns(facts.seller)
   return document({
@@ -82,7 +80,7 @@ function paywallPage(facts: PaywallFacts, assets: InlineAssets): string {
   })
 }
 
-/** Characters that turn the direction of what follows would let a name rewrite the words around it. */
+/** Removes bidirectional controls, which could reorder the surrounding text. */
 function withoutTurns(name: string): string {
   return name.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, '')
 }
@@ -119,26 +117,25 @@ function sandbox({ sandboxCommand, paysInSandbox }: PaywallFacts): VNode | null 
     </div>`
 }
 
-/** What the pages of challenges need of others. */
 export interface OpenPaywallParts {
   readonly clock: Clock
-  /** What fiat is worth. */
+  /** Exchange rates. */
   readonly prices: Pick<Quotes, 'quote'>
-  /** Pays invoices of the sandbox, in development alone; null where there is none. */
+  /** Pays sandbox invoices, in development only; else null. */
   readonly sandbox: { pay(invoice: string): Promise<void> } | null
   readonly merchants: {
-    /** Null when there is no such merchant. */
+    /** Null for an unknown merchant. */
     byId(id: number): Promise<{ readonly name: string; readonly colour: string | null } | null>
   }
   config(): Pick<GatewayConfig, 'pages' | 'payment'>
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
 }
 
-/** Milliseconds that a page waits to be told what a price is worth; without it, it is told in satoshis alone. */
+/** Milliseconds that a page waits for an exchange rate; then it shows only satoshis. */
 const PATIENCE = 150
 
-/** Opens the pages of challenges, for people who open in a browser what is paid for. */
+/** Opens the payment pages that browsers get in place of a bare 402. */
 export function openPaywall({
   clock,
   prices,
@@ -151,7 +148,7 @@ export function openPaywall({
   const script = assetText('js', 'invoice', 'paywall')
   const byColour = new Map<string, { readonly assets: InlineAssets; readonly headers: readonly string[] }>()
 
-  /** Style, program and headers with a seller's colour; few sellers have one. */
+  /** Style, script and headers in a seller's color. */
   const dressed = (colour: string) => {
     const known = byColour.get(colour)
     if (known !== undefined) return known
@@ -174,7 +171,7 @@ export function openPaywall({
         const { price } = await prices.quote(currency)
         given.resolve(worthText(satoshis, currency, price))
       } catch {
-        // Where no rate is known, satoshis say enough; payments in that currency tell why.
+        // Without a rate satoshis suffice; payments in that currency report the cause.
         given.resolve(null)
       }
     }
@@ -228,7 +225,7 @@ export function openPaywall({
 const MOST_COLOURS = 200
 const LONGEST_ADDRESS = 200
 
-/** `api.example.com/files/a.pdf`, cut where it is too long to be read. */
+/** `api.example.com/files/a.pdf`, truncated if too long. */
 function addressOf({ host, target }: AskedOfPeople): string {
   const whole = `${host}${target}`
   return whole.length > LONGEST_ADDRESS ? `${whole.slice(0, LONGEST_ADDRESS)}…` : whole

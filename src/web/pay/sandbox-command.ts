@@ -1,4 +1,4 @@
-/** Invoices hold letters and digits only; nothing in the line needs to be quoted for a shell but the JSON. */
+/** Invoices are alphanumeric: only the JSON needs shell quotes. */
 export function sandboxPayCommand(publicUrl: string, invoice: string): string {
   return `curl ${publicUrl}/sandbox/pay -H 'Content-Type: application/json' -d '{"invoice":"${invoice}"}'`
 }

@@ -9,8 +9,8 @@ import type { Merchant } from '../../accounts/merchants/schema.ts'
 import type { Issued, Merchants } from '../../accounts/merchants/service.ts'
 
 /**
- * The first API key of an account that was made for a subscription: its owner fetches it, once. It takes the
- * place of the one that the approval showed to the operator; who had that one already keeps it by not asking here.
+ * One-time retrieval of the first API key of a subscription's account by its owner. Replaces the key that the approval
+ * showed to the operator.
  */
 export class FirstKeys {
   readonly #database: Database
@@ -21,19 +21,22 @@ export class FirstKeys {
     this.#merchants = merchants
   }
 
-  /** Notes that a new account waits for its key, in the transaction of the approval. */
+  /** Marks a new account as waiting, in the approval's transaction. */
   async wait(sql: TransactionSql, { id, keyId }: Pick<Merchant, 'id' | 'keyId'>): Promise<void> {
     await sql`insert into first_keys (merchant_id, key_id) values (${id}, ${keyId}) on conflict (merchant_id) do nothing`
   }
 
-  /** Whether the key can still be fetched: nobody has, and it was not replaced either. @throws Unavailable */
+  /**
+   * Whether the key can be retrieved: neither retrieved nor replaced yet.
+   * @throws Unavailable
+   */
   async isWaiting({ id, keyId }: Pick<Merchant, 'id' | 'keyId'>): Promise<boolean> {
     const { sql } = this.#database
     const [row] = await sql`select 1 from first_keys where merchant_id = ${id} and key_id = ${keyId}`
     return row !== undefined
   }
 
-  /** The key, shown this once; null where it was fetched or replaced already. Of many at once one gets it. */
+  /** The key, shown only once; null when already retrieved or replaced. Of concurrent calls one gets it. */
   async take({ id, keyId }: Pick<Merchant, 'id' | 'keyId'>): Promise<Issued | null> {
     return await this.#database.transaction(async sql => {
       const taken = await sql`delete from first_keys where merchant_id = ${id} and key_id = ${keyId}`
@@ -42,7 +45,6 @@ export class FirstKeys {
   }
 }
 
-/** `POST /api/merchant/first-key`. */
 export function firstKeyOperations(firstKeys: FirstKeys): AnyOperation[] {
   return [
     defineOperation({

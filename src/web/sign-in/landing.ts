@@ -3,27 +3,25 @@ import { keepCookie, keptValue, sessionCookie } from './cookie.ts'
 import { LINK_LIFE } from './tokens.ts'
 import type { CurrentSession, Sessions, SignedIn } from './sessions.ts'
 
-/** Any origin: what is compared is whether an address stays at it. */
+/** Arbitrary base: a wanted page must stay on its origin. */
 const BASE = 'http://gateway.invalid'
-/** Longest way to a page that is kept. */
+/** Longest wanted page in characters. */
 const MOST = 1024
 
 /**
- * The page of a console that somebody wanted before signing in, without a slash in front: `console/payments?status=paid`.
- * Null for everything else: an address of another site, however it is spelled, and other pages of this one, which
- * merchants' proxies serve too.
+ * Console page wanted before signing in, without a leading slash: `console/payments?status=paid`. Null for anything
+ * else: prevents open redirects, also to merchants' proxies on this origin.
  */
 export function wantedPage(text: string | null | undefined): string | null {
   if (text === null || text === undefined || text.length > MOST || !URL.canParse(text, `${BASE}/`)) return null
-  // As browsers read it: with dot segments, backslashes and line breaks resolved.
+  // Parsed as browsers do: resolves dot segments, backslashes and line breaks.
   const { origin, pathname, search } = new URL(text, `${BASE}/`)
   return origin === BASE && /^\/(console|operator)(\/|$)/.test(pathname) ? `${pathname.slice(1)}${search}` : null
 }
 
 /**
- * Where whoever has just signed in goes on, below the gateway's own address: to the page that was wanted, where the
- * session may see it, or to the console, which offers a passkey to whoever came by mail. Who has both consoles chooses on
- * the page of the account.
+ * Target after a sign-in, relative to the gateway's root: the wanted page if permitted, else the console, which offers
+ * a passkey after a mailed link. With both consoles: the account page.
  */
 export function landingOf(
   { account, operator, person }: Pick<CurrentSession, 'account' | 'operator' | 'person'>,
@@ -37,18 +35,18 @@ export function landingOf(
   return `${operator === null ? 'console' : 'operator'}${isByMail ? '?welcome' : ''}`
 }
 
-/** `Set-Cookie` that keeps the page that is wanted until its reader has signed in, by whatever way. */
+/** `Set-Cookie` of the wanted page. */
 export function wantedCookie(page: string, secure: boolean): string {
   return keepCookie('next', encodeURIComponent(page), LINK_LIFE / 1000, secure)
 }
 
-/** Where a browser goes on that has just signed in, and the cookies that it gets with that. */
+/** Redirect target after a sign-in with its cookies. */
 export interface Landing {
-  /** Null where it has ended already. */
+  /** Null when it has already ended. */
   readonly session: CurrentSession | null
-  /** Below the gateway's own address: `console/payments`. */
+  /** Relative to the gateway's root: `console/payments`. */
   readonly page: string
-  /** Headers, flat. */
+  /** Flat headers. */
   readonly cookies: readonly string[]
 }
 
@@ -63,17 +61,17 @@ export async function landing(
   const wanted = keptValue(ctx, 'next', secure)
   const cookies = ['Set-Cookie', sessionCookie(token.reveal(), secure)]
   if (wanted !== null) cookies.push('Set-Cookie', keepCookie('next', '', 0, secure))
-  // It may have ended in this very moment: then the page says so.
+  // If it has just ended, the page says so.
   return { session, page: session === null ? 'sign-in/account' : landingOf(session, decoded(wanted)), cookies }
 }
 
-/** What a cookie says; null for what nobody here wrote. */
+/** Value of our own cookie; null for a forged one. */
 function decoded(value: string | null): string | null {
   if (value === null) return null
   try {
     return decodeURIComponent(value)
   } catch {
-    // Not by us; whoever wrote it is sent to no page of theirs.
+    // Forged: no redirect.
     return null
   }
 }

@@ -12,7 +12,6 @@ const Role = Type.Enum([...ROLES], {
   description: 'viewer reads; editor also changes; owner also has the keys, the members and the plan.'
 })
 
-/** A member of an account, as the API shows it. */
 const MemberView = Type.Object(
   {
     memberId: Type.Integer(),
@@ -23,7 +22,6 @@ const MemberView = Type.Object(
   },
   { title: 'Member' }
 )
-/** A member of an account. */
 export type MemberView = Static<typeof MemberView>
 
 const Invitation = Type.Object(
@@ -48,7 +46,6 @@ const common = { tag: 'Merchant', access: 'merchant' } as const
 const read = { use: 'merchant-api', chain: 'settings-read' } as const
 const write = { use: 'merchant-api', chain: 'settings-write' } as const
 
-/** `/api/merchant/members` in all its operations. */
 export function memberOperations(members: Members): AnyOperation[] {
   return [
     defineOperation({

@@ -10,7 +10,6 @@ import { LINK_LIFE } from './tokens.ts'
 import type { SignIns } from './service.ts'
 import type { SqlSignInStore } from './store.ts'
 
-/** What the members of accounts are kept with. */
 export interface MembersParts {
   readonly database: Database
   readonly clock: Clock
@@ -19,19 +18,18 @@ export interface MembersParts {
   readonly signIns: Pick<SignIns, 'mail'>
 }
 
-/** Somebody who may work in an account. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface AccountMember {
-  /** The person's. */
   readonly id: number
   readonly email: string
   readonly role: Role
-  /** When the account was made, or the invitation. */
+  /** Creation of the account or the invitation. */
   readonly createdAt: number
-  /** When the member first signed in to the account; null for one who has not. */
+  /** First sign-in to the account; null before. */
   readonly joinedAt: number | null
 }
 
-/** Most members of one account, those who are invited too. */
+/** Most members of an account, including invitations. */
 const MOST_MEMBERS = 100
 
 const memberRows: Records<AccountMember> = records({
@@ -43,9 +41,8 @@ const memberRows: Records<AccountMember> = records({
 })
 
 /**
- * The members of accounts. What changes one is a transaction under the lock of the account, so
- * that of two owners who remove each other one stays. A new role counts from the member's next request on; whoever is
- * removed is signed out.
+ * Members of accounts. Changes lock the account, so that two owners cannot remove each other. A new role applies from
+ * the next request; a removed member is signed out.
  */
 export class Members {
   readonly #parts: MembersParts
@@ -54,7 +51,10 @@ export class Members {
     this.#parts = parts
   }
 
-  /** Owners first, each role by address. @throws Unavailable */
+  /**
+   * Owners first, each role by address.
+   * @throws Unavailable
+   */
   async list(merchantId: number): Promise<AccountMember[]> {
     return await memberRows.all(this.#parts.database.sql`
       select b.*, p.email from members b join people p on p.id = b.person_id where b.merchant_id = ${merchantId}
@@ -62,9 +62,9 @@ export class Members {
   }
 
   /**
-   * Invites an address by a link in a mail, also once more where the first one was not used.
-   * @throws ShortError 409 for somebody who is a member already, and in an account with as many as there may be; RateLimited
-   *   where the address was mailed too many links; Unavailable
+   * Mails an invitation, again while it is unused.
+   * @throws ShortError 409 for a member and for a full account; RateLimited for too many links to the address;
+   * Unavailable
    */
   async invite(merchant: Pick<Merchant, 'id' | 'name'>, email: string, role: Role): Promise<AccountMember> {
     const { clock, database, people, random, signIns } = this.#parts
@@ -75,7 +75,7 @@ export class Members {
       const former = await memberOf(sql, merchant.id, person.id)
       if (former !== null && former.joinedAt !== null)
         throw new ShortError(ALREADY_EXISTS, 'This address is a member already')
-      // The account's own address is an owner whether or not anybody has signed in with it.
+      // The account's own address is an owner even before its first sign-in.
       if (former?.role === 'owner' && role !== 'owner') await keepAnOwner(sql, merchant.id, person.id)
       if (former === null) {
         const [row] = await sql<{ count: number }[]>`
@@ -99,7 +99,7 @@ export class Members {
   }
 
   /**
-   * Gives a member another role; null for somebody who is none.
+   * Null for an unknown member.
    * @throws ShortError 409 for the last owner, Unavailable
    */
   async setRole(merchantId: number, memberId: number, role: Role): Promise<AccountMember | null> {
@@ -114,8 +114,7 @@ export class Members {
   }
 
   /**
-   * Removes a member or an invitation, whose sessions and links in the account end with it; false for somebody who is
-   * none.
+   * Removes a member or invitation with its sessions and links; false for an unknown one.
    * @throws ShortError 409 for the last owner, Unavailable
    */
   async remove(merchantId: number, memberId: number): Promise<boolean> {
@@ -141,8 +140,7 @@ async function memberOf(sql: TransactionSql, merchantId: number, personId: numbe
 }
 
 /**
- * Throws unless somebody else is an owner, who has signed in once or reads the account's own mail: an invitation that
- * nobody takes must not be all that is left.
+ * Throws unless another owner has signed in once or reads the account's own mail: an unused invitation does not count.
  */
 async function keepAnOwner(sql: TransactionSql, merchantId: number, without: number): Promise<void> {
   const [other] = await sql`

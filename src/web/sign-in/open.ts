@@ -17,7 +17,6 @@ import { Sessions } from './sessions.ts'
 import { SqlSessionStore } from './session-store.ts'
 import { SqlSignInStore } from './store.ts'
 
-/** What signing in is opened with. */
 export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' | 'operators'> {
   readonly adminKey: AdminKey
   readonly authThrottle: AuthThrottle
@@ -25,7 +24,6 @@ export interface OpenSignInParts extends Omit<SignInParts, 'store' | 'sessions' 
   config(): Pick<GatewayConfig, 'operators'>
 }
 
-/** Opens signing in, the sessions, and the members of accounts. */
 export function openSignIn(parts: OpenSignInParts) {
   const { authThrottle, clock, config, database, publicUrl, trail } = parts
   const operators = (): readonly string[] => config().operators.map(email => email.toLowerCase())
@@ -37,7 +35,7 @@ export function openSignIn(parts: OpenSignInParts) {
   const members = new Members({ clock, database, random: parts.random, signIns, people: store })
   const passkeys = new Passkeys({ ...parts, operators, sessions, people: store, store: new SqlPasskeyStore(database) })
   return {
-    /** Mails a link to whoever was approved, in the transaction of the approval; a new account waits for its key. */
+    /** Mails the link of an approval in its transaction; a new account waits for its key. */
     invite: (async (sql, approval) => {
       if (!approval.linked) await firstKeys.wait(sql, approval.merchant)
       await signIns.invite(sql, approval)

@@ -17,24 +17,23 @@ import type { SignInRecord } from './record.ts'
 import type { SignIns } from './service.ts'
 import type { Browser, Sessions, SignedIn } from './sessions.ts'
 
-/** What signing in needs of others. */
 export interface SignInOperationParts {
   readonly signIns: SignIns
   readonly sessions: Sessions
   readonly passkeys: Pick<Passkeys, 'areAvailable'>
   readonly authThrottle: AuthThrottle
   readonly record: SignInRecord
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
 }
 
 const Token = Type.Object({ token: Type.String() })
 const page = (description: string) => ({ description, mediaType: HTML_TYPE })
 const common = { tag: 'Sign-in', access: 'public' } as const
-/** Longest form that is read, in bytes: an address and what stands around it. */
+/** Longest form in bytes. */
 const MOST_FORM = 4096
 
-/** Signing in by mail, the session and its page (decisions 155 and 170). */
+/** Sign-in by mail, and the account page (decisions 155 and 170). */
 export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
   const { authThrottle, passkeys, record, sessions, signIns } = parts
   const pages = new SignInPages(new PageAssets())
@@ -274,7 +273,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       async handle({ ctx }) {
         const token = sessionToken(ctx, isSecure())
-        // Nothing can be ended, and a link that sends somebody here does no harm.
+        // Nothing to end: a forged link does no harm.
         if (token === null) return go('account')
         if (!isFormOf(token, (await sentForm(ctx, MOST_FORM)).get('form'))) return shown(403, pages.forged())
         const session = await sessions.current(token)

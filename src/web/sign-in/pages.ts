@@ -6,14 +6,13 @@ import { document, FORM_PAGE_HEADERS, html } from '../kit/document.ts'
 import type { Membership } from './session-store.ts'
 import type { CurrentSession } from './sessions.ts'
 
-/** What is said to everybody who asks for a link (decision 170). */
+/** Same response to every request for a link (decision 170). */
 export const LINK_SENT =
   'If an account has this email address, a link to sign in is on its way. It works once, for 15 minutes.'
 
 /**
- * Headers of these pages. Their forms must be known for ours, so the browser says which site they come from: without
- * any referrer their origin would be "null" (Fetch, "append a request `Origin` header"). The address itself, which may
- * be a link, it tells nobody.
+ * Headers of these pages. Their forms need an origin check, and without a referrer the origin is "null" (Fetch, "append
+ * a request `Origin` header"). Only the origin is sent: the address may be a secret link.
  */
 export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value =>
@@ -24,19 +23,18 @@ export const SIGN_IN_HEADERS: readonly string[] = Object.freeze(
   )
 )
 
-/** The same for the page that asks who it is, whose program asks the browser for a passkey. */
+/** For the page that runs the passkey script. */
 export const ASKING_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value => value.replace('no-referrer', 'strict-origin'))
 )
 
-/** What of the page that asks is not the same each time. */
 export type Asking = readonly [
   wrong?: { readonly email?: string; readonly key?: string },
   typed?: string,
   root?: './' | '../'
 ]
 
-/** The pages of signing in; only that which asks for it has a program, for passkeys. */
+/** Sign-in pages; only the first has a script, for passkeys. */
 export class SignInPages {
   readonly #style: string
   readonly #script: string
@@ -47,8 +45,8 @@ export class SignInPages {
   }
 
   /**
-   * Where a link is asked for and a key is taken, at `/sign-in`. `wrong`: what was wrong with what was typed. `root` is the
-   * way to the folder of `/sign-in`. A passkey needs a browser with a program, so its button is shown by that.
+   * Sign-in form at `/sign-in`. `wrong`: field errors. `root`: path to the folder of `/sign-in`. The script shows the
+   * passkey button.
    */
   ask({ hasPasskeys }: { readonly hasPasskeys: boolean }, ...[wrong = {}, typed = '', root = './']: Asking): string {
     return this.#page(
@@ -79,7 +77,6 @@ export class SignInPages {
     )
   }
 
-  /** That a link was asked for, at `/sign-in`. */
   asked(): string {
     return this.#page(
       'Look into your mail',
@@ -92,10 +89,7 @@ export class SignInPages {
     )
   }
 
-  /**
-   * The page of a link that can be used. Its one button uses it up; opening the page does not, since scanners of mail
-   * do that too.
-   */
+  /** Page of a valid link. Only its button consumes it, since mail scanners open pages. */
   link(): string {
     return this.#page(
       'Sign in',
@@ -109,7 +103,6 @@ export class SignInPages {
     )
   }
 
-  /** The page of a link that cannot be used, at `/sign-in/…`. */
   stale(): string {
     return this.#page(
       'This link does not work',
@@ -123,7 +116,7 @@ export class SignInPages {
     )
   }
 
-  /** That nobody is signed in, at `/sign-in/…`. */
+  /** At `/sign-in/…`. */
   signedOut(): string {
     return this.#page(
       'Signed out',
@@ -137,7 +130,7 @@ export class SignInPages {
     )
   }
 
-  /** That a form came from elsewhere, at `/sign-in/…`. */
+  /** A form failed the origin check; at `/sign-in/…`. */
   forged(): string {
     return this.#page(
       'Not done',
@@ -150,7 +143,7 @@ export class SignInPages {
     )
   }
 
-  /** That whoever is signed in may not go to an account, at `/sign-in/…`. */
+  /** At `/sign-in/…`. */
   notMember(): string {
     return this.#page(
       'Not your account',
@@ -164,7 +157,7 @@ export class SignInPages {
     )
   }
 
-  /** The account, at `/sign-in/account`. `accounts` are all that the person may go to; `form` is what its forms carry. */
+  /** Account page at `/sign-in/account`. `accounts`: all accessible ones; `form`: CSRF token. */
   account(
     { account, person, expiresAt, operator }: CurrentSession,
     accounts: readonly Membership[],
@@ -228,7 +221,7 @@ export class SignInPages {
   }
 }
 
-/** A labelled field, with what was wrong with it. */
+/** Labeled field with its error. */
 function field(
   name: string,
   label: string,

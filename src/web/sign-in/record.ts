@@ -11,7 +11,6 @@ declare module '../../engine/pipeline/services.ts' {
   }
 }
 
-/** Dependencies of the record of sign-ins. */
 export interface SignInRecordParts {
   readonly trail: Trail
   readonly clock: Clock
@@ -28,15 +27,15 @@ interface Tally {
 }
 
 const MINUTE = 60_000
-/** Rows of failed attempts in a minute, for each process; further networks share one row for each operation. */
+/** Rows of failed attempts per process and minute; further networks share one per operation. */
 const MOST_ROWS = 20
 const OTHERS = 'other addresses'
-/** Longest `User-Agent` that is stored. */
+/** Longest stored `User-Agent`. */
 const MOST_BROWSER = 200
 
 /**
- * Writes sign-ins, sign-outs and failed attempts to the audit log, never with a key or a token. No method
- * rejects: an audit log that cannot be written must not lock anyone out.
+ * Audits sign-ins, sign-outs and failed attempts, without keys or tokens. Never rejects: a failing audit log must not
+ * lock anyone out.
  */
 export class SignInRecord {
   readonly #parts: SignInRecordParts
@@ -47,7 +46,7 @@ export class SignInRecord {
     this.#parts = parts
   }
 
-  /** Records what a session began or ended; nothing for a session that acts for no one. */
+  /** Records the start or end of a session; nothing for a session without access. */
   async session(
     ctx: Pick<Context, 'clientAddress' | 'headers'>,
     operation: string,
@@ -74,7 +73,7 @@ export class SignInRecord {
     }
   }
 
-  /** Counts a failed attempt: one row for each client network, operation and minute. */
+  /** One row per client network, operation and minute. */
   async failed({ clientAddress }: Pick<Context, 'clientAddress'>, operation: string, status: number): Promise<void> {
     const minute = Math.floor(this.#parts.clock.now() / MINUTE)
     if (minute !== this.#minute) this.#tallies.clear()
@@ -96,7 +95,7 @@ export class SignInRecord {
     return tally
   }
 
-  /** Writes the count. Attempts that come during a write share the next one, so that a row has one write at a time. */
+  /** Attempts during a write share the next one: one write per row at a time. */
   async #write(tally: Tally, status: number): Promise<void> {
     if (tally.isWriting) return
     tally.isWriting = true
@@ -109,7 +108,7 @@ export class SignInRecord {
     } finally {
       tally.isWriting = false
     }
-    // Not awaited: others' attempts must not delay this response.
+    // Not awaited: it must not delay this response.
     if (tally.attempts > attempts) void this.#write(tally, status)
   }
 

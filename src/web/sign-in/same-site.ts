@@ -1,22 +1,21 @@
 import type { Context } from '../../engine/message/context.ts'
 
-/** What of a request tells which page it came from. */
+/** Origin data of a request. */
 type Asked = Pick<Context, 'headers' | 'host' | 'method' | 'secure'>
 
 function isSafe(method: string): boolean {
   return method === 'GET' || method === 'HEAD' || method === 'OPTIONS'
 }
 
-/** Whether an `Origin` is this gateway's: as clients are told to reach it, or as this one did. */
+/** Whether an `Origin` is the gateway's public or requested one. */
 function isOwnOrigin(origin: string, { host, secure }: Asked, publicUrl: string): boolean {
   return [new URL(publicUrl).origin, `${secure ? 'https' : 'http'}://${host}`].includes(origin)
 }
 
 /**
- * Whether a request may act by its cookie (decision 322): what changes something must come from a page of this origin,
- * as the browser itself says in Sec-Fetch-Site, or in Origin where it sends plain HTTP to a network. One that says
- * neither is refused: every browser says one. What only reads may also be a link that somebody follows, or a typed
- * address; never what another site loads into a page of its own.
+ * CSRF check of cookie requests (decision 322). A change must be same-origin by Sec-Fetch-Site, or by Origin over plain
+ * HTTP; without either it is refused. A read may also be a followed link or typed address, never a cross-site
+ * subresource.
  */
 export function mayActByCookie(ctx: Asked, publicUrl: string): boolean {
   const site = ctx.headers.get('sec-fetch-site')

@@ -5,7 +5,7 @@ import { ROLES } from '../../engine/operations/roles.ts'
 import type { Membership } from './session-store.ts'
 import type { CurrentSession } from './sessions.ts'
 
-/** A plain address: nothing that a mail header could be broken with. Others reach nobody. */
+/** A plain address, safe in a mail header. */
 export const EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
 /** Body of `POST /api/auth/magic-link` (decision 170). */
@@ -26,7 +26,6 @@ const orNull = (type: 'string' | 'integer', description: string) =>
   Type.Unsafe<never>({ type: [type, 'null'], description })
 const Account = Type.Object({ merchantId: Type.Integer(), name: Type.String(), role: Type.Enum([...ROLES]) })
 
-/** Response of `GET /api/auth/session`: who is signed in, to which account. */
 export const SessionView = Type.Object(
   {
     merchantId: orNull('integer', 'The account; null for an operator who is in none, as are those that follow.'),
@@ -47,7 +46,6 @@ export const SessionView = Type.Object(
 )
 export type SessionView = Static<typeof SessionView>
 
-/** Who is signed in, as a program sees it. */
 export function sessionView(
   { account, person, operator, expiresAt }: CurrentSession,
   accounts: readonly Membership[]

@@ -13,10 +13,8 @@ import { INVITATION_LIFE, LINK_LIFE, MOST_LINKS, digestOf, isSignInToken } from 
 import { oneLine, shortSubject } from '../mail/plain-text.ts'
 import type { Mail } from '../mail/mail.ts'
 
-/** The queue of links that were asked for, as it is called at /jobs. */
 const SIGN_IN_QUEUE = 'sign-in'
 
-/** What signing in works with. */
 export interface SignInParts {
   readonly store: SqlSignInStore
   readonly sessions: Sessions
@@ -29,11 +27,11 @@ export interface SignInParts {
   readonly random: Random
   readonly log: Log
   publicUrl(): string
-  /** Addresses in lower case; asked each time, since a reload changes them. */
+  /** Lower-case addresses; a function, since a reload changes them. */
   operators(): readonly string[]
 }
 
-/** A link that somebody asked for. Operators see this at /jobs, so the address is sealed. */
+/** A requested link. Operators see the job at /jobs, so the address is sealed. */
 interface LinkJob extends JsonObject {
   readonly id: string
   readonly sealed: string
@@ -41,7 +39,7 @@ interface LinkJob extends JsonObject {
 
 const HOUR = 3_600_000
 
-/** Signing in by mail (decisions 155 and 170): links that work once, and the sessions that they open. */
+/** Sign-in by mail (decisions 155 and 170) with single-use links. */
 export class SignIns {
   readonly #parts: SignInParts
 
@@ -63,8 +61,7 @@ export class SignIns {
   }
 
   /**
-   * Somebody asks for a link. Whether an account has the address is looked up later, by a job: the request takes the
-   * same time and says the same either way.
+   * Requests a link. A job looks the address up, so that timing and response do not reveal accounts.
    * @throws Unavailable 503 while the database is away
    */
   async request(email: string): Promise<void> {
@@ -74,12 +71,12 @@ export class SignIns {
     await jobs.enqueue(database.sql, SIGN_IN_QUEUE, job)
   }
 
-  /** Mails a link to the merchant of an approval, in its transaction: the hook `OnApproved` (decision 155). */
+  /** Mails a link in the transaction of an approval (`OnApproved`, decision 155). */
   async invite(
     sql: TransactionSql,
     { merchant, subscription }: Pick<ApprovedSubscription, 'merchant' | 'subscription'>
   ): Promise<void> {
-    // A deactivated account stays so when a subscription is linked to it, and nobody may sign in to it.
+    // Linking a subscription does not reactivate an account.
     if (!merchant.isActive) return
     const { clock, store } = this.#parts
     const person = await store.person(sql, merchant.email, clock.now())
@@ -92,13 +89,16 @@ export class SignIns {
     })
   }
 
-  /** Whether a link can be used. Looking does not use it up: mail is read by scanners too. @throws Unavailable */
+  /**
+   * Whether a link is valid. Does not consume it: mail scanners open links.
+   * @throws Unavailable
+   */
   async isGood(token: string): Promise<boolean> {
     return isSignInToken(token) && (await this.#parts.store.link(digestOf(token), this.#parts.clock.now())) !== null
   }
 
   /**
-   * Uses a link up and opens a session; null for one that is unknown, used or over. Of many at once one succeeds.
+   * Consumes a link and opens a session; null for an invalid one. Of concurrent calls one succeeds.
    * @throws Unavailable
    */
   async signIn(token: string, browser: Browser = NO_BROWSER): Promise<SignedIn | null> {
@@ -111,8 +111,8 @@ export class SignIns {
   }
 
   /**
-   * Mails a link, in the caller's transaction. An operator's approval and an owner's invitation are always sent the first
-   * time; else a person is mailed `MOST_LINKS` in 15 minutes.
+   * Mails a link in the caller's transaction. Approvals and first invitations are always sent; others are limited to
+   * `MOST_LINKS` in 15 minutes.
    * @returns whether it was mailed
    */
   async mail(sql: TransactionSql, { person, merchantId, name, requestId, reason }: LinkFacts): Promise<boolean> {
@@ -140,7 +140,7 @@ export class SignIns {
     return true
   }
 
-  /** It may run twice, and mails once. */
+  /** Idempotent. */
   async #send({ id, sealed }: LinkJob): Promise<void> {
     const { clock, database, log, merchants, operators, sealer, store } = this.#parts
     const email = sealer.open(sealed, placeOf(id)).reveal()
@@ -159,14 +159,13 @@ export class SignIns {
   }
 }
 
-/** A link that is to be mailed. */
 export interface LinkFacts {
   readonly person: Person
-  /** The account that it opens; null for an operator who has none. */
+  /** Null for an operator without an account. */
   readonly merchantId: number | null
-  /** The account's, to greet by. */
+  /** Account name for the greeting. */
   readonly name: string
-  /** What it is made for; of several links for one request one is mailed. */
+  /** Deduplicates links of one request. */
   readonly requestId: string
   readonly reason: LinkReason
 }
@@ -175,25 +174,21 @@ function placeOf(id: string): SealedPlace {
   return { table: 'jobs', column: 'sign-in', row: id }
 }
 
-/**
- * Why a link is mailed: somebody asked for it, a subscription was approved (decision 155), or an owner of an account
- * invites a member.
- */
+/** Cause of a link: a request, an approval (decision 155) or an invitation. */
 type LinkReason = 'asked' | 'approval' | 'invitation'
 
-/** What a mail with a link is written from. */
 interface LinkMailFacts {
   readonly to: string
   /** Of the account. */
   readonly name: string
   readonly token: string
   readonly requestId: string
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly publicUrl: string
   readonly reason: LinkReason
 }
 
-/** The mail with a sign-in link (decision 170). Its address is a secret of the reader's. */
+/** Mail with a sign-in link (decision 170), which is a secret. */
 function linkMail({ to, name, token, requestId, publicUrl, reason }: LinkMailFacts): Mail {
   const where = oneLine(new URL(publicUrl).host)
   const account = oneLine(name)

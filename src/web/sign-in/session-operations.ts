@@ -10,15 +10,13 @@ import { SessionView, sessionView } from './schema.ts'
 import type { Sessions } from './sessions.ts'
 import { signedIn, type OpenSession } from './signed-in.ts'
 
-/** What the operations of sessions need. */
 export interface SessionOperationParts {
   readonly sessions: Sessions
   readonly record: SignInRecord
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
 }
 
-/** One of somebody's sessions, as the API shows it. */
 const ListedSessionView = Type.Object(
   {
     sessionId: Type.String(),
@@ -30,7 +28,6 @@ const ListedSessionView = Type.Object(
   },
   { title: 'ListedSession' }
 )
-/** One of a user's sessions. */
 export type ListedSessionView = Static<typeof ListedSessionView>
 
 const nobody = 'Nobody is signed in, or the session has ended.'
@@ -39,7 +36,7 @@ const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The sessi
 const reading = { use: 'pages', chain: 'session' } as const
 const changing = { use: 'pages', chain: 'session-write' } as const
 
-/** `/api/auth` as far as it needs a session: who it is, which others there are, and going to another account. */
+/** Session operations of `/api/auth`: current and other sessions, and switching accounts. */
 export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {
   const signedInAs = async (ctx: Context): Promise<OpenSession> => await signedIn(ctx, sessions, publicUrl())
 

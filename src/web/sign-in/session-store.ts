@@ -2,44 +2,43 @@ import type { Database, Sql, TransactionSql } from '../../platform/database/data
 import { integer, moment, optional, records, text, type Records } from '../../platform/database/rows.ts'
 import type { Role } from '../../engine/operations/roles.ts'
 
-/** Who signed in: a person, perhaps to an account; a holder of an account's API key; or one of the admin key. */
+/** Opener of a session: a person, perhaps for an account; a holder of an API key or the admin key. */
 export type Opener =
   | {
       readonly kind: 'person'
       readonly personId: number
       readonly merchantId: number | null
-      /** Which of the person's passkeys it was done with; null for a mailed link. */
+      /** Passkey of the sign-in; null for a mailed link. */
       readonly passkeyId: string | null
     }
   | { readonly kind: 'key'; readonly merchantId: number; readonly keyId: string }
-  /** `mark`: what tells this admin key from another, and is no secret. */
+  /** `mark`: public fingerprint of the admin key. */
   | { readonly kind: 'admin'; readonly mark: string }
 
-/** A session as it is stored. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface StoredSession {
-  /** What it is listed and ended by; it opens nothing. */
+  /** Public id for lists and removal. */
   readonly id: string
   readonly personId: number | null
   readonly merchantId: number | null
   readonly keyId: string | null
   readonly adminMark: string | null
-  /** The passkey that it ends with; null where none opened it. */
+  /** The session ends with this passkey; null for none. */
   readonly passkeyId: string | null
-  /** What the browser called itself, at most 200 characters. */
+  /** User agent, at most 200 characters. */
   readonly browser: string
   readonly createdAt: number
   readonly seenAt: number
   readonly expiresAt: number
 }
 
-/** A session with who its person is and may be now. */
+/** A session with its person's current role. */
 export interface FoundSession extends StoredSession {
   readonly email: string | null
-  /** In the session's account; null where the person is no member. */
+  /** Null for a non-member. */
   readonly role: Role | null
 }
 
-/** An account that somebody is a member of. */
 export interface Membership {
   readonly merchantId: number
   readonly name: string
@@ -62,7 +61,7 @@ const sessionRows: Records<StoredSession> = records(stored)
 const foundRows: Records<FoundSession> = records({ ...stored, email: optional(text()), role: optional(text<Role>()) })
 const membershipRows: Records<Membership> = records({ merchantId: integer(), name: text(), role: text<Role>() })
 
-/** Sessions, by the digests of their tokens. The database itself deletes those of memberships and accounts that end. */
+/** Sessions by token digest. The database deletes those of ended memberships and accounts. */
 export class SqlSessionStore {
   readonly #sql: Sql
 
@@ -89,7 +88,7 @@ export class SqlSessionStore {
       values (${facts.id}, ${digest}, ${personId}, ${merchantId}, ${keyId}, ${mark}, ${passkeyId}, ${facts.browser}, ${createdAt}, ${createdAt}, ${new Date(facts.expiresAt)})`
   }
 
-  /** A session that is not over; null for none. */
+  /** Null for an unknown or expired one. */
   async find(digest: Uint8Array, now: number): Promise<FoundSession | null> {
     return await foundRows.one(this.#sql`
       select s.*, p.email, b.role from sign_in_sessions s
@@ -98,13 +97,13 @@ export class SqlSessionStore {
       where s.digest = ${digest} and s.expires_at > ${new Date(now)}`)
   }
 
-  /** That a session was used; `before` keeps it to one write in a while. */
+  /** Records a use, unless one was recorded after `before`. */
   async seen(id: string, now: number, before: number): Promise<void> {
     await this.#sql`
       update sign_in_sessions set seen_at = ${new Date(now)} where id = ${id} and seen_at < ${new Date(before)}`
   }
 
-  /** Those of the same person, API key or admin key that are not over, newest first. */
+  /** Valid sessions of the same person, API key or admin key, newest first. */
   async ofSame({ personId, keyId, adminMark }: StoredSession, now: number): Promise<StoredSession[]> {
     return await sessionRows.all(this.#sql`
       select * from sign_in_sessions
@@ -112,7 +111,7 @@ export class SqlSessionStore {
       order by created_at desc, id desc`)
   }
 
-  /** Ends a session of the same person or key; false for one of somebody else, or none. */
+  /** False for another's session. */
   async endOfSame({ personId, keyId, adminMark }: StoredSession, id: string): Promise<boolean> {
     const ended = await this.#sql`
       delete from sign_in_sessions
@@ -124,14 +123,12 @@ export class SqlSessionStore {
     await sql`delete from sign_in_sessions where digest = ${digest}`
   }
 
-  /** The active accounts of a person, by name. */
   async memberships(personId: number): Promise<Membership[]> {
     return await membershipRows.all(this.#sql`
       select m.id as merchant_id, m.name, b.role from members b join merchants m on m.id = b.merchant_id and m.is_active
       where b.person_id = ${personId} order by m.name, m.id`)
   }
 
-  /** Deletes sessions that have been over since before this time. */
   async purge(before: number): Promise<void> {
     await this.#sql`delete from sign_in_sessions where expires_at < ${new Date(before)}`
   }

@@ -21,7 +21,6 @@ import { mayActByCookie } from './same-site.ts'
 import type { FoundSession, Membership, Opener, SqlSessionStore, StoredSession } from './session-store.ts'
 import { SESSION_LIFE, digestOf, isSignInToken } from './tokens.ts'
 
-/** What sessions work with. */
 export interface SessionsParts {
   readonly store: SqlSessionStore
   readonly database: Database
@@ -29,57 +28,55 @@ export interface SessionsParts {
   readonly adminKey: AdminKey
   readonly clock: Clock
   readonly random: Random
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
-  /** Addresses in lower case that may do what the admin key may; asked each time, since a reload changes them. */
+  /** Lower-case addresses with the admin key's rights; a function, since a reload changes them. */
   operators(): readonly string[]
 }
 
-/** Somebody has just signed in. */
 export interface SignedIn {
-  /** What the browser keeps; only its digest is stored. */
+  /** Kept by the browser; only its digest is stored. */
   readonly token: Secret<string>
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
-/** What is known of the browser that signs in. */
 export interface Browser {
-  /** What it calls itself. */
+  /** User agent. */
   readonly name: string
-  /** The session that it had until now, which ends: an id never outlives a sign-in. Null for none. */
+  /** Its former session, which ends: prevents session fixation. Null for none. */
   readonly former: string | null
 }
 
-/** Nobody in particular, for those who have no browser. */
+/** For callers without a browser. */
 export const NO_BROWSER: Browser = Object.freeze({ name: '', former: null })
 
-/** A browser whose session stands, and what it may do now. */
+/** A valid session with its current rights. */
 export interface CurrentSession {
   readonly id: string
-  /** Who acts in the account, and what that may do; null where the session is of no active account. */
+  /** The account with role and actor; null without an active account. */
   readonly account: { readonly merchant: Merchant; readonly role: Role; readonly by: Actor } | null
-  /** Who signed in; null for who did with a key. */
+  /** Null for a sign-in by key. */
   readonly person: { readonly id: number; readonly email: string; readonly passkeyId: string | null } | null
-  /** Whom the audit trail names as the operator; null for who is none. */
+  /** Operator name in the audit log; null for others. */
   readonly operator: string | null
   /** Milliseconds since the epoch. */
   readonly expiresAt: number
 }
 
-/** One of somebody's sessions. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface ListedSession extends Pick<StoredSession, 'id' | 'browser' | 'createdAt' | 'seenAt' | 'expiresAt'> {
   readonly isCurrent: boolean
 }
 
-/** Milliseconds after which it is written again that a session is in use. */
+/** Milliseconds between two records of a session's use. */
 const SEEN_EVERY = 5 * 60_000
-/** Longest name of a browser that is kept. */
+/** Longest stored user agent. */
 const MOST_BROWSER = 200
 
 /**
- * Who is signed in (decisions 170 and 322). What a session may do is read anew for each request: the person's role in the
- * account, whether the key it was opened with still stands, whether the address is an operator's.
+ * Browser sessions (decisions 170 and 322). Rights are read on each request: the account role, the validity of the key,
+ * the operator's address.
  */
 export class Sessions implements BrowserSessions {
   readonly #parts: SessionsParts
@@ -88,7 +85,7 @@ export class Sessions implements BrowserSessions {
     this.#parts = parts
   }
 
-  /** Opens a session in the caller's transaction, and ends the one that the browser had. */
+  /** Opens a session in the caller's transaction, and ends the browser's former one. */
   async open(sql: TransactionSql, opener: Opener, browser: Browser): Promise<SignedIn> {
     const { clock, random, store } = this.#parts
     const now = clock.now()
@@ -105,7 +102,7 @@ export class Sessions implements BrowserSessions {
   }
 
   /**
-   * Signs in with the admin key or an account's key; null for a text that is neither.
+   * Signs in with the admin key or an API key; null for an invalid one.
    * @throws Unavailable
    */
   async openWithKey(key: string, browser: Browser): Promise<SignedIn | null> {
@@ -118,26 +115,26 @@ export class Sessions implements BrowserSessions {
     return await database.transaction(sql => this.open(sql, opener, browser))
   }
 
-  /** Who is signed in with this token; null for nobody. @throws Unavailable */
+  /**
+   * Null for an invalid token.
+   * @throws Unavailable
+   */
   async current(token: string | null): Promise<CurrentSession | null> {
     const found = await this.#find(token)
     return found === null ? null : await this.#judged(found)
   }
 
-  /** The session token that a request carries; null for none. */
   tokenOf(ctx: Pick<Context, 'headers'>): string | null {
     return sessionToken(ctx, this.#isSecure())
   }
 
-  /** `Set-Cookie` that takes the session out of the browser. */
   get goneCookie(): string {
     return noSessionCookie(this.#isSecure())
   }
 
   /**
-   * Whom a request acts for by its session: as a member or key of the account, or as the operator. Null where it has no
-   * session, or one that may not do this.
-   * @throws LongError 403 for a request that another site made, Unavailable
+   * Principal of a request by its session: a member, key or operator. Null without a session or permission.
+   * @throws LongError 403 for a cross-site request, Unavailable
    */
   async principal(
     ctx: Pick<Context, 'headers' | 'host' | 'method' | 'secure'>,
@@ -152,7 +149,10 @@ export class Sessions implements BrowserSessions {
     return principal
   }
 
-  /** All sessions of whoever has this one, newest first. @throws Unavailable */
+  /**
+   * All sessions of this one's owner, newest first.
+   * @throws Unavailable
+   */
   async list(token: string): Promise<ListedSession[]> {
     const current = await this.#find(token)
     if (current === null) return []
@@ -167,31 +167,38 @@ export class Sessions implements BrowserSessions {
     }))
   }
 
-  /** Ends one of the sessions of whoever has this one; false for one of somebody else, or none. @throws Unavailable */
+  /**
+   * Ends a session of the same owner; false for another's.
+   * @throws Unavailable
+   */
   async revoke(token: string, id: string): Promise<boolean> {
     const current = await this.#find(token)
     return current !== null && (await this.#parts.store.endOfSame(current, id))
   }
 
-  /** Ends a session; nothing for one that is over. @throws Unavailable */
+  /**
+   * Idempotent.
+   * @throws Unavailable
+   */
   async end(token: string): Promise<void> {
     if (isSignInToken(token)) await this.#parts.store.end(this.#parts.store.sql, digestOf(token))
   }
 
-  /** Deletes sessions that have been over for some time. */
   async purge(): Promise<void> {
     await this.#parts.store.purge(this.#parts.clock.now() - SEEN_EVERY)
   }
 
-  /** The accounts that the session's person may go to. @throws Unavailable */
+  /**
+   * Accessible accounts.
+   * @throws Unavailable
+   */
   async accounts(token: string): Promise<Membership[]> {
     const current = await this.#find(token)
     return current === null || current.personId === null ? [] : await this.#parts.store.memberships(current.personId)
   }
 
   /**
-   * Goes to another account of the session's person, with a new session in the place of this one; null for an account
-   * that the person is no member of.
+   * Switches accounts with a new session; null for a non-member.
    * @throws Unavailable
    */
   async goTo(token: string, merchantId: number): Promise<SignedIn | null> {
@@ -240,7 +247,6 @@ export class Sessions implements BrowserSessions {
   }
 }
 
-/** Whom a session acts for. */
 export function principalOf(
   { account, operator }: Pick<CurrentSession, 'account' | 'operator'>,
   as: 'merchant' | 'admin'

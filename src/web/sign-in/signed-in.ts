@@ -4,15 +4,14 @@ import { LongError } from '../../engine/operations/errors.ts'
 import { mayActByCookie } from './same-site.ts'
 import type { CurrentSession, Sessions } from './sessions.ts'
 
-/** A session with the token that opened it. */
 export interface OpenSession {
   readonly token: string
   readonly session: CurrentSession
 }
 
 /**
- * Who is signed in, for operations that need no account.
- * @throws LongError 401 for nobody, 403 for a request of another site; Unavailable
+ * The session, for operations without an account.
+ * @throws LongError 401 without one, 403 for a cross-site request; Unavailable
  */
 export async function signedIn(ctx: Context, sessions: Sessions, publicUrl: string): Promise<OpenSession> {
   const token = sessions.tokenOf(ctx)

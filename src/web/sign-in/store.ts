@@ -1,24 +1,23 @@
 import type { Database, TransactionSql } from '../../platform/database/database.ts'
 import { dateOrNull, integer, optional, records, text, type Records } from '../../platform/database/rows.ts'
 
-/** Somebody known by an address. */
 export interface Person {
   readonly id: number
   /** Lower case, unique. */
   readonly email: string
 }
 
-/** Whom a link signs in, and to which account; null for an operator who has none. */
+/** Person and account of a link; null for an operator without one. */
 export interface LinkTarget {
   readonly personId: number
   readonly merchantId: number | null
 }
 
-/** A link that was mailed. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface NewLink extends LinkTarget {
   /** SHA-256 of its token. */
   readonly digest: Uint8Array
-  /** What it was made for; of several links for one request one stands. */
+  /** Deduplicates links of one request. */
   readonly requestId: string
   readonly createdAt: number
   readonly expiresAt: number
@@ -28,8 +27,8 @@ const personRows: Records<Person> = records({ id: integer(), email: text() })
 const targetRows: Records<LinkTarget> = records({ personId: integer(), merchantId: optional(integer()) })
 
 /**
- * People, and the links that sign them in by the digests of their tokens. The database itself deletes links when their
- * account is deactivated or their person is no member of it any more.
+ * People, and sign-in links by token digest. The database deletes links when their account is deactivated or their
+ * membership ends.
  */
 export class SqlSignInStore {
   readonly #database: Pick<Database, 'sql'>
@@ -38,18 +37,15 @@ export class SqlSignInStore {
     this.#database = database
   }
 
-  /** The person of an address in lower case, made where there is none. */
+  /** Gets or creates the person of a lower-case address. */
   async person(sql: TransactionSql, email: string, now: number): Promise<Person> {
     await sql`insert into people (email, created_at) values (${email}, ${new Date(now)}) on conflict (email) do nothing`
     const person = await personRows.one(sql`select id, email from people where email = ${email}`)
-    // Nobody deletes people.
+    // People are never deleted.
     return person!
   }
 
-  /**
-   * Whom an address signs in to which active account: the one that has the address before those that it is a member of,
-   * the ones it has joined first. Null for an address that is in none.
-   */
+  /** The active account of an address: its own first, then memberships by joining time. Null for none. */
   async accountOf(email: string): Promise<LinkTarget | null> {
     const { sql } = this.#database
     return await targetRows.one(sql`
@@ -59,7 +55,7 @@ export class SqlSignInStore {
       order by m.email = p.email desc, b.joined_at is not null desc, m.id limit 1`)
   }
 
-  /** False when the request has its link already. */
+  /** False when the request already has its link. */
   async insertLink(sql: TransactionSql, link: NewLink): Promise<boolean> {
     const inserted = await sql`
       insert into sign_in_links (digest, request_id, person_id, merchant_id, created_at, expires_at)
@@ -68,14 +64,13 @@ export class SqlSignInStore {
     return inserted.count === 1
   }
 
-  /** How many links the person was given since then. */
   async recentLinks(sql: TransactionSql, personId: number, since: number): Promise<number> {
     const [row] = await sql<{ count: number }[]>`
       select count(*)::int as count from sign_in_links where person_id = ${personId} and created_at > ${new Date(since)}`
     return row?.count ?? 0
   }
 
-  /** Whom a link signs in; null for one that is unknown, used or over. Changes nothing. */
+  /** Null for an unknown, used or expired link. Does not consume it. */
   async link(digest: Uint8Array, now: number): Promise<LinkTarget | null> {
     const { sql } = this.#database
     return await targetRows.one(sql`
@@ -83,12 +78,9 @@ export class SqlSignInStore {
       where l.digest = ${digest} and l.used_at is null and l.expires_at > ${new Date(now)} and (m.id is null or m.is_active)`)
   }
 
-  /**
-   * Uses a link up and answers whom it signs in. Of any number at once one succeeds; null for the others, and where
-   * `link` says null.
-   */
+  /** Consumes a link. Of concurrent calls one succeeds; null otherwise. */
   async useLink(sql: TransactionSql, digest: Uint8Array, now: number): Promise<LinkTarget | null> {
-    // The account's row is locked, and first: a session must not come to be while the account is deactivated.
+    // Lock the account's row first: no session may start during a deactivation.
     await sql`
       select m.id from merchants m join sign_in_links l on l.merchant_id = m.id where l.digest = ${digest} for share of m`
     const used = await targetRows.one(sql`
@@ -100,13 +92,10 @@ export class SqlSignInStore {
     return used
   }
 
-  /**
-   * Lets somebody in to an account without a link, and notes that a member has joined; false where the account or the
-   * membership has ended.
-   */
+  /** Enters an account without a link and records the joining; false when the account or membership has ended. */
   async enter(sql: TransactionSql, { personId, merchantId }: LinkTarget, now: number): Promise<boolean> {
     if (merchantId === null) return true
-    // Locked: a session must not come to be while the account is deactivated.
+    // Locked: no session may start during a deactivation.
     const [member] = await sql`
       select 1 from members b join merchants m on m.id = b.merchant_id and m.is_active
       where b.merchant_id = ${merchantId} and b.person_id = ${personId} for share of m, b`
@@ -120,7 +109,6 @@ export class SqlSignInStore {
       where merchant_id = ${merchantId} and person_id = ${personId} and joined_at is null`
   }
 
-  /** Deletes links, and ceremonies of passkeys, that have been over since before this time. */
   async purge(before: number): Promise<void> {
     const { sql } = this.#database
     await sql`delete from sign_in_links where expires_at < ${new Date(before)}`

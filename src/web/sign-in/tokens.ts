@@ -1,29 +1,28 @@
 import { hash } from 'node:crypto'
 
-/** Milliseconds for which a link can be used (decision 170). */
+/** Milliseconds of a link (decision 170). */
 export const LINK_LIFE = 15 * 60_000
 
-/** Milliseconds for which the link of an invitation can be used. */
+/** Milliseconds of an invitation link. */
 export const INVITATION_LIFE = 3 * 24 * 3_600_000
 
-/** Milliseconds in which the ceremony of a passkey ends: a reader has to find a phone or a key. */
+/** Milliseconds of a passkey ceremony: finding a phone or security key takes time. */
 export const CEREMONY_LIFE = 5 * 60_000
 
-/** Milliseconds for which somebody stays signed in. */
+/** Milliseconds of a session. */
 export const SESSION_LIFE = 12 * 3_600_000
 
-/** Links to one person in the life of a link; more requests send nothing, whatever addresses they come from. */
+/** Links to one person within the life of a link; further requests send nothing. */
 export const MOST_LINKS = 5
 
-/** 32 random bytes in base64url: the form of all tokens of links and sessions. */
+/** Form of all link and session tokens: 32 random bytes in base64url. */
 const TOKEN = /^[A-Za-z0-9_-]{43}$/
 
-/** Whether a text can be a token at all; what cannot is not looked up. */
+/** Whether a text can be a token; others are not looked up. */
 export function isSignInToken(text: string): boolean {
   return TOKEN.test(text)
 }
 
-/** What of a token is stored. */
 export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }

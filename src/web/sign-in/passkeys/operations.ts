@@ -17,18 +17,17 @@ import { signedIn, type OpenSession } from '../signed-in.ts'
 import type { PasskeyOwner, Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
 
-/** What the operations of passkeys need. */
 export interface PasskeyOperationParts {
   readonly passkeys: Passkeys
   readonly sessions: Sessions
   readonly authThrottle: AuthThrottle
   readonly trail: Trail
   readonly record: SignInRecord
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
 }
 
-/** Bytes in base64url, of an authenticator. */
+/** Base64url bytes of an authenticator. */
 const Bytes = (most: number) => Type.String({ maxLength: most, pattern: '^[A-Za-z0-9_-]*$' })
 const Transport = Type.String({ maxLength: 32 })
 const Name = Type.String({
@@ -41,7 +40,7 @@ const Attachment = Type.Optional(Type.String({ maxLength: 32 }))
 const credential = { id: Bytes(1400), rawId: Bytes(1400), type: Type.Literal('public-key') } as const
 const more = { additionalProperties: true } as const
 
-/** What `toJSON()` of a browser's new credential gives, as far as it is read. */
+/** Used members of `toJSON()` of a new credential. */
 const Creation = Type.Object(
   {
     ...credential,
@@ -58,7 +57,7 @@ const Creation = Type.Object(
   more
 )
 
-/** The same of a credential that shows itself. */
+/** The same of an assertion. */
 const Use = Type.Object(
   {
     ...credential,
@@ -101,7 +100,6 @@ const RequestOptionsView = Type.Object({
   allowCredentials: Type.Array(Type.String())
 })
 
-/** A passkey, as the API shows it. */
 const PasskeyView = Type.Object(
   {
     passkeyId: Type.String(),
@@ -121,7 +119,6 @@ const PasskeyList = Type.Object({
   }),
   passkeys: Type.Array(PasskeyView)
 })
-/** Response of `GET /api/auth/passkeys`. */
 export type PasskeyList = Static<typeof PasskeyList>
 
 const nobody = 'Nobody is signed in, or the session has ended.'
@@ -135,7 +132,6 @@ const changing = { use: 'pages', chain: 'session-write' } as const
 const strangers = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
-/** `/api/auth/passkeys`. */
 export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] {
   const { authThrottle, passkeys, publicUrl, record, sessions, trail } = parts
   const isSecure = (): boolean => publicUrl().startsWith('https:')
@@ -160,7 +156,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
     if (!isFromHere(ctx, publicUrl()))
       throw new LongError(FORBIDDEN, 'Forbidden', 'Only a page of this gateway may ask for this.')
   }
-  /** Makes a change with its row in the audit trail: it is made by a session, whatever the chain asks for. */
+  /** Audits a change by a session. */
   const onRecord = async <T>(
     { session }: OpenSession,
     operation: string,
@@ -385,7 +381,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
   ]
 }
 
-/** What creation and use have in common. No extension was asked for, so none is read. */
+/** Common part of creation and use. No extensions are requested or read. */
 function jsonOf({ id, rawId }: Pick<Static<typeof Use>, 'id' | 'rawId'>) {
   return { id, rawId, type: 'public-key', clientExtensionResults: {} } as const
 }

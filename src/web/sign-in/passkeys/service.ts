@@ -32,7 +32,6 @@ const PASSKEYS_IMPOSSIBLE = defineError('BG_PASSKEYS_IMPOSSIBLE', {
   fix: 'Set `server.publicUrl` to the https address that people use.'
 })
 
-/** What passkeys work with. */
 export interface PasskeyParts {
   readonly store: SqlPasskeyStore
   readonly people: Pick<SqlSignInStore, 'accountOf' | 'enter'>
@@ -42,33 +41,30 @@ export interface PasskeyParts {
   readonly clock: Clock
   readonly random: Random
   readonly log: Log
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
-  /** Addresses in lower case; asked each time, since a reload changes them. */
+  /** Lower-case addresses; a function, since a reload changes them. */
   operators(): readonly string[]
 }
 
-/** Somebody who adds a passkey. */
 export interface PasskeyOwner {
   readonly id: number
   readonly email: string
 }
 
-/** A ceremony that has begun. */
 export interface Ceremony<Options> {
-  /** What the browser keeps, so that nobody else can end it; only its digest is stored. */
+  /** Binds the ceremony to the browser; only its digest is stored. */
   readonly token: Secret<string>
-  /** What `parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON` takes. */
+  /** Input of `parseCreationOptionsFromJSON` or `parseRequestOptionsFromJSON`. */
   readonly publicKey: Options
 }
 
-/** Most passkeys of one person. */
+/** Most passkeys of a person. */
 const MOST_PASSKEYS = 20
 
 /**
- * Passkeys: each is one person's, whatever accounts they are a member of. A ceremony is good once,
- * for five minutes, in the browser that began it, and at the origin of the gateway's public address; its challenge
- * follows from a token that only that browser has.
+ * Passkeys of persons, independent of accounts. A ceremony is valid once, for five minutes, in the same browser and at
+ * the gateway's public origin. Its challenge is derived from a token that only that browser has.
  */
 export class Passkeys {
   readonly #parts: PasskeyParts
@@ -78,8 +74,7 @@ export class Passkeys {
   }
 
   /**
-   * Whether browsers make passkeys for the gateway's public address: they do over https and at localhost, and never for an
-   * IP address (WebAuthn Level 3, 5.1.3).
+   * Whether the public address supports passkeys: https or localhost, never an IP address (WebAuthn Level 3, 5.1.3).
    */
   get areAvailable(): boolean {
     const { hostname, protocol } = new URL(this.#parts.publicUrl())
@@ -92,7 +87,10 @@ export class Passkeys {
     return await this.#parts.store.list(personId)
   }
 
-  /** Asks a person's browser for a new passkey. @throws LongError 409 where there can be none, Unavailable */
+  /**
+   * Starts a registration.
+   * @throws LongError 409 where passkeys are unsupported, Unavailable
+   */
   async beginAdding(person: PasskeyOwner): Promise<Ceremony<CreationOptions>> {
     const { store } = this.#parts
     const [handle, known, begun] = [
@@ -120,9 +118,8 @@ export class Passkeys {
   }
 
   /**
-   * Adds the passkey that a browser made, and tells the person by mail.
-   * @throws LongError 400 for what is no new passkey of this ceremony, ShortError 409 for one that is there already and
-   *   beyond the most; Unavailable
+   * Adds the new passkey and notifies the person by mail.
+   * @throws LongError 400 for an invalid response, ShortError 409 for a duplicate and above the limit; Unavailable
    */
   async add(
     person: PasskeyOwner,
@@ -158,7 +155,10 @@ export class Passkeys {
     return passkey
   }
 
-  /** Asks whoever wants to sign in for one of their passkeys. @throws LongError 409 where there can be none, Unavailable */
+  /**
+   * Starts a sign-in.
+   * @throws LongError 409 where passkeys are unsupported, Unavailable
+   */
   async beginSignIn(): Promise<Ceremony<RequestOptions>> {
     const { token, expected } = await this.#begin(null)
     return {
@@ -174,8 +174,7 @@ export class Passkeys {
   }
 
   /**
-   * Signs in with a passkey, to the account that a mailed link would lead to; null for what proves nothing, and for
-   * somebody who may not sign in any more.
+   * Signs in to the account that a mailed link would open; null for an invalid response or a person without access.
    * @throws Unavailable
    */
   async signIn(token: string | null, response: AuthenticationResponseJSON, browser: Browser): Promise<SignedIn | null> {
@@ -196,12 +195,18 @@ export class Passkeys {
     })
   }
 
-  /** Null for one that the person does not have. @throws Unavailable */
+  /**
+   * Null for an unknown passkey.
+   * @throws Unavailable
+   */
   async rename(personId: number, id: string, name: string): Promise<StoredPasskey | null> {
     return await this.#parts.store.rename(personId, id, name)
   }
 
-  /** Removes a passkey and ends the sessions that it opened; false for one that the person does not have. @throws Unavailable */
+  /**
+   * Removes a passkey with its sessions; false for an unknown one.
+   * @throws Unavailable
+   */
   async remove(personId: number, id: string): Promise<boolean> {
     return await this.#parts.store.remove(personId, id)
   }
@@ -219,7 +224,7 @@ export class Passkeys {
     return { token: new Secret(token), expected: this.#expected(token) }
   }
 
-  /** Ends a ceremony, whatever comes of it: what is expected of its response; null for one that is none, or over. */
+  /** Consumes a ceremony; null for an unknown or expired one. */
   async #end(token: string | null, personId: number | null): Promise<Expected | null> {
     const { clock, store } = this.#parts
     if (token === null || !isSignInToken(token)) return null
@@ -231,7 +236,7 @@ export class Passkeys {
     return { challenge: hash('sha256', `passkey ${token}`, 'base64url'), origin, rpId: hostname }
   }
 
-  /** Null for a response that is refused, which the log tells. */
+  /** Logs a refused response and returns null. */
   async #judged<T>(verify: () => Promise<T>, passkey?: Pick<OwnedPasskey, 'id' | 'personId'>): Promise<T | null> {
     try {
       return await verify()
@@ -243,7 +248,6 @@ export class Passkeys {
   }
 }
 
-/** Options of `navigator.credentials.create`, as JSON. */
 export interface CreationOptions {
   readonly challenge: string
   readonly rp: { readonly id: string; readonly name: string }
@@ -263,7 +267,6 @@ export interface CreationOptions {
   readonly attestation: 'none'
 }
 
-/** Options of `navigator.credentials.get`, as JSON. */
 export interface RequestOptions {
   readonly challenge: string
   readonly rpId: string
@@ -272,7 +275,7 @@ export interface RequestOptions {
   readonly allowCredentials: readonly []
 }
 
-/** A person's handle as browsers give it back: the 16 bytes of the UUID in base64url. */
+/** The UUID's 16 bytes in base64url, as browsers return the handle. */
 function handleText(uuid: string): string {
   return Buffer.from(uuid.replaceAll('-', ''), 'hex').toString('base64url')
 }
@@ -281,7 +284,7 @@ function refused(message: string): LongError {
   return new LongError(PASSKEY_REFUSED, 'Passkey refused', message)
 }
 
-/** The mail that tells somebody of a passkey that was added in their name. */
+/** Notice of an added passkey. */
 function passkeyMail(
   to: string,
   { id, name }: { readonly id: string; readonly name: string },

@@ -1,6 +1,6 @@
 import type { AuthenticationResponseJSON, RegistrationResponseJSON } from '@simplewebauthn/server'
 
-/** What a browser must have been asked, and where, for its response to count. */
+/** Expected values of a response. */
 export interface Expected {
   /** Base64url. */
   readonly challenge: string
@@ -10,7 +10,6 @@ export interface Expected {
   readonly rpId: string
 }
 
-/** A new credential, as its authenticator made it. */
 export interface NewCredential {
   /** Base64url. */
   readonly id: string
@@ -20,25 +19,27 @@ export interface NewCredential {
   readonly isSynced: boolean
 }
 
-/** A credential that has shown itself. */
 export interface UsedCredential {
   readonly counter: number
   readonly isSynced: boolean
 }
 
-/** COSE algorithms that are asked for: Ed25519, ECDSA on P-256, RSA with SHA-256. */
+/** Requested COSE algorithms: Ed25519, ECDSA on P-256, RSA with SHA-256. */
 export const ALGORITHMS: readonly number[] = Object.freeze([-8, -7, -257])
 
-/** What a browser sent is no proof of anything; the cause says why, for the log. */
+/** Invalid response; the cause is for the log. */
 export class PasskeyRefused extends Error {
   override name = 'PasskeyRefused'
 }
 
-// Loaded when it is first needed: it takes 27 MB, and many gateways have nobody who signs in.
+// Lazy: it takes 27 MB.
 const library = () => import('@simplewebauthn/server')
 const helpers = () => import('@simplewebauthn/server/helpers')
 
-/** Checks the response to a creation (WebAuthn Level 3, 7.1). @throws PasskeyRefused */
+/**
+ * Verifies a registration (WebAuthn Level 3, 7.1).
+ * @throws PasskeyRefused
+ */
 export async function verifyCreation(response: RegistrationResponseJSON, expected: Expected): Promise<NewCredential> {
   const { verifyRegistrationResponse } = await library()
   return await refusing(async () => {
@@ -64,7 +65,10 @@ export async function verifyCreation(response: RegistrationResponseJSON, expecte
   })
 }
 
-/** Checks the response to a question for a passkey (WebAuthn Level 3, 7.2). @throws PasskeyRefused */
+/**
+ * Verifies an assertion (WebAuthn Level 3, 7.2).
+ * @throws PasskeyRefused
+ */
 export async function verifyUse(
   response: AuthenticationResponseJSON,
   expected: Expected,
@@ -79,7 +83,7 @@ export async function verifyUse(
       expectedOrigin: expected.origin,
       expectedRPID: expected.rpId,
       requireUserVerification: true,
-      // A copy, since the library wants bytes of its own buffer.
+      // A copy: the library requires its own buffer.
       credential: { id: known.credentialId, publicKey: Uint8Array.from(known.publicKey), counter: known.counter }
     })
     if (!verified) throw new PasskeyRefused('the signature is wrong')
@@ -87,7 +91,7 @@ export async function verifyUse(
   })
 }
 
-/** The library says what is wrong by throwing errors of every kind. */
+/** The library reports invalid responses by errors of every kind. */
 async function refusing<T>(verify: () => Promise<T>): Promise<T> {
   try {
     return await verify()
@@ -96,16 +100,13 @@ async function refusing<T>(verify: () => Promise<T>): Promise<T> {
   }
 }
 
-/** No page of ours stands in a frame of another site's. */
+/** Our pages are never framed. */
 function refuseFrames(clientData: string): void {
   const { crossOrigin } = JSON.parse(Buffer.from(clientData, 'base64url').toString('utf8')) as { crossOrigin?: unknown }
   if (crossOrigin === true) throw new PasskeyRefused('it was made in a frame of another site')
 }
 
-/**
- * None was asked for, so browsers send none; the library would fetch lists of revoked ones from wherever a certificate
- * says (`isCertRevoked`).
- */
+/** None is requested; the library would fetch revocation lists from addresses in the certificate (`isCertRevoked`). */
 async function refuseCertificates(attestation: string): Promise<void> {
   const { decodeAttestationObject } = await helpers()
   const object = decodeAttestationObject(new Uint8Array(Buffer.from(attestation, 'base64url')))
