@@ -15,15 +15,11 @@ import { hasPaymentCredential } from '../engine/message/payment-headers.ts'
 import { freshId } from '../platform/system/ids.ts'
 
 /**
- * How long the plugins may take to close, and their hooks of requests that were cut to settle: as long as the database
- * may take to answer the last of them.
+ * Milliseconds for closing plugins and settling hooks of aborted requests, as long as a last database query may take.
  */
 const PLUGINS_MS = 10_000
 
-/**
- * Composes a gateway: opens every domain once, and compiles the first snapshot. When a part cannot be made, those made
- * before are closed again.
- */
+/** Composes a gateway: opens every domain once and compiles the first snapshot. Closes opened parts on failure. */
 export async function compose(config: GatewayConfig, around: Surroundings): Promise<App> {
   const closers = new Closers(around.log)
   try {
@@ -136,7 +132,6 @@ interface AppParts {
   readonly compile: Compile
 }
 
-/** A composed gateway: listens, reloads, drains. */
 export class App {
   readonly #parts: AppParts
 
@@ -144,22 +139,21 @@ export class App {
     this.#parts = parts
   }
 
-  /** Every operation behind the internal upstreams, as the OpenAPI document lists them. */
+  /** Operations of the internal upstreams, for OpenAPI. */
   get operations(): readonly AnyOperation[] {
     return this.#parts.parts.operations
   }
 
-  /** The configuration of now, with the routes of the gateway's own. */
+  /** Current configuration with the gateway's own routes. */
   get config(): GatewayConfig {
     return this.#parts.running.config
   }
 
-  /** Requests under way. */
   get active(): number {
     return this.#parts.gateway.active
   }
 
-  /** Opens the port. @throws CodedError */
+  /** @throws CodedError */
   async listen(): Promise<{ readonly host: string; readonly port: number }> {
     const { host, port } = this.#parts.running.config.server.listen
     await this.#parts.listener.listen(host, port)
@@ -167,20 +161,18 @@ export class App {
     return this.#parts.listener.address ?? { host, port }
   }
 
-  /**
-   * Begins to follow what other processes change, once the database has its tables; from here on the gateway is ready.
-   */
+  /** Follows other processes' changes and makes the gateway ready; requires the tables. */
   async follow(): Promise<void> {
     await this.#parts.parts.start()
     this.#parts.running.serving = true
   }
 
-  /** Takes a new configuration for new requests. Throws, and changes nothing, when it cannot be compiled. */
+  /** Applies a new configuration to new requests. Throws, changing nothing, when it does not compile. */
   async reload(file: GatewayConfig, plugins: ReadonlyMap<string, Plugin>): Promise<void> {
     const { running, around, parts, gateway } = this.#parts
     await parts.openFor(file, plugins)
     const config = this.#parts.mount(file, plugins)
-    // Offers are made with the settings of now, while their route is compiled.
+    // Compiling routes reads these settings.
     const takeBack = parts.configure(config)
     try {
       gateway.swap(await this.#parts.compile(config, plugins, gateway.generation + 1))
@@ -196,13 +188,13 @@ export class App {
     around.log.info({ generation: gateway.generation }, 'the configuration was reloaded')
   }
 
-  /** Keeps in mind that a changed file was not used, for the operator. `problem` says why. */
+  /** Records a rejected reload for the operator. */
   refuse(problem: string): void {
     const { around, running } = this.#parts
     running.reload = { at: around.clock.now(), changes: [], problem }
   }
 
-  /** Finishes what is under way, for at most the drain timeout, and ends everything but the database. */
+  /** Drains for at most the drain timeout, and closes everything but the database. */
   async close(): Promise<void> {
     const { running, listener, closers } = this.#parts
     running.serving = false

@@ -13,21 +13,20 @@ import { FIRST_STORE } from './commands/for-sale.ts'
 import { checkMaster } from './master-check.ts'
 import type { Secrets } from './secrets.ts'
 
-/** What preparing needs. */
 export interface Preparation {
   readonly config: GatewayConfig
   readonly database: Database
   readonly secrets: Secrets
   readonly clock: Clock
   readonly log: Log
-  /** Make the merchant of `keys.json` where there is none; one process alone may do it. */
+  /** Creates the merchant of `keys.json` if missing; for one process only. */
   readonly firstMerchant: boolean
 }
 
 /**
- * Brings the database to the shape that this program needs and, in development, makes the merchant of `keys.json` where
- * there is none (decision 75), with a store where stores are the sandbox's. Repeating is harmless.
- * @throws CodedError; what the database throws
+ * Migrates the database and, in development, creates the merchant of `keys.json` (decision 75), with a store where
+ * stores are the sandbox's. Idempotent.
+ * @throws CodedError; database errors
  */
 export async function prepare(parts: Preparation): Promise<void> {
   const { config, database, secrets, clock, log } = parts
@@ -43,7 +42,7 @@ export async function prepare(parts: Preparation): Promise<void> {
     merchants,
     known,
     config.lightning.primary.every(({ kind }) => kind === 'sandbox'),
-    // An embedded database lies in the data folder, so its keys.json was lost. A server may be shared with the gateway
+    // An embedded database is in the data folder, so its keys.json was lost. A server may be shared with the gateway
     // that has the key.
     config.database.url.startsWith('pglite:')
   )

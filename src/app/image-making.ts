@@ -10,8 +10,8 @@ import { migrations as allMigrations } from '../platform/database/migrations/lis
 import { writeImage } from '../platform/database/pglite/image.ts'
 
 /**
- * Makes the image of an embedded database with all tables and no rows; tests name fewer `migrations`, or none for an
- * empty database. Nothing is done when it is there. Several may make it at once.
+ * Makes the image of an embedded database with all tables and no rows; tests pass fewer `migrations`, or none. A no-op
+ * if it exists. Safe concurrently.
  * @returns its file
  */
 export async function makeImage(migrations: readonly Migration[] = allMigrations): Promise<string> {
@@ -33,10 +33,7 @@ export async function makeImage(migrations: readonly Migration[] = allMigrations
   return file
 }
 
-/**
- * PostgreSQL copies new databases from these; here there is one for ever, and they would be half of all files that a
- * first start unpacks.
- */
+/** PostgreSQL copies new databases from these. None are made here, and they are half of the unpacked files. */
 async function dropTemplates({ sql }: Database): Promise<void> {
   await sql`update pg_database set datistemplate = false`
   await sql`drop database template0`

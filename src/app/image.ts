@@ -5,20 +5,17 @@ import { shapeOf, type Migration } from '../platform/database/migrations.ts'
 import { migrations as allMigrations } from '../platform/database/migrations/list.ts'
 import { imageName } from '../platform/database/pglite/image.ts'
 
-// A built package has it beside its files; a checkout among the things that an installation may make anew.
+// Beside a built package's files; in a checkout below node_modules.
 const folder = fileURLToPath(
   new URL(import.meta.url.endsWith('.ts') ? '../../node_modules/.cache/boltgate/' : '../../image/', import.meta.url)
 )
 
-/** Where the image of a database with these migrations is, or would be. */
+/** Path of the image for these migrations. */
 export function imageFile(migrations: readonly Migration[]): string {
   return join(folder, imageName(shapeOf(migrations)))
 }
 
-/**
- * The image of this version where an installation or a build has made it; else null, and a first start takes some
- * seconds more.
- */
+/** Prebuilt image of this version; null without one, which slows the first start by some seconds. */
 export function ownImage(): string | null {
   const file = imageFile(allMigrations)
   return existsSync(file) ? file : null

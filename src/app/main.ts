@@ -38,7 +38,7 @@ function overview(): string {
   return `boltgate, a streaming HTTP gateway that puts a Lightning price on APIs\n\n${[...commands.values()].map(command => `  ${command.usage.split('\n', 1)[0] ?? ''}`).join('\n')}\n\nboltgate COMMAND --help says more, boltgate --version which this is.`
 }
 
-/** The command line. Answers the exit code: 0 done, 1 failed, 2 called wrongly. */
+/** Command line. Returns the exit code: 0 success, 1 failure, 2 invalid usage. */
 export async function main(args: readonly string[], out: Output = processOutput): Promise<number> {
   if (out === processOutput) outliveReaders()
   const [name, ...rest] = args
@@ -67,10 +67,7 @@ export async function main(args: readonly string[], out: Output = processOutput)
   }
 }
 
-/**
- * Runs a command as a process of its own, which ends with its exit code when the command is done. A gateway that was
- * stopped ends by itself, or says in its log what holds it.
- */
+/** Runs a command as this process and exits with its code. A stopped gateway ends on its own, or logs what holds it. */
 export async function run(args: readonly string[]): Promise<void> {
   process.exitCode = await main(args)
   if (args[0] !== 'start' || process.exitCode !== 0) await endProcess()

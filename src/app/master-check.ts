@@ -20,9 +20,9 @@ const place = { table: 'master_check', column: 'sealed', row: '1' }
 const CONTENT = 'boltgate'
 
 /**
- * Verifies that the configured secrets belong to the database, and seals its check value at the first start. A database
- * from before the check value is judged by the values stored in it. Safe to run from several processes at once.
- * @throws CodedError; what the database throws
+ * Verifies that the secrets belong to the database, and seals its check value at the first start. Older databases are
+ * judged by their stored values. Safe concurrently.
+ * @throws CodedError; database errors
  */
 export async function checkMaster(database: Database, sealer: Sealer, log: Log): Promise<void> {
   const { sql } = database
@@ -31,11 +31,11 @@ export async function checkMaster(database: Database, sealer: Sealer, log: Log):
     if (values.foreign > 0 && values.own === 0) throw masterMismatch()
     await sql`insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)}) on conflict do nothing`
   }
-  // Read back: of two gateways with different secrets that start at once, one must be refused.
+  // Read back: of two concurrent starts with different secrets, one must be refused.
   const [check] = await sql<{ sealed: string }[]>`select sealed from master_check`
   const sealed = check?.sealed ?? ''
   if (!opens(sealer, sealed)) throw masterMismatch()
-  // From here on the previous secret alone no longer starts a gateway: it cannot read what the current one seals.
+  // From now on the previous secret alone must not start a gateway: it cannot read new values.
   if (sealer.isStale(sealed)) await adoptMaster(database, sealer)
   if (values.foreign > 0)
     log.warn(
@@ -44,7 +44,7 @@ export async function checkMaster(database: Database, sealer: Sealer, log: Log):
     )
 }
 
-/** Binds the database to the current master secret, whichever it was used with. */
+/** Binds the database to the current master secret. */
 export async function adoptMaster(database: Database, sealer: Sealer): Promise<void> {
   await database.sql`
     insert into master_check (id, sealed) values (1, ${sealer.seal(CONTENT, place)})
@@ -60,7 +60,7 @@ function opens(sealer: Sealer, sealed: string): boolean {
   }
 }
 
-/** Counts the stored ciphertexts of accounts by whether a configured secret opens them. These tables are small. */
+/** Counts accounts' ciphertexts by whether a configured secret opens them. The tables are small. */
 async function countSealed(database: Database, sealer: Sealer): Promise<{ own: number; foreign: number }> {
   const [counts] = await database.sql<{ own: number; foreign: number }[]>`
     select (count(*) filter (where key = any(${[...sealer.keyIds]})))::int as own,

@@ -22,7 +22,6 @@ import throttle from '../../plugins/throttle.ts'
 import type { Plugin } from '../engine/pipeline/plugin.ts'
 import { CodedError } from '../platform/system/errors.ts'
 
-/** The gateway's own plugins by name. */
 export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
   [
     correlation,
@@ -43,16 +42,15 @@ export const builtInPlugins: ReadonlyMap<string, Plugin> = new Map(
     meter,
     forward
   ].map(plugin => {
-    // Each was checked where it was defined; here only what all have in common is used.
+    // Checked at its definition; only common members are used here.
     const common = plugin as unknown as Plugin
     return [common.name, common]
   })
 )
 
 /**
- * What plugins import as `boltgate`: the very modules that this process runs on, sources in a checkout and what was
- * built in a package, wherever the plugin's file stands. A second copy would have classes of its own, whose errors
- * nobody here knows.
+ * Module that plugins import as `boltgate`: this process's own, from sources or build, wherever the plugin is. A second
+ * copy would have different classes, and its errors would be unknown here.
  */
 const OWN_INDEX = new URL(`../index${extname(import.meta.filename)}`, import.meta.url).href
 let resolving = false
@@ -67,8 +65,8 @@ function resolveOwnName(): void {
 }
 
 /**
- * Loads a user's plugin from its file; once more after the file has changed, so that a reload takes the new one.
- * @throws CodedError when the default export is not what `definePlugin` gives
+ * Loads a custom plugin, again after its file changed, for reloads.
+ * @throws CodedError when the default export is not from `definePlugin`
  */
 export async function importPlugin(file: string): Promise<Plugin> {
   const version = statSync(file, { throwIfNoEntry: false })?.mtimeMs
@@ -88,7 +86,7 @@ async function importModule(url: string): Promise<unknown> {
   try {
     return await import(url)
   } catch (error) {
-    // Node's own text says neither where the type comes from nor what else would do.
+    // Node's message names neither the cause nor an alternative.
     if (
       !(error instanceof SyntaxError) ||
       !/^(?:Cannot use import statement outside a module|Unexpected token 'export')/.test(error.message)

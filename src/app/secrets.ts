@@ -4,18 +4,18 @@ import { randomToken } from '../platform/system/ids.ts'
 import { loadMasters, readKeys, writeKeys, type Keys } from '../platform/keys/keyfile.ts'
 import { KeyRing, Secret } from '../platform/keys/secrets.ts'
 
-/** The secrets of a gateway, from the configuration or the data folder. */
 export interface Secrets {
-  /** Keys of encryption, current and previous. */
+  /** Encryption keys, current and previous. */
   readonly ring: KeyRing
-  /** Root keys of macaroons and keys of Payment ids, current and previous. */
+  /** Macaroon root keys and Payment id keys, current and previous. */
   readonly macaroonKeys: TokenKeyRing
   readonly adminKey: Secret<string>
 }
 
 /**
- * Loads the secrets, and makes those that are missing: a master secret in `<data>/master.key`, the admin key in
- * `<data>/keys.json`. Throws `CodedError`.
+ * Loads the secrets, and generates missing ones: a master secret in `<data>/master.key`, the admin key in
+ * `<data>/keys.json`.
+ * @throws CodedError
  */
 export function loadSecrets(config: GatewayConfig): Secrets {
   const configured = config.secrets.previous.map(text => new Secret(text))

@@ -1,4 +1,3 @@
-/** A challenge as a client reads it from one WWW-Authenticate line. */
 export interface ChallengeLine {
   /** Scheme in lower case. */
   readonly scheme: string
@@ -7,7 +6,7 @@ export interface ChallengeLine {
 
 const PARAMETER = /([A-Za-z][A-Za-z0-9_-]*)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,]+))/y
 
-/** Reads one WWW-Authenticate line (RFC 9110, 11.6.1) that holds a single challenge. Null when it is none. */
+/** Parses a WWW-Authenticate line (RFC 9110, 11.6.1) with a single challenge; null for any other. */
 export function readChallengeLine(line: string): ChallengeLine | null {
   const scheme = /^\s*([A-Za-z0-9!#$%&'*+.^_`|~-]+)\s+/.exec(line)
   if (scheme?.[1] === undefined) return null

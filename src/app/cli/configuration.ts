@@ -8,29 +8,30 @@ import { builtInPlugins, importPlugin } from '../plugins.ts'
 import { providerKinds } from '../../lightning/kinds/kinds.ts'
 import { UsageError } from './output.ts'
 
-/** A configuration with the plugins that its chains name. */
+/** A configuration with its external plugins. */
 export interface Loaded {
   readonly config: GatewayConfig
   readonly plugins: ReadonlyMap<string, Plugin>
 }
 
-/** The chains that every file can name. */
+/** Chains available to every file. */
 export const builtInChains: ChainsFile = {
   file: 'chains.yaml',
   text: readFileSync(new URL('../chains.yaml', import.meta.url), 'utf8')
 }
 
-/** The name that a configuration has in its folder. */
 const OWN = 'gateway.yaml'
 
-/** A file to start with. */
 export interface StartFile {
   readonly file: string
-  /** The folder that its relative paths start from, where that is not its own: of the demo. */
+  /** Base of relative paths; undefined: the file's own folder. */
   readonly folder: string | undefined
 }
 
-/** The configuration file of a command: as named, else `gateway.yaml` of the folder. Throws `UsageError`. */
+/**
+ * Configuration file of a command: as given, else `gateway.yaml` in the folder.
+ * @throws UsageError
+ */
 export function configurationFile(named: string | undefined): string {
   if (named !== undefined) {
     if (!existsSync(named)) throw new UsageError(`There is no file ${named}.`)
@@ -46,8 +47,8 @@ export function configurationFile(named: string | undefined): string {
 }
 
 /**
- * The file of a start: as for every command, and where the folder has nothing like one, the demo that comes with the
- * package. What the demo writes goes to the current folder: the package's own is emptied with every installation.
+ * Configuration file of a start: as for other commands, else the packaged demo. The demo writes to the current folder,
+ * since each installation empties the package's own.
  */
 export function startFile(named: string | undefined): StartFile {
   const demo = named === undefined && !existsSync(OWN) && nearMiss() === undefined ? demoFile() : undefined
@@ -57,13 +58,13 @@ export function startFile(named: string | undefined): StartFile {
 }
 
 function demoFile(): string | undefined {
-  // Three folders up from the sources, four from the build.
+  // Three levels up from the sources, four from the build.
   return ['../../../gateway.yaml', '../../../../gateway.yaml']
     .map(path => fileURLToPath(new URL(path, import.meta.url)))
     .find(path => existsSync(path))
 }
 
-/** A file of the folder whose name was probably meant to be `gateway.yaml`, such as gateway.yml. */
+/** A probable misspelling of `gateway.yaml`, such as gateway.yml. */
 function nearMiss(): string | undefined {
   return nearest(
     OWN,
@@ -72,31 +73,25 @@ function nearMiss(): string | undefined {
 }
 
 /**
- * Loads a configuration and every plugin that it names by its path; relative paths start from `folder`, or from the
- * file's own. Throws `ConfigError` with all problems at once.
+ * Loads a configuration and the plugins that it names by path; relative paths start from `folder`, or the file's own.
+ * @throws ConfigError with all problems
  */
 export async function loadWithPlugins(file: string, env: NodeJS.ProcessEnv, folder?: string): Promise<Loaded> {
   return await withPlugins(options => loadConfig(file, env, folder === undefined ? options : { ...options, folder }))
 }
 
-/**
- * Files that a configuration is made of beside its own: secrets that the environment names by `NAME_FILE`, and the
- * certificates and keys of upstreams.
- */
+/** Further files of a configuration: secrets from `NAME_FILE` variables, and upstream certificates and keys. */
 export function filesBehind({ routes, upstreams }: GatewayConfig, env: NodeJS.ProcessEnv): string[] {
   const secrets = Object.keys(env).filter(name => name.endsWith('_FILE') && !env[name.slice(0, -'_FILE'.length)])
   const tls = [...routes.map(({ upstream }) => upstream), ...Object.values(upstreams)].flatMap(upstream =>
     upstream.kind === 'url' ? [upstream.tls?.ca, upstream.tls?.cert, upstream.tls?.key] : []
   )
   const files = [...secrets.map(name => env[name]), ...tls].filter(file => file !== undefined)
-  // Variables of other programs may end like ours.
+  // Other programs' variables may have the same suffix.
   return [...new Set(files)].filter(file => existsSync(file))
 }
 
-/**
- * Gives `load` what it needs to know of the plugins and internal upstreams, and keeps the plugins that it names by
- * path.
- */
+/** Passes the plugins and internal upstreams to `load`, and loads plugins named by path. */
 export async function withPlugins(load: (options: LoadOptions) => Promise<GatewayConfig>): Promise<Loaded> {
   const plugins = new Map(builtInPlugins)
   const config = await load({

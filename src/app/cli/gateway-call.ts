@@ -2,27 +2,25 @@ import { request, type Dispatcher } from 'undici'
 import { NOT_REACHED, OTHER_RESPONSE } from './output.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-/** A response, read to its end. */
 export interface WholeResponse {
   readonly status: number
   readonly headers: Dispatcher.ResponseData['headers']
   readonly text: string
 }
 
-/** What a command asks for. */
 export interface GatewayRequest {
   readonly method: Dispatcher.HttpMethod
   readonly headers: Readonly<Record<string, string>>
   readonly body: string | null
 }
 
-/** Asks a gateway, or whatever stands at its address. @throws CodedError where nothing there speaks HTTP */
+/** @throws CodedError when the address does not speak HTTP */
 export async function callGateway(url: URL, { method, headers, body }: GatewayRequest): Promise<WholeResponse> {
   try {
     const response = await request(url, { method, headers, body })
     return { status: response.statusCode, headers: response.headers, text: await response.body.text() }
   } catch (error) {
-    // All that is given to it was judged before: what fails is the network, or who answers there.
+    // The input was validated: only the network or the server can fail.
     throw new CodedError(
       NOT_REACHED,
       `${url.origin} cannot be reached: ${reasonOf(error)}; start the gateway there, or correct the address`,
@@ -31,7 +29,10 @@ export async function callGateway(url: URL, { method, headers, body }: GatewayRe
   }
 }
 
-/** Pays an invoice at a sandbox and gives its preimage. @throws CodedError */
+/**
+ * Pays an invoice at a sandbox and returns its preimage.
+ * @throws CodedError
+ */
 export async function payAtSandbox(sandbox: URL, invoice: string | undefined): Promise<string> {
   const { status, text } = await callGateway(sandbox, {
     method: 'POST',
@@ -46,7 +47,7 @@ export async function payAtSandbox(sandbox: URL, invoice: string | undefined): P
   )
 }
 
-/** The beginning of a body, for a message. */
+/** Excerpt of a body for a message. */
 export function beginningOf(text: string): string {
   return text.trim() === '' ? 'nothing more' : text.trim().slice(0, 300)
 }
@@ -65,7 +66,7 @@ function preimageIn(text: string): string | null {
 
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  // OpenSSL's own text says nothing that helps.
+  // OpenSSL's own text does not help.
   if ('code' in error && String(error.code).startsWith('ERR_SSL_'))
     return 'what answers there speaks no TLS, or another version of it (is it http:// and not https://?)'
   return error.message

@@ -26,15 +26,14 @@ export const UNEXPECTED = defineError('BG_UNEXPECTED', {
   fix: 'Run it again with `BOLTGATE_DEBUG=1` for the stack, and report it.'
 })
 
-/** Where a command writes; tests pass arrays. */
+/** Output of a command; tests pass arrays. */
 export interface Output {
-  /** One line of result. */
+  /** Writes a result line. */
   print(line: string): void
-  /** One line about a mistake. */
+  /** Writes an error line. */
   complain(line: string): void
 }
 
-/** Standard output and standard error. */
 export const processOutput: Output = {
   print: line => {
     process.stdout.write(`${line}\n`)
@@ -45,8 +44,8 @@ export const processOutput: Output = {
 }
 
 /**
- * Lets the process go on when the reader of its output has gone, as behind `| head`: a gateway that serves must not end
- * for it. Other faults of the streams still end the process.
+ * Ignores a closed output pipe, as behind `| head`: a serving gateway must not exit. Other stream errors still end the
+ * process.
  */
 export function outliveReaders(): void {
   for (const stream of [process.stdout, process.stderr]) {
@@ -56,7 +55,7 @@ export function outliveReaders(): void {
   }
 }
 
-/** A mistake in how a command was called; shown without a stack, with exit code 2. */
+/** Invalid usage of a command; shown without a stack, exit code 2. */
 export class UsageError extends Error {
   override name = 'UsageError'
   readonly code = USAGE.code

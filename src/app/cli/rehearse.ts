@@ -15,10 +15,10 @@ const unasked = (): never => {
   throw new Error('a configuration that is only checked has no database')
 }
 
-/** Takes the place of the database. Services are made over it and none is started, so nothing asks it. */
+/** Stub database: services are made but not started, so no query runs. */
 const noDatabase: Database = {
   kind: 'postgres',
-  // A handle is called or read when a statement is built, which is already too much here.
+  // Any use of the handle is an error here.
   sql: unasked as unknown as Sql,
   transaction: async () => unasked(),
   listen: async () => unasked(),
@@ -35,11 +35,10 @@ interface Rehearsal {
 }
 
 /**
- * Composes the gateway that a configuration describes, as a start would, and closes it again: every plugin is set up
- * for every route, every provider is made. Nothing listens, and no database, provider or upstream is called; keys are
- * made in a folder that is gone afterwards.
- * @returns the configuration with the routes of the gateway's own, warnings, and every operation
- * @throws ConfigError, and what else would end a start
+ * Composes the configured gateway as a start would, and closes it: sets up every plugin on every route and makes every
+ * provider. Opens no port and calls no database, provider or upstream; keys go to a temporary folder.
+ * @returns the configuration with the gateway's own routes, warnings, and every operation
+ * @throws ConfigError, and other errors of a start
  */
 export async function rehearse({ config, plugins }: Loaded): Promise<Rehearsal> {
   const data = mkdtempSync(join(tmpdir(), 'boltgate-check-'))

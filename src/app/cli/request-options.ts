@@ -2,12 +2,15 @@ import type { Dispatcher } from 'undici'
 import { isToken } from '../../engine/message/header-names.ts'
 import { UsageError } from './output.ts'
 
-/** Tabs and what Latin-1 can show: other characters cannot be sent in a header. */
+/** Tabs and Latin-1: all that a header can carry. */
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
-/** Headers that belong to the connection, which is not the caller's. */
+/** Hop-by-hop headers, which the caller cannot set. */
 const OF_THE_CONNECTION = new Set(['connection', 'expect', 'keep-alive', 'transfer-encoding', 'upgrade'])
 
-/** An address that can be asked over HTTP. `option` is how the mistake calls it. @throws UsageError */
+/**
+ * An HTTP address. `option`: its name in errors.
+ * @throws UsageError
+ */
 export function addressOption(option: string, text: string, base?: string): URL {
   const url = URL.canParse(text, base) ? new URL(text, base) : null
   if (url === null || !/^https?:$/.test(url.protocol))
@@ -15,15 +18,21 @@ export function addressOption(option: string, text: string, base?: string): URL 
   return url
 }
 
-/** The method that -X names. @throws UsageError */
+/**
+ * Method of -X.
+ * @throws UsageError
+ */
 export function readMethod(text: string): Dispatcher.HttpMethod {
   if (!isToken(text)) throw new UsageError(`-X is a method such as POST, not "${text}".`)
   if (text === 'CONNECT') throw new UsageError('-X cannot be CONNECT: it asks for a tunnel, which has no price.')
-  // Any token is a method to undici, whose type lists the common ones.
+  // undici accepts any token; its type lists the common ones.
   return text as Dispatcher.HttpMethod
 }
 
-/** Headers by their names in lower case, as several -H name them. @throws UsageError */
+/**
+ * Headers of -H by lower-case name.
+ * @throws UsageError
+ */
 export function readHeaders(lines: readonly string[]): Record<string, string> {
   const headers: Record<string, string> = {}
   for (const line of lines) {

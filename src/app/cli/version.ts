@@ -1,11 +1,11 @@
 import { existsSync, readFileSync } from 'node:fs'
 
-/** The version of the package, from its `package.json`: three folders up from the sources, four from the build. */
+/** Version in `package.json`: three levels up from the sources, four from the build. */
 export function packageVersion(): string {
   for (const path of ['../../../package.json', '../../../../package.json']) {
     const file = new URL(path, import.meta.url)
     if (!existsSync(file)) continue
-    // npm takes no package without a name and a version.
+    // npm requires a name and a version.
     const { version } = JSON.parse(readFileSync(file, 'utf8')) as { readonly version: string }
     return version
   }

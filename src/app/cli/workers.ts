@@ -3,15 +3,15 @@ import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Log } from '../../platform/telemetry/log.ts'
 import type { FirstWork } from '../commands/first-work.ts'
 
-/** A worker that ended by itself is replaced after this, so that one that cannot start does not spin. */
+/** Delay before a worker is replaced, so that crashes do not spin. */
 const FIRST_REPLACE_MS = 1_000
-/** While replacements keep ending before they serve, the next ones wait twice as long each time, up to this. */
+/** Longest delay; doubled while replacements end before serving. */
 const LAST_REPLACE_MS = 30_000
 
 /**
- * Runs `server.workers` processes over one port, replaces those that die, passes SIGHUP on, and lets all of them finish
- * on SIGTERM, SIGINT or SIGQUIT. Resolves with the exit code 0 when the last has ended after a signal. Rejects when no worker ever came to
- * listen, as with a port in use: trying again would not help, and whoever started us must hear of it.
+ * Runs `server.workers` processes on one port, replaces dead ones, forwards SIGHUP, and drains all on SIGTERM, SIGINT
+ * or SIGQUIT. Resolves with exit code 0 after a signal. Rejects when no worker ever listened, as with a port in use:
+ * retrying would not help.
  */
 export async function superviseWorkers(config: GatewayConfig, log: Log, firstWork: FirstWork): Promise<number> {
   let ending: 'stopped' | 'failed' | null = null

@@ -10,7 +10,7 @@ Reads FILE, ./gateway.yaml by default, sets up every plugin and provider as a st
 wrong, one line each with file, line and column. It calls and changes nothing. Exit code 0 when nothing is wrong;
 warnings do not count.`
 
-/** Validates a configuration. Throws `ConfigError` and `UsageError`. */
+/** @throws ConfigError and UsageError */
 export async function check(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const file = configurationFile(values.config)

@@ -3,15 +3,16 @@ import { readChallengeLine, type ChallengeLine } from '../cli/challenge-lines.ts
 import { OTHER_RESPONSE } from '../cli/output.ts'
 import { CodedError } from '../../platform/system/errors.ts'
 
-/** The schemes of a 402, as the command line names them. */
 export type CliScheme = 'l402' | 'payment'
 
-/** Whether a text that somebody typed names a scheme. */
 export function isScheme(text: string): text is CliScheme {
   return text === 'l402' || text === 'payment'
 }
 
-/** The challenge of one scheme among the WWW-Authenticate lines of a 402. @throws CodedError when it is not offered */
+/**
+ * Challenge of a scheme in the WWW-Authenticate lines of a 402.
+ * @throws CodedError when it is missing
+ */
 export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme: CliScheme): ChallengeLine {
   const lines = headers['www-authenticate'] ?? []
   for (const line of Array.isArray(lines) ? lines : [lines]) {
@@ -26,7 +27,7 @@ export function challengeIn(headers: Dispatcher.ResponseData['headers'], scheme:
 
 const ECHOED = ['id', 'realm', 'method', 'intent', 'request', 'expires', 'digest']
 
-/** Value of Authorization for a challenge whose invoice was paid. */
+/** Authorization value for a paid challenge. */
 export function credentialFor(challenge: ChallengeLine, preimage: string): string {
   const { parameters } = challenge
   if (challenge.scheme === 'l402') return `L402 ${parameters.get('macaroon') ?? ''}:${preimage}`

@@ -14,7 +14,6 @@ export const docsUsage = `boltgate docs [--write FOLDER]
 Prints the reference of the configuration, made from its schemas; --write puts configuration.md,
 gateway.schema.json (for editors) and errors.md into FOLDER.`
 
-/** Prints or writes the generated pages. */
 export async function docs(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { write: { type: 'string' } } })
   const page = referencePage(builtInPlugins.values(), providerKinds)
@@ -22,7 +21,7 @@ export async function docs(args: readonly string[], out: Output): Promise<number
     out.print(page)
     return 0
   }
-  // Every module that defines errors.
+  // Loads every module that defines errors.
   await import('../compose.ts')
   await import('../composition/suite.ts')
   mkdirSync(values.write, { recursive: true })
@@ -36,7 +35,7 @@ export async function docs(args: readonly string[], out: Output): Promise<number
   return 0
 }
 
-/** docs/errors.md: every error that the loaded modules define, by code. */
+/** docs/errors.md: errors of all loaded modules by code. */
 export function errorsPage(): string {
   const all = [...definedErrors].sort(([one], [other]) => (one < other ? -1 : 1))
   const configuration = all.filter(([code]) => Object.hasOwn(configurationErrors, code))

@@ -3,7 +3,7 @@ import { DATABASE_REJECTED, isConnectionFault, isRefused } from '../../platform/
 import { codeOf, type ErrorCode } from '../../platform/system/errors.ts'
 import { FILE_ACCESS, NOT_REACHED, UNEXPECTED } from '../cli/output.ts'
 
-/** The code of what ended a command or a start; `BG_UNEXPECTED` is a fault of boltgate. */
+/** Error code of a failed command or start; `BG_UNEXPECTED` is a bug in boltgate. */
 export function startCode(error: unknown): ErrorCode {
   const own = codeOf(error)
   if (own !== null) return own
@@ -13,7 +13,7 @@ export function startCode(error: unknown): ErrorCode {
   return syscall !== undefined && code !== undefined ? FILE_ACCESS.code : UNEXPECTED.code
 }
 
-/** The message, and that of its cause where it has no code and may not say why; the stack only where BOLTGATE_DEBUG asks for it. */
+/** Message, with that of a cause without a code; the stack only with BOLTGATE_DEBUG. */
 export function describe(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   if (process.env['BOLTGATE_DEBUG'] !== undefined) return error.stack ?? error.message
@@ -24,7 +24,6 @@ export function describe(error: unknown): string {
     : message
 }
 
-/** An error as the log has it. */
 export interface Logged {
   readonly code?: ErrorCode
   readonly reason?: string
@@ -32,8 +31,7 @@ export interface Logged {
 }
 
 /**
- * What the log says of an error: what others can mend by its code and its words, a fault of ours with its stack, by
- * which it is found. So is what a plugin of the operator's own threw.
+ * Log fields of an error: code and message when users can fix it, the stack for bugs in boltgate or a custom plugin.
  */
 export function logged(error: unknown): Logged {
   const code = startCode(error)
@@ -42,13 +40,13 @@ export function logged(error: unknown): Logged {
   return { code, reason: describe(error), ...(thrown === undefined ? {} : { err: thrown }) }
 }
 
-/** The name of the error stands at the end of its first line, as it does for mistakes in the configuration. */
+/** The code ends the first line, as in configuration errors. */
 export function withCode(message: string, code: ErrorCode): string {
   const end = message.indexOf('\n')
   return end === -1 ? `${message} [${code}]` : `${message.slice(0, end)} [${code}]${message.slice(end)}`
 }
 
-/** A folder that cannot be made, in words of ours; the system's own are good enough for the rest. */
+/** Our message for a folder that cannot be created; null: the system's message suffices. */
 function fileWords(error: Error): string | null {
   const { code, syscall, path } = systemError(error)
   if (syscall !== 'mkdir' || path === undefined || (code !== 'EEXIST' && code !== 'ENOTDIR')) return null

@@ -1,28 +1,28 @@
 import cluster, { type Worker } from 'node:cluster'
 
-/** Set for workers that begin before the supervisor has done its work at the database. */
+/** Set for workers that start before the supervisor's database work is done. */
 const PENDING = 'BOLTGATE_FIRST_WORK_PENDING'
 const QUESTION = 'boltgate: is the first work done?'
 const ANSWER = 'boltgate: the first work is done'
 
-/** What the supervisor does before anybody serves (tables, keys, the first merchant), as its workers hear of it. */
+/** The supervisor's startup work (tables, keys, first merchant) and its notification of workers. */
 export class FirstWork {
   readonly #waiting = new Set<Worker>()
   #isDone = false
 
-  /** Tells all workers that wait. */
+  /** Notifies all waiting workers. */
   done(): void {
     this.#isDone = true
     for (const worker of this.#waiting) answer(worker)
     this.#waiting.clear()
   }
 
-  /** The environment that a worker is forked with. */
+  /** Environment of a forked worker. */
   get environment(): Readonly<Record<string, string>> {
     return this.#isDone ? {} : { [PENDING]: '1' }
   }
 
-  /** Answers the worker once it is done, whenever the worker asks. */
+  /** Notifies the worker once done, even if it asks later. */
   tell(worker: Worker): void {
     worker.on('message', message => {
       if (message !== QUESTION) return
@@ -39,7 +39,7 @@ function answer(worker: Worker): void {
   if (worker.isConnected()) worker.send(ANSWER)
 }
 
-/** Whether this process has to wait for its supervisor's first work; `done` is called once that is done. */
+/** Whether this process must wait for its supervisor; `done` is called afterward. */
 export function awaitsFirstWork(done: () => void): boolean {
   if (!cluster.isWorker || process.env[PENDING] === undefined) return false
   const hear = (message: unknown): void => {

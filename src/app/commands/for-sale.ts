@@ -3,18 +3,18 @@ import { takes } from '../../engine/config/presets.ts'
 import type { GatewayConfig, RouteConfig } from '../../engine/config/schema.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 
-/** Slug of the store that a newcomer finds open. */
+/** Slug of the initial store. */
 export const FIRST_STORE = 'demo'
 
-/** Something that a gateway sells for its operator, as its start says it. */
+/** An operator's offer in the startup message. */
 export interface ForSale {
   /** Such as `/v1/* for 10 sats`. */
   readonly line: string
-  /** What stands behind `boltgate pay` to buy it once. */
+  /** Arguments of `boltgate pay` that buy it once. */
   readonly order: string
 }
 
-/** What the routes of a configuration sell, in the order of the file. Proxies are their merchants' business. */
+/** Offers of the configured routes in file order, without merchants' proxies. */
 export function forSale(config: GatewayConfig, publicUrl: string, operations: readonly AnyOperation[]): ForSale[] {
   return config.routes.flatMap(route => {
     const asks = config.chains[route.chain]?.some(entry => entry.plugin === 'challenge' && !entry.disabled) === true
@@ -29,7 +29,7 @@ export function forSale(config: GatewayConfig, publicUrl: string, operations: re
   })
 }
 
-/** Whether `boltgate pay` can pay here: the sandbox makes the invoices, and its wallet is mounted. */
+/** Whether `boltgate pay` works here: sandbox invoices with its wallet mounted. */
 export function hasWallet(config: GatewayConfig): boolean {
   return (
     config.mode === 'development' &&

@@ -11,7 +11,6 @@ import { rehearse } from '../cli/rehearse.ts'
 const KINDS = providerKinds.map(({ name }) => name)
 const FOR_MONEY = providerKinds.filter(({ isSandbox }) => !isSandbox).map(({ name }) => name)
 
-/** `a, b or c`. */
 function either(names: readonly string[]): string {
   const last = names.at(-1) ?? ''
   return names.length < 2 ? last : `${names.slice(0, -1).join(', ')} or ${last}`
@@ -22,7 +21,6 @@ export const initUsage = `boltgate init [--upstream URL] [--path PATH] [--price 
 Writes a gateway.yaml that sells PATH ('/*' for all) of the API at URL for PRICE, such as '10 sats' or 10. KIND is sandbox, which takes
 no money and needs no key, ${either(FOR_MONEY)}. What is not said is asked for on a terminal.`
 
-/** What is sold, how, and for whom. */
 export interface Wishes {
   readonly upstream: string
   readonly path: string
@@ -30,7 +28,7 @@ export interface Wishes {
   readonly provider: string
 }
 
-/** The variable that the file takes a provider's key from. */
+/** Variable of the provider key in the file. */
 const KEY_VARIABLE = 'LIGHTNING_KEY'
 
 const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string; readonly usual: string | null }>> = {
@@ -40,7 +38,10 @@ const QUESTIONS: Readonly<Record<keyof Wishes, { readonly ask: string; readonly 
   provider: { ask: `Who makes the invoices: sandbox (no money, to try it), ${FOR_MONEY.join(', ')}`, usual: 'sandbox' }
 }
 
-/** Writes the file, which nothing is wrong with. Throws `ConfigError` for what it would refuse, `UsageError`. */
+/**
+ * Writes a valid file.
+ * @throws ConfigError for its rejected values, UsageError
+ */
 export async function init(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
@@ -58,13 +59,13 @@ export async function init(args: readonly string[], out: Output): Promise<number
   if (!KINDS.includes(wishes.provider))
     throw new UsageError(`--provider is ${either(KINDS)}, not "${wishes.provider}".`)
   const text = gatewayYaml(wishes)
-  // Whose key it is to be is known only at the start; all else is checked now.
+  // The key is only known at the start; everything else is checked now.
   await rehearse(
     await withPlugins(options =>
       loadConfigText(file, gatewayYaml({ ...wishes, provider: 'sandbox' }), process.env, options)
     )
   )
-  // Fails where somebody else has made one meanwhile.
+  // Fails if the file was created meanwhile.
   writeFileSync(file, text, { flag: 'wx' })
   const price = isBare(wishes.price) ? formatUnit('price', Number(wishes.price)) : wishes.price
   out.print(`Wrote ${file}: ${wishes.path} of ${wishes.upstream} for ${price}.`)
@@ -98,22 +99,22 @@ async function complete(given: Readonly<Partial<Record<keyof Wishes, string>>>):
   }
 }
 
-/** Whether a price is a number of satoshis and nothing else. */
+/** Whether a price is only a number of satoshis. */
 function isBare(price: string): boolean {
   return /^(0|[1-9][0-9]{0,14})$/.test(price)
 }
 
-/** The file, as it is written. Texts are in quotes as JSON has them, which YAML reads alike. */
+/** Content of the file. Texts are JSON strings, which YAML accepts. */
 export function gatewayYaml({ upstream, path, price, provider }: Wishes): string {
   const quoted = (text: string): string => JSON.stringify(text.replaceAll('${', '$${'))
-  // As a text a bare number is no price; as a number it is satoshis.
+  // A bare number is satoshis only as a number, not as a text.
   const cost = isBare(price) ? price : quoted(price)
   const lightning =
     provider === 'sandbox'
       ? `# The sandbox makes invoices without money. For real ones: { kind: ${FOR_MONEY[0]}, key: "\${${KEY_VARIABLE}}" }, or ${FOR_MONEY.slice(1).join(', ')}.
 lightning:\n  primary: { kind: sandbox }\n`
       : `lightning:\n  primary: { kind: ${provider}, key: "\${${KEY_VARIABLE}}" }\n`
-  // A route for everything takes the gateway's own addresses as well, unless the file says what it uses of them.
+  // A catch-all route would shadow the gateway's own addresses unless the file declares them.
   const own =
     path !== '/*'
       ? ''

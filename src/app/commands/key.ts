@@ -16,7 +16,10 @@ tls.cert, and boltgate.macaroon, invoice.macaroon or admin.macaroon, the first t
 said on standard error, so that LIGHTNING_KEY=$(boltgate key ${NAMES}) takes the key alone. --address is where the gateway reaches
 the REST API; --public leaves the certificate out, where a public authority signed what is shown there.`
 
-/** Makes the key of a node from its folder. @throws UsageError, CodedError */
+/**
+ * Writes the key of a node from its folder.
+ * @throws UsageError, CodedError
+ */
 export async function key(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],

@@ -23,7 +23,10 @@ A running gateway takes either at its next start.
 adopt accepts the present master secret for a database that was used with another, which is lost: without a master.key it
 makes one. Tokens sold and provider keys saved under the lost secret stay unusable. Stop the gateway first.`
 
-/** Rotates the master secret or the admin key, or adopts a new secret. Throws `UsageError`, `ConfigError`, `CodedError`. */
+/**
+ * Rotates the master secret or the admin key, or adopts a new secret.
+ * @throws UsageError, ConfigError, CodedError
+ */
 export async function keys(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...args],

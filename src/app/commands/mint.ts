@@ -12,11 +12,10 @@ Prints N paid credentials for load tests, one value of Authorization a line: it 
 http://127.0.0.1:8080) for PATH (by default /demo/quote), pays each invoice at its sandbox, and goes on when a throttle lets it.
 --parallel asks for so many at once (by default 1). A Payment credential is good once, and for its BODY alone. Sandbox only.`
 
-/** Longest wait that a throttle may ask for before the command gives up, in seconds. */
+/** Longest Retry-After that is waited for, in seconds. */
 const LONGEST_WAIT = 120
 const MOST_AT_ONCE = 256
 
-/** What is minted for. */
 interface Wanted {
   readonly target: URL
   readonly method: Dispatcher.HttpMethod
@@ -24,7 +23,7 @@ interface Wanted {
   readonly scheme: CliScheme
 }
 
-/** Mints credentials. Throws `UsageError`, and `CodedError` when the gateway does not give them. */
+/** @throws UsageError, and CodedError when the gateway grants no credential */
 export async function mint(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
@@ -62,7 +61,7 @@ export async function mint(args: readonly string[], out: Output): Promise<number
   try {
     await Promise.all(Array.from({ length: Math.min(parallel, count) }, work))
   } finally {
-    // After a failure the others begin no more.
+    // Start no more after a failure.
     begun = count
   }
   return 0
@@ -75,7 +74,10 @@ function wholeNumber(name: string, text: string, most: number): number {
   return value
 }
 
-/** One paid credential. @throws CodedError when the gateway does not give it */
+/**
+ * One paid credential.
+ * @throws CodedError when the gateway does not grant it
+ */
 async function one({ target, method, body, scheme }: Wanted, out: Output): Promise<string> {
   for (;;) {
     const headers: Record<string, string> = body === null ? {} : { 'content-type': 'application/json' }

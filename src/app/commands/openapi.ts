@@ -16,7 +16,7 @@ export const openapiUsage = `boltgate openapi [--config FILE]
 Prints the OpenAPI document of the gateway that FILE, ./gateway.yaml by default, describes. It starts that gateway for a
 moment on a free port, with an empty database of its own.`
 
-/** Prints the OpenAPI document. Throws `ConfigError` and `UsageError`. */
+/** @throws ConfigError and UsageError */
 export async function openapi(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   const { config: file, plugins } = await loadWithPlugins(configurationFile(values.config), process.env)

@@ -21,8 +21,8 @@ const SHOWN = new Set([
 ])
 
 /**
- * Walks through 402, payment and response. Exit code 0 when the last response is 2xx, 1 otherwise. Throws `UsageError` and
- * `CodedError`.
+ * Requests, pays the 402 and requests again. Exit code 0 for a final 2xx, else 1.
+ * @throws UsageError and CodedError
  */
 export async function pay(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -42,7 +42,7 @@ export async function pay(args: readonly string[], out: Output): Promise<number>
       `pay needs one URL, ${url === undefined ? 'and there is none' : `not "${positionals.join(' ')}"`}.\n\n${payUsage}`
     )
   if (!isScheme(values.scheme)) throw new UsageError(`--scheme is l402 or payment, not "${values.scheme}".`)
-  // Everything is judged before anything is asked: a mistake must not leave an unpaid invoice behind.
+  // Validate everything first: a mistake must not leave an unpaid invoice.
   const target = addressOption('URL', url)
   const wallet = addressOption(
     '--wallet',

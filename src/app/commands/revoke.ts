@@ -18,8 +18,8 @@ Has a running gateway refuse what was sold: the credentials of one payment, by i
 It counts on every node within 5 seconds. The admin key, and URL where it is left out, are those of FILE, ./gateway.yaml by default.`
 
 /**
- * Revokes over the administrator's operations. Throws `UsageError`, `ConfigError`, and `CodedError`
- * when the gateway refuses.
+ * Revokes by the admin API.
+ * @throws UsageError, ConfigError, and CodedError when the gateway refuses
  */
 export async function revoke(args: readonly string[], out: Output): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -51,7 +51,6 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
     return 0
   }
   if (status === 200) {
-    // The operation's own response.
     const { issuedUntil } = JSON.parse(text) as { issuedUntil: string }
     out.print(`Revoked: everything issued until ${issuedUntil} is refused.`)
     return 0
@@ -59,7 +58,6 @@ export async function revoke(args: readonly string[], out: Output): Promise<numb
   throw new CodedError(OTHER_RESPONSE, `${url} answered ${status}: ${beginningOf(text)}`)
 }
 
-/** The operation that revokes what the command line names. */
 function pathOf(positionals: readonly string[], proxy: string | undefined, merchant: string | undefined): string {
   const [what, ...more] = positionals
   const named = [what, proxy, merchant].filter(name => name !== undefined)
@@ -74,7 +72,7 @@ function pathOf(positionals: readonly string[], proxy: string | undefined, merch
   return `/api/admin/tokens/${hashOf(what ?? '')}`
 }
 
-/** The payment hash that a text is, or that a credential was paid with. */
+/** Payment hash: the text itself, or of a credential. */
 function hashOf(text: string): string {
   const hash = text.trim().toLowerCase()
   if (isHex32(hash)) return hash
@@ -97,7 +95,7 @@ function hashOf(text: string): string {
   )
 }
 
-/** Where the gateway of this configuration listens, for whoever is on its machine. */
+/** Local listen address of the configuration. */
 function addressOf({ server: { listen } }: GatewayConfig): string {
   const host = ['0.0.0.0', '::', ''].includes(listen.host) ? '127.0.0.1' : listen.host
   return `http://${host.includes(':') ? `[${host}]` : host}:${listen.port}`

@@ -12,7 +12,10 @@ export const routesUsage = `boltgate routes [--config FILE] [--as-yaml]
 Prints what each route of FILE, ./gateway.yaml by default, takes, costs, runs through and leads to, and where it comes from: a
 line of the file, or a part of the API that \`use\` names. --as-yaml prints FILE with the chains and routes of \`use\` spelled out.`
 
-/** Prints the routes as a table, or the file with all of them in it. Throws `ConfigError` and `UsageError`. */
+/**
+ * Prints the routes as a table, or the complete file.
+ * @throws ConfigError and UsageError
+ */
 export async function routes(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({
     args: [...args],

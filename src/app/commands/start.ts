@@ -31,17 +31,20 @@ export const startUsage = `boltgate start [--config FILE]
 Starts the gateway with FILE, ./gateway.yaml by default; where there is none, with the demo of the package, which it says.
 SIGHUP or a saved file reloads it. SIGTERM, SIGINT or SIGQUIT drains it and stops.`
 
-/** How often a database that was away at the start is tried again. */
+/** Retry interval for an unavailable database. */
 const RETRY_MS = 2_000
 
-/** Starts the gateway and stays until it has been stopped by a signal. Throws `ConfigError` and `UsageError`. */
+/**
+ * Runs until stopped by a signal.
+ * @throws ConfigError and UsageError
+ */
 export async function start(args: readonly string[], out: Output): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { config: { type: 'string', short: 'c' } } })
   setCollectorFlags()
   try {
     return await run(startFile(values.config), out)
   } finally {
-    // A worker's channel to its supervisor would keep the process alive when all else has ended.
+    // The IPC channel would keep the process alive.
     cluster.worker?.disconnect()
   }
 }
@@ -66,8 +69,8 @@ async function run(from: StartFile, out: Output): Promise<number> {
 }
 
 /**
- * Before the first worker starts: tables and keys, made by one process. While the database is away the workers start
- * all the same and answer 503 (decision 22); this goes on trying beside them, and none is ready before it is done.
+ * Makes tables and keys in one process, before the first worker. Without the database, workers start and answer 503
+ * (decision 22); this keeps retrying, and none is ready before.
  */
 async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Promise<void> {
   const secrets = loadSecrets(config)
@@ -85,7 +88,6 @@ async function prepareOnce(config: GatewayConfig, log: Log, work: FirstWork): Pr
   }
 }
 
-/** The database as a configuration has it. */
 function databaseOf(config: GatewayConfig): Omit<DatabaseOptions, 'log' | 'clock'> {
   return { ...config.database, dataDir: config.data, image: ownImage() }
 }
@@ -99,7 +101,7 @@ function prepareLater(config: GatewayConfig, log: Log, work: FirstWork): void {
   })
 }
 
-/** One serving process: the only one, or a worker. */
+/** A serving process: the only one, or a worker. */
 class Process {
   readonly #from: StartFile
   readonly #log: Log
@@ -109,7 +111,7 @@ class Process {
   #loaded: Loaded
   #publicUrl = ''
   #exitCode = 0
-  /** This process waits for its supervisor to prepare the database. */
+  /** Waits for the supervisor to prepare the database. */
   #waits: boolean
 
   constructor(from: StartFile, loaded: Loaded, log: Log, out: Output) {
@@ -127,14 +129,14 @@ class Process {
     const config = this.#config
     const secrets = loadSecrets(config)
     const { promise: stopped, resolve: stop } = Promise.withResolvers<void>()
-    // The embedded database starts in its own process while this one reads the rest of the program.
+    // The embedded database starts in parallel with loading the program.
     const [database, { compose }] = await Promise.all([
       openDatabase({
         ...databaseOf(config),
         log: this.#log,
         clock: this.#clock,
         onStopped: reason => {
-          // It holds the folder and all rows; a new process gets both, this one would answer 503 for good.
+          // It locks the folder; only a restart recovers, this process would answer 503 forever.
           this.#log.error(logged(reason), 'the embedded database has ended: stopping, to be started again')
           this.#exitCode = 1
           stop()
@@ -180,10 +182,7 @@ class Process {
     return this.#exitCode
   }
 
-  /**
-   * False while the database is away or the supervisor has not done its work there; anything else that goes wrong stops
-   * the start.
-   */
+  /** False while the database is away or the supervisor is not done; other errors stop the start. */
   async #prepared(database: Database, secrets: Secrets): Promise<boolean> {
     const { prepare } = await import('../first-start.ts')
     try {
@@ -272,7 +271,7 @@ class Process {
   }
 }
 
-/** The address that clients use: as configured, else where we listen. */
+/** Public address: as configured, else the listen address. */
 function publicUrlOf(config: GatewayConfig, port: number): string {
   if (config.server.publicUrl !== '') return config.server.publicUrl.replace(/\/$/, '')
   const { host } = config.server.listen

@@ -13,7 +13,6 @@ const QUOTES = Object.freeze([
 const Quote = Type.Object({ quote: Type.String(), paidSats: Type.Integer() }, { title: 'Quote' })
 const Echo = Type.Object({ echo: Type.Unknown(), paidSats: Type.Integer() }, { title: 'Echo' })
 
-/** Sells a quote. */
 const quote = {
   method: 'GET',
   tag: 'demo',
@@ -25,7 +24,7 @@ const quote = {
   }
 } as const
 
-/** The upstream `demo` of the default deployment: something to pay for, before there is an API of one's own. */
+/** Upstream `demo` of the default deployment: something to buy without an API of one's own. */
 function demoOperations(): AnyOperation[] {
   return [
     defineOperation({
@@ -61,7 +60,6 @@ function demoOperations(): AnyOperation[] {
   ]
 }
 
-/** Opens the demo that the default file sells. */
 export function openDemo() {
   return { operations: demoOperations(), jobs: [], close: () => {} }
 }

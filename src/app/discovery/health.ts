@@ -6,7 +6,7 @@ import type { Database, Health } from '../../platform/database/database.ts'
 const Status = Type.Enum(['Healthy', 'Degraded', 'Unhealthy'])
 const NullableText = Type.Unsafe<string | null>({ type: ['string', 'null'] })
 
-/** Health report (contract, Other resources). Durations are milliseconds. */
+/** Health report (contract, Other resources). Durations in milliseconds. */
 const HealthReport = Type.Object(
   {
     status: Status,
@@ -33,12 +33,12 @@ const DESCRIPTION: Readonly<Record<Health['status'], string | null>> = {
   unhealthy: 'The database does not answer, or cannot be written.'
 }
 
-/** Whether the gateway may be given traffic; false while it starts or drains. */
+/** Whether the gateway can take traffic; false while starting or draining. */
 export interface Readiness {
   ready(): boolean
-  /** How the budgets of calls to payment providers stand; left out where there are none. */
+  /** Budgets of calls to payment providers; omitted without any. */
   budgets?(): Promise<readonly Budget[]>
-  /** Who makes the operator's invoices, in order; empty, or left out, where there is but one to do so. */
+  /** Providers of the operator's invoices, in order; omitted or empty for a single one. */
   makers?(): ReadonlyArray<
     Omit<Maker, 'since'> & { /** Milliseconds since the epoch. */ readonly since: number | null }
   >
@@ -117,7 +117,7 @@ export function healthOperations(database: Database, clock: Clock, readiness: Re
         headers: found.status === 'unhealthy' ? ['Retry-After', '5'] : [],
         body: {
           status,
-          // The check may have been begun by somebody who asked a moment before.
+          // The check may have been started by an earlier request.
           totalDuration: rounded(Math.max(clock.monotonic() - begun, found.ms)),
           checks: [
             {

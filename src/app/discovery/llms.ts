@@ -1,14 +1,12 @@
 import { priceWords } from '../../engine/checks/price.ts'
 import type { PricedRoute } from '../../engine/openapi/paid.ts'
 
-/** A store that wants to be found (`listInRegistry`). */
+/** A store with `listInRegistry`. */
 export interface ListedStore {
   readonly slug: string
-  /** In the merchant's words; null when there are none. */
   readonly description: string | null
 }
 
-/** What the text tells of. */
 export interface LlmsFacts {
   readonly serviceName: string
   readonly description: string
@@ -17,7 +15,7 @@ export interface LlmsFacts {
   readonly stores: readonly ListedStore[]
 }
 
-/** `/llms.txt`: how an agent finds what is sold here and pays for it, as plain text. */
+/** `/llms.txt`: how an agent finds and pays for what is sold here, as plain text. */
 export function llmsText({ serviceName, description, publicUrl, pricedRoutes, stores }: LlmsFacts): string {
   const routes = pricedRoutes.map(route => {
     const methods = route.methods.length === 0 ? 'any method' : route.methods.join(', ').toUpperCase()

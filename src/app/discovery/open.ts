@@ -5,7 +5,6 @@ import type { Metrics } from '../../platform/telemetry/metrics.ts'
 import { healthOperations, type Readiness } from './health.ts'
 import { discoveryOperations, type DiscoveryFacts } from './operations.ts'
 
-/** What discovery is opened with. */
 export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
   readonly clock: Clock
   readonly database: Database
@@ -13,7 +12,7 @@ export interface OpenDiscoveryParts extends DiscoveryFacts, Readiness {
   readonly production: boolean
 }
 
-/** Opens what the gateway says of itself: how it is, and what it sells. */
+/** Opens health and discovery documents. */
 export function openDiscovery(parts: OpenDiscoveryParts) {
   const { clock, database, metrics } = parts
   return {

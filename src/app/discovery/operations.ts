@@ -11,10 +11,7 @@ import { gzipSync } from 'node:zlib'
 import type { Context } from '../../engine/message/context.ts'
 import { priceWords } from '../../engine/checks/price.ts'
 
-/**
- * A text that is made when it is first asked for, and again when what it is made of has changed: when `version` answers
- * another value than the last time. It is sent compressed to clients that take gzip.
- */
+/** Lazy document, rebuilt when `version` changes. Compressed for clients that accept gzip. */
 class PublishedDocument {
   readonly #version: () => unknown
   readonly #make: () => string
@@ -25,7 +22,6 @@ class PublishedDocument {
     this.#make = make
   }
 
-  /** The reply to a request for it. */
   reply(ctx: Context): Result {
     const version = this.#version()
     let made = this.#made
@@ -40,7 +36,7 @@ class PublishedDocument {
   }
 }
 
-/** Whether `Accept-Encoding` takes gzip (RFC 9110, 12.5.3); a name with `q=0` refuses it, and goes before `*`. */
+/** Whether `Accept-Encoding` allows gzip (RFC 9110, 12.5.3); `q=0` refuses it, and a name overrides `*`. */
 export function takesGzip(accepted: string | undefined): boolean {
   let any = false
   for (const part of (accepted ?? '').toLowerCase().split(',')) {
@@ -52,18 +48,17 @@ export function takesGzip(accepted: string | undefined): boolean {
   return any
 }
 
-/** What agents and people can find out about this gateway without a key. */
 export interface DiscoveryFacts {
   publicUrl(): string
-  /** The configuration of the moment; another object after each reload. */
+  /** Current configuration; a new object after each reload. */
   config(): Pick<GatewayConfig, 'payment' | 'routes' | 'chains' | 'discovery' | 'pages'>
-  /** What `/api/l402/pricing` says. */
+  /** Response of `/api/l402/pricing`. */
   prices(): PriceList
-  /** Every operation that is mounted; asked for when a document is first read. */
+  /** Every mounted operation; called on the first read of a document. */
   operations(): readonly AnyOperation[]
-  /** What the gateway sends to merchants, by the name of the event. */
+  /** Webhooks to merchants by event. */
   webhooks(): Readonly<Record<string, WebhookFacts>>
-  /** Stores that want to be found. */
+  /** Stores with `listInRegistry`. */
   stores(): Promise<readonly ListedStore[]>
 }
 
@@ -73,10 +68,9 @@ const DESCRIPTION =
 const JSON_TYPE = 'application/json; charset=utf-8'
 const HTML_TYPE = 'text/html; charset=utf-8'
 
-/** Operations that say what is sold, how it is paid for and whether it can be reached. */
+/** Operations for buyers: offers, payment and reachability. */
 const FOR_BUYERS: ReadonlySet<string> = new Set(['discovery', 'L402', 'health'])
 
-/** `GET /openapi.json`, `/api/openapi.json`, `/llms.txt` and `/.well-known/l402.json`. */
 export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
   const common = {
     method: 'GET',
@@ -94,7 +88,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
     const { payment } = config
     const priceOf = operationPrices(config)
     const priced = pricedRoutes(config)
-    // What cannot be paid by the address as it stands is left to the whole document: a registry tries each entry.
+    // Only the full document has operations without a payable address of their own: a registry calls each entry.
     const isForSale = (operation: AnyOperation): boolean =>
       operation.access === 'credential' && (priceOf(operation)?.price ?? null) !== null
     const operations =
@@ -158,7 +152,7 @@ export function discoveryOperations(facts: DiscoveryFacts): AnyOperation[] {
             mediaType: JSON_TYPE,
             headers: ['Vary', 'Accept']
           }
-        // Pages load when a browser asks for one: a gateway whose clients are programs needs none of them.
+        // Lazy: gateways for programs need no pages.
         const { homePage } = await import('../../web/pay/home-page.ts')
         const { body, headers } = homePage({
           seller: name === '' ? config.payment.serviceName : name,
@@ -260,7 +254,6 @@ const WHERE_THE_REST_IS =
   'Merchants sell APIs of their own below /l402/proxy/{proxyId}/ and goods at ' +
   '/api/storefront/{slug}/llms.txt, each at prices of its own. Every operation, those of merchants too, is at /api/openapi.json.'
 
-/** What the manifest tells of. */
 interface ManifestFacts {
   readonly serviceName: string
   readonly description: string
@@ -271,9 +264,8 @@ interface ManifestFacts {
 }
 
 /**
- * `/.well-known/l402.json`: what is for sale, in the form that L402 clients look for (`service`, `l402`, `endpoints`
- * with `pricing.base_price_sats`). A price that depends on the request has no `base_price_sats`: a client must not
- * budget with a guess.
+ * `/.well-known/l402.json`: offers in the form of L402 clients (`service`, `l402`, `endpoints` with
+ * `pricing.base_price_sats`). A dynamic price has no `base_price_sats`: clients must not budget with a guess.
  */
 function l402Manifest(facts: ManifestFacts): string {
   const { serviceName, description, publicUrl, categories, prices, pricedRoutes } = facts
