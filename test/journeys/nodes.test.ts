@@ -4,7 +4,6 @@ import t, { type Test as T } from 'tap'
 import { decodeInvoice } from '../../src/lightning/codecs/bolt11.ts'
 import { main } from '../../src/app/main.ts'
 import { providerKinds } from '../../src/lightning/kinds/kinds.ts'
-import type { ProviderNotification } from '../../src/lightning/providers/provider.ts'
 import { startFakeBlink } from '../fakes/blink.ts'
 import { startFakeBtcpay } from '../fakes/btcpay.ts'
 import { startFakeCln } from '../fakes/cln.ts'
@@ -135,7 +134,9 @@ routes:
   t.equal(await post(`${called.pathname}${called.search}`, body), 200)
   t.equal(await post(called.pathname, body), 401)
   t.equal(await post(`${called.pathname}?token=${'x'.repeat(22)}`, body), 401)
-  const unknown: ProviderNotification['chargeId'] = 'ab'.repeat(32)
-  const event = phoenixd.notification(unknown)
+  // Another program's invoice at the same node.
+  const foreign = phoenixd.wallet.addInvoice({ amountSats: 5, description: 'coffee', expirySeconds: 600 })
+  phoenixd.wallet.settle(foreign.paymentHash)
+  const event = phoenixd.notification(foreign.paymentHash)
   t.equal(await post('/api/webhooks/alternate', event.body, event.headers), 200, 'about nothing that is known here')
 })
