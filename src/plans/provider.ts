@@ -1,3 +1,5 @@
+import { Type, type StaticDecode } from 'typebox'
+import { parseResponse, part, readResponse } from '../engine/formats/response-schema.ts'
 import type { PlanTier } from '../accounts/merchants/plans.ts'
 import type { SoldPlan } from './plans.ts'
 import { defineError } from '../platform/system/errors.ts'
@@ -100,43 +102,45 @@ export interface BillingProvider {
   readEvent(signature: string | null, body: Uint8Array): BillingEvent
 }
 
+const SubscriptionId = Type.String({ pattern: '^sub_[A-Za-z0-9_]{1,200}$' })
+/** An id, or the id of an expanded object; null for any other. It becomes part of a URL and a row's key. */
+const SubscriptionRef = Type.Decode(
+  Type.Unknown(),
+  value => readResponse(SubscriptionId, value) ?? readResponse(Type.Object({ id: SubscriptionId }), value)?.id ?? null
+)
+const StripeEvent = Type.Object({
+  id: Type.String(),
+  type: Type.String(),
+  data: part({
+    object: part({
+      object: Type.Unknown(),
+      id: SubscriptionRef,
+      subscription: SubscriptionRef,
+      parent: part({ subscription_details: part({ subscription: SubscriptionRef }) })
+    })
+  })
+})
+
 /**
  * Reads a Stripe event after its signature was verified: about a subscription, or a checkout or invoice of one.
  * @throws BillingError `refused` for any other form
  */
 export function readEvent(event: unknown): BillingEvent {
-  const { id, type, data } = record(event)
-  if (typeof id !== 'string' || typeof type !== 'string')
-    throw new BillingError('refused', 'The notification has no id or no type.')
-  const object = record(record(data)['object'])
-  return { id, type, subscriptionId: subscriptionOf(object) }
+  const refused = (mismatch: string) => new BillingError('refused', `The notification cannot be read: ${mismatch}.`)
+  const { id, type, data } = parseResponse(StripeEvent, event, refused)
+  return { id, type, subscriptionId: subscriptionOf(data?.object ?? null) }
 }
 
-function subscriptionOf(object: Readonly<Record<string, unknown>>): string | null {
-  switch (object['object']) {
+function subscriptionOf(about: NonNullable<StaticDecode<typeof StripeEvent>['data']>['object']): string | null {
+  switch (about?.object) {
     case 'subscription':
-      return idOf(object['id'])
+      return about.id
     case 'checkout.session':
-      return idOf(object['subscription'])
+      return about.subscription
     // Endpoints set up for an older API version receive the older form.
     case 'invoice':
-      return (
-        idOf(record(record(object['parent'])['subscription_details'])['subscription']) ?? idOf(object['subscription'])
-      )
+      return about.parent?.subscription_details?.subscription ?? about.subscription
     default:
       return null
   }
-}
-
-/** An id, or the id of an expanded object. */
-function idOf(value: unknown): string | null {
-  const id = typeof value === 'string' ? value : record(value)['id']
-  // It becomes part of a URL and a row's key.
-  return typeof id === 'string' && /^sub_[A-Za-z0-9_]{1,200}$/.test(id) ? id : null
-}
-
-function record(value: unknown): Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null
-    ? (value as Record<string, unknown>) /* any object can be asked for its members */
-    : {}
 }
