@@ -8,7 +8,7 @@ import { lnurl } from './lnurl/lnurl.ts'
 import { nwc } from './nwc/nwc.ts'
 import { phoenixd } from './phoenixd/phoenixd.ts'
 import { opennode } from './opennode/kind.ts'
-import { sandbox } from './sandbox/kind.ts'
+import { sandbox } from './sandbox/sandbox.ts'
 import { strike } from './strike/strike.ts'
 
 /** Every kind of provider, in the order in which people are told of them. A new one is a folder and a line here. */

@@ -10,7 +10,7 @@ import {
   Nip44Error,
   paddedLength,
   sharedX
-} from '../../../src/lightning/kinds/nwc/nip44.ts'
+} from '../../../src/lightning/kinds/nwc/conversation.ts'
 
 const hex = (text: string): Buffer => Buffer.from(text, 'hex')
 const one = `${'0'.repeat(63)}1`

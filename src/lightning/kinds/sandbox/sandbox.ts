@@ -20,9 +20,14 @@ import type {
   Provider,
   ProviderNotification
 } from '../../providers/provider.ts'
-import { readSandboxNotification } from './notification.ts'
 import { draftPayout, payoutAt } from './payouts.ts'
-import type { SandboxState, SandboxStore } from './store.ts'
+import { type SandboxState, type SandboxStore, SqlSandboxStore } from './store.ts'
+import { Type } from 'typebox'
+import { orNull } from '../../../engine/formats/response-schema.ts'
+import { isSigned, parseNotification, requireSubject } from '../../provider-calls/notifications.ts'
+import { join } from 'node:path'
+import { loadNodeKey } from './node-key.ts'
+import type { ProviderKind } from '../kind.ts'
 
 /** What the sandbox needs. */
 export interface SandboxOptions {
@@ -330,4 +335,36 @@ function away(error: unknown): unknown {
   return isConnectionFault(error)
     ? new ProviderUnavailable('The sandbox cannot make or settle invoices at the moment.', 5, error)
     : error
+}
+
+const SandboxEvent = Type.Object({ chargeId: orNull(Type.String({ pattern: '^[\\w-]{1,100}$' })) })
+
+/**
+ * What a notification in the sandbox's own form says: JSON `{"chargeId": "sbx_…"}`, with the hex HMAC-SHA256 of the
+ * bytes under the account's key in `X-Sandbox-Signature`. So a receiver can be tried before there is a real provider
+ * (decision 163).
+ * @throws ProviderNotificationError for what has another form
+ */
+function readSandboxNotification(headers: ReadonlyHeaders, body: Uint8Array): ProviderNotification {
+  const { chargeId } = parseNotification(SandboxEvent, body)
+  return {
+    chargeId: requireSubject(chargeId, 'charge'),
+    verify: secret => isSigned(body, headers.get('x-sandbox-signature') ?? '', secret)
+  }
+}
+
+/** The sandbox; the key of its node is in `<data>/sandbox-node.key`, made when it is first needed. */
+export const sandbox: ProviderKind = {
+  name: 'sandbox',
+  isSandbox: true,
+  // It tells of every payment within this process.
+  calls: null,
+  keyFault: () => undefined,
+  open: ({ database, dataDir, clock, settled }) =>
+    new SandboxProvider({
+      store: new SqlSandboxStore(database.sql),
+      nodeKey: loadNodeKey(join(dataDir, 'sandbox-node.key')),
+      clock,
+      settled
+    })
 }

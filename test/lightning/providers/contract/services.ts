@@ -1,7 +1,7 @@
 import { lnd } from '../../../../src/lightning/kinds/lnd/kind.ts'
 import { opennode } from '../../../../src/lightning/kinds/opennode/kind.ts'
 import { SandboxProvider } from '../../../../src/lightning/kinds/sandbox/sandbox.ts'
-import { sandbox } from '../../../../src/lightning/kinds/sandbox/kind.ts'
+import { sandbox } from '../../../../src/lightning/kinds/sandbox/sandbox.ts'
 import { strike } from '../../../../src/lightning/kinds/strike/strike.ts'
 import { startFakeLnd } from '../../../fakes/lnd.ts'
 import { startFakeOpenNode } from '../../../fakes/opennode.ts'
