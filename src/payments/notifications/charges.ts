@@ -36,7 +36,6 @@ export interface ChargesParts {
   readonly settlements: Pick<Settlements, 'settled'>
 }
 
-/** Longest charge id that is looked up, in characters. */
 const LONGEST_ID = 200
 
 export class Charges {

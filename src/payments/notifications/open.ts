@@ -39,7 +39,6 @@ export interface OpenNotificationsParts {
   publicUrl(): string
 }
 
-/** Opens the receivers and pollers that report paid invoices, and the registrations of our receivers at providers. */
 export function openNotifications(parts: OpenNotificationsParts) {
   const { clock, database, events, jobs, log, merchants, metrics, payees, payments, publicUrl, settlements } = parts
   const { random, sealer } = parts

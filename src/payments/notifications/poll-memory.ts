@@ -7,7 +7,6 @@ import { accountName, type Owner } from './subscriptions.ts'
 
 export interface PollMemoryParts {
   readonly slot: ProviderSlot
-  /** The provider kind under which invoices are stored. */
   readonly kind: KindName
   readonly store: PollStore
   readonly clock: Clock
@@ -16,7 +15,6 @@ export interface PollMemoryParts {
 /** Attempts of an optimistic write. */
 const SAVES = 8
 
-/** State that the pollers of all processes share for one slot. */
 export class PollMemory {
   readonly #parts: PollMemoryParts
 
@@ -49,7 +47,6 @@ export class PollMemory {
     return store.save(slot, kind, state, over)
   }
 
-  /** Changes the state with an optimistic retry. */
   async change(change: (before: PollState) => PollState): Promise<void> {
     for (let attempt = 0; attempt < SAVES; attempt++) {
       const { state, version } = await this.load()

@@ -30,7 +30,6 @@ export interface Turn {
   readonly restsUntil: number
   /** Consecutive refused keys or unreachable hosts; 0 after an answer. */
   readonly faults: number
-  /** Null after an answer. */
   readonly fault: 'refused' | 'away' | null
   /** Last manual end of a backoff. Outcomes of earlier requests are ignored. */
   readonly wokenAt: number
@@ -56,8 +55,8 @@ export type Poll =
       readonly type: 'list'
       readonly account: string
       readonly since: number
-      /** Creation of its oldest open charge. */ readonly oldest: number
       readonly position: string | null
+      readonly oldest: number
     }
   | {
       readonly type: 'look up' | 'look up young'
@@ -118,7 +117,6 @@ function firstTurn(since: number, now: number): Turn {
   }
 }
 
-/** Name of the budget that pays for an account's calls. */
 function budgetOf(account: string, rules: PollRules): string {
   return rules.isShared ? 'all' : account
 }
@@ -287,7 +285,6 @@ export function recovered(state: PollState, accounts: ReadonlySet<string>, now: 
   return { ...state, turns: { ...state.turns, ...Object.fromEntries(awake) } }
 }
 
-/** Numbers of accounts in backoff, by cause. */
 export function resting(state: PollState, now: number): Readonly<Record<'refused' | 'away', number>> {
   const counts = { refused: 0, away: 0 }
   for (const { restsUntil, fault } of Object.values(state.turns))
@@ -344,7 +341,6 @@ function* lookUps(
   }
 }
 
-/** Young payments of an account that one run looks up. */
 function youngOf({ young }: Pick<Candidate, 'young'>, { youngPerRun }: PollRules): number {
   return Math.min(young, youngPerRun)
 }

@@ -4,7 +4,6 @@ import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
 import { FIRST_STATE, type PollState } from './poll-plan.ts'
 
-/** Poller state with its version. */
 export interface Remembered {
   readonly state: PollState
   readonly version: number

@@ -19,7 +19,6 @@ import { accountName, ownerOfName, type Owner } from './subscriptions.ts'
 
 export interface PollerParts {
   readonly slot: ProviderSlot
-  /** The provider kind under which invoices are stored. */
   readonly kind: KindName
   readonly provider: Provider
   readonly rules: PollRules

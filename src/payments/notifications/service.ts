@@ -27,7 +27,6 @@ export interface NotificationsParts {
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** Parameters of the called receiver's address. */
 export interface CalledReceiver {
   readonly account?: string | null
   /** Token of a kind whose notifications are unsigned. */
@@ -167,7 +166,6 @@ export class Notifications {
     return notification.verify(secret ?? this.#nobody) && secret !== null
   }
 
-  /** Signing secret of an account: its registration's, else its key. */
   async #secretOf(owner: Owner, { slot, name, provider }: SeatView): Promise<Secret<string> | null> {
     try {
       return provider.subscribe === undefined

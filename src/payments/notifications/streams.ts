@@ -21,7 +21,6 @@ export interface StreamsParts {
   merchant(id: number): Promise<ProviderAccount | null>
 }
 
-/** A stream that this process follows or will reconnect. */
 interface Followed {
   readonly owner: Owner
   wantedUntil: number
@@ -71,7 +70,6 @@ export class Streams {
     }
   }
 
-  /** Ends all streams and releases their leases. */
   async close(): Promise<void> {
     this.#isClosed = true
     const all = [...this.#followed.values()]

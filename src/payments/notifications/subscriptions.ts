@@ -39,7 +39,7 @@ export interface SubscriptionStore {
   find(owner: Owner, slot: ProviderSlot, kind: KindName): Promise<Subscription | null>
   /** Replaces the attempt that the caller has read (null: none). Of concurrent callers exactly one gets true. */
   begin(attempt: Omit<Subscription, 'subscriptionId'>, seen: string | null): Promise<boolean>
-  /** Marks an attempt as succeeded, unless a newer one has begun. */
+  /** A no-op when a newer attempt has begun. */
   registered(
     attempt: Pick<Subscription, 'owner' | 'slot' | 'kind' | 'attemptId'>,
     subscriptionId: string,

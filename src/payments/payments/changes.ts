@@ -78,7 +78,6 @@ export class PaymentChanges {
       }
       const receivedSats = moreReceived(now, seen.receivedSats)
       if (receivedSats === null) return now
-      // A further partial payment.
       now = { ...now, receivedSats }
       await this.#parts.store.update(sql, now, this.#parts.clock.now())
       return now

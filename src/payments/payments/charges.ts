@@ -7,7 +7,6 @@ export interface PaymentOfCharge {
   readonly chargeId: string
   readonly invoiceId: string
   readonly merchantId: number
-  /** As stored. */
   readonly status: PaymentStatus
 }
 
@@ -53,7 +52,6 @@ export class PaymentCharges {
     this.#database = database
   }
 
-  /** Payments of these charges in this slot and of this kind. */
   async byCharge(slot: ProviderSlot, kind: KindName, chargeIds: readonly string[]): Promise<PaymentOfCharge[]> {
     const rows = await this.#database.sql<PaymentRow[]>`
       select charge_id, invoice_id, merchant_id, status from payments

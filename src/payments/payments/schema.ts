@@ -11,7 +11,7 @@ import type { KindName } from '../../lightning/providers/provider.ts'
 /** The states of a payment (contract, States and transitions: Payment; decisions 39 and 40). */
 export type PaymentStatus = 'unpaid' | 'processing' | 'paid' | 'underpaid' | 'expired' | 'refunded'
 
-/** Stored payment of a merchant. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface Payment {
   /** 15 random digits (decision 10). */
   readonly invoiceId: string
@@ -165,7 +165,6 @@ export const PaymentView = Type.Object(
 )
 export type PaymentView = Static<typeof PaymentView>
 
-/** Response of `GET /api/payments/{invoiceId}/status` (contract, Payments). */
 export const PaymentStatusView = Type.Object({ status: Type.Enum([...PAYMENT_STATUSES]) }, { title: 'PaymentStatus' })
 
 /** Response for `payment`, which must be current (`asOf`). */

@@ -351,7 +351,6 @@ export class Payments {
     return this.#parts.polled?.() ?? []
   }
 
-  /** Asks a payment's provider, if the account has a key for it. */
   async #asked(key: PaymentKey): Promise<void> {
     const { merchant: find, store, payees } = this.#parts
     const [merchant, payment] = [await find(key.merchantId), await store.get(key.merchantId, key.invoiceId)]

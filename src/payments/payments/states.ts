@@ -22,7 +22,6 @@ export interface Transition {
   readonly to: PaymentStatus
   /** Milliseconds since the epoch; null when unknown. */
   readonly paidAt: number | null
-  /** Null when unknown. */
   readonly receivedSats: number | null
 }
 

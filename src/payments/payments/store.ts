@@ -12,7 +12,6 @@ export interface PaymentKeyUse extends Idempotency {
   readonly operation: PaymentMaker
 }
 
-/** Hold of an order id by one create. */
 export interface Reservation {
   readonly merchantId: number
   readonly orderId: string
@@ -43,7 +42,6 @@ export type Unexpired =
   /** Ended by `by`, of one account in one seat. */
   | { readonly by: number; readonly merchantId: number; readonly seat: ProviderSeatName }
 
-/** Provider slot and kind. */
 export type ProviderSeatName = `${ProviderSlot} ${KindName}`
 
 export interface PaymentFilter {
@@ -78,7 +76,6 @@ export interface PaymentStore {
   byOrder(merchantId: number, orderId: string): Promise<Payment | null>
   /** Newest first. */
   list(filter: PaymentFilter, page: KeysetPage): Promise<Payment[]>
-  /** Payment of an idempotency key; null for none. */
   byKey(merchantId: number, operation: PaymentMaker, key: string): Promise<Kept<Payment> | null>
   byPayToken(payToken: string): Promise<Payment | null>
   byPaymentHash(paymentHash: string): Promise<Payment | null>

@@ -34,7 +34,7 @@ declare module '../../engine/pipeline/services.ts' {
 }
 
 export interface AdmissionSettings {
-  /** Seconds of an invoice; a function, since a reload changes it. */
+  /** A function, since a reload changes it. */
   invoiceExpirySeconds(): number
   /** Bytes of an upstream response (contract, Limits: Proxy). */
   readonly responseLimit: number
@@ -42,7 +42,6 @@ export interface AdmissionSettings {
   proxyUrl(): string
 }
 
-/** Terms of the route for all its proxies. */
 export interface RouteTerms {
   /** Path segments in front of the part that goes upstream. */
   readonly prefixSegments: number
@@ -73,7 +72,6 @@ interface Asked {
   readonly proxy: ListedProxy
   readonly prepared: Prepared
   readonly price: ProxyPrice
-  /** Raw path for the upstream. */
   readonly rest: string
   /** `rest` normalized, with doubled slashes merged. */
   readonly path: string

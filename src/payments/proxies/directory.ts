@@ -10,13 +10,11 @@ import { merchantsChannel } from '../../accounts/merchants/store.ts'
 import { PROXY_CHANNEL, type ProxyRow, type ProxyStore } from './store.ts'
 import { PROXY_UNAVAILABLE } from '../../selling/offers/offer.ts'
 
-/** A proxy with what its requests need of its merchant. */
 export interface ListedProxy {
   readonly row: ProxyRow
   readonly merchant: Merchant
   /** Upstream header value, unsealed at reading; null for none. */
   readonly authValue: string | null
-  /** Counts its requests while it is cached. */
   readonly tally: Tally
 }
 
@@ -27,7 +25,6 @@ export interface DirectorySources {
   readonly log: Log
   readonly tallies: Tallies
   merchants(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>>
-  /** Unseals the upstream header value. */
   open(row: ProxyRow): string | null
 }
 

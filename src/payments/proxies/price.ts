@@ -108,7 +108,6 @@ export function amountsIn(price: ProxyPriceText | null | undefined): number {
   return typeof price === 'object' && price !== null ? Object.keys(price.of).length + 1 : 1
 }
 
-/** Satoshis, or fiat, of a canonical amount. */
 export function amountOfText(text: string): number | FiatText {
   const read = readMoney(text)
   if (read === undefined) throw new TypeError(`${JSON.stringify(text)} is kept as a price and is none`)

@@ -13,7 +13,6 @@ const MOST_FORMER = 50
 const MOST_FORMER_PRICES = 500
 const LONGEST_GRACE = 30 * 86_400_000
 
-/** Price of a request and the path that its token covers. */
 export interface ProxyPrice {
   /** An upper bound where `price` is set. */
   readonly amountSats: number
@@ -22,7 +21,6 @@ export interface ProxyPrice {
   readonly pattern: string | null
   /** Token validity in seconds; null: the proxy's. */
   readonly tokenValiditySeconds: number | null
-  /** Set where the price buys a balance. */
   readonly meter: MeterConfig | null
 }
 

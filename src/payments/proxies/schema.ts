@@ -8,7 +8,6 @@ import { isoTime } from '../../engine/formats/iso-time.ts'
 const MAX_PRICE_SATS = 1_000_000_000
 /** Longest upstream timeout in seconds (contract, Limits: Proxy). */
 export const MAX_TIMEOUT_SECONDS = 30
-/** Most entries of each list. */
 const MAX_LIST = 100
 
 // No control characters; the database rejects NUL.
@@ -134,7 +133,6 @@ export const ProxyChange = Type.Object(
 )
 export type ProxyChange = Static<typeof ProxyChange>
 
-/** Stored price of a proxy, also its response. */
 export interface ProxyEndpoint {
   /** Null: any method. */
   readonly method: string | null
@@ -146,7 +144,6 @@ export interface ProxyEndpoint {
   readonly tokenPath: 'exact' | 'pattern'
   /** Token validity in seconds; null: the proxy's. */
   readonly tokenValiditySeconds: number | null
-  /** Set where the price buys a balance. */
   readonly meter?: EndpointMeter
 }
 

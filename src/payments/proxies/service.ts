@@ -28,7 +28,6 @@ export interface ProxyServiceParts {
   readonly random: Random
   /** Without a trailing slash; a function, since a free port is known late. */
   publicUrl(): string
-  /** Origin of proxies. */
   proxyUrl(): string
   readonly production: boolean
   /** A function, since a reload changes them. */
@@ -256,10 +255,7 @@ export function proxyNotFound(): LongError {
   return new LongError(RESOURCE_NOT_FOUND, 'Proxy not found', 'There is no such proxy.')
 }
 
-/**
- * Unsealed upstream header value, or null.
- * @throws UnsealError
- */
+/** @throws UnsealError */
 export function openAuthValue(sealer: Sealer, row: ProxyRow): string | null {
   return row.authValue === null ? null : sealer.open(row.authValue, place(row.proxyId)).reveal()
 }
@@ -268,7 +264,7 @@ function place(proxyId: string): { table: string; column: string; row: string } 
   return { table: 'proxies', column: 'auth_value', row: proxyId }
 }
 
-/** Normalizes a pattern like request paths; otherwise it might never match. */
+/** Otherwise it might never match a request path. */
 function patternOf(pattern: string): string {
   return comparablePath(pattern.toWellFormed().replace(/[^\x20-\x7e]+/g, encodeURIComponent))
 }

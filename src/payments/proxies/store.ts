@@ -17,7 +17,7 @@ import type { Renewal } from '../../selling/offers/offer.ts'
 import type { ProxyPriceText } from './price.ts'
 import type { ProxyEndpoint, FormerPrices } from './schema.ts'
 
-/** Stored proxy. Times are milliseconds since the epoch. */
+/** Times are milliseconds since the epoch. */
 export interface ProxyRow {
   readonly proxyId: string
   readonly merchantId: number

@@ -7,7 +7,7 @@ import { REFUND_STATUSES, REFUND_TYPES, type PaidOut } from '../../lightning/pro
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
 import { adviceOn } from './advice.ts'
 
-/** Stored refund. Times in milliseconds since the epoch, amounts in satoshis. */
+/** Times in milliseconds since the epoch, amounts in satoshis. */
 export interface Refund extends PaidOut {
   /** 15 random digits (decision 10); also our reference at the provider. */
   readonly refundId: string

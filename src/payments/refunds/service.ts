@@ -104,7 +104,6 @@ export class Refunds {
     )
   }
 
-  /** Current refund of an idempotency key; null for none. */
   byKey(merchant: Merchant, key: string): Promise<Kept<Refund> | null> {
     return this.#parts.store.byKey(merchant.id, key)
   }
@@ -201,7 +200,7 @@ export class Refunds {
     }
   }
 
-  /** Writes the pending row when the remaining amount covers it; `amount` null takes all of it (decision 60). */
+  /** `amount` null takes all that remains (decision 60). */
   async #reserve(
     seen: RefundSource,
     refund: Refund,

@@ -11,7 +11,6 @@ import type { RefundStore } from './store.ts'
 
 export type SettlementOutcome = 'sent' | 'not-sent'
 
-/** A manual settlement with its audit data. */
 export interface RefundSettlement {
   readonly outcome: SettlementOutcome
   /** The provider's refund id; null for `not-sent`. */

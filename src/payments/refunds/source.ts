@@ -33,7 +33,7 @@ export interface RefundSources {
   refunded(sql: TransactionSql, source: RefundSource): Promise<void>
 }
 
-/** Combines sources; the first that knows an id wins. */
+/** The first that knows an id wins. */
 export function allSources(...all: readonly RefundSources[]): RefundSources {
   const owner = new WeakMap<RefundSource, RefundSources>()
   const first = async (ask: (one: RefundSources) => Promise<RefundSource | null>): Promise<RefundSource | null> => {
@@ -59,7 +59,6 @@ export interface RefundedPayments {
   refundable(merchantId: number, invoiceId: string): Promise<Payment | null>
   /** The same with a row lock until the transaction ends. */
   lock(sql: TransactionSql, merchantId: number, invoiceId: string): Promise<Payment | null>
-  /** The only way to change a payment's status. */
   applyChange(
     sql: TransactionSql,
     payment: Payment,
@@ -75,7 +74,7 @@ export function paymentSources(payments: RefundedPayments): RefundSources {
     lock: async (sql, merchantId, invoiceId, now) => sourceOf(await payments.lock(sql, merchantId, invoiceId), now),
     refunded: async (sql, { merchantId, invoiceId }) => {
       const payment = await payments.lock(sql, merchantId, invoiceId)
-      // A payment that was processing may have expired since; its refund is confirmed anyway.
+      // It may have expired while processing; its refund is confirmed anyway.
       if (payment !== null && canBecome(payment.status, 'refunded'))
         await payments.applyChange(sql, payment, 'refunded', {}, false)
     }

@@ -39,11 +39,9 @@ export interface RefundStore {
    * @throws a unique violation of `LIGHTNING_INVOICE_INDEX` or `IDEMPOTENCY_KEY_INDEX`
    */
   insert(sql: TransactionSql, refund: Refund, nextCheckAt: number, idempotency?: Idempotency | null): Promise<void>
-  /** Null for none. */
   byKey(merchantId: number, key: string): Promise<Kept<Refund> | null>
   /** Frees the idempotency key of a refund that its client never learned of. */
   forgetKey(sql: TransactionSql, refundId: string): Promise<void>
-  /** Locks the row until the transaction ends; null for none. */
   lock(sql: TransactionSql, refundId: string): Promise<Refund | null>
   write(sql: TransactionSql, refund: Refund, now: number): Promise<void>
   get(merchantId: number, refundId: string): Promise<Refund | null>
@@ -58,7 +56,6 @@ export interface RefundStore {
   takeDue(now: number, pause: number, oldest: number, limit: number): Promise<Refund[]>
   /** Refunds of one payment whose acceptance by the provider is unknown. */
   lost(sql: TransactionSql, invoiceId: string): Promise<Refund[]>
-  /** A refund of any merchant with its manual settlement. */
   forAdmin(refundId: string): Promise<SettledRefund | null>
   /** Oldest first, `settled` newest first; of `lost` only those made by `madeBefore`. */
   listForAdmin(view: RefundViewName, madeBefore: number, page: RefundPage): Promise<SettledRefund[]>
@@ -105,7 +102,6 @@ const settlementRows = records({
   })
 })
 
-/** Whether any of a payment's or store order's money is or was being refunded. */
 export async function isGivenBack(sql: TransactionSql, invoiceId: string): Promise<boolean> {
   return (await sums(sql, invoiceId)).held > 0
 }

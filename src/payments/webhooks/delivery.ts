@@ -2,7 +2,6 @@ import { errors } from 'undici'
 import { AddressRefused, NameUnresolved } from '../../engine/upstream/guard.ts'
 import type { OutboundResponse } from '../../engine/upstream/outbound.ts'
 
-/** Result of one attempt. */
 export interface Sent {
   /** Null on delivery; else the reason for the merchant. */
   readonly error: string | null

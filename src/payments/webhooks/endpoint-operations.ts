@@ -50,7 +50,6 @@ function view({ id, url, events, isActive, createdAt }: WebhookEndpoint): Endpoi
   }
 }
 
-/** The contract's single URL as an endpoint. */
 function firstOf({ webhookUrl }: Merchant): EndpointView[] {
   return webhookUrl === null
     ? []
@@ -62,7 +61,6 @@ function chosen(names: ReadonlyArray<WebhookEvent | typeof ALL> | undefined): re
   return names === undefined || names.includes(ALL) ? null : single
 }
 
-/** Webhook endpoints of an account: the contract's first, and further ones with event filters. */
 export function endpointOperations(endpoints: WebhookEndpoints, webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   const write = { ...common, mount: { use: 'merchant-api', chain: 'settings-write' } } as const

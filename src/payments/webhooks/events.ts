@@ -68,7 +68,7 @@ const TestEvent = Type.Object(
   { title: 'TestEvent' }
 )
 
-/** Requests to a merchant's webhook URL, for OpenAPI (contract, Events). */
+/** For OpenAPI (contract, Events). */
 export const sentWebhooks: Readonly<Record<string, WebhookFacts>> = Object.freeze({
   'payment.status': {
     summary: 'A payment changed',

@@ -4,7 +4,6 @@ import { merchantOf } from '../../accounts/merchants/principal.ts'
 import { DeliveryPage, DeliveryQuery, DeliverySentView, DeliveryView, TestView } from './schema.ts'
 import type { Webhooks } from './service.ts'
 
-/** Delivery history, manual resends (decision 161) and test events. */
 export function webhookOperations(webhooks: Webhooks): AnyOperation[] {
   const common = { tag: 'Merchant', access: 'merchant' } as const
   return [

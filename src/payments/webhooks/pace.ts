@@ -10,23 +10,22 @@ export interface EndpointTimes {
 
 /** Milliseconds from which an attempt is slow, including timeouts. */
 const SLOW = 2_000
-/** Milliseconds for which a slow endpoint stays one, whatever it answers: else it could stall every other attempt. */
+/** Milliseconds that an endpoint stays slow after one slow attempt; else it could stall all others. */
 const PROBATION = 60_000
 
-/** The group of jobs that attempts of an endpoint belong to. */
 export function groupOf({ merchantId, endpointId }: Omit<AddedDelivery, 'id'>): string {
   return endpointId ?? String(merchantId)
 }
 
-/** The pace of an endpoint's attempts. `now` in milliseconds. */
+/** `now` in milliseconds. */
 export function paceOf({ quickAt, slowAt }: EndpointTimes, now: number): Pace {
   if (slowAt !== null && (quickAt === null || slowAt >= quickAt || slowAt + PROBATION > now)) return 'slow'
   return quickAt === null ? 'unproven' : 'quick'
 }
 
 /**
- * Records how many milliseconds an attempt took, null where the endpoint was not called, and returns the endpoint's pace
- * from now on. Locks its row, so that concurrent attempts agree.
+ * Records an attempt's milliseconds (null: no call) and returns the endpoint's new pace. Locks its row, so that
+ * concurrent attempts agree.
  */
 export async function recordAttempt(
   sql: TransactionSql,

@@ -28,7 +28,6 @@ export interface Delivery {
   readonly status: DeliveryStatus
   /** Address of the last attempt; before the first, the address at the event. Null when none was set. */
   readonly url: string | null
-  /** Finished attempts. */
   readonly attempts: number
   /** Of the last attempt; null without a response. */
   readonly responseStatus: number | null
@@ -85,7 +84,7 @@ export const DeliverySentView = Type.Object(
 )
 export type DeliverySentView = Static<typeof DeliverySentView>
 
-/** Query of `GET /api/merchant/webhooks/deliveries`, as for challenges (decision 161). */
+/** As for challenges (decision 161). */
 export const DeliveryQuery = Type.Object({
   endpoint: Type.Optional(Type.String({ description: 'endpointId; only what was written for that endpoint.' })),
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),

@@ -110,7 +110,6 @@ export class Webhooks {
   readonly #parts: WebhooksParts
   readonly #attempts: Counter<'result'>
   readonly #times: NonNullable<WebhooksParts['times']>
-  /** Milliseconds of a claim. */
   readonly #alive: number
 
   constructor(parts: WebhooksParts) {
@@ -321,7 +320,7 @@ export class Webhooks {
     }
   }
 
-  /** Adds missing jobs of attempts due for a minute: a safety net below the queue's own. */
+  /** Safety net for lost jobs, below the queue's own. */
   async recover(): Promise<void> {
     const { database, store, clock } = this.#parts
     const now = clock.now()
@@ -435,7 +434,7 @@ export class Webhooks {
     }
   }
 
-  /** Writes an attempt's outcome and adds the next; null when this number was already written. */
+  /** Null when this number was already written. */
   async #finish(
     id: string,
     claimed: ClaimedAttempt,

@@ -14,7 +14,7 @@ import {
 import type { EndpointTimes } from './pace.ts'
 import type { Delivery, DeliveryStatus, WebhookEvent } from './schema.ts'
 
-/** A new event. Times in milliseconds since the epoch. */
+/** Times in milliseconds since the epoch. */
 export interface NewDelivery {
   readonly id: string
   readonly merchantId: number
@@ -41,11 +41,9 @@ export interface Claim {
   readonly attempt: number
   readonly job: string
   readonly now: number
-  /** Expiry of the claim. */
   readonly until: number
 }
 
-/** An attempt claimed by this process. */
 export interface ClaimedAttempt extends EndpointTimes {
   readonly merchantId: number
   /** Null for the first endpoint. */
@@ -70,7 +68,6 @@ export interface AttemptOutcome {
   readonly failedJob: string | null
 }
 
-/** Filter of deliveries, newest first. */
 export interface DeliveryFilter {
   /** `first` for the account's first endpoint; null: all. */
   readonly endpoint: string | null
@@ -87,7 +84,6 @@ export interface Resend extends EndpointTimes {
   readonly attempt: number | null
 }
 
-/** A delivery with its endpoint's recent pace. */
 export interface PacedDelivery extends AddedDelivery, EndpointTimes {}
 
 /** A delivery long due, whose job may be lost. */
@@ -103,7 +99,6 @@ export interface WebhookStore {
    * own job gets a further attempt.
    */
   claim(claim: Claim): Promise<ClaimedAttempt | null>
-  /** Releases the claim of an unfinished attempt. */
   unclaim(id: string, attempt: number): Promise<void>
   /** Writes the outcome of a claimed attempt. False, and nothing written, when that number had ended. */
   finish(sql: TransactionSql, id: string, attempt: number, outcome: AttemptOutcome): Promise<boolean>
@@ -120,9 +115,9 @@ export interface WebhookStore {
   ): Promise<{ readonly rows: readonly Delivery[]; readonly total: number }>
   /** A merchant's delivery with its body; null for an unknown one. */
   sent(merchantId: number, id: string): Promise<{ readonly delivery: Delivery; readonly body: string } | null>
-  /** Unclaimed pending deliveries due before `due`, oldest first. */
+  /** Unclaimed only, oldest first. */
   overdue(due: number, now: number, limit: number): Promise<Overdue[]>
-  /** Deletes up to `limit` events from before `before`, except pending ones; returns their number. */
+  /** Returns the number of deleted events; pending ones stay. */
   purge(before: number, limit: number): Promise<number>
 }
 
@@ -299,7 +294,6 @@ export class SqlWebhookStore implements WebhookStore {
   }
 }
 
-/** A pace column of a delivery's endpoint. */
 function pace(sql: Sql, column: 'quick_at' | 'slow_at') {
   return sql`(select ${sql(column)} from webhook_paces where endpoint = coalesce(endpoint_id::text, merchant_id::text)) as ${sql(column)}`
 }
