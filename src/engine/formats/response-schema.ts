@@ -1,10 +1,10 @@
-import { Type, type StaticDecode, type TCodec, type TObject, type TSchema, type TUnknown } from 'typebox'
-import { Value } from 'typebox/value'
+import { Type, type StaticDecode, type TArray, type TCodec, type TObject, type TSchema, type TUnknown } from 'typebox'
+import { Compile } from 'typebox/compile'
 
 /**
  * Reads responses of other services by a schema, which also maps them: a `Type.Decode` in it is applied to what fits.
  * Members that the schema does not name are ignored. An absent member reads like null, so that `orNull` and `fittingItems`
- * take it. Nothing of a value is repeated in an error: it may be a secret.
+ * take it. Of objects `properties` count, of arrays `items` and `maxItems`. Nothing of a value is repeated in an error: it may be a secret.
  */
 
 /** A text that is not empty. */
@@ -90,38 +90,68 @@ class Mismatch {
   }
 }
 
+type Read = (value: unknown) => unknown
+
+/** Each schema is compiled once, when it is first used. */
+const readers = new WeakMap<TSchema, Read>()
+
 function walk(schema: TSchema, value: unknown): unknown {
-  const read = Type.IsObject(schema)
-    ? walkObject(schema.properties, value)
-    : Type.IsArray(schema)
-      ? walkArray(schema.items, value)
-      : Value.Check(schema, value)
-        ? value
-        : new Mismatch('', wordsOf(schema), kindOf(value))
-  return read instanceof Mismatch || !Type.IsCodec(schema) ? read : schema['~codec'].decode(read)
+  let read = readers.get(schema)
+  if (read === undefined) {
+    read = readerOf(schema)
+    readers.set(schema, read)
+  }
+  return read(value)
 }
 
-function walkObject(properties: Readonly<Record<string, TSchema>>, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
-    return new Mismatch('', 'object', kindOf(value))
-  const members: Record<string, unknown> = {}
-  for (const [name, schema] of Object.entries(properties)) {
-    const member = walk(schema, Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
-    if (member instanceof Mismatch) return new Mismatch(`.${name}${member.path}`, member.expected, member.found)
-    members[name] = member
+function readerOf(schema: TSchema): Read {
+  const read = plainReaderOf(schema)
+  if (!Type.IsCodec(schema)) return read
+  const { decode } = schema['~codec']
+  return value => {
+    const plain = read(value)
+    return plain instanceof Mismatch ? plain : decode(plain)
   }
-  return members
 }
 
-function walkArray(items: TSchema, value: unknown): unknown {
-  if (!Array.isArray(value)) return new Mismatch('', 'array', kindOf(value))
-  const list: unknown[] = []
-  for (const item of value) {
-    const read = walk(items, item)
-    if (read instanceof Mismatch) return new Mismatch(`[${list.length}]${read.path}`, read.expected, read.found)
-    list.push(read)
+function plainReaderOf(schema: TSchema): Read {
+  if (Type.IsObject(schema)) return objectReader(schema.properties)
+  if (Type.IsArray(schema)) return arrayReader(schema)
+  if (Type.IsUnknown(schema)) return value => value
+  const validator = Compile(schema)
+  return value => (validator.Check(value) ? value : new Mismatch('', wordsOf(schema), kindOf(value)))
+}
+
+function objectReader(properties: Readonly<Record<string, TSchema>>): Read {
+  const reads = Object.entries(properties).map(([name, schema]) => [name, readerOf(schema)] as const)
+  return value => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value))
+      return new Mismatch('', 'object', kindOf(value))
+    const members: Record<string, unknown> = {}
+    for (const [name, read] of reads) {
+      const member = read(Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined)
+      if (member instanceof Mismatch) return new Mismatch(`.${name}${member.path}`, member.expected, member.found)
+      members[name] = member
+    }
+    return members
   }
-  return list
+}
+
+function arrayReader(schema: TArray): Read {
+  // The keyword that an array schema may have; others are not read here.
+  const { items, maxItems = Infinity } = schema as TArray & { readonly maxItems?: number }
+  const read = readerOf(items)
+  return value => {
+    if (!Array.isArray(value) || value.length > maxItems) return new Mismatch('', 'array', kindOf(value))
+    const list: unknown[] = []
+    for (const item of value) {
+      const member = read(item)
+      if (member instanceof Mismatch)
+        return new Mismatch(`[${list.length}]${member.path}`, member.expected, member.found)
+      list.push(member)
+    }
+    return list
+  }
 }
 
 function wordsOf(schema: TSchema): string {

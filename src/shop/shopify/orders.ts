@@ -197,10 +197,12 @@ export function holdInput({ sourceIdentifier, items, until }: HoldRequest): obje
   }
 }
 
+const DraftOrder = Type.Object({ id: Type.String() })
+
 export function readHold(data: unknown): string {
   const { userErrors, draftOrder } = mutationPayload(data, 'draftOrderCreate')
   requireDone(userErrors, 'hold the goods')
-  return requireShopify(Type.Object({ id: Type.String() }), draftOrder, 'draftOrder').id
+  return requireShopify(DraftOrder, draftOrder, 'draftOrder').id
 }
 
 const Held = Type.Object({

@@ -60,6 +60,10 @@ t.test('response schemas: lists leave out what does not fit, or keep its place',
   t.equal(kept.length, 3)
   t.equal(fitting(kept).length, 1)
   t.equal(readResponse(Type.Array(orNull(Payment)), {}), null)
+  const Short = Type.Array(Type.Array(Type.String({ maxLength: 3 }), { maxItems: 2 }), { maxItems: 1 })
+  t.same(readResponse(Short, [['a', 'b']]), [['a', 'b']])
+  for (const long of [[['a', 'b', 'c']], [['a'], ['b']], [['long']]])
+    t.equal(readResponse(Short, long), null, 'bounds of lists hold')
 })
 
 t.test('response schemas: an error names path, expected and found, and no value', async t => {

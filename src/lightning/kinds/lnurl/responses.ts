@@ -29,6 +29,8 @@ const Bound = Type.Decode(Type.Unknown(), value =>
   typeof value === 'number' && value > 0 ? Math.min(value, Number.MAX_SAFE_INTEGER) : 0
 )
 
+const Demand = Type.Object({ mandatory: Type.Literal(true) })
+
 /** Under which terms an address makes invoices: the response to the first request. */
 export const LnurlTerms = mapped(
   Type.Object({
@@ -45,7 +47,7 @@ export const LnurlTerms = mapped(
     const least = Math.max(1, Math.ceil(minSendable / 1000))
     const most = Math.floor(maxSendable / 1000)
     if (place === null || most < least) return null
-    const isDemanded = (how: unknown) => readResponse(Type.Object({ mandatory: Type.Literal(true) }), how) !== null
+    const isDemanded = (how: unknown) => readResponse(Demand, how) !== null
     return {
       callback: place,
       /** Whole satoshis that an invoice may be over, from and to. */
