@@ -55,8 +55,8 @@ export type Poll =
       readonly type: 'list'
       readonly account: string
       readonly since: number
-      readonly position: string | null
       readonly oldest: number
+      readonly position: string | null
     }
   | {
       readonly type: 'look up' | 'look up young'

@@ -26,16 +26,6 @@ export class FirstKeys {
     await sql`insert into first_keys (merchant_id, key_id) values (${id}, ${keyId}) on conflict (merchant_id) do nothing`
   }
 
-  /**
-   * Whether the key can be retrieved: neither retrieved nor replaced yet.
-   * @throws Unavailable
-   */
-  async isWaiting({ id, keyId }: Pick<Merchant, 'id' | 'keyId'>): Promise<boolean> {
-    const { sql } = this.#database
-    const [row] = await sql`select 1 from first_keys where merchant_id = ${id} and key_id = ${keyId}`
-    return row !== undefined
-  }
-
   /** The key, shown only once; null when already retrieved or replaced. Of concurrent calls one gets it. */
   async take({ id, keyId }: Pick<Merchant, 'id' | 'keyId'>): Promise<Issued | null> {
     return await this.#database.transaction(async sql => {
