@@ -4,20 +4,20 @@ import type { WholeReply } from '../../engine/message/reply.ts'
 import type { RawJson } from '../../lightning/money/decimal.ts'
 import { InternalContext, type InProcessRequest } from '../../engine/pipeline/in-process.ts'
 
-/** A body as a page reads it: exact decimals are numbers, or texts where a double cannot hold them. */
+/** A parsed body: exact decimals are numbers, or texts beyond a double's precision. */
 export type AsRead<T> = T extends RawJson
   ? number | string
   : T extends object
     ? { [Name in keyof T]: AsRead<T[Name]> }
     : T
 
-/** Answers what a page asks of the API in-process. */
+/** Calls the API in-process for a page. */
 export type AskApi = (ctx: InternalContext) => Promise<WholeReply>
 
-/** The API refused what a page asked of it, and why, in words for people. */
+/** A refusal of the API with messages for people. */
 export class ApiRefusal extends Error {
   readonly status: number
-  /** Words by member of the body, where single members are wrong. */
+  /** Messages by invalid member of the body. */
   readonly fields: Readonly<Record<string, string>>
 
   constructor(status: number, message: string, fields: Readonly<Record<string, string>> = {}) {
@@ -29,8 +29,7 @@ export class ApiRefusal extends Error {
 }
 
 /**
- * Refuses a change of what somebody else has changed since the form was made; its `was` holds the value that it showed.
- * `words` say what it is now where the value itself is none for people.
+ * Optimistic lock of a form: its `was` holds the value that it showed. `words`: the current value for people.
  * @throws ApiRefusal
  */
 export function expectUnchanged(form: URLSearchParams, now: string, words = now): void {
@@ -41,12 +40,12 @@ export function expectUnchanged(form: URLSearchParams, now: string, words = now)
     )
 }
 
-/** A short mark of a value that is too long for a form's `was`: other values have another one. */
+/** Fingerprint of a value that is too long for a form's `was`. */
 export function markOf(value: unknown): string {
   return createHash('sha256').update(JSON.stringify(value)).digest('base64url').slice(0, 22)
 }
 
-/** Writes a query, without the parameters that have no value: `?a=1`, or nothing. */
+/** Query string without empty parameters: `?a=1`, or an empty text. */
 export function queryOf(parameters: Readonly<Record<string, string | number | null | undefined>>): string {
   const query = new URLSearchParams()
   for (const [name, value] of Object.entries(parameters))
@@ -54,11 +53,11 @@ export function queryOf(parameters: Readonly<Record<string, string | number | nu
   return query.size === 0 ? '' : `?${query}`
 }
 
-/** The gateway's API, as the reader of a page may use it. Every permission, limit and check of the API holds. */
+/** The API with the reader's permissions, limits and checks. */
 export class PageApi {
   readonly #ask: AskApi
   readonly #page: Context
-  /** Who reads, while nothing has changed since the page's own chain established it. */
+  /** Principal of the page's chain, until something has changed. */
   #reader: Principal | null
 
   constructor(ask: AskApi, page: Context) {
@@ -67,12 +66,18 @@ export class PageApi {
     this.#reader = page.principal
   }
 
-  /** What a GET gives. `T` is the type of the operation's view. @throws ApiRefusal */
+  /**
+   * `T` is the operation's view.
+   * @throws ApiRefusal
+   */
   async get<T>(target: string): Promise<AsRead<T>> {
     return await this.send<T>({ method: 'GET', target })
   }
 
-  /** The same, and null for what is not there. @throws ApiRefusal */
+  /**
+   * Null for 404.
+   * @throws ApiRefusal
+   */
   async find<T>(target: string): Promise<AsRead<T> | null> {
     try {
       return await this.get<T>(target)
@@ -82,21 +87,18 @@ export class PageApi {
     }
   }
 
-  /** What a change gives. @throws ApiRefusal */
+  /** @throws ApiRefusal */
   async send<T>(request: InProcessRequest): Promise<AsRead<T>> {
     if (request.method !== 'GET') this.#reader = null
     const { status, body } = await this.#ask(new InternalContext(this.#page, request, this.#reader))
     const text = typeof body === 'string' ? body : Buffer.from(body ?? '').toString()
     if (status < 200 || status > 299) throw refusalOf(status, text)
-    // The operation wrote it through the very schema that the type was made of.
+    // The operation serialized it by the schema of the type.
     return (text === '' ? undefined : JSON.parse(text, exactly as Reviver)) as AsRead<T>
   }
 }
 
-/**
- * What a GET gives; null where the plan of the account, or the role in it, does not let it be read. For a part of a page
- * that can be left out.
- */
+/** Null where the account's plan or role forbids it. For optional parts of a page. */
 export async function permitted<T>(api: PageApi, target: string): Promise<AsRead<T> | null> {
   try {
     return await api.get<T>(target)
@@ -106,15 +108,15 @@ export async function permitted<T>(api: PageApi, target: string): Promise<AsRead
   }
 }
 
-// The library's types do not know the third parameter yet (ECMAScript 2026, JSON.parse source text access).
+// Missing in the library's types (ECMAScript 2026, JSON.parse source text access).
 type Reviver = (key: string, value: unknown) => unknown
 
-/** What a double would not write as it was sent stays the text: money never goes through one. */
+/** Keeps numbers as text that a double would change: money never passes through one. */
 function exactly(_key: string, value: unknown, { source }: { readonly source: string }): unknown {
   return typeof value === 'number' && String(value) !== source ? source : value
 }
 
-/** What an error's body tells people, in each of its shapes (contract, Errors). */
+/** Messages of an error body in each of its shapes (contract, Errors). */
 function refusalOf(status: number, text: string): ApiRefusal {
   const body = membersOf(text)
   const fields: Record<string, string> = {}
@@ -131,10 +133,10 @@ function refusalOf(status: number, text: string): ApiRefusal {
 function membersOf(text: string): Readonly<Record<string, unknown>> {
   try {
     const body: unknown = JSON.parse(text)
-    // Only members are read, and each is looked at before it is used.
+    // Members are validated before use.
     return typeof body === 'object' && body !== null ? (body as Record<string, unknown>) : {}
   } catch {
-    // A response that is no JSON says nothing that people could use; its status does.
+    // Without JSON the status is the message.
     return {}
   }
 }

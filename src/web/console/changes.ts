@@ -16,7 +16,7 @@ const KINDS: Readonly<Record<string, string>> = {
   unknown: 'not signed in'
 }
 
-/** The audit log, newest first: changes and sign-ins. `address`: the list's operation; of all accounts where `isOperator`. */
+/** Audit log, newest first. `address`: the list's operation; all accounts with `isOperator`. */
 export async function changesPage(
   { api, link, query, root }: Asked,
   address: string,
@@ -63,7 +63,7 @@ export async function changesPage(
   }
 }
 
-/** `setColour` as `set colour`, with the ids of what it was done to. */
+/** `setColour` as `set colour`, with its target ids. */
 function what({ operation, target }: AuditEntry): VNode {
   const ids = Object.entries(target).map(([name, value]) => `${name} ${value}`)
   return html`${operation.replaceAll(/[A-Z]/g, letter => ` ${letter.toLowerCase()}`)}<span class="soft"> ${ids.join(', ')}</span>`

@@ -4,42 +4,42 @@ import { utcFormat } from 'd3-time-format'
 import type { VNode } from 'preact'
 import { html } from '../kit/document.ts'
 
-/** How much time one column stands for. */
+/** Duration of a column. */
 export type ChartStep = 'hour' | 'day' | 'month'
 
-/** What one colour of a chart counts: one value for each column. */
+/** A series: one value per column. */
 export interface ChartSeries {
   readonly name: string
   readonly values: readonly number[]
 }
 
-/** Columns over time, one colour above the other. */
+/** Stacked columns over time. */
 export interface ColumnChart {
-  /** What is counted, as the table behind the picture is called. */
+  /** Caption of the data table. */
   readonly title: string
   readonly step: ChartStep
-  /** Where each column begins: milliseconds since the epoch, ascending. */
+  /** Start of each column in milliseconds since the epoch, ascending. */
   readonly times: readonly number[]
-  /** The first is the lowest. */
+  /** Bottom first. */
   readonly series: readonly ChartSeries[]
-  /** A value as people read it. */
+  /** Formats a value for people. */
   readonly format: (value: number) => string
 }
 
-/** Lines over time; a line has a gap where its value is null. */
+/** Lines over time; null is a gap. */
 export interface LineChart extends Omit<ColumnChart, 'series'> {
   readonly series: ReadonlyArray<{ readonly name: string; readonly values: ReadonlyArray<number | null> }>
 }
 
-// Of the picture, in its own units; it is as wide as the page lets it be.
+// ViewBox units; the picture scales with the page.
 const WIDTH = 720
 const HEIGHT = 220
 const LEFT = 56
 const BOTTOM = 26
 const TOP = 8
-/** Labels under the columns, at most. */
+/** Most labels below the columns. */
 const LABELS = 8
-/** Colours that the style has; what is beyond them is summed up. */
+/** Colors in the style; further series are merged. */
 const COLOURS = 5
 
 const labelOf = {
@@ -54,10 +54,7 @@ const wholeLabelOf = {
   month: utcFormat('%Y-%m')
 } satisfies Record<ChartStep, (date: Date) => string>
 
-/**
- * A picture of columns with the same as a table behind it, for whoever does not see it or wants the figures. Times are
- * UTC, as earnings are summed up.
- */
+/** Column chart with a data table for accessibility. Times in UTC, like the sums. */
 export function columnChart(chart: ColumnChart): VNode {
   const series = fewer(chart.series)
   const sums = chart.times.map((_, at) => series.reduce((sum, { values }) => sum + (values[at] ?? 0), 0))
@@ -65,7 +62,7 @@ export function columnChart(chart: ColumnChart): VNode {
   return withTable({ ...chart, series: shown }, series.length, drawing({ ...chart, series }, Math.max(...sums, 0)))
 }
 
-/** A picture of lines, which cross each other, with the same as a table behind it. At most as many as there are colours. */
+/** Line chart with a data table. At most as many lines as colors. */
 export function lineChart(chart: LineChart): VNode {
   const highest = Math.max(...chart.series.flatMap(({ values }) => values.map(value => value ?? 0)), 0)
   const { x, y } = scales(chart, highest)
@@ -86,7 +83,7 @@ export function lineChart(chart: LineChart): VNode {
   )
 }
 
-/** The figure around a picture: its legend of so many colours, and the table. */
+/** Figure with a legend of so many colors, and the table. */
 function withTable({ title, step, times, series, format }: LineChart, colours: number, picture: VNode): VNode {
   const whole = (time: number): string => wholeLabelOf[step](new Date(time))
   return html`
@@ -180,7 +177,7 @@ function drawing({ title, step, times, series, format }: ColumnChart, highest: n
     </svg>`
 }
 
-/** The first few as they are, and the others as one. */
+/** The first few, and the others merged. */
 function fewer(series: readonly ChartSeries[]): readonly ChartSeries[] {
   if (series.length <= COLOURS) return series
   const kept = series.slice(0, COLOURS - 1)
@@ -190,7 +187,7 @@ function fewer(series: readonly ChartSeries[]): readonly ChartSeries[] {
   return [...kept, { name: `${others.length} others`, values }]
 }
 
-/** `1200` as `1.2k`: labels have little room. */
+/** `1200` as `1.2k`. */
 function short(value: number): string {
   for (const [unit, size] of [
     ['G', 1e9],

@@ -13,7 +13,6 @@ const STEPS = [
   ['month', 'Months']
 ] as const
 
-/** Names of what earnings are summed up by. */
 const KINDS: Readonly<Record<string, string>> = {
   source: 'what was sold',
   proxy: 'API',
@@ -22,7 +21,7 @@ const KINDS: Readonly<Record<string, string>> = {
   merchant: 'merchant'
 }
 
-/** Earnings over time: the form that chooses how, the sums and the picture. With one kind there is nothing to split by. */
+/** Earnings over time: filter form, sums and chart. A single kind cannot be split. */
 export async function earningsSection(
   { api, query, root }: Asked,
   address: string,
@@ -73,7 +72,7 @@ export async function earningsSection(
     </section>`
 }
 
-/** Where each column begins, those without sales too. */
+/** Start of each column, including empty ones. */
 function timesOf({ by, from, to }: EarningsView): readonly number[] {
   const times: number[] = []
   for (let at = new Date(from); at < new Date(to) && times.length < 1000; at = after(at, by)) times.push(at.getTime())
@@ -88,7 +87,7 @@ function after(at: Date, by: ChartStep): Date {
   return next
 }
 
-/** One for each key, those that earned most first. */
+/** One series per key, highest earnings first. */
 function seriesOf({ points }: EarningsView, times: readonly number[]) {
   const place = new Map(times.map((time, at) => [time, at]))
   const byName = new Map<string, number[]>()

@@ -3,9 +3,8 @@ import { renderToString } from 'preact-render-to-string'
 import { html, ICON } from '../kit/document.ts'
 import type { Console, FormProblem, PageContent } from './page.ts'
 
-/** One entry of the menu. */
 interface Entry {
-  /** First segment below the console's address; empty for its first page. */
+  /** First path segment in the console; empty for the first page. */
   readonly to: string
   readonly name: string
 }
@@ -42,32 +41,30 @@ const MENUS: Readonly<Record<Console, readonly Entry[]>> = {
   ]
 }
 
-/** What stands around the content of a page. */
 export interface Frame {
   readonly console: Console
-  /** Of the page, below the console's address. */
+  /** Path of the page in the console. */
   readonly path: string
-  /** The way up to the gateway's own address. */
+  /** Path to the gateway's root. */
   readonly root: string
-  /** Whose account it is, or who the operator is. */
+  /** Account name, or the operator's. */
   readonly who: string
-  /** Names of the style and the program under `/assets/`. */
+  /** File names under `/assets/`. */
   readonly assets: { readonly style: string; readonly script: string }
-  /** What the change before has done, in words; null for none. */
+  /** Success message of the last change; null for none. */
   readonly done: string | null
   readonly problem: FormProblem | null
-  /** What may make the next visit easier; null for nothing. */
+  /** Suggestion such as a passkey; null for none. */
   readonly offer: VNode | null
-  /** Every page's form to sign out; null where there is no session to end. */
+  /** CSRF token of the sign-out form; null without a session. */
   readonly signOut: string | null
 }
 
-/** The address of a console, below the gateway's own. */
 export function homeOf(console: Console): string {
   return console === 'merchant' ? 'console' : 'operator'
 }
 
-/** The whole document of a console's page. */
+/** The complete document of a console page. */
 export function framed({ title, content, goOn }: PageContent, frame: Frame): string {
   const { console, path, root, who, assets, done, problem, offer } = frame
   const home = `${root}${homeOf(console)}`

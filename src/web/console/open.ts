@@ -31,7 +31,6 @@ import type { ConsolePage } from './page.ts'
 import { passkeysPage } from './passkeys.ts'
 import { sessionsPage } from './sessions.ts'
 
-/** Every page of both consoles. */
 const PAGES: readonly ConsolePage[] = [
   overviewPage,
   paymentsPage,
@@ -66,15 +65,14 @@ const PAGES: readonly ConsolePage[] = [
   operatorChanges
 ]
 
-/** What the consoles are opened with. */
 export interface OpenConsoleParts {
-  /** Asks the gateway's API in-process. */
+  /** Calls the gateway's API in-process. */
   readonly ask: AskApi
   readonly sessions: Pick<Sessions, 'tokenOf'>
   publicUrl(): string
 }
 
-/** Opens the consoles of merchants and of the operator. They have nothing of their own: all they show is the API's. */
+/** Opens the consoles of merchants and the operator. All their data is from the API. */
 export function openConsole(parts: OpenConsoleParts) {
   const signedIn = (ctx: Context) => {
     const token = parts.sessions.tokenOf(ctx)
@@ -91,7 +89,7 @@ export function openConsole(parts: OpenConsoleParts) {
   }
 }
 
-/** The account, and who acts in it where that is a person; or the operator. */
+/** The account with its acting person; or the operator. */
 function whoIs({ principal }: Context): string {
   if (principal?.kind === 'admin') return principal.id === 'admin' ? 'The operator' : principal.id
   if (principal?.kind !== 'merchant') return ''

@@ -9,31 +9,27 @@ import { DONE, type Asked, type ConsolePage, type GoTo, type FormProblem, type P
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
 import { passkeyOffer } from './passkeys.ts'
 
-/**
- * Headers of the consoles' pages. Their forms must be known for ours by their origin, which a page without any referrer
- * has none of.
- */
+/** Forms need an origin check, and a page without referrers has no origin. */
 const CONSOLE_HEADERS: readonly string[] = Object.freeze(
   FORM_PAGE_HEADERS.map(value => (value === 'no-referrer' ? 'same-origin' : value))
 )
 
-/** What the consoles need of others. */
 export interface ConsoleParts {
-  /** Asks the gateway's API in-process. */
+  /** Calls the gateway's API in-process. */
   readonly ask: AskApi
-  /** Whose console it is, in words, and what its form to sign out carries; null for no session. */
+  /** Reader's name and CSRF token for signing out; null without a session. */
   signedIn(ctx: Context): { readonly who: string; readonly form: string | null }
-  /** The gateway's own address, without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl(): string
   readonly assets: { readonly style: string; readonly script: string }
 }
 
-/** Longest form that is read, in bytes: a list of prices is the longest. */
+/** Longest form in bytes, a price list. */
 const MOST_FORM = 65_536
 
 const ACCESS = { merchant: 'merchant', operator: 'admin' } as const
 
-/** The operations of pages: one to read each, and one for its forms. */
+/** Operations of pages: one GET each, and one POST for its forms. */
 export function consoleOperations(parts: ConsoleParts, pages: readonly ConsolePage[]): AnyOperation[] {
   return pages.flatMap(page => operationsOf(parts, page))
 }
@@ -83,7 +79,7 @@ function operationsOf(parts: ConsoleParts, page: ConsolePage): AnyOperation[] {
     ...common,
     id: `submit${page.id.charAt(0).toUpperCase()}${page.id.slice(1)}`,
     method: 'POST',
-    // What a form asks for is asked of the API, which says itself who may do it.
+    // Forms are authorized by the API itself.
     ...(page.console === 'merchant' ? { role: 'viewer' as const } : {}),
     summary: `What the forms of that page are sent to: ${page.summary}`,
     description: 'What the member `do` asks for is asked of the API, where programs ask for it themselves.',
@@ -120,7 +116,7 @@ function asked(
   return {
     ctx,
     api: new PageApi(ask, ctx),
-    // Checked against the schema that was made of the path's own names, all of them texts.
+    // Validated by the schema of the path's names, all of them texts.
     params: (params ?? {}) as Readonly<Record<string, string>>,
     query: new URLSearchParams(ctx.query),
     form: form ?? new URLSearchParams(),
@@ -132,7 +128,7 @@ function asked(
   }
 }
 
-/** The way up from a raw path, whatever prefix stands in front of the gateway. */
+/** Relative path to the root, independent of path prefixes. */
 function rootOf(path: string): string {
   return '../'.repeat(path.split('/').length - 2) || './'
 }
@@ -150,7 +146,7 @@ async function shown(parts: ConsoleParts, page: ConsolePage, request: Asked, sta
   }
 }
 
-/** Refusals that are the reader's own or the account's, by the API's status; of all others the page knows nothing. */
+/** Refusals shown to the reader, by the API's status. */
 const TOLD: Readonly<Record<number, { readonly status: number; readonly title: string }>> = {
   400: { status: 400, title: 'There is something wrong with the address' },
   403: { status: 403, title: 'This is not open to you' },
@@ -179,7 +175,7 @@ async function written(
   }
 }
 
-/** Live parts, or 304 where they are as the page shows them. */
+/** Live parts, or 304 when unchanged. */
 function renewed(ctx: Context, body: string, status: number): Result {
   const etag = `"${markOf(body)}"`
   const headers = [...CONSOLE_HEADERS, 'ETag', etag]

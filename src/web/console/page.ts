@@ -2,54 +2,50 @@ import type { VNode } from 'preact'
 import type { Context } from '../../engine/message/context.ts'
 import type { PageApi } from './api.ts'
 
-/** Whose console a page belongs to. */
 export type Console = 'merchant' | 'operator'
 
-/** A request for a page, or of one of its forms. */
+/** Request for a page or one of its forms. */
 export interface Asked {
   readonly ctx: Context
   readonly api: PageApi
-  /** Of the page's address. */
   readonly params: Readonly<Record<string, string>>
   readonly query: URLSearchParams
-  /** What the form holds; empty for a page that is only read. */
+  /** Empty for a GET. */
   readonly form: URLSearchParams
-  /** The way up to the gateway's own address: `./`, `../`. */
+  /** Relative path to the gateway's root: `./`, `../`. */
   readonly root: string
-  /** The address of another page of the console, below the console's own: ``, `payments/1`. */
+  /** Link to a page of the console by its path: ``, `payments/1`. */
   link(to: string): string
-  /** The same with the gateway's own address in front, for those who lead back here. */
+  /** Absolute address of a page, for redirects from other sites. */
   address(to: string): string
-  /** The page's program asks for its `live` parts alone; a page may leave out all else. */
+  /** The script only renews `live` parts; a page may omit all others. */
   readonly isRenewal: boolean
-  /** What went wrong with the form, to be shown above it. */
+  /** Error above the form. */
   readonly problem: FormProblem | null
 }
 
-/** What a form's change was refused with. */
+/** Why a change was refused. */
 export interface FormProblem {
   readonly message: string
   readonly fields: Readonly<Record<string, string>>
 }
 
-/** A page to be shown. */
 export interface PageContent {
   readonly title: string
   readonly content: VNode
-  /** An address elsewhere, to which the browser goes on by itself. */
+  /** External address to continue to. */
   readonly goOn?: string
-  /** 200 unless said. */
+  /** Default 200. */
   readonly status?: number
 }
 
-/** The change is made, and the browser goes on to a page; `done` names the words that it shows there. */
+/** Redirect after a change; `done` names its success message. */
 export interface GoTo {
-  /** Within the console: `payments`, `payments/pay_1`. */
   readonly to: string
   readonly done?: keyof typeof DONE
 }
 
-/** What a page says of the change that led to it; words are chosen by name, so that no link can put its own there. */
+/** Success messages by name, so that links cannot inject their own. */
 export const DONE = Object.freeze({
   saved: 'Saved.',
   removed: 'Removed.',
@@ -61,16 +57,19 @@ export const DONE = Object.freeze({
   retried: 'It is run again.'
 })
 
-/** One page of a console and what its forms do. */
+/** A console page with its forms. */
 export interface ConsolePage {
-  /** operationId of the page; that of its forms has `submit` in front. */
+  /** operationId of the page; its forms' has the prefix `submit`. */
   readonly id: string
   readonly console: Console
-  /** Below the console's own address, as an operation writes it: ``, `payments`, `payments/:invoiceId`. */
+  /** Path pattern in the console: ``, `payments`, `payments/:invoiceId`. */
   readonly path: string
   readonly summary: string
   /** @throws ApiRefusal */
   show(asked: Asked): Promise<PageContent>
-  /** Left out for a page without forms. @throws ApiRefusal */
+  /**
+   * Absent without forms.
+   * @throws ApiRefusal
+   */
   act?(asked: Asked): Promise<GoTo | PageContent>
 }

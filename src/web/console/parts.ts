@@ -1,15 +1,14 @@
 import type { ComponentChildren, VNode } from 'preact'
 import { html } from '../kit/document.ts'
 
-/** One column of a table of `T`. */
 export interface TableColumn<T> {
   readonly title: string
   readonly cell: (row: T) => ComponentChildren
-  /** Numbers stand to the right. */
+  /** Aligned right. */
   readonly isNumber?: true
 }
 
-/** A table; on a narrow screen each row is a card. `empty` is what stands in the place of no rows, and says what to do. */
+/** A table; rows become cards on narrow screens. `empty` replaces missing rows and says what to do. */
 export function table<T>(
   caption: string,
   columns: ReadonlyArray<TableColumn<T>>,
@@ -34,12 +33,12 @@ export function table<T>(
     </table>`
 }
 
-/** A part of a page that the page's program keeps as it is; without the program it is as it was when it was opened. */
+/** Part that the script keeps current. */
 export function live(id: string, content: VNode | null): VNode {
   return html`<div id=${id} data-live>${content}</div>`
 }
 
-/** The way to the next page of a list, and back to its beginning. */
+/** Links to the next page of a list and its first. */
 export function pager(address: string, next: string | null, isFirst: boolean): VNode | null {
   if (next === null && isFirst) return null
   const to = (after: string): string =>
@@ -51,15 +50,15 @@ export function pager(address: string, next: string | null, isFirst: boolean): V
     </nav>`
 }
 
-/** Rows of a page of a list that is counted from its begin. */
+/** Page size of lists with offsets. */
 export const ROWS = 50
 
-/** How many rows stand before a page of such a list, by its query's `offset`. */
+/** The query's `offset`. */
 export function offsetOf(query: URLSearchParams): number {
   return Math.max(0, Math.trunc(Number(query.get('offset')) || 0))
 }
 
-/** The ways on from a page of such a list; `to` gives the address of one. */
+/** Links of a list with offsets; `to` makes addresses. */
 export function offsetPager(to: (offset: number) => string, offset: number, isMore: boolean): VNode | null {
   if (offset === 0 && !isMore) return null
   return html`
@@ -69,39 +68,38 @@ export function offsetPager(to: (offset: number) => string, offset: number, isMo
     </nav>`
 }
 
-/** Names with their values. */
+/** Name and value pairs. */
 export function facts(pairs: ReadonlyArray<readonly [string, ComponentChildren]>): VNode {
   return html`<dl class="facts">${pairs.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
 }
 
-/** A number with what it counts. */
+/** A number with its label. */
 export function figure(name: string, value: string, beside: ComponentChildren = null): VNode {
   return html`<div class="figure"><dt>${name}</dt><dd>${value}${
     beside === null ? null : html`<span class="soft">${beside}</span>`
   }</dd></div>`
 }
 
-/** How a state looks: `good`, `wait`, `bad`, or `quiet` for what is over. */
+/** Look of a state: `good`, `wait`, `bad`, or `quiet` for a past one. */
 export type Tone = 'good' | 'wait' | 'bad' | 'quiet'
 
-/** A state in one word, told by more than its colour. */
+/** A state in one word; not by color alone. */
 export function badge(word: string, tone: Tone): VNode {
   return html`<span class=${`badge ${tone}`}>${word}</span>`
 }
 
-/** A field of a form. */
 export interface FormField {
   readonly name: string
   readonly label: ComponentChildren
   readonly value?: string
-  /** What is wrong with what was typed. */
+  /** Validation error. */
   readonly problem?: string | undefined
   readonly hint?: ComponentChildren
-  /** Attributes of the input: `type`, `required`, `maxlength`, … */
+  /** Input attributes: `type`, `required`, `maxlength`, … */
   readonly attributes?: Readonly<Record<string, string | number | boolean | null>>
 }
 
-/** A label with its input, the hint, and what is wrong. */
+/** Label, input, hint and error. */
 export function field({ name, label, value = '', problem, hint, attributes = {} }: FormField): VNode {
   const about = [hint === undefined ? null : `${name}-hint`, problem === undefined ? null : `${name}-problem`]
     .filter(id => id !== null)
@@ -117,8 +115,8 @@ export function field({ name, label, value = '', problem, hint, attributes = {} 
 }
 
 /**
- * The days that a list is about, from the first to before the second. The page's program takes them for the reader's own
- * and sends the moments at which they begin, which come back here; without it they are sent as they are, in UTC.
+ * Filter of days, the second exclusive. The script converts the reader's local days to timestamps; without it they are
+ * UTC.
  */
 export function days(from: string | null, to: string | null): VNode {
   const day = (name: string, label: string, at: string | null): VNode =>
@@ -131,7 +129,7 @@ export function days(from: string | null, to: string | null): VNode {
   return html`${day('from', 'From', from)}${day('to', 'Before', to)}`
 }
 
-/** One of several values. */
+/** A select. */
 export function choice(
   name: string,
   label: string,
@@ -147,7 +145,7 @@ export function choice(
     </div>`
 }
 
-/** What another form of the page has chosen, which the address keeps when this one is sent. */
+/** Hidden inputs that keep the query's other filters. */
 export function kept(query: URLSearchParams, ...names: readonly string[]): VNode[] {
   return names.flatMap(name => {
     const value = query.get(name)
@@ -155,7 +153,7 @@ export function kept(query: URLSearchParams, ...names: readonly string[]): VNode
   })
 }
 
-/** Any of several values. */
+/** Checkboxes. */
 export function ticks(
   name: string,
   legend: string,
@@ -174,7 +172,7 @@ export function ticks(
     </fieldset>`
 }
 
-/** A text to take away, with a button for it where the page's program runs. */
+/** Text with a copy button where scripts run. */
 export function copyable(id: string, label: string, text: string): VNode {
   return html`
     <div class="copy">
@@ -183,7 +181,7 @@ export function copyable(id: string, label: string, text: string): VNode {
     </div>`
 }
 
-/** A button that changes something: a form with nothing to fill in. `what` says what, to those who only hear the button. */
+/** A form with only a button. `what`: its description for screen readers. */
 export function action(
   name: string,
   values: Readonly<Record<string, string>>,
@@ -198,7 +196,7 @@ export function action(
     </form>`
 }
 
-/** What cannot be taken back, behind a step that says so. */
+/** Confirmation step of an irreversible action. */
 export function danger(summary: string, words: string, button: VNode): VNode {
   return html`<details class="danger-zone"><summary>${summary}</summary><p>${words}</p>${button}</details>`
 }

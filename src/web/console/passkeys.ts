@@ -6,12 +6,12 @@ import type { Asked, Console, ConsolePage } from './page.ts'
 import { action, badge, danger, field, table } from './parts.ts'
 import { timeOf } from './words.ts'
 
-/** Where a console has the page of passkeys, below its own address. */
+/** Path of the passkey page in a console. */
 function pathIn(console: Console): string {
   return console === 'merchant' ? 'settings/passkeys' : 'passkeys'
 }
 
-/** What is offered to who has just signed in by mail and has no passkey; null for all others. */
+/** Offer of a passkey after a sign-in by mail without one; else null. */
 export async function passkeyOffer(
   { api, link, query }: Pick<Asked, 'api' | 'link' | 'query'>,
   console: Console
@@ -21,14 +21,13 @@ export async function passkeyOffer(
     const { canAdd, passkeys } = await api.get<PasskeyList>('/api/auth/passkeys')
     if (!canAdd || passkeys.length > 0) return null
   } catch (error) {
-    // The page is what was asked for; an offer can wait.
+    // The offer is optional: show the page anyway.
     if (error instanceof ApiRefusal) return null
     throw error
   }
   return html`<p class="notice wait">Sign in faster next time, with a fingerprint, your face or a PIN: <a href=${link(pathIn(console))}>add a passkey</a>.</p>`
 }
 
-/** The passkeys of whoever is signed in: adding, naming and removing them. */
 export function passkeysPage(console: Console): ConsolePage {
   const path = pathIn(console)
   return {

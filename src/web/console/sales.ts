@@ -16,7 +16,7 @@ const STATE_WORDS: Readonly<Record<string, string>> = {
   spent: 'used up'
 }
 
-/** The step and the button that revoke what one payment bought; afterwards the same part of the list is shown. */
+/** Confirmation and button that revoke a payment's credentials; returns to the same part of the list. */
 export function revocation({ query }: Pick<Asked, 'query'>, paymentHash: string, words: string): VNode {
   return danger(
     'Revoke',
@@ -25,20 +25,20 @@ export function revocation({ query }: Pick<Asked, 'query'>, paymentHash: string,
   )
 }
 
-/** The address of a list as its form to revoke was made; what the form holds is no more than a query. */
+/** List address from a revocation form, whose value is only used as a query. */
 export function listOf(name: string, form: URLSearchParams): string {
   const query = listQuery(new URLSearchParams(form.get('list') ?? ''))
   return query.size === 0 ? name : `${name}?${query}`
 }
 
-/** What was done before stands in the query, too, and is over. */
+/** Drops the last success message. */
 function listQuery(query: URLSearchParams): URLSearchParams {
   const kept = new URLSearchParams(query)
   kept.delete('done')
   return kept
 }
 
-/** What was sold, newest first. `address`: the list's operation; `act`: what can be done to one of them. */
+/** Sales, newest first. `address`: the list's operation; `act`: action of a row. */
 export async function salesPage(
   { api, query, link, root }: Asked,
   address: string,

@@ -5,7 +5,6 @@ import type { Console, ConsolePage } from './page.ts'
 import { action, badge, table } from './parts.ts'
 import { timeOf } from './words.ts'
 
-/** Where whoever is signed in is signed in, and signing out there. */
 export function sessionsPage(console: Console): ConsolePage {
   return {
     id: console === 'merchant' ? 'getConsoleSignedIn' : 'getOperatorSignedIn',

@@ -11,7 +11,6 @@ const TONES: Readonly<Record<string, Tone>> = {
   failed: 'bad'
 }
 
-/** The status of a payment or a refund. */
 export function status(name: string): VNode {
   return badge(name, TONES[name] ?? 'quiet')
 }

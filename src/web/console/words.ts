@@ -5,34 +5,34 @@ import { html } from '../kit/document.ts'
 
 const grouped = new Intl.NumberFormat('en-US')
 
-/** Satoshis with a space between thousands as people read them: `12,500 sats`. */
+/** `12,500 sats`. */
 export function sats(amount: number): string {
   return `${grouped.format(amount)} ${amount === 1 ? 'sat' : 'sats'}`
 }
 
-/** An amount in its currency as people write it: `$2.00`, `0.0001 BTC`. */
+/** `$2.00`, `0.0001 BTC`. */
 export function amountIn(amount: number | string, currency: Payment['currency']): string {
   return amountText(String(amount), currency)
 }
 
-/** A count with its thousands told apart. */
+/** With thousands separators. */
 export function count(value: number): string {
   return grouped.format(value)
 }
 
-/** A part of a whole in percent; a dash where there is no whole. */
+/** Percentage; a dash without a whole. */
 export function percent(part: number, whole: number): string {
   return whole === 0 ? '–' : `${Math.round((part / whole) * 100)} %`
 }
 
-/** Milliseconds as people read them: `4.2 ms`, `1.3 s`. */
+/** `4.2 ms`, `1.3 s`. */
 export function latency(ms: number | null): string {
   if (ms === null) return '–'
   return ms < 1000 ? `${ms} ms` : `${Number((ms / 1000).toPrecision(2))} s`
 }
 
 /**
- * A timeOf: UTC as it is sent, the reader's own time once the page's program has run.
+ * UTC; the script converts it to local time.
  * @param at ISO 8601, or milliseconds since the epoch; null shows a dash
  */
 export function timeOf(at: string | number | null): VNode {
@@ -41,7 +41,7 @@ export function timeOf(at: string | number | null): VNode {
   return html`<time datetime=${iso}>${iso.slice(0, 16).replace('T', ' ')} UTC</time>`
 }
 
-/** The beginning and the end of a text that is too long for a line, such as a payment hash. */
+/** Both ends of a long text, such as a payment hash. */
 export function short(text: string): VNode {
   return text.length <= 16
     ? html`<code>${text}</code>`

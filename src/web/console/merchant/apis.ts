@@ -11,15 +11,15 @@ import { count, latency, sats } from '../words.ts'
 import { changeEndpoint, endpointPrices, priceInWords } from './endpoints.ts'
 import { apiTraffic, apiTrafficSection } from './traffic.ts'
 
-/** Whole programs that pay for an address and print what it says. */
+/** Complete programs that pay for an address and print the response. */
 interface BuyersPrograms {
   readonly typescript: string
   readonly python: string
 }
 
 /**
- * Programs for people who buy at `url`, each with a library that is not ours and a wallet that its user has. Each is run
- * as it is shown by `test/interop/nwc`.
+ * Sample programs for buyers of `url`, each with a third-party library and the user's wallet. `test/interop/nwc` runs
+ * each as shown.
  */
 export function programsFor(url: string): BuyersPrograms {
   return {
@@ -44,7 +44,6 @@ print(l402_requests.get(${JSON.stringify(url)}).text)
 
 const EARNINGS = '/api/merchant/earnings'
 
-/** The APIs of an account, and the form that makes another one. */
 export const apisPage: ConsolePage = {
   id: 'getConsoleApis',
   console: 'merchant',
@@ -132,7 +131,7 @@ export const apisPage: ConsolePage = {
   }
 }
 
-/** One API: whether it answers, how it is paid, what it costs where, and what it earned. */
+/** One API: reachability, payment, prices and earnings. */
 export const apiPage: ConsolePage = {
   id: 'getConsoleApi',
   console: 'merchant',
@@ -157,7 +156,7 @@ export const apiPage: ConsolePage = {
         await api.send({
           method: 'PUT',
           target,
-          // A price in dollars or by request would go on before the satoshis, and they would be its cap.
+          // A price in dollars or by request would take precedence, with the satoshis as its cap.
           body: { defaultPrice: null, defaultPriceSats: /^\d+$/.test(price) ? Number(price) : price }
         })
         return { to: `apis/${params['proxyId']}`, done: 'saved' }
@@ -178,7 +177,7 @@ export const apiPage: ConsolePage = {
   }
 }
 
-/** What each API earned. Sums tell the 20 that earned most apart; what another one did its own page says. */
+/** Earnings per API. Sums only separate the top 20; others are on their own pages. */
 function earnedOf({ points }: EarningsView): (proxyId: string) => string {
   const byProxy = new Map<string | null, number>()
   for (const point of points) byProxy.set(point.key, (byProxy.get(point.key) ?? 0) + point.sats)
@@ -192,7 +191,6 @@ function addressOf(params: Asked['params']): string {
   return `/api/proxy/${encodeURIComponent(params['proxyId'] ?? '')}`
 }
 
-/** As the forms hold it that change it. */
 function stateInWords({ isActive }: ProxyView): string {
   return isActive ? 'on sale' : 'paused'
 }
@@ -201,13 +199,13 @@ function stateOf({ isActive }: ProxyView): VNode {
   return isActive ? badge('sells', 'good') : badge('paused', 'quiet')
 }
 
-/** What a request costs where its address has no price of its own. */
+/** Price of addresses without one of their own. */
 function usualPrice({ defaultPriceSats, defaultPrice }: ProxyView): string {
   const most = defaultPrice === undefined ? '' : `, never more than ${sats(defaultPriceSats)}`
   return `${priceInWords(defaultPrice, defaultPriceSats)}${most}`
 }
 
-/** The same as a form's `was` holds it: two prices by request are the same in words. */
+/** For a form's `was`: two prices by request have equal words. */
 function usualMark({ defaultPriceSats, defaultPrice }: ProxyView): string {
   return defaultPrice === undefined ? String(defaultPriceSats) : markOf([defaultPriceSats, defaultPrice])
 }

@@ -1,7 +1,6 @@
 import { changesPage } from '../changes.ts'
 import type { ConsolePage } from '../page.ts'
 
-/** Who changed what in the account. */
 export const merchantChanges: ConsolePage = {
   id: 'getConsoleChanges',
   console: 'merchant',

@@ -5,10 +5,8 @@ import { action, badge, facts, type Tone } from '../parts.ts'
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
-/** How well each state of a delivery is. */
 export const TONES: Readonly<Record<string, Tone>> = { pending: 'wait', delivered: 'good', failed: 'bad' }
 
-/** One delivery: what was sent, and what the receiver answered last. */
 export const deliveryPage: ConsolePage = {
   id: 'getConsoleDelivery',
   console: 'merchant',
@@ -47,7 +45,7 @@ export const deliveryPage: ConsolePage = {
   }
 }
 
-/** A line for each member; each is on the wire as it stands in the event. */
+/** One line per member, each verbatim as sent. */
 function indented(body: string): string {
   return body
     .replaceAll(/,(?="\w+":)/g, ',\n ')

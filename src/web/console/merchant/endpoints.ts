@@ -11,7 +11,7 @@ type Endpoint = ProxyView['endpoints'][number]
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
 
-/** What a request costs, in words. `price` goes before the satoshis, which are then the most that it may cost. */
+/** Price of a request in words. `price` takes precedence; the satoshis are then its upper bound. */
 export function priceInWords(price: Endpoint['price'], priceSats: number): string {
   return typeof price === 'string' ? price : price === undefined ? sats(priceSats) : 'by request'
 }
@@ -24,17 +24,16 @@ function addressOf({ method, pathPattern }: Pick<Endpoint, 'method' | 'pathPatte
   return `${method ?? 'any'} ${pathPattern}`
 }
 
-/** All prices in a line. */
 function inWords(endpoints: readonly Endpoint[]): string {
   return endpoints.map(one => `${addressOf(one)} ${priceOf(one)}`).join('; ')
 }
 
-/** The prices of an API's addresses, with the form that sets one and the button that removes it. */
+/** Prices of an API's addresses with forms to set and remove one. */
 export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView): VNode {
   const { form, problem } = asked
   const isTyped = form.get('do') === 'endpoint'
   const typed = (name: string): string => (isTyped ? (form.get(name) ?? '') : '')
-  // The API names the entry of its list.
+  // The API names the list's entry.
   const wrong = (name: string): string | undefined =>
     isTyped ? Object.entries(problem?.fields ?? {}).find(([place]) => place.endsWith(name))?.[1] : undefined
   const was = markOf(endpoints)
@@ -75,8 +74,8 @@ export function endpointPrices(asked: Asked, { proxyId, endpoints }: ProxyView):
 }
 
 /**
- * Sets or removes the price of one address, as the form asks; what else an entry says stays.
- * @throws ApiRefusal where somebody has changed the prices since, and what the API refuses
+ * Sets or removes the price of one address and keeps the entry's other members.
+ * @throws ApiRefusal after a concurrent change, and for the API's refusals
  */
 export async function changeEndpoint({ api, form }: Asked, target: string): Promise<void> {
   const { endpoints } = await api.get<ProxyView>(target)
@@ -97,7 +96,7 @@ export async function changeEndpoint({ api, form }: Asked, target: string): Prom
   })
 }
 
-/** The API says null for what an entry leaves to its proxy, and takes the absence of a member for that. */
+/** The API returns null for inherited members and expects their absence. */
 function withoutNulls(endpoint: object): object {
   return Object.fromEntries(Object.entries(endpoint).filter(([, value]) => value !== null))
 }

@@ -6,7 +6,7 @@ import { action, badge, choice, copyable, danger, field, table } from '../parts.
 import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
-/** How long a replaced key goes on, in seconds. */
+/** Overlap of a replaced key in seconds. */
 const OVERLAPS = [
   ['0', 'stops at once'],
   ['3600', 'for an hour more'],
@@ -14,7 +14,6 @@ const OVERLAPS = [
   ['604800', 'for a week more']
 ] as const
 
-/** The API keys of an account. */
 export const keysPage: ConsolePage = {
   id: 'getConsoleKeys',
   console: 'merchant',
@@ -116,7 +115,7 @@ function changeOf({ keyId, name, isFirst, endsAt }: ApiKeyView): VNode {
     ${isFirst ? null : danger(`Remove ${name}`, 'Programs that use it are refused at once.', action('Remove it', { do: 'remove', keyId }, { isDanger: true, what: name }))}`
 }
 
-/** The page that shows a key once. */
+/** Page that shows a key once. */
 function shown({ apiKey }: { readonly apiKey: string }): PageContent {
   return {
     title: 'Your new API key',

@@ -12,7 +12,6 @@ const ROLES = [
   ['owner', 'owner: also has keys, members and the plan']
 ] as const
 
-/** Who may work in an account, and who is invited to. */
 export const membersPage: ConsolePage = {
   id: 'getConsoleMembers',
   console: 'merchant',

@@ -15,10 +15,10 @@ import { lineChart } from '../chart.ts'
 
 const DAY = 86_400_000
 const DAYS = 30
-/** What an account's APIs sell: requests, and balances that last for many. */
+/** Sales of an account's APIs: requests and balances. */
 const SOLD_BY_APIS: ReadonlySet<string | null> = new Set(['proxy', 'bundle'])
 
-/** How many of those who were asked to pay did so, by day; null while nobody was asked. */
+/** Conversion of 402 responses by day; null without any. */
 async function askedAndPaidSection({ api, ctx }: Asked): Promise<VNode | null> {
   const from = new Date(ctx.now - (DAYS - 1) * DAY).toISOString()
   const [traffic, earned] = await Promise.all([
@@ -56,7 +56,7 @@ async function askedAndPaidSection({ api, ctx }: Asked): Promise<VNode | null> {
     </section>`
 }
 
-/** What an account earned, what it lately sold, and what stands in the way of selling more. */
+/** Earnings, recent sales and open problems. */
 export const overviewPage: ConsolePage = {
   id: 'getConsole',
   console: 'merchant',
@@ -81,7 +81,7 @@ export const overviewPage: ConsolePage = {
   }
 }
 
-/** What was lately sold and paid, which the page's program keeps current. */
+/** Recent sales, kept current by the script. */
 async function latest({ api, link }: Asked): Promise<VNode> {
   const [{ sales }, { payments }] = await Promise.all([
     api.get<SalePage>('/api/merchant/sales?limit=5'),

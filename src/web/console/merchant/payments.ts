@@ -12,16 +12,15 @@ import { may } from '../role.ts'
 import { status } from '../status.ts'
 import { amountIn, timeOf, sats, short } from '../words.ts'
 
-/** A payment; by itself it is as the contract has it, in a list it says satoshis too. */
+/** A payment; only list items include satoshis. */
 export type PaymentItem = AsRead<PaymentView & Partial<PaymentPage['payments'][number]>>
 
-/** An amount in its currency, and in satoshis where that is another. */
+/** Amount in its currency, and in satoshis if that differs. */
 function amount({ amount: value, currency, amountSats = null }: PaymentItem): string {
   const text = amountIn(value, currency)
   return amountSats === null || currency === 'BTC' ? text : `${text} (${sats(amountSats)})`
 }
 
-/** Payments, newest first, by status, time and text. */
 export const paymentsPage: ConsolePage = {
   id: 'getConsolePayments',
   console: 'merchant',
@@ -76,7 +75,7 @@ export const paymentsPage: ConsolePage = {
   }
 }
 
-/** One payment: what became of it, and its refunds. */
+/** One payment with its timeline and refunds. */
 export const paymentPage: ConsolePage = {
   id: 'getConsolePayment',
   console: 'merchant',
@@ -85,12 +84,12 @@ export const paymentPage: ConsolePage = {
   async show(asked): Promise<PageContent> {
     const { api, params } = asked
     const id = encodeURIComponent(params['invoiceId'] ?? '')
-    // The list says in satoshis what was asked, which a refund needs; the payment by itself is as the contract has it.
+    // Refunds need the requested satoshis, which only the list has.
     const { payments } = await api.get<PaymentPage>(`/api/payments?text=${id}`)
     const found: PaymentItem =
       payments.find(({ invoiceId }) => invoiceId === params['invoiceId']) ??
       (await api.get<PaymentView>(`/api/payments/${id}`))
-    // An account whose plan has ended still sees its payments.
+    // An account without a plan still sees its payments.
     const refunds = await permitted<readonly RefundDetails[]>(api, `/api/refunds/invoice/${id}`)
     const cancel = found.status === 'expired' ? await cancelOf(api, found.invoiceId) : null
     const left = refunds === null ? 0 : refundable(found, refunds)
@@ -167,37 +166,33 @@ async function refund({ api, form, params }: Asked): Promise<void> {
   await api.send({
     method: 'POST',
     target: '/api/refunds',
-    // The form's own key: a second click, or a page that is sent again, asks for the same refund.
+    // The form's key deduplicates double clicks and resubmissions.
     headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
     body: {
       invoiceId: params['invoiceId'],
       refundAddress,
       refundType: /^ln/i.test(refundAddress) ? 'ln' : 'chain',
-      // What is no number is sent as it was typed, for the API to say so.
+      // Non-numbers are sent verbatim for the API's message.
       ...(typed === '' ? {} : { amountSatoshis: /^\d+$/.test(typed) ? Number(typed) : typed }),
       ...(form.get('reason') ? { reason: form.get('reason') } : {})
     }
   })
 }
 
-/** Satoshis that the API would give back of a payment (decision 55); 0 where it refuses to. */
+/** Refundable satoshis (decision 55); 0 where refused. */
 function refundable({ status, amountSats, receivedSats }: PaymentItem, refunds: readonly RefundDetails[]): number {
   if (!REFUNDABLE_STATUSES.has(status)) return 0
   const held = refunds.filter(refund => refund.status !== 'failed').reduce((sum, each) => sum + each.amountSatoshis, 0)
   return Math.max(0, (receivedSats ?? amountSats ?? 0) - held)
 }
 
-/** One thing that happened to a payment. */
 interface Step {
-  /** Null for what was seen at a moment that nobody wrote down. */
+  /** Null for an unrecorded time. */
   readonly at: string | null
   readonly words: string
 }
 
-/**
- * Who canceled a payment, and when, as the audit trail has it for a year; null where nobody did. The API has no state of
- * its own for it.
- */
+/** Cancellation in the audit log, which is kept for a year; else null. The API has no such state. */
 async function cancelOf(api: PageApi, invoiceId: string): Promise<Step | null> {
   const trail = await permitted<AuditPage>(api, `/api/merchant/audit${queryOf({ text: invoiceId })}`)
   const done = trail?.entries.find(
@@ -223,12 +218,12 @@ function timeline(
     if (refund.processedAt !== null)
       steps.push({ at: refund.processedAt, words: `That refund ${refund.status === 'failed' ? 'failed' : 'arrived'}.` })
   }
-  // What has no time follows the invoice, which it came after.
+  // Steps without a time follow the invoice.
   const place = ({ at }: Step): string => at ?? found.createdAt
   return steps.sort((one, other) => place(one).localeCompare(place(other)))
 }
 
-/** What became of the invoice; null while nothing has. */
+/** Null while there is no outcome. */
 function outcomeOf(found: PaymentItem, now: number): Step | null {
   const { status, paidAt, receivedSats = null, expiresAt } = found
   if (typeof paidAt === 'string') return { at: paidAt, words: 'It was paid.' }
@@ -244,7 +239,7 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
         at: null,
         words: `${receivedSats === null ? 'Money' : sats(receivedSats)} came, less than was asked.`
       }
-    // Given back before it was paid in full.
+    // Refunded before full payment.
     case 'refunded':
       return receivedSats === null ? null : { at: null, words: `${sats(receivedSats)} came.` }
     case 'unpaid':
@@ -253,7 +248,7 @@ function outcomeOf(found: PaymentItem, now: number): Step | null {
   }
 }
 
-/** `left`: satoshis that came and no refund has taken. */
+/** `left`: received satoshis minus refunds. */
 function refundForm({ ctx, form, problem }: Asked, left: number): VNode {
   return html`
     <details open=${problem !== null && form.get('do') === 'refund'}>

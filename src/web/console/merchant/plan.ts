@@ -11,10 +11,10 @@ import { amountIn, sats, timeOf } from '../words.ts'
 
 type PlanInvoice = PlanInvoicesView['invoices'][number]
 
-/** The plan that can be bought without talking to anybody. */
+/** The self-service plan. */
 const SOLD = 'individual'
 
-/** The plan of an account, until when it is paid, how it is paid next, and the ways to pay and to change the card. */
+/** Plan, paid period, next payment and ways to pay. */
 export const planPage: ConsolePage = {
   id: 'getConsolePlan',
   console: 'merchant',
@@ -84,10 +84,7 @@ async function bought(api: Asked['api']): Promise<{ readonly plan: string; reado
   return { plan: SOLD, email: (await api.get<AccountView>('/api/merchant/me')).email }
 }
 
-/**
- * The way to a page elsewhere. A form may lead nowhere but to us (its policy says `form-action 'self'`, and browsers hold
- * redirects to it too), so this one says where to, and the browser goes on by itself.
- */
+/** Page that continues to another site. Forms cannot redirect there under `form-action 'self'`. */
 function leaving(title: string, to: string): PageContent {
   return {
     title,
@@ -115,7 +112,7 @@ function next(subscription: SubscriptionView, plan: SettingsView['plan'], now: n
     : html`none by itself; it ends ${timeOf(paidUntil)}`
 }
 
-/** Whether the gate lets the account work, as far as its plan goes (decision 36): its state, and its period's end. */
+/** Whether the gate accepts the plan (decision 36): its status and period. */
 export function isPaidFor({ status }: SubscriptionView, { paidUntil }: SettingsView['plan'], now: number): boolean {
   return (status === 'active' || status === 'trialing') && (paidUntil === null || Date.parse(paidUntil) >= now)
 }

@@ -14,12 +14,12 @@ import { count, percent, sats } from '../words.ts'
 import { isPaidFor } from './plan.ts'
 
 const DAY = 86_400_000
-/** What happened earlier has been seen, or is of no use any more. */
+/** Older events have been seen or no longer matter. */
 const LOOK_BACK = 7 * DAY
-/** A refund that nobody has confirmed for so long is worth a look. */
+/** An unconfirmed refund of this age is shown. */
 const SLOW_REFUND = 3_600_000
 
-/** What keeps an account from selling, being paid or being told, each in words with the way out; null where nothing does. */
+/** Problems that block sales, payments or webhooks, with their solutions; null for none. */
 export async function openProblems(asked: Asked, quickstart: QuickstartView): Promise<VNode | null> {
   const problems = [
     ...stepsLeft(quickstart),
@@ -53,7 +53,7 @@ async function planEnded({ api, ctx, link }: Asked): Promise<readonly VNode[]> {
 async function refundsOpen(asked: Asked): Promise<readonly VNode[]> {
   const { ctx, link } = asked
   const refunds = await permitted<readonly RefundDetails[]>(asked.api, '/api/refunds?take=100')
-  // Newest first: what was asked for again stands before what failed.
+  // Newest first: a retry precedes its failure.
   const seen = new Set<string>()
   return (refunds ?? []).flatMap(({ invoiceId, status, amountSatoshis, createdAt }) => {
     const isLast = !seen.has(invoiceId)
@@ -99,7 +99,7 @@ async function undelivered({ api, ctx, link }: Asked): Promise<readonly VNode[]>
   ]
 }
 
-/** APIs that failed to answer for people who had paid, or would have. */
+/** APIs that failed for paying clients. */
 async function failing(asked: Asked): Promise<readonly VNode[]> {
   const { proxies } = await asked.api.get<ProxyTrafficView>('/api/merchant/traffic?step=1h')
   const bad = proxies.filter(({ upstreamFailures }) => upstreamFailures > 0).slice(0, 5)

@@ -2,7 +2,7 @@ import type { ConsolePage } from '../page.ts'
 import { may } from '../role.ts'
 import { listOf, revocation, salesPage } from '../sales.ts'
 
-/** What was sold, and taking a token back that fell into the wrong hands. */
+/** Sales, and revoking leaked tokens. */
 export const merchantSales: ConsolePage = {
   id: 'getConsoleSales',
   console: 'merchant',

@@ -16,7 +16,6 @@ const REASONS: Readonly<Record<string, string>> = {
   default: 'nothing else was chosen'
 }
 
-/** The account, its providers with their keys, and the colour of its pages. */
 export const settingsPage: ConsolePage = {
   id: 'getConsoleSettings',
   console: 'merchant',
@@ -110,7 +109,6 @@ function providersSection(asked: Asked, { paymentProvider, providers }: Settings
     </section>`
 }
 
-/** What can be done about a slot. */
 function keyed(providers: readonly SettingsView['providers'][number][], used: string, slot: string): VNode | null {
   const hasKey = isKeyed(providers, slot)
   return html`
@@ -160,14 +158,14 @@ async function saveKey({ api, form }: Pick<Asked, 'api' | 'form'>, slot: string)
   return verdict('The key was saved', { isValid: true, message })
 }
 
-/** @throws ApiRefusal where somebody has saved or removed a key of either slot since */
+/** @throws ApiRefusal after a concurrent change of either key */
 async function expectSameKeys({ api, form }: Pick<Asked, 'api' | 'form'>): Promise<void> {
   const { providers } = await api.get<SettingsView>('/api/merchant/settings')
   const words = SLOTS.map(slot => `${isKeyed(providers, slot) ? 'with' : 'without'} a key of the ${slot} provider`)
   expectUnchanged(form, keysMark(providers), words.join(' and '))
 }
 
-/** Which keys are saved, as the forms hold it; another key in the place of one is told, too. */
+/** Optimistic lock of the saved keys; changes with a replaced key. */
 function keysMark(providers: readonly SettingsView['providers'][number][]): string {
   return SLOTS.map(slot => providers.find(one => one.slot === slot)?.keyVersion ?? '').join(' ')
 }

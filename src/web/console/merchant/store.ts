@@ -20,17 +20,15 @@ const STATES: Readonly<Record<OrderRow['status'], readonly [string, Tone]>> = {
   Fulfilled: ['made', 'good'],
   Shipped: ['sent', 'good']
 }
-/** What mends an order that the shop did not make. */
+/** Remedies of orders that the shop did not create. */
 const WAYS_OUT: Readonly<Record<NonNullable<OrderRow['failure']>['reason'], string>> = {
   sold_out: 'Fill up the stock; the buyer sends the claim again.',
   refused: 'Mend what the shop says; the buyer sends the claim again.',
   store_access: 'Save credentials that the shop takes, below; the buyer sends the claim again.',
   store_closed: 'Open the store again; the buyer sends the claim again.'
 }
-/** Rows of a page. */
 const PAGE = 50
 
-/** The store of an account: the shop behind it, what is wrong, and its orders. */
 export const storePage: ConsolePage = {
   id: 'getConsoleStore',
   console: 'merchant',
@@ -76,7 +74,7 @@ export const storePage: ConsolePage = {
         await api.send({
           method: 'POST',
           target: '/api/refunds',
-          // The form's own key: a second click asks for the same refund.
+          // The form's key deduplicates double clicks.
           headers: ['Idempotency-Key', `console-${form.get('key') ?? ''}`],
           body: {
             invoiceId: text('orderId'),
@@ -96,23 +94,22 @@ export const storePage: ConsolePage = {
   }
 }
 
-/** What is no number is sent as it was typed, for the API to say so. */
+/** Non-numbers are sent verbatim for the API's message. */
 function numberOf(typed: string): number | string {
   return /^\d{1,15}$/.test(typed) ? Number(typed) : typed
 }
 
-/** The same for money: a number of JSON with the digits that were typed. */
+/** A JSON number with exactly the typed digits. */
 function exactly(typed: string): ReturnType<typeof JSON.rawJSON> | string {
   return /^(?:0|[1-9]\d{0,8})(?:\.\d{1,2})?$/.test(typed) ? JSON.rawJSON(typed) : typed
 }
 
-/** Dollars as people type them: `4.50`. */
 function inDollars(amount: string): string {
   const [whole = '', cents = ''] = amount.split('.')
   return cents === '' ? whole : `${whole}.${cents.padEnd(2, '0')}`
 }
 
-/** A lasting token, or the id and secret of an app. */
+/** A permanent token, or an app's id and secret. */
 function credentials(form: URLSearchParams): Readonly<Record<string, string>> {
   const given = ['adminApiToken', 'clientId', 'clientSecret'].map(
     name => [name, (form.get(name) ?? '').trim()] as const
@@ -202,7 +199,7 @@ async function opened(asked: Asked, store: Store): Promise<VNode> {
     ${may(asked, 'editor') ? settings(asked, store) : null}`
 }
 
-/** What keeps it from selling, and what to do; nothing where nothing does. */
+/** Problems that block sales, with their solutions. */
 function problems({ isActive, hasAdminApiToken }: Store, orders: readonly Order[]): VNode | null {
   const failed = orders.filter(({ failure, refundedAt }) => failure !== undefined && refundedAt === undefined)
   const asked = orders.filter(
@@ -232,7 +229,7 @@ function stateOf({ status, failure, refundRequest, canceledAt, refundedAt }: Ord
     ${refundRequest === undefined || refundedAt !== undefined ? null : html`<p class="soft">The buyer wants the money back.</p>`}`
 }
 
-/** For a paid order that the shop did not take, or has called off: anything else is the shop's to give back. */
+/** Only for a paid order that the shop rejected or canceled: others are refunded in the shop. */
 function refundForm(asked: Asked, order: Order): VNode | string {
   const { ctx, form } = asked
   const { orderId, paidSats, status, canceledAt, refundRequest, refundedAt } = order
@@ -252,7 +249,7 @@ function refundForm(asked: Asked, order: Order): VNode | string {
     </details>`
 }
 
-/** A field of one of several forms of the page, whose ids would be the same. */
+/** A field with an id unique among the page's forms. */
 function named(of: string, name: string, label: string, value: string, mode: 'text' | 'numeric'): VNode {
   const id = `${name}-${of}`
   return html`<div class="input"><label for=${id}>${label}</label><input id=${id} name=${name} value=${value} inputmode=${mode} required maxlength="500" autocomplete="off" spellcheck="false" /></div>`
@@ -301,12 +298,11 @@ function settings(asked: Asked, store: Store): VNode {
     </section>`
 }
 
-/** As the forms hold it that change it. */
 function stateInWords({ isActive }: Store): string {
   return isActive ? 'open' : 'closed'
 }
 
-/** What the form shows, for the check that nobody has changed it meanwhile. */
+/** For the optimistic lock. */
 function shownOf(store: Store): string {
   const { domesticShippingUsd, claimWindowDays, domesticOnly, listInRegistry, registryDescription } = store
   return [domesticShippingUsd, claimWindowDays, domesticOnly, listInRegistry, registryDescription].join(', ')

@@ -8,10 +8,8 @@ import { may } from '../role.ts'
 import { listOf, revocation } from '../sales.ts'
 import { sats, short, timeOf } from '../words.ts'
 
-/** Rows of a page. */
 const PAGE = 50
 
-/** Balances that buyers have left. */
 export const tokensPage: ConsolePage = {
   id: 'getConsoleTokens',
   console: 'merchant',
@@ -70,7 +68,7 @@ function stateOf({ state, isRevoked }: BalanceView): VNode {
   return isRevoked ? badge('revoked', 'bad') : badge(state, state === 'open' ? 'good' : 'quiet')
 }
 
-/** What requests took from one balance. */
+/** Uses of one balance. */
 export const tokenPage: ConsolePage = {
   id: 'getConsoleToken',
   console: 'merchant',
@@ -108,7 +106,7 @@ export const tokenPage: ConsolePage = {
   }
 }
 
-/** Millisatoshis as satoshis with as many places as are not 0; exact, without a double's division. */
+/** Millisatoshis as exact satoshis, without a double. */
 function msats(amount: number): string {
   const rest = String(Math.abs(amount % 1000))
     .padStart(3, '0')

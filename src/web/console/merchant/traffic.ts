@@ -10,14 +10,16 @@ import { count, latency, percent } from '../words.ts'
 const DAY = 86_400_000
 const STEPS = { '1h': { name: 'hour', length: 3_600_000 }, '1d': { name: 'day', length: DAY } } as const
 
-/** Of one API or of all, over a day by hour or over 30 days, as the page's address says. @throws ApiRefusal */
+/**
+ * One API or all, over a day by hour or 30 days, by the page's query.
+ * @throws ApiRefusal
+ */
 export async function apiTraffic({ api, ctx, query }: Asked, proxyId: string | null): Promise<ProxyTrafficView> {
   const isMonth = query.get('over') === 'month'
   const period = isMonth ? { from: new Date(ctx.now - 29 * DAY).toISOString(), step: '1d' } : { step: '1h' }
   return await api.get<ProxyTrafficView>(`/api/merchant/traffic${queryOf({ proxyId, ...period })}`)
 }
 
-/** Requests, what was asked and paid for, errors and latencies, over a day or 30. */
 export function apiTrafficSection({ query }: Asked, { step, from, to, total, points }: ProxyTrafficView): VNode {
   const { name, length } = STEPS[step]
   const times: number[] = []

@@ -9,7 +9,7 @@ import { forRole } from '../role.ts'
 import { timeOf } from '../words.ts'
 
 const ENDPOINTS = '/api/merchant/webhooks/endpoints'
-/** Every event, in the place of their names. */
+/** All events. */
 const ALL = '*'
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   'payment.processing': 'a payment is on its way',
@@ -21,7 +21,7 @@ const EVENTS: Readonly<Record<WebhookEvent, string>> = {
   'storefront.order.failed': 'the shop did not make a paid order'
 }
 
-/** One further webhook endpoint: its address and events, its test, secret and end. */
+/** One further endpoint: address, events, test, secret and removal. */
 export const webhookPage: ConsolePage = {
   id: 'getConsoleWebhook',
   console: 'merchant',
@@ -93,7 +93,7 @@ export const webhookPage: ConsolePage = {
   }
 }
 
-/** The boxes for events; none ticked is all. */
+/** Event checkboxes; none checked means all. */
 export function eventTicks(chosen: readonly string[]): VNode {
   return ticks(
     'events',
@@ -104,18 +104,16 @@ export function eventTicks(chosen: readonly string[]): VNode {
   )
 }
 
-/** What the boxes of a form say. */
 export function chosenEvents(form: URLSearchParams): readonly string[] {
   const events = form.getAll('events')
   return events.length === 0 ? [ALL] : events
 }
 
-/** Events in words. */
 export function toldOf({ events }: EndpointView): string {
   return events.includes(ALL) ? 'everything' : events.join(', ')
 }
 
-/** Sends a test event to an endpoint, and the page of what came of it. */
+/** Sends a test event and shows its result. */
 export async function tested({ api, link }: Asked, endpointId: string): Promise<PageContent> {
   const target = `${ENDPOINTS}/${encodeURIComponent(endpointId)}/test`
   const { isDelivered, url, error, responseStatus, responseBody } = await api.send<TestView>({ method: 'POST', target })
@@ -128,7 +126,6 @@ export async function tested({ api, link }: Asked, endpointId: string): Promise<
   }
 }
 
-/** The page that shows a secret once. */
 export function secretShown({ link }: Asked, { webhookSecret }: { readonly webhookSecret: string }): PageContent {
   return {
     title: 'Keep this secret',
@@ -136,7 +133,7 @@ export function secretShown({ link }: Asked, { webhookSecret }: { readonly webho
   }
 }
 
-/** @throws ApiRefusal 404 for one that is not there, and for the first, which has no page */
+/** @throws ApiRefusal 404 for an unknown endpoint, and for the first, which has no page */
 async function found({ api, params }: Asked): Promise<EndpointView> {
   const endpoints = await api.get<readonly EndpointView[]>(ENDPOINTS)
   const endpoint = endpoints.find(({ endpointId, isFirst }) => endpointId === params['endpointId'] && !isFirst)
@@ -144,12 +141,11 @@ async function found({ api, params }: Asked): Promise<EndpointView> {
   return endpoint
 }
 
-/** As the forms hold it that change it. */
 function stateInWords({ isActive }: EndpointView): string {
   return isActive ? 'told of events' : 'paused'
 }
 
-/** What the form shows of it, for the check that nobody has changed it meanwhile. */
+/** For the optimistic lock. */
 function shownOf({ url, events }: EndpointView): string {
   return `${url}: ${events.join(', ')}`
 }

@@ -11,7 +11,6 @@ import { chosenEvents, eventTicks, secretShown, tested, toldOf } from './webhook
 
 const STATUSES = ['pending', 'delivered', 'failed'] as const
 
-/** Where events are told, what became of each delivery, and sending one again. */
 export const webhooksPage: ConsolePage = {
   id: 'getConsoleWebhooks',
   console: 'merchant',

@@ -1,7 +1,6 @@
 import { changesPage } from '../changes.ts'
 import type { ConsolePage } from '../page.ts'
 
-/** Who changed what, in all accounts or one. */
 export const operatorChanges: ConsolePage = {
   id: 'getOperatorChanges',
   console: 'operator',

@@ -5,7 +5,7 @@ import type { ConsolePage } from '../page.ts'
 import { badge, facts, table } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
-/** The file in effect, what its last change did, and what waits for a restart. */
+/** Current file, last reload and pending restart. */
 export const operatorConfiguration: ConsolePage = {
   id: 'getOperatorConfiguration',
   console: 'operator',

@@ -21,7 +21,6 @@ const STATES: Readonly<Record<AdminHealth['checks'][number]['state'], readonly [
   bad: ['does not work', 'bad']
 }
 
-/** How everything stands, and the way out where something does not work. */
 export const operatorHealth: ConsolePage = {
   id: 'getOperatorHealth',
   console: 'operator',

@@ -17,7 +17,6 @@ const STATES = [
 
 const TONES: Readonly<Record<string, Tone>> = { failed: 'bad', waiting: 'wait', running: 'wait', done: 'quiet' }
 
-/** Background jobs: what waits, runs, failed and is done, and running again what failed. */
 export const operatorJobs: ConsolePage = {
   id: 'getOperatorJobs',
   console: 'operator',

@@ -7,7 +7,7 @@ import type { ConsolePage, GoTo, PageContent } from '../page.ts'
 import { action, badge, choice, copyable, danger, facts, field } from '../parts.ts'
 import { timeOf } from '../words.ts'
 
-/** What a subscription can be, as the API takes it; nothing is chosen where an account has none. */
+/** Subscription states of the API; none selected without a subscription. */
 const STATUSES = [
   ['', '–'],
   ...['active', 'trialing', 'past_due', 'canceled', 'unpaid', 'incomplete', 'incomplete_expired'].map(
@@ -15,12 +15,11 @@ const STATUSES = [
   )
 ] as const
 
-/** What a second tab must have seen of a subscription to change it. */
+/** For the optimistic lock of the subscription. */
 function subscriptionOf({ subscriptionStatus, currentPeriodEnd }: MerchantDetail): string {
   return `${subscriptionStatus ?? 'none'}, until ${currentPeriodEnd ?? 'no end'}`
 }
 
-/** One account, with what the operator can change of it. */
 export const merchantPage: ConsolePage = {
   id: 'getOperatorMerchant',
   console: 'operator',
@@ -128,7 +127,7 @@ export const merchantPage: ConsolePage = {
   }
 }
 
-/** Which request to replace an account's key was the last, as the audit trail has it; `none` for none. */
+/** Last key replacement in the audit log, for the optimistic lock; `none` without one. */
 async function lastReplaced(api: PageApi, merchantId: number | string): Promise<string> {
   const { entries } = await api.get<AuditPage>(
     `/api/admin/audit${queryOf({ merchantId, text: 'regenerateKey', limit: 1 })}`
@@ -136,7 +135,7 @@ async function lastReplaced(api: PageApi, merchantId: number | string): Promise<
   return entries[0]?.id ?? 'none'
 }
 
-/** The page that shows a key once. `to` goes on from there. */
+/** Page that shows a key once. `to`: next page. */
 export function keyPage(apiKey: string, to: string): PageContent {
   return {
     title: 'The API key',

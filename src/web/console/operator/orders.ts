@@ -5,7 +5,6 @@ import { queryOf, type AsRead } from '../api.ts'
 import { action, offsetOf, offsetPager, ROWS, table } from '../parts.ts'
 import { sats, timeOf } from '../words.ts'
 
-/** Paid orders that need somebody. */
 export const operatorOrders: ConsolePage = {
   id: 'getOperatorOrders',
   console: 'operator',

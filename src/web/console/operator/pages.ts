@@ -14,7 +14,7 @@ import { keyPage, merchantPage } from './merchant.ts'
 import { settlementOf, settlementSection } from './settlement.ts'
 import { trafficSection } from './traffic.ts'
 
-/** What all merchants and the gateway's own routes earned. */
+/** Earnings of all merchants and the gateway's own routes. */
 const overview: ConsolePage = {
   id: 'getOperator',
   console: 'operator',
@@ -70,7 +70,6 @@ const sales: ConsolePage = {
 }
 
 const PLANS = ['free', 'individual', 'l402'] as const
-/** Rows of the list of merchants. */
 const MERCHANTS = 50
 
 const merchants: ConsolePage = {
@@ -295,7 +294,6 @@ const refund: ConsolePage = {
   }
 }
 
-/** The pages of the operator's console. */
 export const OPERATOR_PAGES: readonly ConsolePage[] = [
   overview,
   sales,

@@ -3,7 +3,6 @@ import type { ProviderState } from '../../admin/overview.ts'
 import type { ConsolePage } from '../page.ts'
 import { badge, table } from '../parts.ts'
 
-/** How the providers stand. */
 export const operatorProviders: ConsolePage = {
   id: 'getOperatorProviders',
   console: 'operator',

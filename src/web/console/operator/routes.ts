@@ -17,10 +17,10 @@ const STATES: Readonly<Record<LiveRoute['upstream']['state'], readonly [words: s
   idle: ['nobody asked lately', 'quiet']
 }
 
-/** Routes on one page: each is drawn. */
+/** Routes per page; each has a diagram. */
 const AT_ONCE = 25
 
-/** What is live: the way of a request through each route, and how it goes. */
+/** Live routes: their request path and state. */
 export const operatorRoutes: ConsolePage = {
   id: 'getOperatorRoutes',
   console: 'operator',
@@ -95,7 +95,7 @@ function goneThrough(sums: LiveRoute['day']): string {
   return `${count(requests)} requests, ${count(asked)} asked to pay, ${count(paidRequests)} served for a payment, ${count(serverErrors)} errors (${percent(serverErrors, requests)}); half within ${latency(p50)}, 99 of 100 within ${latency(p99)}`
 }
 
-/** The plugins in the order in which a request runs through them, and where it ends. */
+/** Plugins in execution order, and the upstream. */
 function wayOf({ chain, name, upstream }: LiveRoute): VNode {
   return html`
     <ol class="way" aria-label=${`The way of a request: ${name}`}>

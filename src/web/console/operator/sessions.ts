@@ -24,7 +24,7 @@ function refundOf({ closedAt, refund }: PrepaidSessionView) {
   return badge(refund.retryAt === null ? 'not begun' : 'retrying', 'wait')
 }
 
-/** Prepaid sessions, and those whose refund somebody must see to. */
+/** Prepaid sessions and refunds that need attention. */
 export const operatorSessions: ConsolePage = {
   id: 'getOperatorSessions',
   console: 'operator',
@@ -67,7 +67,7 @@ export const operatorSessions: ConsolePage = {
   }
 }
 
-/** One session: closing it, sending its refund again, and settling that by hand. */
+/** One session: close it, retry its refund, or settle that manually. */
 export const operatorSession: ConsolePage = {
   id: 'getOperatorSession',
   console: 'operator',

@@ -3,17 +3,13 @@ import { html } from '../../kit/document.ts'
 import type { Asked } from '../page.ts'
 import { choice, field } from '../parts.ts'
 
-/** What a form of `settlementSection` says, as the API takes it. */
 export interface SettlementInput {
   readonly outcome: string | null
   readonly settledBy: string
   readonly reason: string
 }
 
-/**
- * The form by which the operator says what became of money whose answer was lost. `more`: fields and words of one page
- * alone.
- */
+/** Form that settles a payout with a lost answer. `more`: additional content of a page. */
 export function settlementSection(
   { ctx, form, problem }: Pick<Asked, 'ctx' | 'form' | 'problem'>,
   more: { readonly words?: string; readonly fields?: VNode }
@@ -39,7 +35,6 @@ export function settlementSection(
     </form></section>`
 }
 
-/** What the form said. */
 export function settlementOf(form: Pick<URLSearchParams, 'get'>): SettlementInput {
   return { outcome: form.get('outcome'), settledBy: form.get('settledBy') ?? '', reason: form.get('reason') ?? '' }
 }

@@ -8,7 +8,7 @@ import { count, latency, percent, sats } from '../words.ts'
 
 const HOUR = 3_600_000
 
-/** Requests, what was asked and paid for, errors and latencies: of the last minutes, and over a day. */
+/** Requests, 402 conversion, errors and latencies: the last minutes, and a day. */
 export async function trafficSection({ api }: Asked, now: TrafficView): Promise<VNode> {
   const { from, to, total, points = [] } = await api.get<MetricsView>('/api/admin/metrics?step=1h')
   const times: number[] = []
