@@ -2,23 +2,22 @@ import type { Log } from '../../platform/telemetry/log.ts'
 
 interface Opened {
   close(): void | Promise<void>
-  /** Milliseconds. */
   readonly patience: number
 }
 
-/** Parts that were opened, ended in the reverse order; one that fails or hangs does not keep the others open. */
+/** Closes opened parts in reverse order; a failing or hanging one does not block the others. */
 export class Closers {
   readonly #log: Log
   readonly #patience: number
   readonly #list: Opened[] = []
 
-  /** @param patience milliseconds that one part may take, of the machine's own time: others' clocks may stand still */
+  /** @param patience milliseconds per part, in real time: test clocks may not advance */
   constructor(log: Log, patience = 30_000) {
     this.#log = log
     this.#patience = patience
   }
 
-  /** @param patience where this part may take less than others */
+  /** @param patience overrides the limit for this part */
   add<T>(part: T, close: (part: T) => void | Promise<void>, patience = this.#patience): T {
     this.#list.push({ close: () => close(part), patience })
     return part

@@ -20,7 +20,7 @@ import type { Closers } from './closers.ts'
 import type { Open } from './domain.ts'
 import type { Running, Surroundings } from './parts.ts'
 
-/** What every gateway opens: all that pay per request needs. */
+/** What every gateway opens: the pay-per-request core. */
 export type Core = Awaited<ReturnType<typeof openCore>>
 
 async function openGround(running: Running, around: Surroundings, closers: Closers) {
@@ -37,11 +37,10 @@ async function openGround(running: Running, around: Surroundings, closers: Close
   return {
     call: outboundCall(forwarder.guard),
     clock,
-    /** The current configuration; a reload changes it. */
     config: () => running.config,
     database,
     forwarder,
-    /** Started once all domains have declared theirs, and closed before them. */
+    /** Started after all domains have declared their jobs, closed before them. */
     jobs: new DatabaseJobs({ database, clock, log, metrics }),
     log,
     metrics,
@@ -54,7 +53,7 @@ async function openGround(running: Running, around: Surroundings, closers: Close
   }
 }
 
-/** Opens engine, platform, providers, accounts and selling, each after those that it is given. */
+/** Opens engine, platform, providers, accounts and selling in order of their dependencies. */
 export async function openCore(running: Running, around: Surroundings, closers: Closers, opened: Open) {
   const ground = await openGround(running, around, closers)
   const { clock, forwarder, log, metrics, state } = ground
@@ -135,7 +134,7 @@ export async function openCore(running: Running, around: Surroundings, closers: 
 
 type PageParts = Parameters<typeof import('../../web/pay/paywall.ts').openPaywall>[0]
 
-/** Pages of challenges, whose modules load when the first browser is asked to pay. */
+/** Payment pages, loaded for the first browser that gets a 402. */
 function pagesOnDemand(known: Omit<PageParts, 'sandbox'>, sandbox: PageParts['sandbox']): ChallengePages {
   let pages: Promise<ChallengePages> | undefined
   return async asked => {

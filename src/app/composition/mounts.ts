@@ -11,7 +11,7 @@ import { RouteSchema } from '../../engine/sections/route.ts'
 import type { AnyOperation } from '../../engine/operations/operation.ts'
 import type { Plugin } from '../../engine/pipeline/plugin.ts'
 
-/** A route of the gateway's own, without the defaults of its settings. */
+/** A route of the gateway's own, before defaults. */
 type OwnRoute = Pick<RouteConfig, 'match' | 'chain' | 'upstream'> & Partial<Pick<RouteConfig, 'price' | 'description'>>
 
 const { meter: _meter, ...defaults } = readSound(
@@ -22,7 +22,7 @@ const { meter: _meter, ...defaults } = readSound(
 
 const api = { kind: 'internal', name: 'api' } as const
 
-/** Routes that belong to no single operation. */
+/** Routes shared by several operations. */
 const SHARED: Readonly<Partial<Record<PresetName, OwnRoute>>> = {
   'merchant-api': {
     match: { path: ['/l402/proxy/:proxyId', '/l402/proxy/:proxyId/*'] },
@@ -30,7 +30,7 @@ const SHARED: Readonly<Partial<Record<PresetName, OwnRoute>>> = {
     chain: 'proxied',
     upstream: { kind: 'proxy', param: 'proxyId' }
   },
-  // Unknown addresses are 404 for the operator alone.
+  // Only the operator gets 404 for unknown addresses.
   'operator-api': {
     match: { method: ['GET', 'POST', 'PUT', 'DELETE'], path: ['/api/admin/*'] },
     chain: 'admin',
@@ -39,9 +39,9 @@ const SHARED: Readonly<Partial<Record<PresetName, OwnRoute>>> = {
 }
 
 /**
- * Adds to a configuration the routes of the gateway's own operations that it uses: one for each path and chain, less
- * what routes of the file take.
- * @throws ConfigError for a chain of the file that replaces a built-in one and does not do for such a route
+ * Adds routes for the used operations of the gateway: one per path and chain, except where the file's routes take
+ * precedence.
+ * @throws ConfigError when the file replaces a built-in chain with an unsuitable one
  */
 export function mounted(
   config: GatewayConfig,
@@ -77,14 +77,14 @@ function ownRoutes(use: PresetName, operations: readonly AnyOperation[]): OwnRou
   return [...(shared === undefined ? [] : [shared]), ...routes.values()]
 }
 
-/** A route with its name and defaults. It stands in no file: its place is the preset. */
+/** A route with name and defaults. Its place is the preset, since no file contains it. */
 function complete(route: OwnRoute, use: PresetName): RouteConfig {
   return { ...defaults, ...route, name: routeName(route.match), at: { file: use, line: 1, column: 1 } }
 }
 
 /**
- * The routes of a file that go before the gateway's own. One for everything (`/*`) does so only in a file without `use`:
- * elsewhere it takes what nothing else does, and the front page, unless it leads to the gateway itself.
+ * Routes of a file that precede the gateway's own. A catch-all (`/*`) does so only without `use`; otherwise it takes
+ * the rest and, unless it leads to the gateway itself, the front page.
  */
 function goingFirst({ routes, usesNamed }: GatewayConfig): readonly Pick<RouteConfig, 'match'>[] {
   if (!usesNamed) return routes
@@ -98,7 +98,7 @@ function goingFirst({ routes, usesNamed }: GatewayConfig): readonly Pick<RouteCo
     .filter(({ match }) => match.path.length > 0)
 }
 
-/** What routes of the file leave of one: itself, or one route for each path of which some methods are left. */
+/** A route minus the file's routes: unchanged, or one route per path with remaining methods. */
 function leftOf(route: OwnRoute, first: readonly Pick<RouteConfig, 'match'>[]): readonly OwnRoute[] {
   const methods = route.match.method ?? METHOD_NAMES
   const left = route.match.path.map(path => ({
@@ -109,7 +109,7 @@ function leftOf(route: OwnRoute, first: readonly Pick<RouteConfig, 'match'>[]): 
   return left.filter(({ method }) => method.length > 0).map(match => ({ ...route, match }))
 }
 
-/** What is wrong with a chain of the file for one of the gateway's own routes, at the chain. */
+/** Problems of a file's chain on one of the gateway's own routes, located at the chain. */
 function problemsOf(config: GatewayConfig, route: RouteConfig, plugins: ReadonlyMap<string, Plugin>): Problem[] {
   const chain = config.chains[route.chain]
   const [first] = chain ?? []

@@ -19,51 +19,47 @@ import { openCore, type Core } from './core.ts'
 import type { Domain, Open } from './domain.ts'
 import type { Suite } from './suite.ts'
 
-/** What a gateway is composed from; its owner closes the database. */
+/** Environment of a gateway; its owner closes the database. */
 export interface Surroundings {
   readonly clock: Clock
   readonly log: Log
   readonly database: Database
   readonly secrets: Secrets
-  /** Plugins by the name or the absolute path that chain entries use. */
+  /** Plugins by the name or absolute path in chain entries. */
   readonly plugins: ReadonlyMap<string, Plugin>
-  /** The kinds of provider that the configuration may name; those of `lightning/kinds/kinds.ts` when left out. */
+  /** Available provider kinds; default: `lightning/kinds/kinds.ts`. */
   readonly providerKinds?: readonly ProviderKind[]
-  /**
-   * The address that clients use, without a slash at the end; asked for when it is needed, since port 0 is known late.
-   */
+  /** Without a trailing slash; a function, since port 0 is resolved late. */
   publicUrl(): string
-  /** Told of each request that begins. */
+  /** Called for each request that begins. */
   begun?(): void
-  /** Told of what the configuration allows and probably does not mean; written to the log when left out. */
+  /** Receives configuration warnings; default: the log. */
   warn?(warning: Problem): void
 }
 
-/** What operations ask for when they are called, since it changes while the gateway runs. */
+/** Mutable state that operations read at each call. */
 export interface Running {
   config: GatewayConfig
   serving: boolean
-  /** The configuration of the start: what only a restart changes is as it has it. */
+  /** Configuration at startup, for values that only a restart changes. */
   readonly started: GatewayConfig
   plugins: ReadonlyMap<string, Plugin>
-  /** What became of the last reload; null before the first. */
+  /** Outcome of the last reload; null before the first. */
   reload: ReloadNote | null
-  /** Takes requests as the listener's; null until the routes are compiled. */
+  /** Handles requests like the listener; null until the routes are compiled. */
   gateway: Gateway | null
 }
 
-/** What plugins are given for as long as the gateway runs. */
+/** Services of plugins for the life of the gateway. */
 export type SteadyServices = Omit<Services, 'policies'>
 
-/** What a gateway is made of, as far as whoever serves it must know. */
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
 /**
- * Opens the core, and the merchant suite where the configuration uses it (docs/architecture.md, Composition). What was
- * opened is closed by `closers` in the reverse order, also when a later part cannot be opened.
+ * Opens the core, and the merchant suite if the configuration uses it (docs/architecture.md, Composition). `closers`
+ * closes everything in reverse order, also after a failure.
  */
 export async function openParts(running: Running, around: Surroundings, closers: Closers) {
-  /** All operations, as the OpenAPI document lists them. */
   const operations: AnyOperation[] = []
   const api: AnyOperation[] = []
   const domains: Domain[] = []
@@ -93,7 +89,7 @@ export async function openParts(running: Running, around: Surroundings, closers:
   const mount = (): void => {
     jobs.declare(domains.splice(0).flatMap(domain => domain.jobs))
     operations.splice(0, Infinity, ...api, ...demo)
-    // Last opened, first closed: what a job uses outlives its runs.
+    // Opened last, closed first: jobs use the other parts.
     closers.add(jobs, part => part.close())
     internals = new Map([
       ['api', new InternalUpstream(api, core.trail)],
@@ -116,22 +112,21 @@ export async function openParts(running: Running, around: Surroundings, closers:
   if (internals.size === 0) mount()
   return {
     metrics: core.metrics,
-    /** A chain whose plugins use a service of the suite opens it (`usesSuite`), so each service is there when it is used. */
+    /** Chains that use a service of the suite open it (`usesSuite`), so none is missing. */
     services: (): SteadyServices => ({ ...core.services, ...suite?.services }) as SteadyServices,
-    /** By their names in `gateway.yaml`. */
     internals: () => internals,
-    /** Opens the suite where a configuration uses it. Once open, it stays. */
+    /** Opens the suite if a configuration uses it; it stays open. */
     openFor,
     operations,
     configure: sale.configure,
     offer: sale.offer,
-    /** Starts background work, and to follow what other processes change. May be called again. */
+    /** Starts background work and change notifications. Idempotent. */
     async start(): Promise<void> {
       await sale.start()
       await ledger.start()
       await sessions.start()
       if (suite === null && (await haveMerchantsSold(core.database.sql))) await open()
-      // What the others find at once may have to be passed on by a job.
+      // The others may queue jobs as they start.
       await jobs.start()
       events.begin()
       await suite?.start()
@@ -142,8 +137,8 @@ export async function openParts(running: Running, around: Surroundings, closers:
 }
 
 /**
- * Whether a configuration needs the merchant suite: it uses one of its presets, a route leads to an operation that the
- * core does not have, a plugin uses a service that it does not have, or a billing provider is configured.
+ * Whether a configuration needs the merchant suite: for a preset, an operation, a service of a plugin, or a billing
+ * provider.
  */
 function usesSuite(
   { billing, chains, routes, use }: GatewayConfig,

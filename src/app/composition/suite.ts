@@ -16,7 +16,7 @@ import type { Open } from './domain.ts'
 /** The merchant suite: payments, plans, shop and web. */
 export type Suite = Awaited<ReturnType<typeof openSuite>>
 
-/** Opens the merchant suite over the core, each domain after those that it is given. */
+/** Opens the suite over the core, in order of dependencies. */
 export async function openSuite(core: Core, opened: Open) {
   const { clock, config, earnings, providers, running, sale, traffic } = core
   const mail = opened(await openMail(core))
@@ -78,11 +78,11 @@ export async function openSuite(core: Core, opened: Open) {
     },
     listedStores: stores.listed,
     webhooks: webhooks.documented,
-    /** Follows what other processes change; the jobs run already. */
+    /** Follows other processes' changes; jobs are already running. */
     async start(): Promise<void> {
       await proxies.start()
       await payments.start()
-      // Only a buyer of a plan waits for the billing provider.
+      // Not awaited: only buyers of a plan need the billing provider.
       void billing.start()
     }
   }
