@@ -58,7 +58,7 @@ export class Poller {
     this.#parts = parts
   }
 
-  /** One run of the periodic job. Rejects when the database is away; provider failures are logged and retried. */
+  /** One run of the periodic job. Rejects when the database is down; provider failures are logged and retried. */
   async run(signal: AbortSignal): Promise<void> {
     const { provider, rules, memory, clock } = this.#parts
     if (this.#isFirstRun) await memory.wake(null)

@@ -57,7 +57,7 @@ export function openPayments(parts: OpenPaymentsParts) {
   return {
     payments,
     store,
-    /** Starts listening and sweeping. Rejects when the database is away; can be retried. */
+    /** Starts listening and sweeping. Rejects when the database is down; can be retried. */
     start: () => payments.start(),
     operations: [...paymentOperations(payments), ...paymentListOperations(payments), ...checkoutOperations(payments)],
     jobs: payments.jobs,

@@ -83,7 +83,7 @@ type Maker = Pick<Payment, 'slot' | 'kind' | 'amountSats' | 'confirmsAt'> & { re
 
 /**
  * Payments of merchants (contract, Payments; decisions 39 to 54). Every method throws `Unavailable` 503 while the
- * database is away.
+ * database is down.
  */
 export class Payments {
   readonly #parts: PaymentsParts
@@ -300,7 +300,7 @@ export class Payments {
 
   /**
    * Current payments of a filter, newest first.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async list(filter: Omit<PaymentFilter, 'now'>, page: KeysetPage): Promise<Payment[]> {
     const now = this.#parts.clock.now()
@@ -321,7 +321,7 @@ export class Payments {
     return this.#sweeper.sweep()
   }
 
-  /** Starts listening and sweeping. Rejects when the database is away; can be retried. */
+  /** Starts listening and sweeping. Rejects when the database is down; can be retried. */
   async start(): Promise<void> {
     await this.#parts.watch.start()
     this.#sweeper.start()

@@ -19,7 +19,7 @@ export class PaymentWatch {
     this.#log = log
   }
 
-  /** Starts listening; idempotent. Rejects when the database is away; can be retried. */
+  /** Starts listening; idempotent. Rejects when the database is down; can be retried. */
   async start(): Promise<void> {
     const stop = (this.#stop ??= this.#database.listen(PAYMENT_CHANNEL, invoiceId => {
       this.#heard(invoiceId)

@@ -158,7 +158,7 @@ export class ProxyAdmission {
       )
     }
     const closed = gate(merchant, 'l402', this.#clock.now()) !== null || lacksKey(merchant)
-    // Many upstreams treat both as equal; the dearer one counts.
+    // Many upstreams treat both as equal; the higher price applies.
     const price = priceOfEither(row, ctx.method, path, merged)
     if (price === null)
       throw new LongError(

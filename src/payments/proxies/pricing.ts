@@ -89,7 +89,7 @@ interface Priced {
 }
 
 /**
- * The dearer price of `path` and `merged`, which upstreams may treat as equal (decision 91); it covers no pattern. Null
+ * The higher price of `path` and `merged`, which upstreams may treat as equal (decision 91); it covers no pattern. Null
  * where the two cannot be compared.
  */
 export function priceOfEither(prices: Priced, method: string, path: string, merged: string): ProxyPrice | null {

@@ -60,7 +60,7 @@ const FOLLOW_UP_LIMIT = 100
 /**
  * Refunds (contract, Refunds; decisions 54 to 63). A row is reserved under the payment's row lock, the provider is
  * asked once outside the transaction, then the row is written. A crash in between leaves a pending row, which is looked
- * up and never sent again. Merchant methods throw `Unavailable` 503 while the database is away.
+ * up and never sent again. Merchant methods throw `Unavailable` 503 while the database is down.
  */
 export class Refunds {
   readonly #parts: RefundsParts

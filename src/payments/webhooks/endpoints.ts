@@ -74,7 +74,7 @@ export class WebhookEndpoints {
 
   /**
    * Oldest first.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async list(merchantId: number): Promise<WebhookEndpoint[]> {
     return await endpointRows.all(
