@@ -20,7 +20,7 @@ export class AuditTrail implements Trail {
     this.#parts = parts
   }
 
-  /** @throws Unavailable while the database is away: the change must not run */
+  /** @throws Unavailable while the database is down: the change must not run */
   async begin({ principal, operation, target, asked }: Change): ReturnType<Trail['begin']> {
     const { clock, log, random, store } = this.#parts
     const at = clock.now()

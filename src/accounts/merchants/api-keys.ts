@@ -116,7 +116,7 @@ export class ApiKeys {
 
   /**
    * First key, then by age.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async list(merchantId: number): Promise<ApiKeyFacts[]> {
     return await keyRows.all(this.#database.sql`

@@ -156,7 +156,7 @@ export class Merchants {
   /**
    * Account of an API key. Null for a malformed, unknown, replaced or expired key or a deactivated account, in the same
    * time (contract, Authentication 5).
-   * @throws Unavailable when the database is away: no verdict on the key
+   * @throws Unavailable when the database is down: no verdict on the key
    */
   async holderOf(text: string): Promise<KeyHolder | null> {
     const parsed = parseApiKey(text)
@@ -188,7 +188,7 @@ export class Merchants {
 
   /**
    * Existing accounts by id.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async byIds(ids: readonly number[]): Promise<ReadonlyMap<number, Merchant>> {
     const merchants = await this.#store.byIds(ids)
@@ -197,7 +197,7 @@ export class Merchants {
 
   /**
    * Case-insensitive.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   byEmail(email: string): Promise<Merchant | null> {
     return this.#store.byEmail(normalEmail(email))

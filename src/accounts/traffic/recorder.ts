@@ -88,7 +88,7 @@ export class TrafficRecorder {
     if (this.#timer === null) this.#wait()
   }
 
-  /** Flushes, unless the database was just away; bounded, so as not to delay a shutdown. Never throws. */
+  /** Flushes, unless the database was just down; bounded, so as not to delay a shutdown. Never throws. */
   async close(): Promise<void> {
     if (this.#timer === null) return
     this.#timer.cancel()

@@ -222,7 +222,7 @@ export class TrafficStore {
 
   /**
    * Adds a batch exactly once.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async write({ process, rows, proxies, faults }: TrafficBatch): Promise<void> {
     const { sql } = this.#database
@@ -250,7 +250,7 @@ export class TrafficStore {
 
   /**
    * Ordered by time, without empty rows.
-   * @throws Unavailable when the database is away
+   * @throws Unavailable when the database is down
    */
   async steps({ grain, from, to, route }: TrafficQuery): Promise<MeasuredStep[]> {
     const { sql } = this.#database
