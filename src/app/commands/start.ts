@@ -182,7 +182,7 @@ class Process {
     return this.#exitCode
   }
 
-  /** False while the database is away or the supervisor is not done; other errors stop the start. */
+  /** False while the database is down or the supervisor is not done; other errors stop the start. */
   async #prepared(database: Database, secrets: Secrets): Promise<boolean> {
     const { prepare } = await import('../first-start.ts')
     try {

@@ -100,7 +100,7 @@ const countRows = records({
 
 /**
  * State of the gateway and pending work.
- * @throws Unavailable when the database is away
+ * @throws Unavailable when the database is down
  */
 export async function overview({
   clock,

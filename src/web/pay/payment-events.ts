@@ -17,12 +17,12 @@ export interface PaymentEventParts {
   readonly log: Log
 }
 
-/** Polling interval of a quiet stream in milliseconds: notifications are lost while the database is away. */
+/** Polling interval of a quiet stream in milliseconds: notifications are lost while the database is down. */
 const LOOK_EVERY = 30_000
 
 /**
  * Server-sent events `status` with `{status}`: one initially, one per change, including changes by time. Ends after a
- * final status, and when the database is away; clients then poll.
+ * final status, and when the database is down; clients then poll.
  */
 export function paymentEvents(payment: Payable, parts: PaymentEventParts): StreamBody {
   return eventStream({

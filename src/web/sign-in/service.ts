@@ -62,7 +62,7 @@ export class SignIns {
 
   /**
    * Requests a link. A job looks the address up, so that timing and response do not reveal accounts.
-   * @throws Unavailable 503 while the database is away
+   * @throws Unavailable 503 while the database is down
    */
   async request(email: string): Promise<void> {
     const { clock, database, jobs, random, sealer } = this.#parts
