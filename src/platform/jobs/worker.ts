@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import { isConnectionFault } from '../database/errors.ts'
 import type { Log } from '../telemetry/log.ts'
 import type { Counter } from '../telemetry/metrics.ts'
@@ -196,7 +197,7 @@ export class JobWorker {
       await Promise.race([run(job, controller.signal), late.promise])
     } catch (error) {
       if (this.#isStopped && controller.signal.aborted) return await this.#giveBack(job)
-      const reason = error instanceof Error ? error.message || error.name : String(error)
+      const reason = reasonOf(error)
       const isRetried = every === null && job.runs <= retries
       outcome = isRetried
         ? { state: 'waiting', reason, delay: RETRY_DELAY * 2 ** (job.runs - 1) * (1 + Math.random()) }
@@ -252,4 +253,10 @@ export class JobWorker {
       this.#options.log.warn({ err: error }, 'the leases of running jobs could not be renewed; it is tried again')
     }
   }
+}
+
+/** PostgreSQL keeps no NUL, which texts of third parties may hold, and anything may be thrown. */
+function reasonOf(error: unknown): string {
+  const text: unknown = error instanceof Error ? error.message || error.name : error
+  return (typeof text === 'string' ? text : inspect(text)).replaceAll('\0', '\u{fffd}')
 }

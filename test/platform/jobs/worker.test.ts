@@ -5,6 +5,7 @@ import { JobWorker } from '../../../src/platform/jobs/worker.ts'
 import { silentLog, type Log } from '../../../src/platform/telemetry/log.ts'
 import { Metrics } from '../../../src/platform/telemetry/metrics.ts'
 import { eachDatabase, withSql } from '../../support/database.ts'
+import { eventually } from '../../support/gateway-process.ts'
 import { declareQueue, Notes, openJobs, plain } from './jobs.ts'
 
 // The worker's own timers do not keep a process that has nothing else to do.
@@ -181,4 +182,22 @@ await eachDatabase(t, 'claims at the table', async (t, database) => {
     await new JobTable(database).purge()
     t.match(await new JobTable(database).counts(), [{ name: 'numbers', done: 0, waiting: 1, running: 1 }])
   })
+})
+
+await eachDatabase(t, 'worker: whatever a run throws becomes the reason of its failure', async (t, database) => {
+  const thrown = [new Error('a \0 of another program'), Object.create(null), null, 'words']
+  const jobs = openJobs(t, database)
+  declareQueue<{ readonly n: number }>(jobs, 'odd', plain, async ({ data }) => {
+    throw thrown[data.n]
+  })
+  await jobs.start()
+  for (const n of thrown.keys()) await jobs.enqueue(database.sql, 'odd', { n })
+  const failed = await eventually('all failed', async () => {
+    const list = await jobs.list({ state: 'failed', page: 1, size: 9 })
+    return list.jobs.length === thrown.length ? list.jobs : null
+  })
+  t.same(
+    new Set(failed.map(({ reason }) => reason)),
+    new Set(['a \u{fffd} of another program', '[Object: null prototype] {}', 'null', 'words'])
+  )
 })
