@@ -20,6 +20,7 @@ import {
 } from '../../platform/database/rows.ts'
 import type { ProviderSlot } from '../../lightning/providers/account.ts'
 import type { KindName } from '../../lightning/providers/provider.ts'
+import type { PaymentKey } from './changes.ts'
 import type { Payment, PaymentStatus } from './schema.ts'
 import {
   InvoiceIdTaken,
@@ -172,12 +173,7 @@ const INSERT = overRows<NewPayment>(
 /** Bytes of a row without its texts. */
 const ROW_BYTES = 1_200
 
-interface PaymentLook {
-  readonly merchantId: number
-  readonly invoiceId: string
-}
-
-const FIND = overRows<PaymentLook>(
+const FIND = overRows<PaymentKey>(
   { id: ['text', row => row.invoiceId], merchant: ['integer', row => row.merchantId] },
   given => `
     select payments.*, given.nth from ${given}
@@ -188,7 +184,7 @@ export class SqlPaymentStore implements PaymentStore {
   readonly #database: Database
   readonly #reservations: Batch<Reservation & { readonly now: number }, boolean>
   readonly #inserts: Batch<NewPayment, CreateOutcome>
-  readonly #find: (look: PaymentLook) => Promise<Payment | null>
+  readonly #find: (look: PaymentKey) => Promise<Payment | null>
 
   constructor(database: Database) {
     this.#database = database

@@ -4,13 +4,12 @@ import { VALIDATION } from '../../engine/operations/error-kinds.ts'
 import { ShortError } from '../../engine/operations/errors.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import { LINE, TEXT } from '../../engine/formats/text-patterns.ts'
+import { RefundId } from './operations.ts'
 import { refundDetails, RefundDetails } from './schema.ts'
 import { REFUND_VIEWS, type RefundSettlements, type SettledRefund, type RefundSettlement } from './settlement.ts'
 import { LOOKED_UP_FOR } from './advice.ts'
 
 const common = { tag: 'Admin', access: 'admin', mount: { use: 'operator-api', chain: 'admin' } } as const
-// Malformed ids are 404 like unknown ones (decision 10).
-const RefundId = Type.Object({ refundId: Type.String() })
 const missing = 'There is no such refund.'
 const visible = 'Must have a visible character.'
 

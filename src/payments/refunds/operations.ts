@@ -6,7 +6,7 @@ import { refundDetails, RefundDetails, RefundInput, RefundQuery, refundView, Ref
 import type { Refunds } from './service.ts'
 
 // Malformed ids are 404 like unknown ones (decision 10).
-const RefundId = Type.Object({ refundId: Type.String() })
+export const RefundId = Type.Object({ refundId: Type.String() })
 const InvoiceId = Type.Object({ invoiceId: Type.String() })
 const missing = "There is no such refund, or it is another merchant's."
 const away = 'The payment provider did not say how the refund stands.'

@@ -1,6 +1,7 @@
 import type { Challenge } from '../../selling/holding/challenge.ts'
 import { jsonNumber } from '../../lightning/money/decimal.ts'
 import type { Payment } from '../payments/schema.ts'
+import { iso } from './schema.ts'
 
 export type PaidChallenge = Pick<
   Challenge,
@@ -89,8 +90,4 @@ export function storeOrderPayload(order: FailedStoreOrder): string {
 /** Flat body of a test event, with nothing that looks like a sale. */
 export function testPayload(merchantId: number, id: string, sentAt: number): string {
   return JSON.stringify({ event: 'webhook.test', id, merchantId, createdAt: iso(sentAt) })
-}
-
-function iso(time: number | null): string | null {
-  return time === null ? null : new Date(time).toISOString()
 }

@@ -119,7 +119,7 @@ export const TestView = Type.Object(
 )
 export type TestView = Static<typeof TestView>
 
-function iso(time: number | null): string | null {
+export function iso(time: number | null): string | null {
   return time === null ? null : new Date(time).toISOString()
 }
 
