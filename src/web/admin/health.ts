@@ -1,8 +1,8 @@
-import { statfs } from 'node:fs/promises'
 import { Type, type Static } from 'typebox'
 import type { GatewayConfig } from '../../engine/config/schema.ts'
 import type { Database } from '../../platform/database/database.ts'
 import { moment, records } from '../../platform/database/rows.ts'
+import { freeBytes } from '../../platform/database/write-probe.ts'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { defineOperation, type AnyOperation } from '../../engine/operations/operation.ts'
 import type { Jobs } from '../../platform/jobs/jobs.ts'
@@ -285,11 +285,6 @@ async function processesCheck({ traffic }: HealthParts): Promise<Check> {
       ? 'Nobody asked for anything in the last minutes: processes tell of minutes with requests.'
       : `${all.length} had requests in the last minutes: ${list}.`
   )
-}
-
-async function freeBytes(folder: string): Promise<number> {
-  const { bavail, bsize } = await statfs(folder)
-  return bavail * bsize
 }
 
 export function adminHealthOperations(parts: HealthParts): AnyOperation[] {
