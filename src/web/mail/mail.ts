@@ -65,7 +65,7 @@ export interface Message {
 }
 
 // No quoted names, lists or comments: prevents header injection.
-const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
+export const ADDRESS = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 const LONGEST_ADDRESS = 254
 const ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/
 const LONGEST_SUBJECT = 500

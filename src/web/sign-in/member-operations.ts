@@ -6,7 +6,7 @@ import { defineOperation, type AnyOperation } from '../../engine/operations/oper
 import { ROLES } from '../../engine/operations/roles.ts'
 import { merchantOf } from '../../accounts/merchants/principal.ts'
 import type { AccountMember, Members } from './members.ts'
-import { EMAIL } from './schema.ts'
+import { ADDRESS } from '../mail/mail.ts'
 
 const Role = Type.Enum([...ROLES], {
   description: 'viewer reads; editor also changes; owner also has the keys, the members and the plan.'
@@ -30,7 +30,7 @@ const Invitation = Type.Object(
       minLength: 3,
       maxLength: 254,
       'x-audit': true,
-      pattern: EMAIL.source,
+      pattern: ADDRESS.source,
       'x-email': true,
       'x-rule': 'Must be an email address, such as name@example.com.'
     }),

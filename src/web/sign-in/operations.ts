@@ -7,11 +7,12 @@ import { defineOperation, type AnyOperation, type Result } from '../../engine/op
 import { PageAssets } from '../kit/assets.ts'
 import { HTML_TYPE } from '../kit/document.ts'
 import { FORM_TYPE, sentForm } from '../kit/form.ts'
+import { ADDRESS, isMailAddress } from '../mail/mail.ts'
 import { asciiEmail } from '../../engine/formats/ascii-email.ts'
 import { formToken, isFormOf, isFromHere, noSessionCookie, sessionCookie, sessionToken } from './cookie.ts'
 import { landing, wantedCookie, wantedPage } from './landing.ts'
 import { ASKING_HEADERS, LINK_SENT, SIGN_IN_HEADERS, SignInPages, type Asking } from './pages.ts'
-import { EMAIL, LinkSent, LinkInput } from './schema.ts'
+import { LinkSent, LinkInput } from './schema.ts'
 import type { Passkeys } from './passkeys/service.ts'
 import type { SignInRecord } from './record.ts'
 import type { SignIns } from './service.ts'
@@ -117,7 +118,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       description: 'Does what POST /api/auth/magic-link does, for a page without a program.',
       form: {
         mediaType: FORM_TYPE,
-        schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: EMAIL.source }) })
+        schema: Type.Object({ email: Type.String({ minLength: 3, maxLength: 254, pattern: ADDRESS.source }) })
       },
       responses: {
         200: page('The same whether or not an account has the address.'),
@@ -125,7 +126,7 @@ export function signInOperations(parts: SignInOperationParts): AnyOperation[] {
       },
       async handle({ ctx }) {
         const email = asciiEmail(((await sentForm(ctx, MOST_FORM)).get('email') ?? '').trim())
-        if (email.length > 254 || !EMAIL.test(email))
+        if (!isMailAddress(email))
           return asking(400, { email: 'This is not an email address, such as name@example.com.' }, email.slice(0, 254))
         await signIns.request(email)
         return shown(200, pages.asked())

@@ -2,18 +2,16 @@ import { Type, type Static } from 'typebox'
 import { isoTime } from '../../engine/formats/iso-time.ts'
 import { shownStatus } from '../../accounts/merchants/account.ts'
 import { ROLES } from '../../engine/operations/roles.ts'
+import { ADDRESS } from '../mail/mail.ts'
 import type { Membership } from './session-store.ts'
 import type { CurrentSession } from './sessions.ts'
-
-/** A plain address, safe in a mail header. */
-export const EMAIL = /^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?$/
 
 /** Body of `POST /api/auth/magic-link` (decision 170). */
 export const LinkInput = Type.Object({
   email: Type.String({
     minLength: 3,
     maxLength: 254,
-    pattern: EMAIL.source,
+    pattern: ADDRESS.source,
     'x-email': true,
     'x-rule': 'Must be an email address, such as name@example.com.'
   })

@@ -30,11 +30,11 @@ const ListedSessionView = Type.Object(
 )
 export type ListedSessionView = Static<typeof ListedSessionView>
 
-const nobody = 'Nobody is signed in, or the session has ended.'
+export const nobody = 'Nobody is signed in, or the session has ended.'
 const otherSite = 'Another site asked.'
 const common = { tag: 'Sign-in', access: 'public', headers: { Cookie: 'The session, as signing in set it.' } } as const
-const reading = { use: 'pages', chain: 'session' } as const
-const changing = { use: 'pages', chain: 'session-write' } as const
+export const reading = { use: 'pages', chain: 'session' } as const
+export const changing = { use: 'pages', chain: 'session-write' } as const
 
 /** Session operations of `/api/auth`: current and other sessions, and switching accounts. */
 export function sessionOperations({ publicUrl, record, sessions }: SessionOperationParts): AnyOperation[] {

@@ -13,8 +13,10 @@ import { landing } from '../landing.ts'
 import { CEREMONY_LIFE } from '../tokens.ts'
 import type { SignInRecord } from '../record.ts'
 import { principalOf, type Sessions } from '../sessions.ts'
+import { changing, nobody, reading } from '../session-operations.ts'
 import { signedIn, type OpenSession } from '../signed-in.ts'
-import type { PasskeyOwner, Passkeys } from './service.ts'
+import type { Person } from '../store.ts'
+import type { Passkeys } from './service.ts'
 import type { StoredPasskey } from './store.ts'
 
 export interface PasskeyOperationParts {
@@ -121,14 +123,11 @@ const PasskeyList = Type.Object({
 })
 export type PasskeyList = Static<typeof PasskeyList>
 
-const nobody = 'Nobody is signed in, or the session has ended.'
 const otherSite = 'Another site asked, or no person is signed in.'
 const none = 'The person has no such passkey.'
 const impossible = 'Browsers make no passkeys for the address of this gateway.'
 const common = { tag: 'Sign-in', access: 'public' } as const
 const bySession = { ...common, headers: { Cookie: 'The session, as signing in set it.' } } as const
-const reading = { use: 'pages', chain: 'session' } as const
-const changing = { use: 'pages', chain: 'session-write' } as const
 const strangers = { use: 'pages', chain: 'passkey' } as const
 const PasskeyId = Type.Object({ passkeyId: Type.String() })
 
@@ -141,7 +140,7 @@ export function passkeyOperations(parts: PasskeyOperationParts): AnyOperation[] 
   ]
   const ended = (): readonly string[] => ['Set-Cookie', keepCookie('passkey', '', 0, isSecure())]
   const ceremony = (ctx: Context): string | null => keptValue(ctx, 'passkey', isSecure())
-  const asPerson = async (ctx: Context): Promise<OpenSession & { readonly person: PasskeyOwner }> => {
+  const asPerson = async (ctx: Context): Promise<OpenSession & { readonly person: Person }> => {
     const open = await signedIn(ctx, sessions, publicUrl())
     const { person } = open.session
     if (person === null)

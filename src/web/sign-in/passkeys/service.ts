@@ -10,7 +10,7 @@ import type { Clock } from '../../../platform/system/clock.ts'
 import { randomToken, rowId, type Random } from '../../../platform/system/ids.ts'
 import type { Log } from '../../../platform/telemetry/log.ts'
 import type { Browser, Sessions, SignedIn } from '../sessions.ts'
-import type { SqlSignInStore } from '../store.ts'
+import type { Person, SqlSignInStore } from '../store.ts'
 import { CEREMONY_LIFE, digestOf, isSignInToken } from '../tokens.ts'
 import type { OwnedPasskey, SqlPasskeyStore, StoredPasskey } from './store.ts'
 import { ALGORITHMS, PasskeyRefused, verifyCreation, verifyUse, type Expected } from './webauthn.ts'
@@ -45,11 +45,6 @@ export interface PasskeyParts {
   publicUrl(): string
   /** Lower-case addresses; a function, since a reload changes them. */
   operators(): readonly string[]
-}
-
-export interface PasskeyOwner {
-  readonly id: number
-  readonly email: string
 }
 
 export interface Ceremony<Options> {
@@ -91,7 +86,7 @@ export class Passkeys {
    * Starts a registration.
    * @throws LongError 409 where passkeys are unsupported, Unavailable
    */
-  async beginAdding(person: PasskeyOwner): Promise<Ceremony<CreationOptions>> {
+  async beginAdding(person: Person): Promise<Ceremony<CreationOptions>> {
     const { store } = this.#parts
     const [handle, known, begun] = [
       await store.handleOf(person.id),
@@ -122,7 +117,7 @@ export class Passkeys {
    * @throws LongError 400 for an invalid response, ShortError 409 for a duplicate and above the limit; Unavailable
    */
   async add(
-    person: PasskeyOwner,
+    person: Person,
     token: string | null,
     name: string,
     response: RegistrationResponseJSON
